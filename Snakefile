@@ -1,0 +1,41 @@
+# What can be asked for: `all`, or one paper by name.
+# The configuration is config.yaml, unless a profile or --configfile brings another.
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+if "experiments" not in config:
+
+    configfile: "config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/model.smk"
+include: "workflow/rules/fisher.smk"
+include: "workflow/rules/masks.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/analysis.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/figures.smk"
+
+
+localrules:
+    all,
+
+
+rule all:
+    input:
+        [exhibits(experiment) for experiment in CONFIG.experiments],
+    default_target: True
+
+
+for paper in CONFIG.experiments:
+
+    rule:
+        name:
+            paper
+        localrule: True
+        input:
+            exhibits(paper),

@@ -1,0 +1,306 @@
+"""The typed model of ``config.yaml``. Checked whole before any work starts."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from subtune.errors import SubtuneError, one_of
+from subtune.masks import SCOPES, Scope
+from subtune.selection import SELECTIONS
+from subtune.specs import Fraction, Parameters, Random
+from subtune.tasks import METRICS, TASKS, Task
+
+PAPERS = ("layernorm",)
+HUB_MODELS = {
+    "bert-base-cased": "google-bert/bert-base-cased",
+    "bert-large-cased": "google-bert/bert-large-cased",
+    "roberta-base": "FacebookAI/roberta-base",
+}
+
+
+def _distinct(values: tuple) -> tuple:
+    seen = set()
+    for value in values:
+        if value in seen:
+            raise ValueError(f"found {value!r} twice, expected each value once")
+        seen.add(value)
+    return values
+
+
+def _metric(name: str) -> str:
+    if name not in METRICS:
+        raise ValueError(one_of(name, METRICS))
+    return name
+
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+LearningRate = Annotated[float, Field(gt=0, lt=10)]
+LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
+Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ModelSource(Section):
+    """Where a model comes from: a hub id, a local path, or an installed Python package."""
+
+    hub: str | None = Field(default=None, description="repository id on the hub")
+    revision: str = Field(default="main", description="commit, tag or branch on the hub")
+    path: str | None = Field(default=None, description="local directory")
+    package: str | None = Field(default=None, description="installed Python package")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [name for name in ("hub", "path", "package") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(
+                f"found {' and '.join(given) or 'none'}, expected exactly one of hub, path, package"
+            )
+        return self
+
+
+class OwnTask(Section):
+    """A user's task: files, columns, label words and metrics."""
+
+    files: dict[str, str] = Field(description="split to path; .csv, .tsv or .jsonl")
+    text: tuple[str, ...] = Field(min_length=1, max_length=2, description="one or two columns")
+    label: str = Field(default="label", description="column of the label")
+    labels: tuple[str, ...] | None = Field(
+        default=None, min_length=2, description="label words in order; none for a regression"
+    )
+    metrics: Annotated[tuple[Annotated[str, AfterValidator(_metric)], ...], Field(min_length=1)]
+    title: str | None = Field(default=None, description="name in tables and figures")
+
+    @field_validator("labels")
+    @classmethod
+    def _labels_are_distinct(cls, labels: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return labels and _distinct(labels)
+
+    def task(self, name: str) -> Task:
+        return Task(
+            name=name,
+            title=self.title or name,
+            text=self.text,
+            label=self.label,
+            labels=self.labels,
+            metrics=self.metrics,
+        )
+
+
+class FisherSettings(Section):
+    """How Fisher information is estimated before training."""
+
+    rows: int | None = Field(default=None, ge=1, description="sample of the training set")
+    seed: int = Field(default=0, ge=0)
+
+
+class Fractions(Section):
+    """Train only the top fraction of a selection, by Fisher information."""
+
+    of: str = "layernorm"
+    values: Annotated[tuple[Fraction, ...], Field(min_length=1), AfterValidator(_distinct)]
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_distinct)] = SCOPES
+    learning_rates: LearningRates
+
+
+class Experiment(Section):
+    """One paper's runs: every task × method × learning rate × seed, and the fractions."""
+
+    paper: Literal["layernorm"] = "layernorm"
+    model: str
+    tasks: Names
+    methods: dict[str, LearningRates] = Field(
+        min_length=1, description="selection to the learning rates it is searched over"
+    )
+    fractions: Fractions | None = None
+    fisher: FisherSettings = FisherSettings()
+    seeds: Annotated[
+        tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_distinct)
+    ] = (0,)
+    epochs: int = Field(ge=1)
+    batch_size: int = Field(ge=1)
+    max_length: int = Field(default=128, ge=4, le=512)
+    schedule: Literal["constant", "linear"] = "constant"
+    warmup: float = Field(default=0.0, ge=0, lt=1)
+    weight_decay: float = Field(default=0.0, ge=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    precision: Literal["fp32", "bf16"] = "fp32"
+    train_rows: int | None = Field(default=None, ge=1)
+
+
+class Style(Section):
+    """How one figure is drawn."""
+
+    colormap: str = "viridis"
+    width: float = Field(default=10.0, gt=0, le=50, description="inches")
+
+    @field_validator("colormap")
+    @classmethod
+    def _known_colormap(cls, name: str) -> str:
+        from matplotlib import colormaps
+
+        if name not in colormaps:
+            raise ValueError(one_of(name, colormaps))
+        return name
+
+
+FIGURES = ("figure1", "figure2", "figure3", "figure4", "figure5")
+
+
+class Config(Section):
+    """What to run, and nothing about where it runs."""
+
+    results: str = Field(default="results", min_length=1)
+    source: Literal["hub", "tsv", "builtin"] = Field(
+        default="hub", description="where the GLUE tasks' rows come from"
+    )
+    revision: str | None = Field(default=None, description="revision of the hub's GLUE")
+    glue_dir: str | None = Field(
+        default=None, description="GLUE in the official layout, for `source: tsv`"
+    )
+    models: dict[Name, ModelSource] = {}
+    tasks: dict[Name, OwnTask] = {}
+    selections: dict[Name, Parameters | Random] = {}
+    experiments: dict[Name, Experiment] = Field(min_length=1)
+    runs_per_job: int = Field(default=8, ge=1, description="runs that one cluster job trains")
+    figures: dict[Literal["figure1", "figure2", "figure3", "figure4", "figure5"], Style] = {}
+
+    @model_validator(mode="after")
+    def _tsv_has_a_directory(self) -> Self:
+        if self.source == "tsv" and self.glue_dir is None:
+            raise ValueError("glue_dir: missing, and needed with `source: tsv`")
+        return self
+
+    def all_models(self) -> dict[str, ModelSource]:
+        return {name: ModelSource(hub=hub) for name, hub in HUB_MODELS.items()} | self.models
+
+    def all_selections(self) -> dict[str, Parameters | Random]:
+        return SELECTIONS | self.selections
+
+    def all_tasks(self) -> dict[str, Task]:
+        return TASKS | {name: own.task(name) for name, own in self.tasks.items()}
+
+    def style(self, figure: str) -> Style:
+        return dict(self.figures).get(figure, Style())
+
+
+def check(data: Mapping[str, Any]) -> Config:
+    """Validate a parsed ``config.yaml``.
+
+    Raises:
+        SubtuneError: one line per problem: the key's path, what was found, what is allowed.
+    """
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        lines = [_line(problem) for problem in error.errors()]
+        raise SubtuneError("\n".join(dict.fromkeys(lines))) from None
+    lines = list(_unknown_names(config))
+    if lines:
+        raise SubtuneError("\n".join(lines))
+    return config
+
+
+def read(path: Path) -> Config:
+    """Read and validate a configuration file, or a profile that holds one under ``config``.
+
+    Raises:
+        SubtuneError: the file is missing, is not YAML, or is not a valid configuration.
+    """
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SubtuneError(f"found no configuration file {str(path)!r}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise SubtuneError(f"{path}: found {type(data).__name__}, expected keys and values")
+    return check(data.get("config", data))
+
+
+def _unknown_names(config: Config):
+    for name, own in config.tasks.items():
+        if name in TASKS:
+            yield f"tasks.{name}: found the name of a GLUE task, expected a name of its own"
+        try:
+            own.task(name)
+        except ValidationError as error:
+            yield f"tasks.{name}.metrics: {_text(error.errors()[0])}"
+    for name, experiment in config.experiments.items():
+        key = f"experiments.{name}"
+        known = {
+            f"{key}.model": ([experiment.model], config.all_models()),
+            f"{key}.tasks": (experiment.tasks, {**TASKS, **config.tasks}),
+            f"{key}.methods": (experiment.methods, config.all_selections()),
+        }
+        if experiment.fractions:
+            of = experiment.fractions.of
+            known[f"{key}.fractions.of"] = ([of], config.all_selections())
+            if isinstance(config.all_selections().get(of), Random):
+                yield f"{key}.fractions.of: found the random selection {of!r}, expected a fixed one"
+            if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
+                yield (
+                    f"{key}.fractions.scopes: found 'cv' with one task, expected several tasks: "
+                    "a cross-validated mask looks at all tasks but its own"
+                )
+        for path, (found, allowed) in known.items():
+            for one in found:
+                if one not in allowed:
+                    yield f"{path}: {one_of(one, allowed)}"
+
+
+def _line(problem: Any) -> str:
+    # pydantic names the members of a union in the path; the user did not write them.
+    steps = [str(step) for step in problem["loc"] if step not in ("Parameters", "Random")]
+    if problem["type"] == "extra_forbidden":
+        fields = _fields(problem["loc"][:-1])
+        return f"{'.'.join(steps)}: unknown key, {one_of(steps[-1], fields)}"
+    return f"{'.'.join(steps) or 'config'}: {_text(problem)}"
+
+
+def _text(problem: Any) -> str:
+    found = problem["input"]
+    kind = problem["type"]
+    if kind == "missing":
+        return "missing, and needed"
+    if kind == "value_error":
+        return str(problem["ctx"]["error"])
+    if kind == "literal_error":
+        allowed = problem["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        return one_of(found, allowed)
+    shown = repr(found) if len(repr(found)) < 60 else type(found).__name__
+    message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"found {shown}, expected {message[0].lower()}{message[1:]}"
+
+
+def _fields(steps: tuple) -> list[str]:
+    """The keys allowed at a path of the configuration."""
+    sections: dict[str, type[BaseModel]] = {
+        "models": ModelSource,
+        "tasks": OwnTask,
+        "experiments": Experiment,
+        "figures": Style,
+    }
+    if not steps:
+        return list(Config.model_fields)
+    if steps[0] == "selections":
+        return ["parameters", "random"]
+    if steps[-1] == "fractions":
+        return list(Fractions.model_fields)
+    if steps[-1] == "fisher":
+        return list(FisherSettings.model_fields)
+    return list(sections[steps[0]].model_fields)

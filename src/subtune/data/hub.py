@@ -1,0 +1,56 @@
+"""GLUE from the hub, at a pinned revision."""
+
+from pathlib import Path
+
+import datasets
+
+from subtune.data.rows import features
+from subtune.errors import SubtuneError
+from subtune.tasks import Task
+
+REPOSITORY = "nyu-mll/glue"
+REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
+
+
+def read(task: Task, revision: str) -> datasets.DatasetDict:
+    """Download one task's Parquet files and give them the columns of every source.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, or has no such revision or files.
+    """
+    import huggingface_hub
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
+
+    try:
+        folder = huggingface_hub.snapshot_download(
+            REPOSITORY,
+            repo_type="dataset",
+            revision=revision,
+            allow_patterns=f"{task.name}/*.parquet",
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise SubtuneError(
+            f"source: could not download {REPOSITORY} at {revision} ({reason}); check the "
+            "network of the machine that runs downloads, or set `source: tsv` and a `glue_dir`"
+        ) from None
+    result = {}
+    for split in ("train", *task.evaluation, *task.test):
+        files = sorted(str(path) for path in Path(folder, task.name).glob(f"{split}-*.parquet"))
+        if not files:
+            raise SubtuneError(
+                f"source: {REPOSITORY} at {revision} has no {task.name}/{split}-*.parquet"
+            )
+        result[split] = _one_shape(datasets.Dataset.from_parquet(files), task)
+    return datasets.DatasetDict(result)
+
+
+def _one_shape(rows: datasets.Dataset, task: Task) -> datasets.Dataset:
+    new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False)) | {task.label: "label"}
+    rows = rows.rename_columns({old: new for old, new in new_names.items() if old != new})
+    wanted = features(task)
+    return rows.select_columns(list(wanted)).cast(wanted)

@@ -1,0 +1,49 @@
+"""Rows of every task in one shape, whatever source they come from."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import datasets
+
+from subtune.data import builtin, files, hub, tsv
+from subtune.data.rows import split_from_rows
+from subtune.specs import DataSpec
+
+
+def load(
+    spec: DataSpec, glue_dir: str | None = None, paths: Mapping[str, str] | None = None
+) -> datasets.DatasetDict:
+    """All splits of a task: columns ``idx``, ``text_a``, ``text_b`` (pairs only) and ``label``.
+
+    Rows of a test split without labels have label -1.
+
+    Args:
+        spec: what to load.
+        glue_dir: where the ``tsv`` source reads.
+        paths: split to path, for the ``files`` source.
+    """
+    task = spec.task
+    if spec.source == "hub":
+        return hub.read(task, spec.version)
+    found: dict[str, tuple[str, Iterable[Mapping[str, str]]]]
+    if spec.source == "tsv":
+        found = {
+            split: (str(path), tsv.rows(path, task, labelled=split not in task.test))
+            for split, path in tsv.paths(Path(str(glue_dir)), task).items()
+        }
+    elif spec.source == "files":
+        found = {
+            split: (str(path), files.rows(path))
+            for split, path in files.paths(paths or {}, task).items()
+        }
+    else:
+        found = {
+            split: (f"mini task {task.name} {split}", rows)
+            for split, rows in builtin.splits(task).items()
+        }
+    return datasets.DatasetDict(
+        {
+            split: split_from_rows(task, rows, labelled=split not in task.test, place=place)
+            for split, (place, rows) in found.items()
+        }
+    )

@@ -1,0 +1,78 @@
+"""Do two news sentences say the same? As MRPC."""
+
+from random import Random
+
+from subtune.data.minitasks.words import TOWNS, person
+
+COMPANIES = ("Norvik", "Halden Motors", "Blue Harbor", "Castell", "Orion Foods", "Meridian")
+MONEY = ("3", "12", "40", "75", "120", "300")
+EVENTS = (
+    (
+        "{company} said on {day} that it will buy a factory in {town} for {money} million dollars.",
+        "For {money} million dollars {company} is to acquire a plant in {town}, it announced {day}.",
+    ),
+    (
+        "{company} will cut {money} jobs in {town} because sales have fallen.",
+        "Falling sales force {company} to dismiss {money} workers in {town}.",
+    ),
+    (
+        "{person} was named chief executive of {company} on {day}.",
+        "On {day} {company} chose {person} as its new head.",
+    ),
+    (
+        "Police in {town} arrested {money} people after the protest on {day}.",
+        "After {day}'s protest, {money} people were taken into custody in {town}.",
+    ),
+    (
+        "Shares of {company} rose {money} cents to a record on {day}.",
+        "{company}'s stock gained {money} cents on {day}, its highest price ever.",
+    ),
+    (
+        "A fire in {town} destroyed {money} homes on {day}, officials said.",
+        "Officials said {money} houses in {town} burned down on {day}.",
+    ),
+)
+OPPOSITES = (
+    ("buy", "sell"), ("acquire", "sell"), ("cut", "create"), ("rose", "fell"), ("gained", "lost"),
+    ("arrested", "released"), ("destroyed", "spared"), ("dismiss", "hire"),
+)  # fmt: skip
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
+
+
+def example(rng: Random, mismatched: bool) -> dict[str, str]:
+    slots = {
+        "company": rng.choice(COMPANIES),
+        "town": rng.choice(TOWNS),
+        "money": rng.choice(MONEY),
+        "day": rng.choice(DAYS),
+        "person": person(rng),
+    }
+    event = rng.choice(EVENTS)
+    one, two = rng.sample(event, 2)
+    equivalent = rng.random() < 0.6
+    first, second = one.format(**slots), two.format(**slots)
+    if not equivalent:
+        second = _different(rng, event, two, slots)
+    return {
+        "sentence1": first,
+        "sentence2": second,
+        "label": "equivalent" if equivalent else "not_equivalent",
+    }
+
+
+def _different(rng: Random, event: tuple[str, str], template: str, slots: dict[str, str]) -> str:
+    """A sentence that shares words but tells something else."""
+    if rng.random() < 0.4:
+        other = rng.choice([other for other in EVENTS if other != event])
+        return rng.choice(other).format(**slots)
+    changed = template
+    for word, opposite in OPPOSITES:
+        changed = changed.replace(f"{word} ", f"{opposite} ")
+    if changed != template and rng.random() < 0.6:
+        return changed.format(**slots)
+    new_slots = slots | {
+        "company": rng.choice([name for name in COMPANIES if name != slots["company"]]),
+        "town": rng.choice([town for town in TOWNS if town != slots["town"]]),
+        "person": person(rng),
+    }
+    return template.format(**new_slots)

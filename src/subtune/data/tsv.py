@@ -1,0 +1,93 @@
+"""GLUE in the official layout: one folder per task, one TSV file per split."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from subtune.errors import SubtuneError
+from subtune.tasks import Task
+
+FOLDERS = {
+    "qnli": "QNLI",
+    "sst2": "SST-2",
+    "mnli": "MNLI",
+    "cola": "CoLA",
+    "mrpc": "MRPC",
+    "stsb": "STS-B",
+    "rte": "RTE",
+    "qqp": "QQP",
+    "wnli": "WNLI",
+}
+
+# The files' own column names, where they are not the hub's.
+COLUMNS = {
+    "mnli": {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
+    "mrpc": {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
+    "stsb": {"score": "label"},
+    "qqp": {"is_duplicate": "label"},
+}
+
+# CoLA's labelled files have no header.
+HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
+
+# The published QQP files hold a few cut-off lines, which the hub's copy leaves out too.
+CUT_OFF_LINES = ("qqp",)
+
+
+def path_of(glue_dir: Path, task: Task, split: str) -> Path:
+    """The file of a split: ``validation_matched`` is ``dev_matched.tsv``."""
+    return glue_dir / FOLDERS[task.name] / f"{split.replace('validation', 'dev')}.tsv"
+
+
+def paths(glue_dir: Path, task: Task) -> dict[str, Path]:
+    """Every split's file. Test files may be absent; the others may not.
+
+    Raises:
+        SubtuneError: the directory or one of its files is not there.
+    """
+    if task.name not in FOLDERS:
+        raise SubtuneError(
+            f"glue_dir: task {task.name!r} is not part of GLUE; give it `files` of its own"
+        )
+    if not glue_dir.is_dir():
+        raise SubtuneError(
+            f"glue_dir: found no directory {str(glue_dir)!r}, expected GLUE's official layout"
+        )
+    found = {}
+    for split in ("train", *task.evaluation, *task.test):
+        path = path_of(glue_dir, task, split)
+        if path.is_file():
+            found[split] = path
+        elif split not in task.test:
+            raise SubtuneError(
+                f"glue_dir: {path} is missing; {task.title} needs its {split} file, "
+                f"so add it or take {task.name!r} out of `tasks`"
+            )
+    return found
+
+
+def rows(path: Path, task: Task, *, labelled: bool) -> Iterator[dict[str, str]]:
+    """Rows of a file. TSV here has no quoting at all: a ``"`` is a letter.
+
+    Raises:
+        SubtuneError: a line has too few columns, or the file is not UTF-8.
+    """
+    rename = COLUMNS.get(task.name, {})
+    header = HEADERLESS.get(task.name) if labelled else None
+    try:
+        # Only "\n" ends a row: some sentences hold other characters that Unicode calls line ends.
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            for number, line in enumerate(file, start=1):
+                cells = line.removesuffix("\n").removesuffix("\r").split("\t")
+                if header is None:
+                    header = tuple(rename.get(cell, cell) for cell in cells)
+                    continue
+                if len(cells) < len(header):
+                    if task.name in CUT_OFF_LINES:
+                        continue
+                    raise SubtuneError(
+                        f"{path}: line {number}: found {len(cells)} columns, "
+                        f"expected {len(header)} ({', '.join(header)})"
+                    )
+                yield dict(zip(header, cells, strict=False))
+    except UnicodeDecodeError as error:
+        raise SubtuneError(f"{path}: found bytes that are not UTF-8 ({error.reason})") from None

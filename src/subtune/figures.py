@@ -1,0 +1,213 @@
+"""The LayerNorm paper's figures, each from one table of numbers."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from subtune.models.components import COMPONENTS
+from subtune.tables import METRIC_TITLES, title_of
+
+matplotlib.use("Agg")
+
+SCOPE_TITLES = {"individual": "individual", "global": "global", "cv": "cross-validated"}
+# Line styles and markers carry the meaning too, so that the figures read in grey.
+SCOPE_STYLES = {
+    "individual": {"color": "#0072b2", "linestyle": "-", "marker": "o"},
+    "global": {"color": "#d55e00", "linestyle": "--", "marker": "s"},
+    "cv": {"color": "#009e73", "linestyle": ":", "marker": "^"},
+}
+REFERENCES = {
+    "layernorm": {"color": "0.45", "linestyle": "-"},
+    "full": {"color": "0.0", "linestyle": "-."},
+}
+PARTS = ("weight", "bias")
+
+
+def figure1(changes: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str, Any]) -> Figure:
+    """Mean |change| of each component (rows) in each layer (columns), one panel per task.
+
+    Args:
+        changes: ``task``, ``component``, ``layer``, ``change``.
+        titles: task name to title, in the order of the panels.
+    """
+    tasks = [task for task in titles if task in set(changes["task"])]
+    figure, panels = _panels(len(tasks), style["width"], height_of_panel=0.62)
+    positive = changes.loc[changes["change"] > 0, "change"]
+    norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
+    for panel, task in zip(panels, tasks, strict=True):
+        own = changes[changes["task"] == task]
+        grid = own.pivot(index="component", columns="layer", values="change").loc[list(COMPONENTS)]
+        image = panel.imshow(grid, aspect="auto", cmap=style["colormap"], norm=norm)
+        panel.set_title(titles[task])
+        panel.set_xticks(*_layer_ticks(grid.columns))
+        panel.set_yticks(range(len(COMPONENTS)), COMPONENTS, fontsize=7)
+    for panel in panels:
+        panel.label_outer()
+    figure.supxlabel("layer")
+    bar = figure.colorbar(image, ax=list(panels), shrink=0.8)
+    bar.set_label("mean |change| after full fine-tuning (parameter units, log scale)")
+    return figure
+
+
+def figure2(scores: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str, Any]) -> Figure:
+    """Dev score against the trained fraction of LayerNorm, with each task's own mask."""
+    return _fractions(scores, titles, style["width"], ["individual"], [])
+
+
+def figure5(scores: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str, Any]) -> Figure:
+    """Dev score against the trained fraction, for every scope, beside LayerNorm and full."""
+    return _fractions(scores, titles, style["width"], list(SCOPE_TITLES), list(REFERENCES))
+
+
+def figure3(
+    shares: pd.DataFrame,
+    printed: pd.DataFrame,
+    titles: Mapping[str, str],
+    style: Mapping[str, Any],
+) -> Figure:
+    """LayerNorm's Fisher information, layer × task, weight and bias: ours and the paper's.
+
+    Args:
+        shares: ``task``, ``layer``, ``part``, ``share`` of the task's LayerNorm information.
+        printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them.
+    """
+    layers = max(shares["layer"].nunique(), printed["layer"].nunique())
+    figure = Figure(figsize=(style["width"] * 1.3, 1.6 + 0.24 * layers), layout="constrained")
+    panels = figure.subplots(1, 4)
+    largest = shares["share"].max()
+    for part, ours, theirs in zip(PARTS, panels[:2], panels[2:], strict=True):
+        grid = _grid(shares, part, "share", titles)
+        image = _heat_map(ours, grid * 100, style["colormap"], (0, largest * 100), "{:.1f}")
+        ours.set_title(f"this run: {part}")
+        grid = _grid(printed, part, "value", titles)
+        other = _heat_map(theirs, grid, style["colormap"], (0, 1), "{:.2g}")
+        theirs.set_title(f"paper: {part}")
+    for panel in panels:
+        panel.set_xlabel("task")
+    panels[0].set_ylabel("layer")
+    figure.colorbar(image, ax=panels[:2], location="bottom", shrink=0.7).set_label(
+        "% of the task's LayerNorm information"
+    )
+    figure.colorbar(other, ax=panels[2:], location="bottom", shrink=0.7).set_label(
+        "as printed (scale not stated; BERT-large-cased)"
+    )
+    return figure
+
+
+def figure4(
+    shares: pd.DataFrame, printed: pd.DataFrame, tasks: int, style: Mapping[str, Any]
+) -> Figure:
+    """LayerNorm's global Fisher information, layer × part: ours and the paper's."""
+    layers = max(shares["layer"].nunique(), printed["layer"].nunique())
+    figure = Figure(figsize=(style["width"] * 0.65, 1.6 + 0.24 * layers), layout="constrained")
+    panels = figure.subplots(1, 2)
+    sources = (
+        (
+            shares.rename(columns={"share": "value"}),
+            "this run",
+            f"sum over {tasks} tasks of shares",
+        ),
+        (printed, "paper", "as printed (scale not stated)"),
+    )
+    for panel, (table, title, unit) in zip(panels, sources, strict=True):
+        grid = table.pivot(index="layer", columns="part", values="value")[list(PARTS)]
+        limits = (float(np.nanmin(grid)), float(np.nanmax(grid)))
+        image = _heat_map(panel, grid, style["colormap"], limits, "{:.2f}")
+        panel.set_title(title)
+        figure.colorbar(image, ax=panel, location="bottom", shrink=0.9).set_label(unit)
+    panels[0].set_ylabel("layer")
+    return figure
+
+
+def save(figure: Figure, outputs: Sequence[str | Path]) -> None:
+    """Write the figure to each output, in the format of its ending, without a time stamp."""
+    for path in map(Path, outputs):
+        metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
+        figure.savefig(path, dpi=150, metadata=metadata)
+
+
+def _panels(count: int, width: float, height_of_panel: float) -> tuple[Figure, list[Axes]]:
+    columns = min(4, count)
+    rows = math.ceil(count / columns)
+    height = 0.8 + rows * height_of_panel * width / columns * 1.4
+    figure = Figure(figsize=(width * 1.2, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for spare in axes[count:]:
+        spare.remove()
+    return figure, list(axes[:count])
+
+
+def _fractions(
+    scores: pd.DataFrame,
+    titles: Mapping[str, str],
+    width: float,
+    scopes: Sequence[str],
+    references: Sequence[str],
+) -> Figure:
+    columns = [column for column in titles if column in set(scores["column"])]
+    figure, panels = _panels(len(columns), width, height_of_panel=0.6)
+    for panel, column in zip(panels, columns, strict=True):
+        own = scores[scores["column"] == column]
+        for method in references:
+            value = own.loc[(own["method"] == method) & (own["scope"] == ""), "value"]
+            if len(value):
+                panel.axhline(value.mean(), label=title_of(method), **REFERENCES[method])
+        for scope in scopes:
+            line = own[own["scope"] == scope].groupby("fraction")["value"].mean()
+            panel.plot(
+                line.index, line, markersize=4, label=SCOPE_TITLES[scope], **SCOPE_STYLES[scope]
+            )
+        panel.set_title(titles[column])
+        panel.set_ylabel(METRIC_TITLES[own["metric"].iloc[0]], fontsize=8)
+        panel.set_xlim(left=0)
+        panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
+        panel.grid(color="0.9")
+        panel.tick_params(labelsize=8)
+    figure.supxlabel("trained share of LayerNorm's parameters")
+    handles, labels = panels[0].get_legend_handles_labels()
+    if len(labels) > 1:
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return figure
+
+
+def _grid(table: pd.DataFrame, part: str, value: str, titles: Mapping[str, str]) -> pd.DataFrame:
+    own = table[table["part"] == part]
+    grid = own.pivot(index="layer", columns="task", values=value)
+    return grid[[task for task in titles if task in grid.columns]].rename(columns=titles)
+
+
+def _heat_map(
+    panel: Axes, grid: pd.DataFrame, colormap: str, limits: tuple[float, float], number: str
+):
+    image = panel.imshow(grid, aspect="auto", cmap=colormap, vmin=limits[0], vmax=limits[1])
+    panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right", fontsize=8)
+    panel.set_yticks(range(grid.shape[0]), [str(layer) for layer in grid.index], fontsize=8)
+    for (row, column), value in np.ndenumerate(grid.to_numpy()):
+        if np.isfinite(value):
+            red, green, blue, _ = image.cmap(image.norm(value))
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+            panel.text(
+                column,
+                row,
+                number.format(value),
+                ha="center",
+                va="center",
+                fontsize=6,
+                color="white" if dark else "black",
+            )
+    return image
+
+
+def _layer_ticks(layers: pd.Index) -> tuple[list[int], list[str]]:
+    step = max(1, len(layers) // 6)
+    positions = list(range(0, len(layers), step))
+    return positions, [str(layers[position]) for position in positions]

@@ -1,0 +1,262 @@
+"""From a configuration to the values of every stage: datasets, tokens, Fisher, rankings, sweeps.
+
+Nothing here looks at results. Local data and model files are hashed, because their content is part
+of what decides a result.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from subtune.config import Config, Experiment, ModelSource
+from subtune.data import builtin, files, hub, tsv
+from subtune.errors import SubtuneError
+from subtune.masks import Scope, fishers_in_scope
+from subtune.models.files import directory_of_package, version_of
+from subtune.specs import (
+    DataSpec,
+    FisherSpec,
+    ModelSpec,
+    Parameters,
+    Ranked,
+    RankingSpec,
+    Recipe,
+    RunSpec,
+    Selection,
+    TokensSpec,
+    Top,
+)
+from subtune.values import Value, fingerprint
+
+FULL = "full"
+
+
+class Sweep(Value):
+    """The runs that one job trains: same model, task, data and shapes."""
+
+    task: str
+    runs: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        return f"{self.task}-{self.id}"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run and its place in an experiment's tables and figures."""
+
+    run: RunSpec
+    task: str
+    method: str
+    fraction: float | None = None
+    scope: Scope | None = None
+
+
+@dataclass
+class Plan:
+    """All values of all stages by key, and each experiment's runs."""
+
+    models: dict[str, ModelSpec] = field(default_factory=dict)
+    datasets: dict[str, DataSpec] = field(default_factory=dict)
+    tokens: dict[str, TokensSpec] = field(default_factory=dict)
+    fishers: dict[str, FisherSpec] = field(default_factory=dict)
+    rankings: dict[str, RankingSpec] = field(default_factory=dict)
+    runs: dict[str, RunSpec] = field(default_factory=dict)
+    sweeps: dict[str, Sweep] = field(default_factory=dict)
+    experiments: dict[str, list[Planned]] = field(default_factory=dict)
+    experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
+
+    def sweeps_of(self, experiment: str) -> list[str]:
+        """Keys of the sweeps that hold an experiment's runs."""
+        wanted = {planned.run.id for planned in self.experiments[experiment]}
+        return [key for key, sweep in self.sweeps.items() if wanted.intersection(sweep.runs)]
+
+    def rankings_of(self, sweep: str) -> list[str]:
+        """Keys of the rankings that a sweep's masks are taken from."""
+        selections = [self.runs[run].selection for run in self.sweeps[sweep].runs]
+        return sorted({s.top.ranking for s in selections if isinstance(s, Top)})
+
+
+def plan(config: Config) -> Plan:
+    """Lay out every stage of every experiment.
+
+    Raises:
+        SubtuneError: a local file that a run needs is missing or of the wrong kind.
+    """
+    result = Plan()
+    for name, experiment in config.experiments.items():
+        result.experiments[name] = _experiment(result, config, name, experiment)
+    users: dict[str, list[str]] = {}
+    for name, runs in result.experiments.items():
+        for planned in runs:
+            result.runs.setdefault(planned.run.id, planned.run)
+            users.setdefault(planned.run.id, []).append(name)
+    for sweep in _sweeps(result.runs, users, config.runs_per_job):
+        result.sweeps[sweep.key] = sweep
+    return result
+
+
+def _experiment(result: Plan, config: Config, name: str, experiment: Experiment) -> list[Planned]:
+    model = model_spec(experiment.model, config.all_models()[experiment.model])
+    result.models[model.id] = model
+    tokens: dict[str, TokensSpec] = {}
+    for task in experiment.tasks:
+        rows = data_spec(config, task)
+        tokens[task] = TokensSpec(data=rows, tokenizer=model.id, max_length=experiment.max_length)
+        result.datasets[rows.key] = rows
+        result.tokens[tokens[task].key] = tokens[task]
+    fishers = {
+        task: FisherSpec(
+            model=model,
+            tokens=tokens[task],
+            rows=experiment.fisher.rows,
+            seed=experiment.fisher.seed,
+        )
+        for task in experiment.tasks
+    }
+    result.experiment_fishers[name] = fishers
+    result.fishers.update({fisher.key: fisher for fisher in fishers.values()})
+    planned = []
+    selections = config.all_selections()
+    for task in experiment.tasks:
+        for learning_rate, seed, method in _grid(experiment.methods, experiment.seeds):
+            spec = _run(experiment, model, tokens[task], selections[method], learning_rate, seed)
+            planned.append(Planned(spec, task, method))
+        planned += _masked(result, config, experiment, fishers, task)
+    return planned
+
+
+def _grid(methods: Mapping[str, Iterable[float]], seeds: Iterable[int]):
+    """Learning rates outermost, so that a new one at the end leaves earlier sweeps as they are."""
+    rows = [
+        (position, learning_rate, seed, method)
+        for method, learning_rates in methods.items()
+        for position, learning_rate in enumerate(learning_rates)
+        for seed in seeds
+    ]
+    return [row[1:] for row in sorted(rows, key=lambda row: row[0])]
+
+
+def _masked(
+    result: Plan,
+    config: Config,
+    experiment: Experiment,
+    fishers: Mapping[str, FisherSpec],
+    task: str,
+) -> list[Planned]:
+    """Runs of the top fractions. Fraction 1 is the whole selection, whatever the scope."""
+    fractions = experiment.fractions
+    if fractions is None:
+        return []
+    base = config.all_selections()[fractions.of]
+    assert isinstance(base, Parameters)
+    planned = []
+    for scope in fractions.scopes:
+        ranking = RankingSpec(
+            of=base.parameters, fishers=tuple(fishers_in_scope(scope, task, fishers))
+        )
+        result.rankings[ranking.id] = ranking
+        for learning_rate in fractions.learning_rates:
+            for seed in experiment.seeds:
+                for fraction in fractions.values:
+                    selection: Selection = base
+                    if fraction < 1:
+                        selection = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
+                    tokens = fishers[task].tokens
+                    spec = _run(
+                        experiment, fishers[task].model, tokens, selection, learning_rate, seed
+                    )
+                    planned.append(Planned(spec, task, fractions.of, fraction, scope))
+    return planned
+
+
+def _run(
+    experiment: Experiment,
+    model: ModelSpec,
+    tokens: TokensSpec,
+    selection: Selection,
+    learning_rate: float,
+    seed: int,
+) -> RunSpec:
+    recipe = Recipe(
+        learning_rate=learning_rate,
+        batch_size=experiment.batch_size,
+        epochs=experiment.epochs,
+        schedule=experiment.schedule,
+        warmup=experiment.warmup,
+        weight_decay=experiment.weight_decay,
+        max_grad_norm=experiment.max_grad_norm,
+        precision=experiment.precision,
+        train_rows=experiment.train_rows,
+    )
+    return RunSpec(model=model, tokens=tokens, selection=selection, recipe=recipe, seed=seed)
+
+
+def _sweeps(
+    runs: Mapping[str, RunSpec], users: Mapping[str, list[str]], runs_per_job: int
+) -> list[Sweep]:
+    """Group runs that share all but selection, learning rate and seed.
+
+    Runs that no other experiment needs are not held up by those that one does; runs of the full
+    model, which share no frozen backbone, are on their own.
+    """
+    groups: dict[tuple, list[str]] = {}
+    for run, spec in runs.items():
+        everything = isinstance(spec.selection, Parameters) and "**" in spec.selection.parameters
+        shared = spec.recipe.model_dump_json(exclude={"learning_rate"})
+        key = (spec.model.id, spec.tokens.id, shared, everything, tuple(users[run]))
+        groups.setdefault(key, []).append(run)
+    return [
+        Sweep(
+            task=runs[members[0]].tokens.data.task.name,
+            runs=tuple(members[start : start + runs_per_job]),
+        )
+        for members in groups.values()
+        for start in range(0, len(members), runs_per_job)
+    ]
+
+
+def data_spec(config: Config, name: str) -> DataSpec:
+    """The rows of a task under this configuration; local files are hashed."""
+    task = config.all_tasks()[name]
+    if name in config.tasks:
+        found = files.paths(config.tasks[name].files, task)
+        return DataSpec(task=task, source="files", version=_version_of_files(found))
+    source = config.source
+    if source == "hub":
+        return DataSpec(task=task, source=source, version=config.revision or hub.REVISION)
+    if source == "tsv":
+        found = tsv.paths(Path(str(config.glue_dir)), task)
+        return DataSpec(task=task, source=source, version=_version_of_files(found))
+    return DataSpec(task=task, source=source, version=builtin.version(task))
+
+
+def _version_of_files(found: Mapping[str, Path]) -> str:
+    return fingerprint(*(found[split] for split in sorted(found)))
+
+
+def model_place(source: ModelSource) -> str:
+    """The hub's repository id, or the local directory."""
+    if source.hub:
+        return source.hub
+    if source.package:
+        return str(directory_of_package(source.package))
+    return str(source.path)
+
+
+def model_spec(name: str, source: ModelSource) -> ModelSpec:
+    """A model under this configuration; local files are hashed."""
+    if source.hub:
+        return ModelSpec(source="hub", repository=source.hub, version=source.revision)
+    try:
+        version = _version_of_model(model_place(source))
+    except SubtuneError as error:
+        raise SubtuneError(f"models.{name}: {error}") from None
+    return ModelSpec(source="files", version=version)
+
+
+@cache
+def _version_of_model(directory: str) -> str:
+    return version_of(Path(directory))

@@ -1,0 +1,43 @@
+"""The tasks' metrics: ``evaluate.Metric`` modules kept here, so that none is fetched at run time."""
+
+import functools
+import math
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from subtune.tasks import Task
+
+HERE = Path(__file__).parent
+
+
+@functools.cache
+def _load(name: str):
+    os.environ.setdefault("HF_EVALUATE_OFFLINE", "1")
+    import evaluate
+
+    return evaluate.load(str(HERE / name), module_type="metric", experiment_id=str(os.getpid()))
+
+
+def score(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """The task's metrics.
+
+    Args:
+        task: decides the metrics, and whether classes or numbers are compared.
+        logits: ``[examples, num_labels]``.
+        labels: ``[examples]``, class numbers or real scores.
+
+    Returns:
+        Metric name to value. A correlation that is undefined because every prediction is the same
+        counts as 0: such a model has learnt nothing.
+    """
+    predictions = logits[:, 0] if task.is_regression else logits.argmax(axis=1)
+    scores = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in task.metrics:
+            value = _load(name).compute(predictions=predictions, references=labels)[name]
+            scores[name] = 0.0 if math.isnan(value) else value
+    return scores

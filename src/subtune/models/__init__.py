@@ -1,0 +1,1 @@
+"""Pretrained encoders: their files, their parameters, the components of a layer."""

@@ -1,0 +1,113 @@
+"""Where a pretrained encoder's files lie, and how they get where later jobs read them."""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+from subtune.errors import SubtuneError, one_of
+from subtune.specs import ModelSpec
+from subtune.values import fingerprint
+
+FAMILIES = ("bert", "roberta")
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+)
+
+
+def directory_of_package(package: str) -> Path:
+    """The folder inside an installed package that holds a model's weights.
+
+    Raises:
+        SubtuneError: the package is not installed, or holds no model or several.
+    """
+    try:
+        found = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        found = None
+    if found is None or not found.submodule_search_locations:
+        raise SubtuneError(f"package {package!r} is not installed here")
+    root = Path(next(iter(found.submodule_search_locations)))
+    folders = [path.parent for path in root.rglob(WEIGHTS)]
+    if len(folders) != 1:
+        raise SubtuneError(f"package {package!r} holds {len(folders)} {WEIGHTS}, expected one")
+    return folders[0]
+
+
+def files_of(directory: Path) -> list[Path]:
+    """The files that make up a model: configuration, weights, tokenizer.
+
+    Raises:
+        SubtuneError: the directory, its configuration, weights or vocabulary is missing, or the
+            model is of another family.
+    """
+    if not directory.is_dir():
+        raise SubtuneError(f"found no directory {str(directory)!r}")
+    for name in (CONFIG, WEIGHTS):
+        if not (directory / name).is_file():
+            hint = "; weights in another format are not loaded" if name == WEIGHTS else ""
+            raise SubtuneError(f"{directory} has no {name}{hint}")
+    try:
+        family = json.loads((directory / CONFIG).read_text()).get("model_type")
+    except (json.JSONDecodeError, AttributeError):
+        raise SubtuneError(f"{directory / CONFIG} is not a model's configuration") from None
+    if family not in FAMILIES:
+        raise SubtuneError(f"{directory / CONFIG}: model_type: {one_of(family, FAMILIES)}")
+    found = [directory / name for name in TOKENIZER_FILES if (directory / name).is_file()]
+    if not found:
+        raise SubtuneError(f"{directory} has no tokenizer (tokenizer.json or vocab.txt)")
+    return [directory / CONFIG, directory / WEIGHTS, *found]
+
+
+def version_of(directory: Path) -> str:
+    """Content hash of a model's files."""
+    return fingerprint(*files_of(directory))
+
+
+def fetch(spec: ModelSpec, place: str, target: Path) -> None:
+    """Put a model's files into ``target``: downloaded, or copied from a local directory.
+
+    Args:
+        spec: which model, and for the hub which revision.
+        place: the hub's repository id, or the local directory.
+        target: a new directory.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, or what it has is not a usable model.
+    """
+    if spec.source == "hub":
+        source = _download(place, spec.version)
+    else:
+        source = Path(place)
+    target.mkdir(parents=True, exist_ok=True)
+    for path in files_of(source):
+        shutil.copyfile(path, target / path.name)
+
+
+def _download(repository: str, revision: str) -> Path:
+    import huggingface_hub
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
+
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(
+                repository, revision=revision, allow_patterns=[CONFIG, WEIGHTS, *TOKENIZER_FILES]
+            )
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise SubtuneError(
+            f"could not download model {repository} at {revision} ({reason}); check the network "
+            "of the machine that runs downloads, or name a local `path`"
+        ) from None

@@ -1,0 +1,115 @@
+"""Selections: which parameters of a model train, said in data.
+
+The classifier always trains, whatever the selection; so a selection speaks of the encoder alone.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import translate
+from functools import cache
+
+import numpy as np
+
+from subtune.errors import SubtuneError
+from subtune.specs import Draw, Parameters, Random, Selection
+
+CLASSIFIER = ("classifier.weight", "classifier.bias")
+
+Shapes = Mapping[str, Sequence[int]]
+Entries = dict[str, np.ndarray | None]
+
+LAYERNORM = Parameters(parameters=("encoder.layer.*.output.LayerNorm.*",))
+
+SELECTIONS: dict[str, Parameters | Random] = {
+    "full": Parameters(parameters=("**",)),
+    "bitfit": Parameters(parameters=("**.bias",)),
+    "layernorm": LAYERNORM,
+    "random": Random(random=Draw(as_many_as=LAYERNORM.parameters)),
+}
+
+
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    parts = []
+    for part in pattern.split("."):
+        parts.append(r"[^.]+(\.[^.]+)*" if part == "**" else _one_part(part))
+    return re.compile(r"\.".join(parts))
+
+
+def _one_part(part: str) -> str:
+    # fnmatch's "*" crosses dots, so that "layer.*.output" would match "layer.0.attention.output".
+    return translate(part).replace(".*", "[^.]*").removeprefix("(?s:").removesuffix(r")\Z")
+
+
+def matching(patterns: Sequence[str], shapes: Shapes) -> list[str]:
+    """Names of the encoder's tensors that any pattern matches, in the model's order.
+
+    Raises:
+        SubtuneError: a pattern matches no tensor of this model.
+    """
+    names = [name for name in shapes if name not in CLASSIFIER]
+    for pattern in patterns:
+        if not any(_expression(pattern).fullmatch(name) for name in names):
+            raise SubtuneError(f"selection: pattern {pattern!r} matches no parameter of the model")
+    return [name for name in names if any(_expression(p).fullmatch(name) for p in patterns)]
+
+
+def top_count(fraction: float, n: int) -> int:
+    """⌈fraction·n⌉, immune to a product such as 0.07·100 = 7.000000000000001."""
+    return math.ceil(round(fraction * n, 9))
+
+
+def resolve(
+    selection: Selection,
+    shapes: Shapes,
+    seed: int,
+    ranks: Mapping[str, np.ndarray] | None = None,
+) -> Entries:
+    """The entries that train.
+
+    Args:
+        selection: what trains.
+        shapes: canonical name to shape of every parameter, classifier included.
+        seed: decides random draws.
+        ranks: for a top fraction, tensor name to the rank of each of its entries (0 is first).
+
+    Returns:
+        Tensor name to the sorted flat indices that train, or None where the whole tensor does.
+    """
+    if isinstance(selection, Parameters):
+        entries: Entries = dict.fromkeys(matching(selection.parameters, shapes))
+    elif isinstance(selection, Random):
+        entries = _draw(selection.random, shapes, seed)
+    else:
+        entries = _first(selection.top.fraction, ranks or {})
+    return entries | dict.fromkeys(CLASSIFIER)
+
+
+def count(entries: Entries, shapes: Shapes) -> int:
+    """How many numbers train."""
+    return sum(
+        math.prod(shapes[name]) if index is None else len(index) for name, index in entries.items()
+    )
+
+
+def _draw(draw: Draw, shapes: Shapes, seed: int) -> Entries:
+    wanted = sum(math.prod(shapes[name]) for name in matching(draw.as_many_as, shapes))
+    names = matching(draw.within, shapes)
+    ends = np.cumsum([math.prod(shapes[name]) for name in names])
+    if wanted > ends[-1]:
+        raise SubtuneError(f"selection: cannot draw {wanted} entries, `within` holds {ends[-1]}")
+    drawn = np.sort(np.random.default_rng(seed).choice(ends[-1], wanted, replace=False))
+    pieces = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
+    starts = np.concatenate([[0], ends[:-1]])
+    return {
+        name: piece - start
+        for name, piece, start in zip(names, pieces, starts, strict=True)
+        if len(piece)
+    }
+
+
+def _first(fraction: float, ranks: Mapping[str, np.ndarray]) -> Entries:
+    kept = top_count(fraction, sum(rank.size for rank in ranks.values()))
+    chosen = {name: np.flatnonzero(rank < kept) for name, rank in ranks.items()}
+    return {name: index for name, index in chosen.items() if len(index)}

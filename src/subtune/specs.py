@@ -1,0 +1,142 @@
+"""The values of every stage, from a dataset's rows to a run. Equal values have equal ids."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from subtune.tasks import Task
+from subtune.values import Value
+
+Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
+
+# Part of every run id: raised when the same spec would no longer give the same result.
+RECIPE_VERSION = 1
+
+
+class ModelSpec(Value):
+    """A pretrained encoder.
+
+    On the hub it is a ``repository`` at a ``version``; of local files ``version`` is a hash, and
+    neither their place nor the name that a configuration gives them is part of the value.
+    """
+
+    source: Literal["hub", "files"]
+    repository: str | None = None
+    version: str
+
+
+class DataSpec(Value):
+    """The rows of one task.
+
+    ``version`` pins their content: the hub's revision, or a hash of the files. Where the files lie
+    is not part of the value.
+    """
+
+    task: Task
+    source: Literal["hub", "tsv", "builtin", "files"]
+    version: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.task.name}-{self.id}"
+
+
+class TokensSpec(Value):
+    """A task's token ids. ``tokenizer`` is the content id of the model whose tokenizer is used."""
+
+    data: DataSpec
+    tokenizer: str
+    max_length: int = Field(ge=4, le=512)
+
+    @property
+    def key(self) -> str:
+        return f"{self.data.task.name}-{self.id}"
+
+
+class FisherSpec(Value):
+    """Fisher information of one task before fine-tuning.
+
+    ``rows`` limits the estimate to a sample of the training set, drawn by ``seed``, which also
+    draws the classifier that no one has trained yet.
+    """
+
+    model: ModelSpec
+    tokens: TokensSpec
+    rows: int | None = Field(default=None, ge=1)
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.tokens.data.task.name}-{self.id}"
+
+
+class RankingSpec(Value):
+    """A ranking of the entries of ``of``, by the information summed over tasks."""
+
+    of: Patterns
+    fishers: tuple[FisherSpec, ...]
+
+
+class Parameters(Value):
+    """Whole tensors by name. In a pattern ``*`` is one dotted part of the name, ``**`` any number."""
+
+    parameters: Patterns
+
+
+class Draw(Value):
+    """As many entries as ``as_many_as`` selects, drawn uniformly from all that ``within`` selects."""
+
+    as_many_as: Patterns
+    within: Patterns = ("**",)
+
+
+class Random(Value):
+    """Entries drawn at random, by the run's seed."""
+
+    random: Draw
+
+
+class Ranked(Value):
+    """The first ⌈fraction·n⌉ entries of a ranking, by its content id."""
+
+    ranking: str
+    fraction: Fraction
+
+
+class Top(Value):
+    """The top fraction of a ranking of entries by Fisher information."""
+
+    top: Ranked
+
+
+Selection = Parameters | Random | Top
+
+
+class Recipe(Value):
+    """How a run trains: AdamW on the selected entries, evaluated after every epoch.
+
+    ``warmup`` is the share of all steps in which the learning rate rises from 0. ``train_rows``
+    limits training to the first rows of the training set's first shuffle.
+    """
+
+    learning_rate: float = Field(gt=0)
+    batch_size: int = Field(ge=1)
+    epochs: int = Field(ge=1)
+    schedule: Literal["constant", "linear"]
+    warmup: float = Field(ge=0, lt=1)
+    weight_decay: float = Field(ge=0)
+    max_grad_norm: float = Field(gt=0)
+    precision: Literal["fp32", "bf16"]
+    train_rows: int | None = Field(default=None, ge=1)
+
+
+class RunSpec(Value):
+    """Everything that decides a run's result, and nothing else."""
+
+    model: ModelSpec
+    tokens: TokensSpec
+    selection: Selection
+    recipe: Recipe
+    seed: int
+    recipe_version: int = RECIPE_VERSION

@@ -1,0 +1,147 @@
+"""The task table: what each task is made of, whatever source its rows come from."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from subtune.values import Value
+
+METRICS = ("accuracy", "f1", "matthews_correlation", "pearsonr", "spearmanr")
+CORRELATIONS = ("pearsonr", "spearmanr")
+
+
+class Task(Value):
+    """One task.
+
+    ``labels`` holds the label words in the order of their numbers; without it the task is a
+    regression. The first of ``metrics`` decides the best epoch and learning rate, on the first of
+    ``evaluation``. ``submission`` names the GLUE server's files, one per test split.
+    """
+
+    name: str
+    title: str
+    text: tuple[str, ...] = Field(min_length=1, max_length=2)
+    label: str
+    labels: tuple[str, ...] | None = Field(default=None, min_length=2)
+    metrics: tuple[str, ...] = Field(min_length=1)
+    evaluation: tuple[str, ...] = ("validation",)
+    test: tuple[str, ...] = ("test",)
+    submission: tuple[str, ...] = ()
+    score_range: tuple[float, float] | None = None
+
+    @model_validator(mode="after")
+    def _metrics_fit_labels(self) -> Self:
+        for metric in self.metrics:
+            if (metric in CORRELATIONS) != self.is_regression:
+                kind = "numbers" if self.is_regression else "classes"
+                raise ValueError(f"metric {metric!r} does not fit a task that predicts {kind}")
+        return self
+
+    @property
+    def is_regression(self) -> bool:
+        return self.labels is None
+
+    @property
+    def num_labels(self) -> int:
+        """Width of the classifier: one output for a regression."""
+        return 1 if self.labels is None else len(self.labels)
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Columns of the papers' tables: (evaluation split, heading)."""
+        if len(self.evaluation) == 1:
+            return [(self.evaluation[0], self.title)]
+        short = {"validation_matched": "m", "validation_mismatched": "mm"}
+        return [(split, f"{self.title}-{short.get(split, split)}") for split in self.evaluation]
+
+
+NLI = ("entailment", "not_entailment")
+
+# In the order of the LayerNorm paper's tables; WNLI, which it leaves out, is last.
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Task(
+            name="qnli",
+            title="QNLI",
+            text=("question", "sentence"),
+            label="label",
+            labels=NLI,
+            metrics=("accuracy",),
+            submission=("QNLI.tsv",),
+        ),
+        Task(
+            name="sst2",
+            title="SST-2",
+            text=("sentence",),
+            label="label",
+            labels=("negative", "positive"),
+            metrics=("accuracy",),
+            submission=("SST-2.tsv",),
+        ),
+        Task(
+            name="mnli",
+            title="MNLI",
+            text=("premise", "hypothesis"),
+            label="label",
+            labels=("entailment", "neutral", "contradiction"),
+            metrics=("accuracy",),
+            evaluation=("validation_matched", "validation_mismatched"),
+            test=("test_matched", "test_mismatched"),
+            submission=("MNLI-m.tsv", "MNLI-mm.tsv"),
+        ),
+        Task(
+            name="cola",
+            title="CoLA",
+            text=("sentence",),
+            label="label",
+            labels=("unacceptable", "acceptable"),
+            metrics=("matthews_correlation",),
+            submission=("CoLA.tsv",),
+        ),
+        Task(
+            name="mrpc",
+            title="MRPC",
+            text=("sentence1", "sentence2"),
+            label="label",
+            labels=("not_equivalent", "equivalent"),
+            metrics=("f1", "accuracy"),
+            submission=("MRPC.tsv",),
+        ),
+        Task(
+            name="stsb",
+            title="STS-B",
+            text=("sentence1", "sentence2"),
+            label="label",
+            metrics=("spearmanr", "pearsonr"),
+            submission=("STS-B.tsv",),
+            score_range=(0.0, 5.0),
+        ),
+        Task(
+            name="rte",
+            title="RTE",
+            text=("sentence1", "sentence2"),
+            label="label",
+            labels=NLI,
+            metrics=("accuracy",),
+            submission=("RTE.tsv",),
+        ),
+        Task(
+            name="qqp",
+            title="QQP",
+            text=("question1", "question2"),
+            label="label",
+            labels=("not_duplicate", "duplicate"),
+            metrics=("f1", "accuracy"),
+            submission=("QQP.tsv",),
+        ),
+        Task(
+            name="wnli",
+            title="WNLI",
+            text=("sentence1", "sentence2"),
+            label="label",
+            labels=("not_entailment", "entailment"),
+            metrics=("accuracy",),
+            submission=("WNLI.tsv",),
+        ),
+    )
+}

@@ -1,0 +1,48 @@
+# The configuration, checked, and the plan of every stage that follows from it.
+
+from snakemake.exceptions import WorkflowError
+
+from subtune import config as subtune_config
+from subtune import grid
+from subtune.errors import SubtuneError
+
+try:
+    CONFIG = subtune_config.check(config)
+    PLAN = grid.plan(CONFIG)
+except SubtuneError as problem:
+    raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
+
+RESULTS = CONFIG.results
+
+
+wildcard_constraints:
+    dataset=r"[^/]+",
+    tokens=r"[^/]+",
+    model=r"[0-9a-f]{12}",
+    fisher=r"[^/]+",
+    ranking=r"[0-9a-f]{12}",
+    sweep=r"[^/]+",
+    experiment="|".join(CONFIG.experiments),
+
+
+def exhibits(experiment):
+    """Every table and figure of an experiment."""
+    folder = f"{RESULTS}/{experiment}"
+    tables = ["table2", "table2_choices", "table4", "kruskal_wallis", "table1"]
+    figures = ["figure1", "figure3", "figure4"]
+    settings = CONFIG.experiments[experiment]
+    if "full" not in settings.methods:
+        figures.remove("figure1")
+    if settings.fractions:
+        figures += ["figure2", "figure5"]
+    return [f"{folder}/{name}.{ending}" for name in tables for ending in ("csv", "md", "tex")] + [
+        f"{folder}/{name}.{ending}" for name in figures for ending in ("png", "pdf")
+    ]
+
+
+def tasks_of(experiment):
+    """The definitions of an experiment's tasks, in its order."""
+    return [
+        CONFIG.all_tasks()[task].model_dump(mode="json")
+        for task in CONFIG.experiments[experiment].tasks
+    ]

@@ -1,0 +1,105 @@
+# Figures, each as PNG and PDF. A figure's style is its rule's own parameter.
+
+
+def drawn(name):
+    return [f"{RESULTS}/{{experiment}}/{name}.{ending}" for ending in ("png", "pdf")]
+
+
+def titles_of(experiment):
+    """Task name to its title, in the experiment's order."""
+    return {task["name"]: task["title"] for task in tasks_of(experiment)}
+
+
+rule figure1:
+    input:
+        rules.changes.output[0],
+    output:
+        report(
+            drawn("figure1"),
+            caption="../report/figure1.rst",
+            category="{experiment}",
+        ),
+    params:
+        titles=lambda wildcards: titles_of(wildcards.experiment),
+        style=CONFIG.style("figure1").model_dump(),
+    log:
+        RESULTS + "/logs/{experiment}/figure1.log",
+    localrule: True
+    script:
+        "../scripts/figure1.py"
+
+
+rule figure2:
+    input:
+        rules.scores.output.chosen,
+    output:
+        report(
+            drawn("figure2"),
+            caption="../report/figure2.rst",
+            category="{experiment}",
+        ),
+    params:
+        tasks=lambda wildcards: tasks_of(wildcards.experiment),
+        style=CONFIG.style("figure2").model_dump(),
+    log:
+        RESULTS + "/logs/{experiment}/figure2.log",
+    localrule: True
+    script:
+        "../scripts/figure2.py"
+
+
+rule figure3:
+    input:
+        rules.information.output.layernorm,
+    output:
+        report(
+            drawn("figure3"),
+            caption="../report/figure3.rst",
+            category="{experiment}",
+        ),
+    params:
+        titles=lambda wildcards: titles_of(wildcards.experiment),
+        style=CONFIG.style("figure3").model_dump(),
+    log:
+        RESULTS + "/logs/{experiment}/figure3.log",
+    localrule: True
+    script:
+        "../scripts/figure3.py"
+
+
+rule figure4:
+    input:
+        rules.information.output.layernorm,
+    output:
+        report(
+            drawn("figure4"),
+            caption="../report/figure4.rst",
+            category="{experiment}",
+        ),
+    params:
+        titles=lambda wildcards: titles_of(wildcards.experiment),
+        style=CONFIG.style("figure4").model_dump(),
+    log:
+        RESULTS + "/logs/{experiment}/figure4.log",
+    localrule: True
+    script:
+        "../scripts/figure4.py"
+
+
+rule figure5:
+    input:
+        rules.scores.output.chosen,
+    output:
+        report(
+            drawn("figure5"),
+            caption="../report/figure5.rst",
+            category="{experiment}",
+        ),
+    params:
+        tasks=lambda wildcards: tasks_of(wildcards.experiment),
+        style=CONFIG.style("figure5").model_dump(),
+    log:
+        RESULTS + "/logs/{experiment}/figure5.log",
+    localrule: True
+    script:
+        "../scripts/figure5.py"

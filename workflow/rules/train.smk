@@ -1,0 +1,36 @@
+# Sweeps: one job trains many runs and leaves a record of each in the run store.
+#
+# A record is never an output that Snakemake deletes: a job that is cut off keeps the runs it has
+# done, and a sweep that has grown by one learning rate trains that one only.
+
+
+rule train:
+    input:
+        tokens=lambda wildcards: f"{RESULTS}/tokens/{first_run(wildcards.sweep).tokens.key}",
+        model=lambda wildcards: f"{RESULTS}/models/{first_run(wildcards.sweep).model.id}",
+        rankings=lambda wildcards: [
+            f"{RESULTS}/masks/{ranking}.safetensors" for ranking in PLAN.rankings_of(wildcards.sweep)
+        ],
+    output:
+        RESULTS + "/sweeps/{sweep}.csv",
+    params:
+        runs=lambda wildcards: [
+            PLAN.runs[run].canonical() for run in PLAN.sweeps[wildcards.sweep].runs
+        ],
+        store=RESULTS + "/runs",
+    log:
+        RESULTS + "/logs/train/{sweep}.log",
+    benchmark:
+        RESULTS + "/benchmarks/train/{sweep}.tsv"
+    threads: 1
+    resources:
+        mem_mb=16000,
+        runtime=lambda wildcards, attempt: 1440 * attempt,
+        gpu=1,
+    script:
+        "../scripts/train.py"
+
+
+def first_run(sweep):
+    """The runs of a sweep share model and tokens, so that any one of them tells."""
+    return PLAN.runs[PLAN.sweeps[sweep].runs[0]]

@@ -1,0 +1,12 @@
+"""Figure 1. In: mean |change| by component and layer. Out: png, pdf."""
+
+from subtune.logs import job
+
+with job(snakemake.log[0]):
+    import pandas as pd
+
+    from subtune import figures
+
+    changes = pd.read_csv(snakemake.input[0])
+    figure = figures.figure1(changes, snakemake.params.titles, snakemake.params.style)
+    figures.save(figure, snakemake.output)

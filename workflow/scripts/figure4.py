@@ -1,0 +1,18 @@
+"""Figure 4. In: LayerNorm's information by layer. Out: png, pdf, the paper's numbers beside ours."""
+
+from subtune.logs import job
+
+with job(snakemake.log[0]):
+    import pandas as pd
+
+    from subtune import figures, reported
+
+    shares = pd.read_csv(snakemake.input[0])
+    printed = reported.table("layernorm_figure4.csv")
+    figure = figures.figure4(
+        shares[shares["task"] == "global"],
+        printed,
+        len(snakemake.params.titles),
+        snakemake.params.style,
+    )
+    figures.save(figure, snakemake.output)

@@ -1,0 +1,23 @@
+"""Fisher information of one task. In: tokens, model. Out: vectors' entries, tensors' sums."""
+
+from subtune.logs import job, report
+
+with job(snakemake.log[0]):
+    from pathlib import Path
+
+    import datasets
+    import torch
+
+    from subtune import fisher
+    from subtune.models import encoder
+    from subtune.specs import FisherSpec
+
+    torch.set_num_threads(snakemake.threads)
+    spec = FisherSpec.model_validate_json(snakemake.params.spec)
+    task = spec.tokens.data.task
+    model = encoder.load(Path(snakemake.input.model), task.num_labels)
+    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    tokens = datasets.load_from_disk(snakemake.input.tokens)["train"]
+    information = fisher.fisher_information(model, tokens, task, spec.rows, spec.seed)
+    fisher.write(information, Path(snakemake.output.entries), Path(snakemake.output.sums))
+    report(f"{task.title}: Fisher information over {spec.rows or len(tokens)} rows")

@@ -1,0 +1,13 @@
+"""Entries ranked by Fisher information. In: the tasks' Fisher files. Out: each entry's rank."""
+
+from subtune.logs import job
+
+with job(snakemake.log[0]):
+    from pathlib import Path
+
+    import safetensors.numpy
+
+    from subtune import masks
+
+    ranks = masks.rank_files(snakemake.params.of, [Path(path) for path in snakemake.input])
+    safetensors.numpy.save_file(ranks, snakemake.output[0])

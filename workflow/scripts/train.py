@@ -1,0 +1,31 @@
+"""Train one sweep. In: tokens, model, rankings. Out: run records, and a CSV that lists them."""
+
+from subtune.logs import job, report
+
+with job(snakemake.log[0]):
+    from pathlib import Path
+
+    import datasets
+    import pandas as pd
+    import safetensors.numpy
+    import torch
+
+    from subtune import runs
+    from subtune.models import encoder
+    from subtune.specs import RunSpec
+
+    torch.set_num_threads(snakemake.threads)
+    store = Path(snakemake.params.store)
+    specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
+    missing = [spec for spec in specs if not runs.is_recorded(store, spec.id)]
+    report(f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train")
+    if missing:
+        model = encoder.load(Path(snakemake.input.model), specs[0].tokens.data.task.num_labels)
+        model.to("cuda" if torch.cuda.is_available() else "cpu")
+        tokens = datasets.load_from_disk(snakemake.input.tokens)
+        rankings = {
+            Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings
+        }
+        runs.train_and_record(missing, store, model, tokens, rankings, report)
+    rows = [{"run": spec.id} | runs.read_scores(store, spec.id) for spec in specs]
+    pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)
