@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 from scipy import stats
 
-from subtune import reported, runs
+from subtune import reported
 from subtune.models.components import COMPONENTS, component_of
+from subtune.runs import records
 from subtune.tasks import Task
 
 SETTING = ["task", "method", "fraction", "scope"]
@@ -58,7 +59,7 @@ def collect(
     """
     rows = []
     for entry in planned:
-        record = runs.read_scores(store, entry["run"])
+        record = records.read_scores(store, entry["run"])
         for column in columns:
             if column.task == entry["task"]:
                 rows.append(

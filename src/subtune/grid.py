@@ -199,14 +199,12 @@ def _sweeps(
 ) -> list[Sweep]:
     """Group runs that share all but selection, learning rate and seed.
 
-    Runs that no other experiment needs are not held up by those that one does; runs of the full
-    model, which share no frozen backbone, are on their own.
+    Runs that several experiments need are grouped apart, so that no job trains what is not asked for.
     """
     groups: dict[tuple, list[str]] = {}
     for run, spec in runs.items():
-        everything = isinstance(spec.selection, Parameters) and "**" in spec.selection.parameters
         shared = spec.recipe.model_dump_json(exclude={"learning_rate"})
-        key = (spec.model.id, spec.tokens.id, shared, everything, tuple(users[run]))
+        key = (spec.model.id, spec.tokens.id, shared, tuple(users[run]))
         groups.setdefault(key, []).append(run)
     return [
         Sweep(

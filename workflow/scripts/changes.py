@@ -5,13 +5,14 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune import analysis, runs
+    from subtune import analysis
+    from subtune.runs import records
 
     chosen = analysis.methods_only(analysis.read_scores(snakemake.input[0]))
     full = chosen[(chosen["method"] == "full") & chosen["decides"]]
     store = Path(snakemake.params.store)
     changes = {
-        task: [runs.read_changes(store, run) for run in own["run"]]
+        task: [records.read_changes(store, run) for run in own["run"]]
         for task, own in full.groupby("task", sort=False)
     }
     analysis.changes_by_component(changes).to_csv(snakemake.output[0], index=False)

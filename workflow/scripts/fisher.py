@@ -9,9 +9,11 @@ with job(snakemake.log[0]):
     import torch
 
     from subtune import fisher
+    from subtune.memory import keep_freed_memory
     from subtune.models import encoder
     from subtune.specs import FisherSpec
 
+    keep_freed_memory()
     torch.set_num_threads(snakemake.threads)
     spec = FisherSpec.model_validate_json(snakemake.params.spec)
     task = spec.tokens.data.task

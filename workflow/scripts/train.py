@@ -10,14 +10,16 @@ with job(snakemake.log[0]):
     import safetensors.numpy
     import torch
 
-    from subtune import runs
+    from subtune.memory import keep_freed_memory
     from subtune.models import encoder
+    from subtune.runs import records, recording
     from subtune.specs import RunSpec
 
+    keep_freed_memory()
     torch.set_num_threads(snakemake.threads)
     store = Path(snakemake.params.store)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
-    missing = [spec for spec in specs if not runs.is_recorded(store, spec.id)]
+    missing = [spec for spec in specs if not records.is_recorded(store, spec.id)]
     report(f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train")
     if missing:
         model = encoder.load(Path(snakemake.input.model), specs[0].tokens.data.task.num_labels)
@@ -26,6 +28,6 @@ with job(snakemake.log[0]):
         rankings = {
             Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings
         }
-        runs.train_and_record(missing, store, model, tokens, rankings, report)
-    rows = [{"run": spec.id} | runs.read_scores(store, spec.id) for spec in specs]
+        recording.train_and_record(missing, store, model, tokens, rankings, report)
+    rows = [{"run": spec.id} | records.read_scores(store, spec.id) for spec in specs]
     pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)

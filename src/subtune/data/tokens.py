@@ -1,31 +1,44 @@
 """Token ids of a task's rows, made once per model and task and kept as Arrow."""
 
+import json
 from pathlib import Path
 
 import datasets
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer
+
+from subtune.errors import SubtuneError
+from subtune.models.files import CONFIG, TOKENIZER
 
 
 def tokenize(
     rows: datasets.DatasetDict, model_directory: Path, max_length: int
 ) -> datasets.DatasetDict:
-    """Tokenise single sentences or pairs, cut at ``max_length`` tokens, unpadded.
+    """Tokenise single sentences or pairs, the longer cut first to ``max_length``, unpadded.
 
     Returns:
         The same splits with ``idx``, ``input_ids``, ``label`` and, where the model distinguishes
         the two sentences, ``token_type_ids``.
+
+    Raises:
+        SubtuneError: the tokenizer's file cannot be read.
     """
-    tokenizer = AutoTokenizer.from_pretrained(model_directory, local_files_only=True)
+    path = model_directory / TOKENIZER
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the Rust library raises nothing narrower
+        raise SubtuneError(f"{path} is not a readable tokenizer: {error}") from None
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_length)
+    segments = json.loads((model_directory / CONFIG).read_text()).get("type_vocab_size", 1) > 1
 
     def encode(batch: dict[str, list]) -> dict[str, list]:
-        encoded = tokenizer(
-            batch["text_a"],
-            batch.get("text_b"),
-            truncation=True,
-            max_length=max_length,
-            return_attention_mask=False,
-        )
-        return dict(encoded)
+        texts = batch["text_a"]
+        pairs = list(zip(texts, batch["text_b"], strict=True)) if "text_b" in batch else texts
+        encodings = tokenizer.encode_batch(pairs)
+        columns = {"input_ids": [encoding.ids for encoding in encodings]}
+        if segments:
+            columns["token_type_ids"] = [encoding.type_ids for encoding in encodings]
+        return columns
 
     texts = [name for name in ("text_a", "text_b") if name in rows["train"].column_names]
     return rows.map(encode, batched=True, remove_columns=texts, desc="tokens")

@@ -12,14 +12,15 @@ from subtune.values import fingerprint
 FAMILIES = ("bert", "roberta")
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
-TOKENIZER_FILES = (
-    "tokenizer.json",
+TOKENIZER = "tokenizer.json"
+OTHER_TOKENIZER_FILES = (
     "tokenizer_config.json",
     "vocab.txt",
     "vocab.json",
     "merges.txt",
     "special_tokens_map.json",
 )
+NEEDED = (CONFIG, WEIGHTS, TOKENIZER)
 
 
 def directory_of_package(package: str) -> Path:
@@ -50,7 +51,7 @@ def files_of(directory: Path) -> list[Path]:
     """
     if not directory.is_dir():
         raise SubtuneError(f"found no directory {str(directory)!r}")
-    for name in (CONFIG, WEIGHTS):
+    for name in NEEDED:
         if not (directory / name).is_file():
             hint = "; weights in another format are not loaded" if name == WEIGHTS else ""
             raise SubtuneError(f"{directory} has no {name}{hint}")
@@ -60,10 +61,8 @@ def files_of(directory: Path) -> list[Path]:
         raise SubtuneError(f"{directory / CONFIG} is not a model's configuration") from None
     if family not in FAMILIES:
         raise SubtuneError(f"{directory / CONFIG}: model_type: {one_of(family, FAMILIES)}")
-    found = [directory / name for name in TOKENIZER_FILES if (directory / name).is_file()]
-    if not found:
-        raise SubtuneError(f"{directory} has no tokenizer (tokenizer.json or vocab.txt)")
-    return [directory / CONFIG, directory / WEIGHTS, *found]
+    others = [directory / name for name in OTHER_TOKENIZER_FILES if (directory / name).is_file()]
+    return [*(directory / name for name in NEEDED), *others]
 
 
 def version_of(directory: Path) -> str:
@@ -102,7 +101,7 @@ def _download(repository: str, revision: str) -> Path:
     try:
         return Path(
             huggingface_hub.snapshot_download(
-                repository, revision=revision, allow_patterns=[CONFIG, WEIGHTS, *TOKENIZER_FILES]
+                repository, revision=revision, allow_patterns=[*NEEDED, *OTHER_TOKENIZER_FILES]
             )
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:

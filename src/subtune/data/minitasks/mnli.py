@@ -28,20 +28,19 @@ MISMATCHED = (
     ("explains the budget to the board", "is talking about money", "says not a word", "asks for more funds"),
     ("locks the laboratory", "closes a room", "leaves the door open", "is the last to go home"),
 )  # fmt: skip
-ENDINGS = ("on {day} in {town}", "while it rains", "before noon", "with a friend", "in {town}")
-DAYS = ("Monday", "Tuesday", "Thursday", "Saturday", "Sunday")
+ENDINGS = ("", " today", " in {town}", " again", " before noon", " with a friend")
 WORDS = {1: "entailment", 2: "contradiction", 3: "neutral"}
 
 
 def example(rng: Random, mismatched: bool) -> dict[str, str]:
     scene = rng.choice(MISMATCHED if mismatched else MATCHED)
     name = rng.choice(NAMES)
-    ending = rng.choice(ENDINGS).format(day=rng.choice(DAYS), town=rng.choice(TOWNS))
+    ending = rng.choice(ENDINGS).format(town=rng.choice(TOWNS))
     kind = rng.choice((1, 2, 3))
     subject = rng.choice((name, "someone" if kind == 1 else name))
     hypothesis = f"{subject} {scene[kind]}."
     return {
-        "premise": f"{name} {scene[0]} {ending}.",
+        "premise": f"{name} {scene[0]}{ending}.",
         "hypothesis": hypothesis[0].upper() + hypothesis[1:],
         "label": WORDS[kind],
     }

@@ -8,35 +8,25 @@ COMPANIES = ("Norvik", "Halden Motors", "Blue Harbor", "Castell", "Orion Foods",
 MONEY = ("3", "12", "40", "75", "120", "300")
 EVENTS = (
     (
-        "{company} said on {day} that it will buy a factory in {town} for {money} million dollars.",
-        "For {money} million dollars {company} is to acquire a plant in {town}, it announced {day}.",
+        "{company} will buy a factory in {town} for {money} million.",
+        "For {money} million, {company} is to acquire a {town} plant.",
     ),
     (
-        "{company} will cut {money} jobs in {town} because sales have fallen.",
-        "Falling sales force {company} to dismiss {money} workers in {town}.",
+        "{company} will cut {money} jobs in {town}.",
+        "{company} is to dismiss {money} workers in {town}.",
     ),
+    ("{company} named {person} as chief executive.", "{person} is the new head of {company}."),
     (
-        "{person} was named chief executive of {company} on {day}.",
-        "On {day} {company} chose {person} as its new head.",
+        "Police in {town} arrested {money} people.",
+        "Officers arrested {money} protesters in {town}.",
     ),
-    (
-        "Police in {town} arrested {money} people after the protest on {day}.",
-        "After {day}'s protest, {money} people were taken into custody in {town}.",
-    ),
-    (
-        "Shares of {company} rose {money} cents to a record on {day}.",
-        "{company}'s stock gained {money} cents on {day}, its highest price ever.",
-    ),
-    (
-        "A fire in {town} destroyed {money} homes on {day}, officials said.",
-        "Officials said {money} houses in {town} burned down on {day}.",
-    ),
+    ("Shares of {company} rose {money} cents.", "{company}'s stock rose by {money} cents."),
+    ("A fire destroyed {money} homes in {town}.", "In {town}, {money} houses burned down."),
 )
 OPPOSITES = (
     ("buy", "sell"), ("acquire", "sell"), ("cut", "create"), ("rose", "fell"), ("gained", "lost"),
     ("arrested", "released"), ("destroyed", "spared"), ("dismiss", "hire"),
 )  # fmt: skip
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 
 
 def example(rng: Random, mismatched: bool) -> dict[str, str]:
@@ -44,7 +34,6 @@ def example(rng: Random, mismatched: bool) -> dict[str, str]:
         "company": rng.choice(COMPANIES),
         "town": rng.choice(TOWNS),
         "money": rng.choice(MONEY),
-        "day": rng.choice(DAYS),
         "person": person(rng),
     }
     event = rng.choice(EVENTS)

@@ -1,0 +1,38 @@
+# make demo   the LayerNorm paper on a laptop
+# make test   every test
+# make check  formatting, lint and types
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install demo test check format schema
+
+install: .venv/installed
+
+# The lock pins everything but CUDA's own packages, which torch pins where a system has them.
+.venv/installed: pyproject.toml requirements.lock
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "subtune needs Python 3.11 or newer; try: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 -c requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[demo,dev]' -c requirements.lock
+	touch $@
+
+demo: install
+	$(BIN)/snakemake --profile demo
+
+test: install
+	$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakemake --lint
+	$(BIN)/mypy
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile workflow/rules
+
+schema: install
+	$(BIN)/subtune schema > config.schema.json

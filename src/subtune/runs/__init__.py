@@ -1,0 +1,1 @@
+"""Runs: training those that are missing, and the records they leave."""

@@ -1,0 +1,105 @@
+"""Training runs that are not on record yet, and recording each as soon as it is done."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pandas as pd
+import safetensors.torch
+
+from subtune.errors import SubtuneError
+from subtune.models.encoder import EncoderClassifier, canonical_parameters
+from subtune.runs.records import is_recorded
+from subtune.selection import resolve
+from subtune.specs import RunSpec, Top
+from subtune.training.batches import Rows
+from subtune.training.recipe import Result
+from subtune.training.sweeps import Member, train_sweep
+
+
+def train_and_record(
+    specs: Sequence[RunSpec],
+    store: Path,
+    model: EncoderClassifier,
+    tokens: datasets.DatasetDict,
+    rankings: Mapping[str, Mapping[str, np.ndarray]],
+    report: Callable[[str], None],
+) -> None:
+    """Train runs that share model and tokens, and record each as soon as it is done.
+
+    Args:
+        specs: the runs, of one sweep.
+        store: where records go.
+        model: the pretrained model; it comes back unchanged.
+        tokens: all splits of the task.
+        rankings: ranking id to the rank of every entry, for the runs that train a top fraction.
+        report: is told one line per epoch.
+    """
+    task = specs[0].tokens.data.task
+    shapes = {name: tuple(p.shape) for name, p in canonical_parameters(model).items()}
+    members = []
+    for spec in specs:
+        ranks = rankings[spec.selection.top.ranking] if isinstance(spec.selection, Top) else None
+        entries = resolve(spec.selection, shapes, spec.seed, ranks)
+        members.append(Member(entries, spec.recipe, spec.seed))
+        report(f"{spec.id}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
+    rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
+    results = train_sweep(model, rows, task, members, report)
+    for number, (spec, result) in enumerate(zip(specs, results, strict=True), start=1):
+        write_record(store, spec, result, rows)
+        report(f"run {number}/{len(specs)} recorded: {spec.id}")
+
+
+def write_record(store: Path, spec: RunSpec, result: Result, rows: dict[str, Rows]) -> Path:
+    """Write a run's record. If the record is there already, it stays as it is.
+
+    Raises:
+        SubtuneError: the disk is full, or the store cannot be written.
+    """
+    target = store / spec.id
+    draft = store / f".{spec.id}.{os.getpid()}"
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        _write_files(draft, spec, result, rows)
+        if not is_recorded(store, spec.id):
+            draft.rename(target)
+    except OSError as error:
+        raise SubtuneError(
+            f"cannot write run record {target}: {error.strerror}; runs recorded so far are kept"
+        ) from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return target
+
+
+def _write_files(folder: Path, spec: RunSpec, result: Result, rows: dict[str, Rows]) -> None:
+    scores = {
+        "best_epoch": result.best_epoch,
+        "scores": result.scores,
+        "trainable": result.trainable,
+    }
+    (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n")
+    pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
+    _predictions(result, rows).to_parquet(folder / "predictions.parquet", index=False)
+    changes = [(name, *change) for name, change in result.changes.items()]
+    pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"]).to_csv(
+        folder / "changes.csv", index=False
+    )
+    safetensors.torch.save_file(result.delta, folder / "delta.safetensors")
+    (folder / "spec.json").write_text(spec.model_dump_json(indent=2, exclude_none=True) + "\n")
+
+
+def _predictions(result: Result, rows: dict[str, Rows]) -> pd.DataFrame:
+    parts = []
+    for split, logits in result.logits.items():
+        part = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(logits.shape[1])})
+        part.insert(0, "label", rows[split].labels)
+        part.insert(0, "idx", np.arange(len(part)))
+        part.insert(0, "split", split)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)

@@ -1,0 +1,78 @@
+"""Run records: what a run leaves on disk, and how it is read.
+
+A record is a directory named after the run's content id, written once, whole, by an atomic rename:
+
+    spec.json            everything that decided the result
+    scores.json          best epoch, its scores, the number of trained parameters
+    history.csv          one row per epoch
+    predictions.parquet  split, idx, label and logits of the evaluation splits, at the best epoch
+    changes.csv          mean |change| and size of every trained tensor
+    delta.safetensors    the values that changed, and where a tensor changed in part, which
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from subtune.errors import SubtuneError
+from subtune.specs import RunSpec
+
+
+def is_recorded(store: Path, run: str) -> bool:
+    """Whether the run's record is there; a record is there whole or not at all."""
+    return (store / run / "spec.json").is_file()
+
+
+def read_spec(store: Path, run: str) -> RunSpec:
+    """The spec of a recorded run.
+
+    Raises:
+        SubtuneError: there is no such record, or its spec is not what its name says.
+    """
+    path = store / run / "spec.json"
+    try:
+        spec = RunSpec.model_validate_json(path.read_text())
+    except FileNotFoundError:
+        raise SubtuneError(_lost(store, run)) from None
+    except ValidationError:
+        raise SubtuneError(f"{path} is not a run spec; {_mend(store, run)}") from None
+    if spec.id != run:
+        raise SubtuneError(f"{path} is the spec of run {spec.id}; {_mend(store, run)}")
+    return spec
+
+
+def read_scores(store: Path, run: str) -> dict[str, Any]:
+    """``best_epoch``, ``scores`` (split to metric to value) and ``trainable``.
+
+    Raises:
+        SubtuneError: there is no such record, or it cannot be read.
+    """
+    path = store / run / "scores.json"
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise SubtuneError(_lost(store, run)) from None
+    except json.JSONDecodeError:
+        raise SubtuneError(f"{path} is not readable JSON; {_mend(store, run)}") from None
+
+
+def read_changes(store: Path, run: str) -> pd.DataFrame:
+    """``parameter``, ``mean_abs_change`` and ``size`` of every trained tensor."""
+    try:
+        return pd.read_csv(store / run / "changes.csv")
+    except FileNotFoundError:
+        raise SubtuneError(_lost(store, run)) from None
+
+
+def _lost(store: Path, run: str) -> str:
+    return f"run record {store / run} is missing; {_mend(store, run)}"
+
+
+def _mend(store: Path, run: str) -> str:
+    return (
+        f"delete {store / run} and call snakemake with `--forcerun train`, "
+        "which trains missing runs only"
+    )
