@@ -5,6 +5,10 @@ from snakemake.utils import min_version
 
 min_version("9.0")
 
+
+report: "workflow/report/workflow.rst"
+
+
 if "experiments" not in config:
 
     configfile: "config.yaml"
@@ -26,9 +30,9 @@ localrules:
 
 
 rule all:
+    default_target: True
     input:
         [exhibits(experiment) for experiment in CONFIG.experiments],
-    default_target: True
 
 
 for paper in CONFIG.experiments:
@@ -36,6 +40,6 @@ for paper in CONFIG.experiments:
     rule:
         name:
             paper
-        localrule: True
         input:
             exhibits(paper),
+        localrule: True

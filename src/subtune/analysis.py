@@ -86,7 +86,7 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """
     deciding = scores[scores["decides"]]
     means = deciding.groupby([*SETTING, "learning_rate"], as_index=False)["value"].mean()
-    means = means.sort_values(["value", "learning_rate"], ascending=[False, True], kind="stable")
+    means = pd.DataFrame(means).sort_values(["value", "learning_rate"], ascending=[False, True])
     best = means.drop_duplicates(SETTING)[[*SETTING, "learning_rate"]]
     return scores.merge(best, on=[*SETTING, "learning_rate"], how="inner")
 
@@ -109,13 +109,13 @@ def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
 
 def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
     """P-value of the Kruskal–Wallis test between two groups of scores."""
-    if len(set([*first, *second])) == 1:
+    if len({*first, *second}) == 1:
         return 1.0
     return float(stats.kruskal(first, second).pvalue)
 
 
 def kruskal_wallis_table(chosen: pd.DataFrame) -> pd.DataFrame:
-    """BitFit against LayerNorm: the test on our scores, and on the paper's Tables 2, 3 and both beside its p-values.
+    """BitFit against LayerNorm: on our scores, and on the paper's Tables 2, 3 and both.
 
     ``reported`` holds the printed p-value where there is one.
     """

@@ -1,6 +1,6 @@
 """The typed model of ``config.yaml``. Checked whole before any work starts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -50,6 +50,8 @@ Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct
 
 
 class Section(BaseModel):
+    """A part of the configuration: immutable, and without unknown keys."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -193,7 +195,7 @@ class Config(Section):
         return TASKS | {name: own.task(name) for name, own in self.tasks.items()}
 
     def style(self, figure: str) -> Style:
-        return dict(self.figures).get(figure, Style())
+        return next((s for name, s in self.figures.items() if name == figure), Style())
 
 
 def check(data: Mapping[str, Any]) -> Config:
@@ -232,7 +234,7 @@ def read(path: Path) -> Config:
     return check(data.get("config", data))
 
 
-def _unknown_names(config: Config):
+def _unknown_names(config: Config) -> Iterator[str]:
     for name, own in config.tasks.items():
         if name in TASKS:
             yield f"tasks.{name}: found the name of a GLUE task, expected a name of its own"
@@ -242,7 +244,7 @@ def _unknown_names(config: Config):
             yield f"tasks.{name}.metrics: {_text(error.errors()[0])}"
     for name, experiment in config.experiments.items():
         key = f"experiments.{name}"
-        known = {
+        known: dict[str, tuple[Iterable[str], Mapping[str, Any]]] = {
             f"{key}.model": ([experiment.model], config.all_models()),
             f"{key}.tasks": (experiment.tasks, {**TASKS, **config.tasks}),
             f"{key}.methods": (experiment.methods, config.all_selections()),

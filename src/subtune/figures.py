@@ -20,12 +20,12 @@ matplotlib.use("Agg")
 
 SCOPE_TITLES = {"individual": "individual", "global": "global", "cv": "cross-validated"}
 # Line styles and markers carry the meaning too, so that the figures read in grey.
-SCOPE_STYLES = {
+SCOPE_STYLES: dict[str, dict[str, Any]] = {
     "individual": {"color": "#0072b2", "linestyle": "-", "marker": "o"},
     "global": {"color": "#d55e00", "linestyle": "--", "marker": "s"},
     "cv": {"color": "#009e73", "linestyle": ":", "marker": "^"},
 }
-REFERENCES = {
+REFERENCES: dict[str, dict[str, Any]] = {
     "layernorm": {"color": "0.45", "linestyle": "-"},
     "full": {"color": "0.0", "linestyle": "-."},
 }

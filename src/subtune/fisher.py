@@ -36,8 +36,8 @@ from subtune.training.recipe import labels_of, loss_of
 class Fisher:
     """Fisher information.
 
-    ``entries``: in full, for every vector of the model (LayerNorm weights and all biases), by name.
-    ``sums``: one row per tensor: ``parameter``, ``size``, ``information`` (the sum over its entries).
+    ``entries``: in full, for every vector of the model (LayerNorm and all biases), by name.
+    ``sums``: one row per tensor: ``parameter``, ``size``, ``information`` (summed over entries).
     """
 
     entries: dict[str, np.ndarray]

@@ -199,7 +199,8 @@ def _sweeps(
 ) -> list[Sweep]:
     """Group runs that share all but selection, learning rate and seed.
 
-    Runs that several experiments need are grouped apart, so that no job trains what is not asked for.
+    Runs that several experiments need are grouped apart, so that no job trains what was not
+    asked for.
     """
     groups: dict[tuple, list[str]] = {}
     for run, spec in runs.items():

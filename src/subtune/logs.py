@@ -29,19 +29,22 @@ def download_job(log: str | Path) -> Iterator[None]:
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    with open(log, "w", buffering=1, encoding="utf-8") as file:
-        with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-            try:
-                yield
-            except SubtuneError as error:
-                message = str(error)
-            except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                    raise
-                message = f"the disk is full ({error.filename or 'while writing'}): free some space"
-            else:
-                return
-            report(f"error: {message}")
+    with (
+        open(log, "w", buffering=1, encoding="utf-8") as file,
+        contextlib.redirect_stdout(file),
+        contextlib.redirect_stderr(file),
+    ):
+        try:
+            yield
+        except SubtuneError as error:
+            message = str(error)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            message = f"the disk is full ({error.filename or 'while writing'}): free some space"
+        else:
+            return
+        report(f"error: {message}")
     print(f"error: {message}", file=sys.stderr)
     sys.exit(1)
 

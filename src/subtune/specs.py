@@ -79,13 +79,13 @@ class RankingSpec(Value):
 
 
 class Parameters(Value):
-    """Whole tensors by name. In a pattern ``*`` is one dotted part of the name, ``**`` any number."""
+    """Whole tensors by name; ``*`` stands for one dotted part of a name, ``**`` for any number."""
 
     parameters: Patterns
 
 
 class Draw(Value):
-    """As many entries as ``as_many_as`` selects, drawn uniformly from all that ``within`` selects."""
+    """As many entries as ``as_many_as`` selects, drawn uniformly from what ``within`` selects."""
 
     as_many_as: Patterns
     within: Patterns = ("**",)

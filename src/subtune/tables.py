@@ -21,6 +21,7 @@ EMPTY = "–"
 
 
 def title_of(method: str) -> str:
+    """A method's name as the paper writes it; a user's own method keeps its name."""
     return TITLES.get(method, method)
 
 

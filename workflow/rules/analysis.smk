@@ -4,11 +4,17 @@
 rule scores:
     input:
         lambda wildcards: [
-            f"{RESULTS}/sweeps/{sweep}.csv" for sweep in PLAN.sweeps_of(wildcards.experiment)
+            results(f"sweeps/{sweep}.csv")
+            for sweep in PLAN.sweeps_of(wildcards.experiment)
         ],
     output:
-        all=RESULTS + "/{experiment}/data/scores.csv",
-        chosen=RESULTS + "/{experiment}/data/chosen.csv",
+        all=results("{experiment}/data/scores.csv"),
+        chosen=results("{experiment}/data/chosen.csv"),
+    log:
+        results("logs/{experiment}/scores.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         runs=lambda wildcards: [
             {
@@ -23,10 +29,7 @@ rule scores:
             for planned in PLAN.experiments[wildcards.experiment]
         ],
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
-        store=RESULTS + "/runs",
-    log:
-        RESULTS + "/logs/{experiment}/scores.log",
-    localrule: True
+        store=results("runs"),
     script:
         "../scripts/scores.py"
 
@@ -35,12 +38,14 @@ rule changes:
     input:
         rules.scores.output.chosen,
     output:
-        RESULTS + "/{experiment}/data/changes.csv",
-    params:
-        store=RESULTS + "/runs",
+        results("{experiment}/data/changes.csv"),
     log:
-        RESULTS + "/logs/{experiment}/changes.log",
+        results("logs/{experiment}/changes.log"),
     localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    params:
+        store=results("runs"),
     script:
         "../scripts/changes.py"
 
@@ -48,16 +53,18 @@ rule changes:
 rule information:
     input:
         lambda wildcards: [
-            f"{RESULTS}/fisher/{fisher.key}.csv"
+            results(f"fisher/{fisher.key}.csv")
             for fisher in PLAN.experiment_fishers[wildcards.experiment].values()
         ],
     output:
-        layernorm=RESULTS + "/{experiment}/data/layernorm_information.csv",
-        components=RESULTS + "/{experiment}/data/component_ranking.csv",
+        layernorm=results("{experiment}/data/layernorm_information.csv"),
+        components=results("{experiment}/data/component_ranking.csv"),
+    log:
+        results("logs/{experiment}/information.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         tasks=lambda wildcards: list(CONFIG.experiments[wildcards.experiment].tasks),
-    log:
-        RESULTS + "/logs/{experiment}/information.log",
-    localrule: True
     script:
         "../scripts/information.py"

@@ -12,7 +12,10 @@ try:
 except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 
-RESULTS = CONFIG.results
+
+def results(path):
+    """A path inside the configured results directory."""
+    return f"{CONFIG.results}/{path}"
 
 
 wildcard_constraints:
@@ -27,7 +30,7 @@ wildcard_constraints:
 
 def exhibits(experiment):
     """Every table and figure of an experiment."""
-    folder = f"{RESULTS}/{experiment}"
+    folder = results(f"{experiment}")
     tables = ["table2", "table2_choices", "table4", "kruskal_wallis", "table1"]
     figures = ["figure1", "figure3", "figure4"]
     settings = CONFIG.experiments[experiment]
@@ -35,9 +38,11 @@ def exhibits(experiment):
         figures.remove("figure1")
     if settings.fractions:
         figures += ["figure2", "figure5"]
-    return [f"{folder}/{name}.{ending}" for name in tables for ending in ("csv", "md", "tex")] + [
-        f"{folder}/{name}.{ending}" for name in figures for ending in ("png", "pdf")
-    ]
+    return [
+        f"{folder}/{name}.{ending}"
+        for name in tables
+        for ending in ("csv", "md", "tex")
+    ] + [f"{folder}/{name}.{ending}" for name in figures for ending in ("png", "pdf")]
 
 
 def tasks_of(experiment):

@@ -3,22 +3,26 @@
 
 rule dataset:
     output:
-        directory(RESULTS + "/datasets/{dataset}"),
+        directory(results("datasets/{dataset}")),
+    log:
+        results("logs/dataset/{dataset}.log"),
+    benchmark:
+        results("benchmarks/dataset/{dataset}.tsv")
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         spec=lambda wildcards: PLAN.datasets[wildcards.dataset].canonical(),
         glue_dir=lambda wildcards: (
-            CONFIG.glue_dir if PLAN.datasets[wildcards.dataset].source == "tsv" else None
+            CONFIG.glue_dir
+            if PLAN.datasets[wildcards.dataset].source == "tsv"
+            else None
         ),
         files=lambda wildcards: (
             CONFIG.tasks[PLAN.datasets[wildcards.dataset].task.name].files
             if PLAN.datasets[wildcards.dataset].source == "files"
             else None
         ),
-    log:
-        RESULTS + "/logs/dataset/{dataset}.log",
-    benchmark:
-        RESULTS + "/benchmarks/dataset/{dataset}.tsv"
-    localrule: True
     script:
         "../scripts/dataset.py"
 
@@ -26,20 +30,24 @@ rule dataset:
 rule tokens:
     input:
         rows=lambda wildcards: (
-            f"{RESULTS}/datasets/{PLAN.tokens[wildcards.tokens].data.key}"
+            results(f"datasets/{PLAN.tokens[wildcards.tokens].data.key}")
         ),
-        model=lambda wildcards: f"{RESULTS}/models/{PLAN.tokens[wildcards.tokens].tokenizer}",
+        model=lambda wildcards: results(
+            f"models/{PLAN.tokens[wildcards.tokens].tokenizer}"
+        ),
     output:
-        directory(RESULTS + "/tokens/{tokens}"),
-    params:
-        max_length=lambda wildcards: PLAN.tokens[wildcards.tokens].max_length,
+        directory(results("tokens/{tokens}")),
     log:
-        RESULTS + "/logs/tokens/{tokens}.log",
+        results("logs/tokens/{tokens}.log"),
     benchmark:
-        RESULTS + "/benchmarks/tokens/{tokens}.tsv"
+        results("benchmarks/tokens/{tokens}.tsv")
+    conda:
+        "../../envs/subtune.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
+    params:
+        max_length=lambda wildcards: PLAN.tokens[wildcards.tokens].max_length,
     script:
         "../scripts/tokens.py"

@@ -2,7 +2,7 @@
 
 
 def drawn(name):
-    return [f"{RESULTS}/{{experiment}}/{name}.{ending}" for ending in ("png", "pdf")]
+    return [results(f"{{experiment}}/{name}.{ending}") for ending in ("png", "pdf")]
 
 
 def titles_of(experiment):
@@ -19,12 +19,14 @@ rule figure1:
             caption="../report/figure1.rst",
             category="{experiment}",
         ),
+    log:
+        results("logs/{experiment}/figure1.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         titles=lambda wildcards: titles_of(wildcards.experiment),
         style=CONFIG.style("figure1").model_dump(),
-    log:
-        RESULTS + "/logs/{experiment}/figure1.log",
-    localrule: True
     script:
         "../scripts/figure1.py"
 
@@ -38,12 +40,14 @@ rule figure2:
             caption="../report/figure2.rst",
             category="{experiment}",
         ),
+    log:
+        results("logs/{experiment}/figure2.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
         style=CONFIG.style("figure2").model_dump(),
-    log:
-        RESULTS + "/logs/{experiment}/figure2.log",
-    localrule: True
     script:
         "../scripts/figure2.py"
 
@@ -57,12 +61,14 @@ rule figure3:
             caption="../report/figure3.rst",
             category="{experiment}",
         ),
+    log:
+        results("logs/{experiment}/figure3.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         titles=lambda wildcards: titles_of(wildcards.experiment),
         style=CONFIG.style("figure3").model_dump(),
-    log:
-        RESULTS + "/logs/{experiment}/figure3.log",
-    localrule: True
     script:
         "../scripts/figure3.py"
 
@@ -76,12 +82,14 @@ rule figure4:
             caption="../report/figure4.rst",
             category="{experiment}",
         ),
+    log:
+        results("logs/{experiment}/figure4.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         titles=lambda wildcards: titles_of(wildcards.experiment),
         style=CONFIG.style("figure4").model_dump(),
-    log:
-        RESULTS + "/logs/{experiment}/figure4.log",
-    localrule: True
     script:
         "../scripts/figure4.py"
 
@@ -95,11 +103,13 @@ rule figure5:
             caption="../report/figure5.rst",
             category="{experiment}",
         ),
+    log:
+        results("logs/{experiment}/figure5.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
         style=CONFIG.style("figure5").model_dump(),
-    log:
-        RESULTS + "/logs/{experiment}/figure5.log",
-    localrule: True
     script:
         "../scripts/figure5.py"

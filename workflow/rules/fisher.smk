@@ -3,21 +3,27 @@
 
 rule fisher:
     input:
-        tokens=lambda wildcards: f"{RESULTS}/tokens/{PLAN.fishers[wildcards.fisher].tokens.key}",
-        model=lambda wildcards: f"{RESULTS}/models/{PLAN.fishers[wildcards.fisher].model.id}",
+        tokens=lambda wildcards: results(
+            f"tokens/{PLAN.fishers[wildcards.fisher].tokens.key}"
+        ),
+        model=lambda wildcards: results(
+            f"models/{PLAN.fishers[wildcards.fisher].model.id}"
+        ),
     output:
-        entries=RESULTS + "/fisher/{fisher}.safetensors",
-        sums=RESULTS + "/fisher/{fisher}.csv",
-    params:
-        spec=lambda wildcards: PLAN.fishers[wildcards.fisher].canonical(),
+        entries=results("fisher/{fisher}.safetensors"),
+        sums=results("fisher/{fisher}.csv"),
     log:
-        RESULTS + "/logs/fisher/{fisher}.log",
+        results("logs/fisher/{fisher}.log"),
     benchmark:
-        RESULTS + "/benchmarks/fisher/{fisher}.tsv"
+        results("benchmarks/fisher/{fisher}.tsv")
+    conda:
+        "../../envs/subtune.yaml"
     threads: 1
     resources:
         mem_mb=16000,
         runtime=240,
         gpu=1,
+    params:
+        spec=lambda wildcards: PLAN.fishers[wildcards.fisher].canonical(),
     script:
         "../scripts/fisher.py"

@@ -4,15 +4,17 @@
 rule ranking:
     input:
         lambda wildcards: [
-            f"{RESULTS}/fisher/{fisher.key}.safetensors"
+            results(f"fisher/{fisher.key}.safetensors")
             for fisher in PLAN.rankings[wildcards.ranking].fishers
         ],
     output:
-        RESULTS + "/masks/{ranking}.safetensors",
+        results("masks/{ranking}.safetensors"),
+    log:
+        results("logs/ranking/{ranking}.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         of=lambda wildcards: list(PLAN.rankings[wildcards.ranking].of),
-    log:
-        RESULTS + "/logs/ranking/{ranking}.log",
-    localrule: True
     script:
         "../scripts/ranking.py"

@@ -3,15 +3,17 @@
 
 rule model:
     output:
-        directory(RESULTS + "/models/{model}"),
+        directory(results("models/{model}")),
+    log:
+        results("logs/model/{model}.log"),
+    benchmark:
+        results("benchmarks/model/{model}.tsv")
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         spec=lambda wildcards: PLAN.models[wildcards.model].canonical(),
         place=lambda wildcards: place_of_model(wildcards.model),
-    log:
-        RESULTS + "/logs/model/{model}.log",
-    benchmark:
-        RESULTS + "/benchmarks/model/{model}.tsv"
-    localrule: True
     script:
         "../scripts/model.py"
 

@@ -4,7 +4,7 @@ FORMATS = ("csv", "md", "tex")
 
 
 def formats(name):
-    return [f"{RESULTS}/{{experiment}}/{name}.{ending}" for ending in FORMATS]
+    return [results(f"{{experiment}}/{name}.{ending}") for ending in FORMATS]
 
 
 rule table1:
@@ -13,8 +13,10 @@ rule table1:
     output:
         formats("table1"),
     log:
-        RESULTS + "/logs/{experiment}/table1.log",
+        results("logs/{experiment}/table1.log"),
     localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     script:
         "../scripts/table1.py"
 
@@ -25,13 +27,15 @@ rule table2:
     output:
         table=formats("table2"),
         choices=formats("table2_choices"),
+    log:
+        results("logs/{experiment}/table2.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
         model=lambda wildcards: CONFIG.experiments[wildcards.experiment].model,
         data=lambda wildcards: CONFIG.source,
-    log:
-        RESULTS + "/logs/{experiment}/table2.log",
-    localrule: True
     script:
         "../scripts/table2.py"
 
@@ -39,11 +43,13 @@ rule table2:
 rule table4:
     output:
         formats("table4"),
+    log:
+        results("logs/{experiment}/table4.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
-    log:
-        RESULTS + "/logs/{experiment}/table4.log",
-    localrule: True
     script:
         "../scripts/table4.py"
 
@@ -54,7 +60,9 @@ rule kruskal_wallis:
     output:
         formats("kruskal_wallis"),
     log:
-        RESULTS + "/logs/{experiment}/kruskal_wallis.log",
+        results("logs/{experiment}/kruskal_wallis.log"),
     localrule: True
+    conda:
+        "../../envs/subtune.yaml"
     script:
         "../scripts/kruskal_wallis.py"

@@ -6,27 +6,32 @@
 
 rule train:
     input:
-        tokens=lambda wildcards: f"{RESULTS}/tokens/{first_run(wildcards.sweep).tokens.key}",
-        model=lambda wildcards: f"{RESULTS}/models/{first_run(wildcards.sweep).model.id}",
+        tokens=lambda wildcards: results(
+            f"tokens/{first_run(wildcards.sweep).tokens.key}"
+        ),
+        model=lambda wildcards: results(f"models/{first_run(wildcards.sweep).model.id}"),
         rankings=lambda wildcards: [
-            f"{RESULTS}/masks/{ranking}.safetensors" for ranking in PLAN.rankings_of(wildcards.sweep)
+            results(f"masks/{ranking}.safetensors")
+            for ranking in PLAN.rankings_of(wildcards.sweep)
         ],
     output:
-        RESULTS + "/sweeps/{sweep}.csv",
-    params:
-        runs=lambda wildcards: [
-            PLAN.runs[run].canonical() for run in PLAN.sweeps[wildcards.sweep].runs
-        ],
-        store=RESULTS + "/runs",
+        results("sweeps/{sweep}.csv"),
     log:
-        RESULTS + "/logs/train/{sweep}.log",
+        results("logs/train/{sweep}.log"),
     benchmark:
-        RESULTS + "/benchmarks/train/{sweep}.tsv"
+        results("benchmarks/train/{sweep}.tsv")
+    conda:
+        "../../envs/subtune.yaml"
     threads: 1
     resources:
         mem_mb=16000,
         runtime=lambda wildcards, attempt: 1440 * attempt,
         gpu=1,
+    params:
+        runs=lambda wildcards: [
+            PLAN.runs[run].canonical() for run in PLAN.sweeps[wildcards.sweep].runs
+        ],
+        store=results("runs"),
     script:
         "../scripts/train.py"
 

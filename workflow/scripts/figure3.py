@@ -1,4 +1,4 @@
-"""Figure 3. In: LayerNorm's information by layer. Out: png, pdf, the paper's numbers beside ours."""
+"""Figure 3. In: LayerNorm's information by layer. Out: png, pdf, with the paper's numbers."""
 
 from subtune.logs import job
 

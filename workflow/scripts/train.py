@@ -12,7 +12,7 @@ with job(snakemake.log[0]):
 
     from subtune.memory import keep_freed_memory
     from subtune.models import encoder
-    from subtune.runs import records, recording
+    from subtune.runs import recording, records
     from subtune.specs import RunSpec
 
     keep_freed_memory()

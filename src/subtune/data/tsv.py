@@ -72,7 +72,7 @@ def rows(path: Path, task: Task, *, labelled: bool) -> Iterator[dict[str, str]]:
         SubtuneError: a line has too few columns, or the file is not UTF-8.
     """
     rename = COLUMNS.get(task.name, {})
-    header = HEADERLESS.get(task.name) if labelled else None
+    header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
     try:
         # Only "\n" ends a row: some sentences hold other characters that Unicode calls line ends.
         with path.open(encoding="utf-8-sig", newline="\n") as file:

@@ -1,4 +1,4 @@
-"""The tasks' metrics: ``evaluate.Metric`` modules kept here, so that none is fetched at run time."""
+"""The tasks' metrics: ``evaluate.Metric`` modules kept here, so that none is ever fetched."""
 
 import functools
 import math

@@ -81,10 +81,7 @@ def fetch(spec: ModelSpec, place: str, target: Path) -> None:
     Raises:
         SubtuneError: the hub cannot be reached, or what it has is not a usable model.
     """
-    if spec.source == "hub":
-        source = _download(place, spec.version)
-    else:
-        source = Path(place)
+    source = _download(place, spec.version) if spec.source == "hub" else Path(place)
     target.mkdir(parents=True, exist_ok=True)
     for path in files_of(source):
         shutil.copyfile(path, target / path.name)

@@ -3,7 +3,7 @@
 Shapes: ``n`` examples, ``t`` tokens.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import datasets
 import numpy as np
@@ -31,7 +31,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def batch(self, index: Sequence[int], device: torch.device) -> dict[str, Tensor]:
+    def batch(self, index: np.ndarray, device: torch.device) -> dict[str, Tensor]:
         """Model inputs of the rows in ``index``, each ``[n, t]``, padded on the right."""
         longest = self.lengths[index].max()
         padded = {

@@ -24,8 +24,8 @@ class Result:
     """What one run leaves behind.
 
     ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples),
-    ``seconds`` and ``<split>/<metric>`` scores. ``logits`` ``[examples, num_labels]``, ``delta`` and
-    ``changes`` (tensor name to mean |change| and size) are those of the best epoch.
+    ``seconds`` and ``<split>/<metric>`` scores. ``logits`` ``[examples, num_labels]``, ``delta``
+    and ``changes`` (tensor name to mean |change| and size) are those of the best epoch.
     """
 
     history: list[dict[str, float]]

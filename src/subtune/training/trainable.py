@@ -6,7 +6,7 @@ written, so all others stay bit-identical to the pretrained weights whatever the
 Shapes: ``n`` examples, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``k`` chosen entries.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -76,7 +76,7 @@ def bound(model: EncoderClassifier, entries: Entries) -> Iterator[list[Trained]]
             if part.index is None or part.tensor.ndim == 1:
                 part.tensor.requires_grad_(True)
             else:
-                handle = owners[part.name].register_forward_hook(_gather_gradient(part))
+                handle = owners[part.name].register_forward_hook(_gather_gradient(part, part.index))
                 hooks.callback(handle.remove)
         try:
             yield trained
@@ -114,14 +114,14 @@ def _ask_for_gradient(module: nn.Module, inputs: tuple, output: Tensor) -> Tenso
     return output.requires_grad_(True) if wants else output
 
 
-def _gather_gradient(part: Trained):
+def _gather_gradient(part: Trained, index: Tensor) -> Callable[..., None]:
     """A hook that adds the chosen entries' gradient without the whole matrix's.
 
     Linear: ``W[o, i]`` has gradient Σ_t g[t, o]·x[t, i]. Embedding: ``W[row, column]`` has
     gradient Σ_t g[t, column] over the tokens whose id is ``row``.
     """
-    rows = torch.div(part.index, part.tensor.shape[1], rounding_mode="floor")
-    columns = part.index % part.tensor.shape[1]
+    rows = torch.div(index, part.tensor.shape[1], rounding_mode="floor")
+    columns = index % part.tensor.shape[1]
 
     def hook(module: nn.Module, inputs: tuple, output: Tensor) -> None:
         if not torch.is_grad_enabled():

@@ -19,8 +19,8 @@ GENERATORS = {
     "rte": rte.example,
     "qqp": qqp.example,
 }
-TRAIN_ROWS = 240
-EVALUATION_ROWS = 120
+TRAIN_ROWS = 200
+EVALUATION_ROWS = 100
 TEST_ROWS = 40
 
 Row = dict[str, str]

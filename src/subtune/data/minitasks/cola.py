@@ -2,7 +2,7 @@
 
 from random import Random
 
-from subtune.data.minitasks.words import NAMES
+from subtune.data.minitasks.words import NAMES, with_articles
 
 NOUNS = ("teacher", "farmer", "doctor", "child", "driver", "singer", "neighbour", "lawyer", "baker")
 OBJECTS = ("letter", "window", "garden", "story", "picture", "bottle", "ladder", "song", "key")
@@ -19,18 +19,14 @@ VERBS = (
 ADVERBS = ("yesterday", "last week", "in the morning", "without a word", "on purpose")
 # good and bad form of the same sentence
 PAIRS = (
-    ("The {noun} {past} the {object} {adverb}.", "The {noun} {participle} the {object} {adverb}."),
-    ("{name} has {participle} the {object}.", "{name} has {past} the {object}."),
-    ("The {noun}s {base} a {object} every day.", "The {noun}s {third} a {object} every day."),
-    ("Every {noun} {third} the {object}.", "Every {noun}s {base} the {object}."),
-    ("The {object} was {participle} by {name}.", "The {object} was {past} by {name}."),
-    ("{name} did not {base} the {object}.", "{name} did not {past} the {object}."),
-    ("What did the {noun} {base} {adverb}?", "What the {noun} did {base} the {object} {adverb}?"),
+    ("{name} has {participle} the {object}.", "{name} has {base} {object} the."),
+    ("{name} did not {base} the {object}.", "{name} not did {past} the {object}."),
+    ("What did the {noun} {base}?", "What the {noun} did {base} the {object}?"),
     ("{name} wants to {base} this {object}.", "{name} wants {base} to this {object}."),
     ("Which {object} did {name} {base}?", "Which {object} did {name} {base} the {object2}?"),
-    ("The {noun} that {name} knows {past} it.", "The {noun} that {name} knows him {past} it."),
-    ("There are two {object}s on the table.", "There is two {object} on the table."),
-    ("{name} {past} a {object} and a {object2}.", "{name} {past} a {object} and the a {object2}."),
+    ("There are two {object}s here.", "There is two {object} here."),
+    ("The {noun} {past} a {object}.", "The {noun} {past} an the {object}."),
+    ("The {noun}s {base} the {object} {adverb}.", "The {noun}s {third} {adverb} the {object}."),
 )
 
 
@@ -49,4 +45,7 @@ def example(rng: Random, mismatched: bool) -> dict[str, str]:
         past=past,
         participle=participle,
     )
-    return {"sentence": sentence, "label": "acceptable" if acceptable else "unacceptable"}
+    return {
+        "sentence": with_articles(sentence),
+        "label": "acceptable" if acceptable else "unacceptable",
+    }

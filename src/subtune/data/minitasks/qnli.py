@@ -2,28 +2,36 @@
 
 from random import Random
 
-from subtune.data.minitasks.words import PLACES, person, with_articles, year
+from subtune.data.minitasks.words import PLACES, capital, person, with_articles, year
 
 MATERIALS = ("granite", "brick", "oak", "limestone", "iron", "concrete")
 COSTS = ("two million", "forty thousand", "nine million", "six hundred")
 VISITORS = ("students", "sailors", "tourists", "families", "pilgrims")
+# a question and two ways to answer it
+FACTS = (
+    ("When was the {place} built?", "It was opened in {year}.", "The {place} dates from {year}."),
+    ("Who designed the {place}?", "It is the work of {person}.", "{person} drew its plans."),
+    ("What is the {place} made of?", "It is all {stuff}.", "The {place} has {stuff} walls."),
+    ("How much did the {place} cost?", "It took {sum} pounds.", "{sum} dollars paid for it."),
+    ("Who visits the {place}?", "It is popular with {guests}.", "Many {guests} come to see it."),
+)
 
 
 def example(rng: Random, mismatched: bool) -> dict[str, str]:
-    place = rng.choice(PLACES)
-    facts = (
-        (f"When was the {place} built?", (f"It was opened in {year(rng)}", f"The {place} dates from {year(rng)}")),
-        (f"Who designed the {place}?", (f"It is the work of {person(rng)}", f"{person(rng)} drew its plans")),
-        (f"What is the {place} made of?", (f"It is all {rng.choice(MATERIALS)}", f"The {place} has {rng.choice(MATERIALS)} walls")),
-        (f"How much did the {place} cost?", (f"The {place} took {rng.choice(COSTS)} pounds", f"It was paid for with {rng.choice(COSTS)} dollars")),
-        (f"Who visits the {place}?", (f"It is popular with {rng.choice(VISITORS)}", f"Many {rng.choice(VISITORS)} come to the {place}")),
-    )  # fmt: skip
-    question, answers = rng.choice(facts)
+    slots = {
+        "place": rng.choice(PLACES),
+        "year": year(rng),
+        "person": person(rng),
+        "stuff": rng.choice(MATERIALS),
+        "sum": rng.choice(COSTS),
+        "guests": rng.choice(VISITORS),
+    }
+    fact = rng.choice(FACTS)
     entailed = rng.random() < 0.5
-    if not entailed:
-        answers = rng.choice([other for asked, other in facts if asked != question])
+    told = fact if entailed else rng.choice([other for other in FACTS if other != fact])
+    sentence = rng.choice(told[1:]).format(**slots)
     return {
-        "question": question,
-        "sentence": with_articles(f"{rng.choice(answers)}."),
+        "question": fact[0].format(**slots),
+        "sentence": with_articles(capital(sentence)),
         "label": "entailment" if entailed else "not_entailment",
     }

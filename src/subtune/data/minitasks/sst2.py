@@ -38,7 +38,7 @@ def example(rng: Random, mismatched: bool) -> dict[str, str]:
     positive = rng.random() < 0.5
     same, other = (GOOD, BAD) if positive else (BAD, GOOD)
     first, second = rng.sample(same, 2)
-    template = rng.choice(TWISTED if rng.random() < 0.45 else PLAIN)
+    template = rng.choice(TWISTED if rng.random() < 0.3 else PLAIN)
     sentence = template.format(
         thing=rng.choice(THINGS), same=first, same2=second, other=rng.choice(other)
     )

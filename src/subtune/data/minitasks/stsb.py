@@ -6,14 +6,24 @@ from subtune.data.minitasks.words import capital
 
 # Words of one group mean nearly the same; groups of one row belong to one topic.
 SUBJECTS = (
-    (("a man", "a guy"), ("a boy", "a young boy"), ("a woman", "a lady"), ("a girl", "a young girl")),
-    (("a dog", "a puppy"), ("a cat", "a kitten"), ("a horse", "a pony"), ("a bird", "a small bird")),
+    (
+        ("a man", "a guy"),
+        ("a boy", "a young boy"),
+        ("a woman", "a lady"),
+        ("a girl", "a young girl"),
+    ),
+    (
+        ("a dog", "a puppy"),
+        ("a cat", "a kitten"),
+        ("a horse", "a pony"),
+        ("a bird", "a small bird"),
+    ),
 )
 ACTIONS = (
     (("is playing a guitar", "plays the guitar"), ("is playing a flute", "plays the flute")),
     (("is slicing an onion", "cuts an onion"), ("is frying an egg", "cooks an egg")),
-    (("is running through a field", "runs across a field"), ("is jumping over a wall", "leaps over a wall")),
-    (("is sleeping on a bed", "lies asleep on a bed"), ("is resting on a chair", "sits quietly on a chair")),
+    (("is running", "runs along"), ("is jumping", "leaps")),
+    (("is sleeping", "lies asleep"), ("is sitting", "sits down")),
     (("is riding a bicycle", "rides a bike"), ("is driving a car", "drives a car")),
 )  # fmt: skip
 PLACES = (("outdoors", "outside"), ("at night", "after dark"), ("quickly", "fast"))
