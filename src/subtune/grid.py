@@ -56,9 +56,10 @@ class Planned:
 
 @dataclass
 class Plan:
-    """All values of all stages by key, and each experiment's runs."""
+    """All values of all stages by key, where models lie, and each experiment's runs."""
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
     datasets: dict[str, DataSpec] = field(default_factory=dict)
     tokens: dict[str, TokensSpec] = field(default_factory=dict)
     fishers: dict[str, FisherSpec] = field(default_factory=dict)
@@ -99,8 +100,10 @@ def plan(config: Config) -> Plan:
 
 
 def _experiment(result: Plan, config: Config, name: str, experiment: Experiment) -> list[Planned]:
-    model = model_spec(experiment.model, config.all_models()[experiment.model])
+    source = config.all_models()[experiment.model]
+    model = model_spec(experiment.model, source)
     result.models[model.id] = model
+    result.places[model.id] = model_place(source)
     tokens: dict[str, TokensSpec] = {}
     for task in experiment.tasks:
         rows = data_spec(config, task)

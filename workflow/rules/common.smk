@@ -51,3 +51,25 @@ def tasks_of(experiment):
         CONFIG.all_tasks()[task].model_dump(mode="json")
         for task in CONFIG.experiments[experiment].tasks
     ]
+
+
+def first_run(sweep):
+    """The runs of a sweep share model and tokens, so that any one of them tells."""
+    return PLAN.runs[PLAN.sweeps[sweep].runs[0]]
+
+
+def written(name):
+    """A table in each format."""
+    return [
+        results(f"{{experiment}}/{name}.{ending}") for ending in ("csv", "md", "tex")
+    ]
+
+
+def drawn(name):
+    """A figure in each format."""
+    return [results(f"{{experiment}}/{name}.{ending}") for ending in ("png", "pdf")]
+
+
+def titles_of(experiment):
+    """Task name to its title, in the experiment's order."""
+    return {task["name"]: task["title"] for task in tasks_of(experiment)}

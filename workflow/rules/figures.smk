@@ -1,15 +1,6 @@
 # Figures, each as PNG and PDF. A figure's style is its rule's own parameter.
 
 
-def drawn(name):
-    return [results(f"{{experiment}}/{name}.{ending}") for ending in ("png", "pdf")]
-
-
-def titles_of(experiment):
-    """Task name to its title, in the experiment's order."""
-    return {task["name"]: task["title"] for task in tasks_of(experiment)}
-
-
 rule figure1:
     input:
         rules.changes.output[0],

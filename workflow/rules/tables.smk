@@ -1,17 +1,11 @@
 # Tables, each as CSV, Markdown and LaTeX.
 
-FORMATS = ("csv", "md", "tex")
-
-
-def formats(name):
-    return [results(f"{{experiment}}/{name}.{ending}") for ending in FORMATS]
-
 
 rule table1:
     input:
         rules.information.output.components,
     output:
-        formats("table1"),
+        written("table1"),
     log:
         results("logs/{experiment}/table1.log"),
     localrule: True
@@ -25,8 +19,8 @@ rule table2:
     input:
         rules.scores.output.chosen,
     output:
-        table=formats("table2"),
-        choices=formats("table2_choices"),
+        table=written("table2"),
+        choices=written("table2_choices"),
     log:
         results("logs/{experiment}/table2.log"),
     localrule: True
@@ -42,7 +36,7 @@ rule table2:
 
 rule table4:
     output:
-        formats("table4"),
+        written("table4"),
     log:
         results("logs/{experiment}/table4.log"),
     localrule: True
@@ -58,7 +52,7 @@ rule kruskal_wallis:
     input:
         rules.scores.output.chosen,
     output:
-        formats("kruskal_wallis"),
+        written("kruskal_wallis"),
     log:
         results("logs/{experiment}/kruskal_wallis.log"),
     localrule: True

@@ -34,8 +34,3 @@ rule train:
         store=results("runs"),
     script:
         "../scripts/train.py"
-
-
-def first_run(sweep):
-    """The runs of a sweep share model and tokens, so that any one of them tells."""
-    return PLAN.runs[PLAN.sweeps[sweep].runs[0]]

@@ -134,9 +134,9 @@ def _gather_gradient(part: Trained, index: Tensor) -> Callable[..., None]:
             if isinstance(module, nn.Embedding):
                 ids = x.expand(gradient.shape[:-1]).flatten()
                 hits = (ids[:, None] == rows).to(g.dtype)
-                found = torch.einsum("tk,tk->k", hits, g[:, columns])
+                found = (hits * g[:, columns]).sum(0)
             else:
-                found = torch.einsum("tk,tk->k", g[:, rows], x.flatten(0, -2)[:, columns].float())
+                found = (g[:, rows] * x.flatten(0, -2)[:, columns]).sum(0)
             part.values.grad = found if part.values.grad is None else part.values.grad + found
 
         output.register_hook(gather)
