@@ -6,6 +6,7 @@ The classifier always trains, whatever the selection; so a selection speaks of t
 import math
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from fnmatch import translate
 from functools import cache
 
@@ -56,8 +57,8 @@ def matching(patterns: Sequence[str], shapes: Shapes) -> list[str]:
 
 
 def top_count(fraction: float, n: int) -> int:
-    """⌈fraction·n⌉, immune to a product such as 0.07·100 = 7.000000000000001."""
-    return math.ceil(round(fraction * n, 9))
+    """⌈fraction·n⌉, of the decimal number that was written: 0.07 of 100 is 7, not 8."""
+    return math.ceil(Decimal(repr(fraction)) * n)
 
 
 def resolve(

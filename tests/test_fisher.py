@@ -1,0 +1,126 @@
+"""Fisher information against a loop written from Eq. 2 of the LayerNorm paper."""
+
+import datasets
+import numpy as np
+import pytest
+import torch
+
+from subtune.fisher import fisher_information
+from subtune.masks import ranks, summed
+from subtune.models import encoder
+from subtune.tasks import TASKS
+from tests import examples
+
+
+def reference(model, tokens, task, seed=0):
+    """Eq. 2: the mean over examples of the squared gradient of log p(y|x)."""
+    encoder.reset_classifier(model, seed)
+    model.eval()
+    parameters = encoder.canonical_parameters(model)
+    for parameter in parameters.values():
+        parameter.requires_grad_(True)
+    total = {name: torch.zeros(p.shape, dtype=torch.float64) for name, p in parameters.items()}
+    for row in tokens:
+        inputs = {
+            name: torch.tensor([row[name]])
+            for name in ("input_ids", "token_type_ids")
+            if name in row
+        }
+        logits = model({**inputs, "attention_mask": torch.ones_like(inputs["input_ids"])})
+        if task.is_regression:
+            log_p = -0.5 * (row["label"] - logits[0, 0]) ** 2
+        else:
+            log_p = logits.log_softmax(-1)[0, row["label"]]
+        gradients = torch.autograd.grad(log_p, list(parameters.values()), allow_unused=True)
+        for name, gradient in zip(parameters, gradients, strict=True):
+            if gradient is not None:
+                total[name] += gradient.double() ** 2
+    return {name: value.numpy() / len(tokens) for name, value in total.items()}
+
+
+def assert_agrees(found, expected):
+    # Gradients are float32; some, the keys' biases', are zero but for its rounding.
+    nothing = 1e-12 * max(values.max() for values in expected.values())
+    for name, values in found.entries.items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-3, atol=nothing)
+    for _, row in found.sums.iterrows():
+        wanted = expected[row["parameter"]].sum()
+        assert row["information"] == pytest.approx(wanted, rel=1e-4, abs=1e-9), row["parameter"]
+
+
+@pytest.mark.parametrize("task", ["sst2", "mnli", "stsb"])
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+def test_it_agrees_with_the_loop_for_both_families_and_kinds_of_task(task, family, request):
+    directory = request.getfixturevalue(family)
+    task = TASKS[task]
+    tokens = examples.tokens(task, directory)["train"]
+    model = encoder.load(directory, task.num_labels)
+    assert_agrees(fisher_information(model, tokens, task), reference(model, tokens, task))
+
+
+def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
+    task = TASKS["mrpc"]
+    tokens = examples.tokens(task, minilm, rows=6)["train"]
+    model = encoder.load(minilm, task.num_labels)
+    found = fisher_information(model, tokens, task)
+    expected = reference(model, tokens, task)
+    assert_agrees(found, expected)
+    names = [name for name in found.entries if ".output.LayerNorm." in name]
+    ours = ranks(summed([{name: found.entries[name] for name in names}]))
+    theirs = ranks(summed([{name: expected[name] for name in names}]))
+    n = sum(rank.size for rank in ours.values())
+    for fraction in (0.01, 0.2, 0.5):
+        kept = [
+            np.concatenate([rank < fraction * n for rank in ranking.values()])
+            for ranking in (ours, theirs)
+        ]
+        # Entries at the very edge may swap, where two informations differ by less than a float's
+        # rounding.
+        assert (kept[0] != kept[1]).sum() <= 2
+
+
+def test_squaring_a_batch_mean_gradient_would_be_a_different_number(tiny_bert):
+    task = TASKS["sst2"]
+    tokens = examples.tokens(task, tiny_bert)["train"]
+    model = encoder.load(tiny_bert, 2)
+    found = fisher_information(model, tokens, task).entries["classifier.bias"]
+    encoder.reset_classifier(model, 0)
+    for parameter in model.parameters():
+        parameter.requires_grad_(True)
+    logits = torch.cat(
+        [
+            model(
+                {
+                    "input_ids": torch.tensor([row["input_ids"]]),
+                    "attention_mask": torch.ones(1, len(row["input_ids"]), dtype=torch.int64),
+                }
+            )
+            for row in tokens
+        ]
+    )
+    torch.nn.functional.cross_entropy(logits, torch.tensor(tokens["label"])).backward()
+    assert not np.allclose(found, model.classifier.bias.grad.numpy() ** 2, rtol=0.1)
+
+
+def test_a_sample_is_drawn_by_seed_and_is_a_part_of_the_rows(tiny_bert):
+    task = TASKS["sst2"]
+    tokens = examples.tokens(task, tiny_bert, rows=12)["train"]
+    model = encoder.load(tiny_bert, 2)
+
+    def bias(rows, seed=0):
+        return fisher_information(model, tokens, task, rows, seed).entries["pooler.dense.bias"]
+
+    assert (bias(5) == bias(5)).all()
+    assert not np.allclose(bias(5), bias(12), rtol=1e-3)
+
+
+def test_the_order_of_rows_does_not_matter(tiny_bert):
+    task = TASKS["sst2"]
+    tokens = examples.tokens(task, tiny_bert)["train"]
+    turned = tokens.select(range(len(tokens) - 1, -1, -1))
+    model = encoder.load(tiny_bert, 2)
+    one = fisher_information(model, tokens, task)
+    other = fisher_information(model, datasets.Dataset.from_list(turned.to_list()), task)
+    assert one.sums["information"].to_numpy() == pytest.approx(
+        other.sums["information"].to_numpy(), rel=1e-4
+    )

@@ -1,0 +1,45 @@
+"""Rankings by Fisher information, and which tasks each scope looks at."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subtune.errors import SubtuneError
+from subtune.masks import fishers_in_scope, ranks, summed
+
+
+def test_the_most_informative_entry_is_first_and_ties_go_to_the_earlier_entry():
+    found = ranks({"a": np.array([1.0, 5.0, 1.0]), "b": np.array([5.0, 0.0])})
+    assert found["a"].tolist() == [2, 0, 3]
+    assert found["b"].tolist() == [1, 4]
+
+
+def test_every_task_counts_the_same_however_large_its_information():
+    small, large = {"a": np.array([1.0, 3.0])}, {"a": np.array([3e6, 1e6])}
+    assert summed([small, large])["a"] == pytest.approx([1.0, 1.0])
+
+
+@given(st.permutations(range(4)))
+def test_the_order_of_tasks_does_not_matter(order):
+    rng = np.random.default_rng(0)
+    tasks = [{"a": rng.random(50), "b": rng.random(7)} for _ in range(4)]
+    straight, shuffled = ranks(summed(tasks)), ranks(summed([tasks[i] for i in order]))
+    assert all((straight[name] == shuffled[name]).all() for name in straight)
+
+
+def test_information_of_zero_is_an_error():
+    with pytest.raises(SubtuneError, match="sums to 0"):
+        summed([{"a": np.zeros(3)}])
+
+
+def test_each_scope_looks_at_its_tasks():
+    fishers = {"cola": 1, "rte": 2, "sst2": 3}
+    assert fishers_in_scope("individual", "rte", fishers) == [2]
+    assert fishers_in_scope("global", "rte", fishers) == [1, 2, 3]
+    assert fishers_in_scope("cv", "rte", fishers) == [1, 3]
+
+
+def test_cross_validation_needs_another_task():
+    with pytest.raises(SubtuneError, match="at least one other task"):
+        fishers_in_scope("cv", "rte", {"rte": 1})
