@@ -1,0 +1,229 @@
+"""Rows of every source, in one shape."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from subtune.data import builtin, files, tsv
+from subtune.data.load import load
+from subtune.data.rows import parse_label
+from subtune.data.tokens import tokenize
+from subtune.errors import SubtuneError
+from subtune.specs import DataSpec
+from subtune.tasks import TASKS, Task
+
+GLUE_ROWS = {
+    "cola": (8551, 1043, 1063),
+    "sst2": (67349, 872, 1821),
+    "mrpc": (3668, 408, 1725),
+    "stsb": (5749, 1500, 1379),
+    "rte": (2490, 277, 3000),
+    "wnli": (635, 71, 146),
+}
+MINI_VERSIONS = {
+    "qnli": "67e87621b6e381b1",
+    "sst2": "7c15d78912c5b655",
+    "mnli": "9f5030df655679b0",
+    "cola": "57fb38abb0a216c1",
+    "mrpc": "11a47f38baf06872",
+    "stsb": "73d2ad0790d9147b",
+    "rte": "b08207ec333dffd5",
+    "qqp": "f1b3a28a772a37cc",
+}
+MINI_TASKS = tuple(name for name in TASKS if name != "wnli")
+
+
+def spec(task: Task, source: str) -> DataSpec:
+    return DataSpec(task=task, source=source, version="1")
+
+
+def own_task(**changes) -> Task:
+    settings = {
+        "name": "mood",
+        "title": "Mood",
+        "text": ("text",),
+        "label": "label",
+        "labels": ("sad", "happy"),
+        "metrics": ("accuracy",),
+    }
+    return Task(**(settings | changes))
+
+
+@pytest.mark.parametrize("name", GLUE_ROWS)
+def test_real_glue_files_have_as_many_rows_as_glue(name, glue_dir):
+    rows = load(spec(TASKS[name], "tsv"), glue_dir=str(glue_dir))
+    assert tuple(len(rows[split]) for split in ("train", "validation", "test")) == GLUE_ROWS[name]
+    assert set(rows["test"]["label"]) == {-1}
+    assert "" not in rows["train"]["text_a"]
+
+
+def test_real_qnli_has_as_many_rows_as_glue_where_it_has_files(glue_dir):
+    task = TASKS["qnli"]
+    for split in ("dev", "test"):
+        path = glue_dir / "QNLI" / f"{split}.tsv"
+        assert len(list(tsv.rows(path, task, labelled=split == "dev"))) == 5463
+
+
+def test_real_stsb_scores_are_numbers_from_0_to_5(glue_dir):
+    labels = np.array(load(spec(TASKS["stsb"], "tsv"), glue_dir=str(glue_dir))["train"]["label"])
+    assert (labels.min(), labels.max()) == (0.0, 5.0)
+
+
+def test_a_glue_file_that_is_missing_is_named(glue_dir):
+    with pytest.raises(
+        SubtuneError, match=r"QNLI/train\.tsv is missing; QNLI needs its train file"
+    ):
+        tsv.paths(glue_dir, TASKS["qnli"])
+
+
+def test_a_quote_is_a_letter_and_a_byte_order_mark_is_none(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_bytes(
+        b'\xef\xbb\xbfQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\t"He said\tShe said\r\n'
+    )
+    rows = list(tsv.rows(path, TASKS["mrpc"], labelled=True))
+    assert rows == [
+        {"label": "1", "#1 ID": "1", "#2 ID": "2", "sentence1": '"He said', "sentence2": "She said"}
+    ]
+
+
+def test_only_a_newline_ends_a_row(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("sentence\tlabel\none\u2028two\x85three\t1\n", encoding="utf-8")
+    assert [row["sentence"] for row in tsv.rows(path, TASKS["sst2"], labelled=True)] == [
+        "one\u2028two\x85three"
+    ]
+
+
+def test_cola_has_no_header(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("gj04\t0\t*\tHe go.\n")
+    [row] = tsv.rows(path, TASKS["cola"], labelled=True)
+    assert (row["label"], row["sentence"]) == ("0", "He go.")
+
+
+def test_a_row_with_too_few_columns_is_named(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("sentence\tlabel\ngood\t1\nbad\n")
+    with pytest.raises(SubtuneError, match="line 3: found 1 columns, expected 2"):
+        list(tsv.rows(path, TASKS["sst2"], labelled=True))
+
+
+def test_a_file_that_is_not_utf8_is_named(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_bytes(b"sentence\tlabel\ncaf\xe9\t1\n")
+    with pytest.raises(SubtuneError, match=r"train\.tsv: found bytes that are not UTF-8"):
+        list(tsv.rows(path, TASKS["sst2"], labelled=True))
+
+
+@pytest.mark.parametrize(
+    ("ending", "text"),
+    [
+        ("csv", 'text,label\n"a, b",happy\nc,0\n'),
+        ("tsv", "text\tlabel\na, b\thappy\nc\t0\n"),
+        ("jsonl", '{"text": "a, b", "label": "happy"}\n{"text": "c", "label": 0}\n'),
+    ],
+)
+def test_a_users_own_files_are_read_in_three_formats(tmp_path, ending, text):
+    paths = {}
+    for split in ("train", "validation"):
+        paths[split] = str(tmp_path / f"{split}.{ending}")
+        (tmp_path / f"{split}.{ending}").write_text(text)
+    rows = load(spec(own_task(), "files"), paths=paths)
+    assert rows["train"].to_dict() == {"idx": [0, 1], "text_a": ["a, b", "c"], "label": [1, 0]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "words,label\nx,happy\n", "row 1: column found 'text', expected one of words, l"),
+        ("a.csv", "text,label\nx,hapy\n", r"label: found 'hapy', .*did you mean 'happy'"),
+        ("a.csv", "text,label\nx,7\n", "label: found '7', expected one of sad, happy, 0, 1"),
+        ("a.csv", "text,label\n", "found no rows, expected at least one"),
+        ("a.jsonl", '{"text": "x"\n', "not a readable .jsonl file"),
+        ("a.jsonl", "[1, 2]\n", "not a readable .jsonl file"),
+        ("a.csv", 'text,label\n"x,happy\n', "not a readable .csv file"),
+    ],
+)
+def test_a_broken_file_of_a_user_gives_one_line(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    paths = dict.fromkeys(("train", "validation"), str(tmp_path / name))
+    with pytest.raises(SubtuneError, match=message) as error:
+        load(spec(own_task(), "files"), paths=paths)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        ({"train": "a.csv"}, r"tasks\.mood\.files: 'validation' is missing"),
+        ({"train": "a.csv", "validation": "b.csv", "dev": "c.csv"}, "files: found 'dev', expected"),
+        (
+            {"train": "a.xls", "validation": "b.csv"},
+            r"files\.train: found '\.xls', expected one of",
+        ),
+        ({"train": "a.csv", "validation": "b.csv"}, r"files\.train: found no file 'a\.csv'"),
+    ],
+)
+def test_wrong_paths_of_a_users_task_give_one_line(paths, message):
+    with pytest.raises(SubtuneError, match=message):
+        files.paths(paths, own_task())
+
+
+def test_a_label_of_a_regression_is_a_number():
+    task = own_task(labels=None, metrics=("spearmanr",))
+    assert parse_label(task, " 2.5", "here") == 2.5
+    with pytest.raises(SubtuneError, match="here: label: found 'good', expected a number"):
+        parse_label(task, "good", "here")
+
+
+@pytest.mark.parametrize("name", MINI_TASKS)
+def test_a_mini_task_has_the_columns_labels_and_splits_of_its_glue_task(name):
+    task = TASKS[name]
+    splits = builtin.splits(task)
+    assert set(splits) == {"train", *task.evaluation, *task.test}
+    assert len(splits["train"]) >= 200
+    assert all(len(splits[split]) >= 100 for split in task.evaluation)
+    assert set(splits["train"][0]) == {*task.text, task.label}
+    assert all(task.label not in row for split in task.test for row in splits[split])
+    if task.labels is not None:
+        counts = Counter(row["label"] for row in splits["train"])
+        assert set(counts) == set(task.labels)
+        assert max(counts.values()) < 0.7 * len(splits["train"])
+
+
+@pytest.mark.parametrize("name", MINI_TASKS)
+def test_no_text_of_a_mini_task_occurs_twice(name):
+    task = TASKS[name]
+    rows = [row for split in builtin.splits(task).values() for row in split]
+    assert len({tuple(row[column] for column in task.text) for row in rows}) == len(rows)
+
+
+def test_a_mini_task_is_the_same_on_every_machine():
+    versions = {name: builtin.version(TASKS[name]) for name in MINI_TASKS}
+    assert versions == MINI_VERSIONS
+
+
+def test_wnli_has_no_mini_task():
+    with pytest.raises(SubtuneError, match="mini task found 'wnli', expected one of"):
+        builtin.splits(TASKS["wnli"])
+
+
+@pytest.mark.parametrize("name", ["cola", "mrpc"])
+def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
+    task = TASKS[name]
+    rows = load(spec(task, "builtin"))
+    found = tokenize(rows, minilm, max_length=12)["train"]
+    reference = AutoTokenizer.from_pretrained(minilm)
+    texts = [rows["train"][column] for column in ("text_a", "text_b")[: len(task.text)]]
+    expected = reference(*[list(text) for text in texts], truncation=True, max_length=12)
+    assert found["input_ids"] == expected["input_ids"]
+    assert found["token_type_ids"] == expected["token_type_ids"]
+    assert max(map(len, found["input_ids"])) == 12
+
+
+def test_roberta_gets_no_segments(tiny_roberta):
+    rows = load(spec(TASKS["mrpc"], "builtin"))
+    assert "token_type_ids" not in tokenize(rows, tiny_roberta, 12)["train"].column_names
