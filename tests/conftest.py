@@ -10,10 +10,49 @@ from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
 from subtune.models.files import directory_of_package
 
-WORDS = (
-    "the a an is was not very film story good bad great dull warm cold happy sad people dog cat "
-    "runs sleeps sings he she it they who what where when this that and or but of in on to ."
-).split()
+WORDS = [
+    "the",
+    "a",
+    "an",
+    "is",
+    "was",
+    "not",
+    "very",
+    "film",
+    "story",
+    "good",
+    "bad",
+    "great",
+    "dull",
+    "warm",
+    "cold",
+    "happy",
+    "sad",
+    "people",
+    "dog",
+    "cat",
+    "runs",
+    "sleeps",
+    "sings",
+    "he",
+    "she",
+    "it",
+    "they",
+    "who",
+    "what",
+    "where",
+    "when",
+    "this",
+    "that",
+    "and",
+    "or",
+    "but",
+    "of",
+    "in",
+    "on",
+    "to",
+    ".",
+]
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,23 @@ from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, Selection, Token
 from subtune.tasks import TASKS, Task
 from subtune.training.batches import Rows
 
-WORDS = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings".split()
+WORDS = [
+    "film",
+    "story",
+    "good",
+    "bad",
+    "great",
+    "dull",
+    "warm",
+    "cold",
+    "happy",
+    "sad",
+    "dog",
+    "cat",
+    "runs",
+    "sleeps",
+    "sings",
+]
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:

@@ -8,7 +8,9 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     ValidationError,
     field_validator,
     model_validator,
@@ -46,7 +48,16 @@ def _metric(name: str) -> str:
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
+OwnSelection = Annotated[
+    Annotated[Parameters, Tag("Parameters")] | Annotated[Random, Tag("Random")],
+    Discriminator(lambda value: _kind_of_selection(value)),
+]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
+
+
+def _kind_of_selection(value: Any) -> str:
+    given = value if isinstance(value, Mapping) else type(value).model_fields
+    return "Random" if "random" in given else "Parameters"
 
 
 class Section(BaseModel):
@@ -174,7 +185,7 @@ class Config(Section):
     )
     models: dict[Name, ModelSource] = {}
     tasks: dict[Name, OwnTask] = {}
-    selections: dict[Name, Parameters | Random] = {}
+    selections: dict[Name, OwnSelection] = {}
     experiments: dict[Name, Experiment] = Field(min_length=1)
     runs_per_job: int = Field(default=8, ge=1, description="runs that one cluster job trains")
     figures: dict[Literal["figure1", "figure2", "figure3", "figure4", "figure5"], Style] = {}
@@ -207,7 +218,7 @@ def check(data: Mapping[str, Any]) -> Config:
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
-        lines = [_line(problem) for problem in error.errors()]
+        lines = [_line(problem) for problem in _worth_telling(error.errors())]
         raise SubtuneError("\n".join(dict.fromkeys(lines))) from None
     lines = list(_unknown_names(config))
     if lines:
@@ -265,18 +276,34 @@ def _unknown_names(config: Config) -> Iterator[str]:
                     yield f"{path}: {one_of(one, allowed)}"
 
 
-def _line(problem: Any) -> str:
+def _worth_telling(problems: list[Any]) -> list[Any]:
+    """Leave out what only follows from another problem: a list that a wrong item left too short."""
+    paths = [tuple(problem["loc"]) for problem in problems]
+    return [
+        problem
+        for problem, path in zip(problems, paths, strict=True)
+        if not any(other[: len(path)] == path and other != path for other in paths)
+    ]
+
+
+def _steps(problem: Any) -> list[str]:
     # pydantic names the members of a union in the path; the user did not write them.
-    steps = [str(step) for step in problem["loc"] if step not in ("Parameters", "Random")]
+    return [str(step) for step in problem["loc"] if step not in ("Parameters", "Random")]
+
+
+def _line(problem: Any) -> str:
+    steps = _steps(problem)
     if problem["type"] == "extra_forbidden":
         fields = _fields(problem["loc"][:-1])
         return f"{'.'.join(steps)}: unknown key, {one_of(steps[-1], fields)}"
-    return f"{'.'.join(steps) or 'config'}: {_text(problem)}"
+    return ": ".join([*([".".join(steps)] if steps else []), _text(problem)])
 
 
 def _text(problem: Any) -> str:
     found = problem["input"]
     kind = problem["type"]
+    if kind == "too_short":
+        return f"found {found!r}, expected at least {problem['ctx']['min_length']}"
     if kind == "missing":
         return "missing, and needed"
     if kind == "value_error":

