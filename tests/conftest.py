@@ -10,49 +10,11 @@ from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
 from subtune.models.files import directory_of_package
 
-WORDS = [
-    "the",
-    "a",
-    "an",
-    "is",
-    "was",
-    "not",
-    "very",
-    "film",
-    "story",
-    "good",
-    "bad",
-    "great",
-    "dull",
-    "warm",
-    "cold",
-    "happy",
-    "sad",
-    "people",
-    "dog",
-    "cat",
-    "runs",
-    "sleeps",
-    "sings",
-    "he",
-    "she",
-    "it",
-    "they",
-    "who",
-    "what",
-    "where",
-    "when",
-    "this",
-    "that",
-    "and",
-    "or",
-    "but",
-    "of",
-    "in",
-    "on",
-    "to",
-    ".",
-]
+VOCABULARY = """
+the a an is was not very film story good bad great dull warm cold happy sad people dog cat
+runs sleeps sings he she it they who what where when this that and or but of in on to .
+"""
+WORDS = VOCABULARY.split()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, Selection, Token
 from subtune.tasks import TASKS, Task
 from subtune.training.batches import Rows
 
-WORDS = [
+TEXT = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings"
+WORDS = TEXT.split()
     "film",
     "story",
     "good",

@@ -78,7 +78,7 @@ def test_a_run_that_fails_keeps_those_before_it_and_leaves_no_half_of_its_own(
 
 
 def test_a_missing_record_says_how_to_get_it_back(tmp_path):
-    with pytest.raises(SubtuneError, match="is missing; .*--forcerun train"):
+    with pytest.raises(SubtuneError, match=r"is missing; .*--forcerun train"):
         records.read_scores(tmp_path, "0123456789ab")
 
 
