@@ -11,30 +11,13 @@ from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, Selection, Token
 from subtune.tasks import TASKS, Task
 from subtune.training.batches import Rows
 
-TEXT = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings"
-WORDS = TEXT.split()
-    "film",
-    "story",
-    "good",
-    "bad",
-    "great",
-    "dull",
-    "warm",
-    "cold",
-    "happy",
-    "sad",
-    "dog",
-    "cat",
-    "runs",
-    "sleeps",
-    "sings",
-]
+WORDS = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings"
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:
     """Word salad of 2 to 9 words: lengths differ, so that padding matters."""
     rng = random.Random(seed)
-    return [" ".join(rng.choices(WORDS, k=rng.randrange(2, 10))) for _ in range(count)]
+    return [" ".join(rng.choices(WORDS.split(), k=rng.randrange(2, 10))) for _ in range(count)]
 
 
 def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datasets.DatasetDict:

@@ -18,4 +18,4 @@ def splits(task: Task) -> dict[str, list[dict[str, str]]]:
     """Rows of every split. Test rows carry no labels, as in GLUE."""
     if task.name not in minitasks.GENERATORS:
         raise SubtuneError(f"source: mini task {one_of(task.name, minitasks.GENERATORS)}")
-    return minitasks.splits(task.name, task.evaluation, task.test)
+    return minitasks.splits(task.name, task.labels or (), task.evaluation, task.test)
