@@ -254,7 +254,9 @@ def test_a_directory_that_is_not_a_model_is_found_out_before_any_work(tmp_path, 
         grid.plan(config.check(changed(("models", "minilm"), {"path": str(tmp_path)})))
 
 
-@pytest.mark.parametrize("path", ["config.yaml", "demo/config.yaml", "examples/glue-minilm.yaml"])
+@pytest.mark.parametrize(
+    "path", ["config.yaml", "demo/config.yaml", "examples/glue-minilm.yaml", "examples/own.yaml"]
+)
 def test_every_configuration_of_this_repository_is_valid(path, capsys):
     assert cli.main(["check", str(ROOT / path)]) == 0
     assert "no problems found" in capsys.readouterr().out
