@@ -27,9 +27,9 @@ MINI_VERSIONS = {
     "sst2": "ac5610c2fb86e9d8",
     "mnli": "c9ccdeae9a6f6dd9",
     "cola": "58bd2dd96cd9862a",
-    "mrpc": "f87c7a8ff35902d9",
+    "mrpc": "6acd1069a09cb6ac",
     "stsb": "73d2ad0790d9147b",
-    "rte": "ef2e37b22eedf02e",
+    "rte": "c05164c7189a8f65",
     "qqp": "f7d507b1316cab32",
 }
 MINI_TASKS = tuple(name for name in TASKS if name != "wnli")

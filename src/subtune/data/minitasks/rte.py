@@ -2,14 +2,14 @@
 
 from random import Random
 
-from subtune.data.minitasks.words import TOWNS, person, with_articles
+from subtune.data.minitasks.words import NAMES, TOWNS, with_articles
 
 JOBS = ("painter", "chemist", "novelist", "judge", "pilot", "composer", "surgeon", "engineer")
-PRIZES = ("the Alder Prize", "a state medal", "the Hartmann Award", "a golden lion")
+PRIZES = ("a medal", "the cup", "the race", "the award")
 
 
 def example(rng: Random, mismatched: bool) -> dict[str, str]:
-    who, other = person(rng), person(rng)
+    who, other = rng.sample(NAMES, 2)
     job, other_job = rng.sample(JOBS, 2)
     born, home = rng.sample(TOWNS, 2)
     prize = rng.choice(PRIZES)
@@ -22,8 +22,8 @@ def example(rng: Random, mismatched: bool) -> dict[str, str]:
             ),
             (
                 f"{who} won {prize}, ahead of {other}.",
-                (f"{who} received {prize}.", f"{other} did not win.", f"{who} beat {other}."),
-                (f"{other} received {prize}.", f"{who} did not win.", f"{who} lost to {other}."),
+                (f"{who} got {prize}.", f"{other} did not win.", f"{who} beat {other}."),
+                (f"{other} got {prize}.", f"{who} did not win.", f"{who} lost to {other}."),
             ),
             (
                 f"{who} sold a house in {born} to {other}.",
