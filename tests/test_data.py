@@ -23,13 +23,13 @@ GLUE_ROWS = {
     "wnli": (635, 71, 146),
 }
 MINI_VERSIONS = {
-    "qnli": "98a0c7be33e74ef4",
+    "qnli": "98e557953f68f2b6",
     "sst2": "ac5610c2fb86e9d8",
     "mnli": "c9ccdeae9a6f6dd9",
     "cola": "58bd2dd96cd9862a",
     "mrpc": "6acd1069a09cb6ac",
     "stsb": "73d2ad0790d9147b",
-    "rte": "c05164c7189a8f65",
+    "rte": "eb0df6f3a7a2c334",
     "qqp": "f7d507b1316cab32",
 }
 MINI_TASKS = tuple(name for name in TASKS if name != "wnli")

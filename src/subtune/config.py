@@ -22,7 +22,6 @@ from subtune.selection import SELECTIONS
 from subtune.specs import Fraction, Parameters, Random
 from subtune.tasks import METRICS, TASKS, Task
 
-PAPERS = ("layernorm",)
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
     "bert-large-cased": "google-bert/bert-large-cased",
@@ -156,7 +155,7 @@ class Experiment(Section):
 class Style(Section):
     """How one figure is drawn."""
 
-    colormap: str = "viridis"
+    colormap: str = Field(default="viridis", description="for heat maps")
     width: float = Field(default=10.0, gt=0, le=50, description="inches")
 
     @field_validator("colormap")
@@ -167,9 +166,6 @@ class Style(Section):
         if name not in colormaps:
             raise ValueError(one_of(name, colormaps))
         return name
-
-
-FIGURES = ("figure1", "figure2", "figure3", "figure4", "figure5")
 
 
 class Config(Section):

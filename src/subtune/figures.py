@@ -136,7 +136,8 @@ def save(figure: Figure, outputs: Sequence[str | Path]) -> None:
 
 
 def _panels(count: int, width: float, height_of_panel: float) -> tuple[Figure, list[Axes]]:
-    columns = min(4, count)
+    # Rows of four, or of three where that leaves fewer gaps.
+    columns = min((4, 3), key=lambda width: -count % width) if count > 4 else count
     rows = math.ceil(count / columns)
     height = 0.8 + rows * height_of_panel * width / columns * 1.4
     figure = Figure(figsize=(width * 1.2, height), layout="constrained")

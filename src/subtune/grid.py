@@ -29,8 +29,6 @@ from subtune.specs import (
 )
 from subtune.values import Value, fingerprint
 
-FULL = "full"
-
 
 class Sweep(Value):
     """The runs that one job trains: same model, task, data and shapes."""

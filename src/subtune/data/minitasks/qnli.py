@@ -5,15 +5,11 @@ from random import Random
 from subtune.data.minitasks.words import PLACES, capital, person, with_articles, year
 
 MATERIALS = ("granite", "brick", "oak", "limestone", "iron", "concrete")
-COSTS = ("two million", "forty thousand", "nine million", "six hundred")
-VISITORS = ("students", "sailors", "tourists", "families", "pilgrims")
 # a question and two ways to answer it
 FACTS = (
     ("When was the {place} built?", "It was opened in {year}.", "The {place} dates from {year}."),
     ("Who designed the {place}?", "It is the work of {person}.", "{person} drew its plans."),
     ("What is the {place} made of?", "It is all {stuff}.", "The {place} has {stuff} walls."),
-    ("How much did the {place} cost?", "It took {sum} pounds.", "{sum} dollars paid for it."),
-    ("Who visits the {place}?", "It is popular with {guests}.", "Many {guests} come to see it."),
 )
 
 
@@ -23,8 +19,6 @@ def example(rng: Random, mismatched: bool) -> dict[str, str]:
         "year": year(rng),
         "person": person(rng),
         "stuff": rng.choice(MATERIALS),
-        "sum": rng.choice(COSTS),
-        "guests": rng.choice(VISITORS),
     }
     fact = rng.choice(FACTS)
     entailed = rng.random() < 0.5
