@@ -133,3 +133,8 @@ def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
     first = runs("text,label\nx,a\n")
     assert not first & runs("text,label\ny,a\n")
     assert first == runs("text,label\nx,a\n")
+
+
+def test_a_run_that_an_experiment_needs_twice_is_in_the_sweep_of_the_others(base):
+    # Fraction 1 is needed once for each scope, and once as the method itself.
+    assert len(base.sweeps) == 3

@@ -87,11 +87,11 @@ def plan(config: Config) -> Plan:
     result = Plan()
     for name, experiment in config.experiments.items():
         result.experiments[name] = _experiment(result, config, name, experiment)
-    users: dict[str, list[str]] = {}
+    users: dict[str, set[str]] = {}
     for name, runs in result.experiments.items():
         for planned in runs:
             result.runs.setdefault(planned.run.id, planned.run)
-            users.setdefault(planned.run.id, []).append(name)
+            users.setdefault(planned.run.id, set()).add(name)
     for sweep in _sweeps(result.runs, users, config.runs_per_job):
         result.sweeps[sweep.key] = sweep
     return result
@@ -196,7 +196,7 @@ def _run(
 
 
 def _sweeps(
-    runs: Mapping[str, RunSpec], users: Mapping[str, list[str]], runs_per_job: int
+    runs: Mapping[str, RunSpec], users: Mapping[str, set[str]], runs_per_job: int
 ) -> list[Sweep]:
     """Group runs that share all but selection, learning rate and seed.
 
@@ -206,7 +206,7 @@ def _sweeps(
     groups: dict[tuple, list[str]] = {}
     for run, spec in runs.items():
         shared = spec.recipe.model_dump_json(exclude={"learning_rate"})
-        key = (spec.model.id, spec.tokens.id, shared, tuple(users[run]))
+        key = (spec.model.id, spec.tokens.id, shared, tuple(sorted(users[run])))
         groups.setdefault(key, []).append(run)
     return [
         Sweep(
