@@ -4,7 +4,7 @@
 
 Reads each run's spec from the record, trains the same model on the same tokens with the same
 learning rate, batch size, epochs, schedule and trainable parameters, and prints one line per seed
-beside the record's. Whole tensors only: the Trainer knows no masks. Needs `pip install accelerate`.
+beside the record's. Whole tensors only: the Trainer knows no masks. Needs `pip install -e '.[benchmarks]'`.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def train(results: Path, spec: RunSpec, seed: int, folder: str) -> tuple[float, 
         per_device_eval_batch_size=64,
         num_train_epochs=recipe.epochs,
         lr_scheduler_type="linear" if recipe.schedule == "linear" else "constant_with_warmup",
-        warmup_ratio=recipe.warmup,
+        warmup_steps=recipe.warmup,  # below 1 it is a share of all steps
         weight_decay=recipe.weight_decay,
         max_grad_norm=recipe.max_grad_norm,
         bf16=recipe.precision == "bf16",
