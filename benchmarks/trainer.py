@@ -4,7 +4,8 @@
 
 Reads each run's spec from the record, trains the same model on the same tokens with the same
 learning rate, batch size, epochs, schedule and trainable parameters, and prints one line per seed
-beside the record's. Whole tensors only: the Trainer knows no masks. Needs `pip install -e '.[benchmarks]'`.
+beside the record's. Whole tensors only: the Trainer knows no masks. Needs the extra
+`pip install -e '.[benchmarks]'`.
 """
 
 import argparse
