@@ -24,6 +24,7 @@ from torch.nn import functional
 
 from subtune.models.encoder import (
     EncoderClassifier,
+    canonical_name,
     canonical_parameters,
     reset_classifier,
 )
@@ -98,7 +99,7 @@ def _watched(model: EncoderClassifier, totals: dict[str, Tensor]) -> Iterator[No
         for path, module in model.named_modules():
             if isinstance(module, nn.Linear | nn.LayerNorm | nn.Embedding):
                 own = {
-                    leaf: totals[f"{path}.{leaf}".removeprefix("backbone.")]
+                    leaf: totals[canonical_name(f"{path}.{leaf}")]
                     for leaf, _ in module.named_parameters(recurse=False)
                 }
                 hooks.callback(module.register_forward_hook(_observer(own)).remove)

@@ -40,7 +40,9 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 def _one_part(part: str) -> str:
     # fnmatch's "*" crosses dots, so that "layer.*.output" would match "layer.0.attention.output".
-    return translate(part).replace(".*", "[^.]*").removeprefix("(?s:").removesuffix(r")\Z")
+    inner = translate(part).removeprefix("(?s:")
+    # Python 3.14 ends a translation with \z, earlier ones with \Z.
+    return inner.removesuffix(r")\Z").removesuffix(r")\z").replace(".*", "[^.]*")
 
 
 def matching(patterns: Sequence[str], shapes: Shapes) -> list[str]:

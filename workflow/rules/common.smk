@@ -30,7 +30,6 @@ wildcard_constraints:
 
 def exhibits(experiment):
     """Every table and figure of an experiment."""
-    folder = results(f"{experiment}")
     tables = ["table2", "table2_choices", "table4", "kruskal_wallis", "table1"]
     figures = ["figure1", "figure3", "figure4"]
     settings = CONFIG.experiments[experiment]
@@ -38,11 +37,9 @@ def exhibits(experiment):
         figures.remove("figure1")
     if settings.fractions:
         figures += ["figure2", "figure5"]
-    return [
-        f"{folder}/{name}.{ending}"
-        for name in tables
-        for ending in ("csv", "md", "tex")
-    ] + [f"{folder}/{name}.{ending}" for name in figures for ending in ("png", "pdf")]
+    paths = [path for name in tables for path in written(name)]
+    paths += [path for name in figures for path in drawn(name)]
+    return [path.format(experiment=experiment) for path in paths]
 
 
 def tasks_of(experiment):

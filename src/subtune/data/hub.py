@@ -1,10 +1,9 @@
 """GLUE from the hub, at a pinned revision."""
 
-from pathlib import Path
-
 import datasets
 
 from subtune.data.rows import features
+from subtune.download import snapshot
 from subtune.errors import SubtuneError
 from subtune.tasks import Task
 
@@ -18,29 +17,17 @@ def read(task: Task, revision: str) -> datasets.DatasetDict:
     Raises:
         SubtuneError: the hub cannot be reached, or has no such revision or files.
     """
-    import huggingface_hub
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
+    folder = snapshot(
+        REPOSITORY,
+        revision,
+        [f"{task.name}/*.parquet"],
+        repo_type="dataset",
+        name=f"source: could not download {REPOSITORY}",
+        instead="set `source: tsv` and a `glue_dir`",
     )
-
-    try:
-        folder = huggingface_hub.snapshot_download(
-            REPOSITORY,
-            repo_type="dataset",
-            revision=revision,
-            allow_patterns=f"{task.name}/*.parquet",
-        )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise SubtuneError(
-            f"source: could not download {REPOSITORY} at {revision} ({reason}); check the "
-            "network of the machine that runs downloads, or set `source: tsv` and a `glue_dir`"
-        ) from None
     result = {}
     for split in ("train", *task.evaluation, *task.test):
-        files = sorted(str(path) for path in Path(folder, task.name).glob(f"{split}-*.parquet"))
+        files = sorted(str(path) for path in (folder / task.name).glob(f"{split}-*.parquet"))
         if not files:
             raise SubtuneError(
                 f"source: {REPOSITORY} at {revision} has no {task.name}/{split}-*.parquet"

@@ -64,7 +64,12 @@ def skeleton(config: PretrainedConfig, num_labels: int) -> EncoderClassifier:
 
 def canonical_parameters(model: EncoderClassifier) -> dict[str, nn.Parameter]:
     """Parameters by canonical name, in the model's order."""
-    return {name.removeprefix("backbone."): value for name, value in model.named_parameters()}
+    return {canonical_name(name): value for name, value in model.named_parameters()}
+
+
+def canonical_name(name: str) -> str:
+    """A parameter's canonical name, from its name inside `EncoderClassifier`."""
+    return name.removeprefix("backbone.")
 
 
 def reset_classifier(model: EncoderClassifier, seed: int) -> None:

@@ -5,6 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
+from subtune.download import snapshot
 from subtune.errors import SubtuneError, one_of
 from subtune.specs import ModelSpec
 from subtune.values import fingerprint
@@ -81,29 +82,16 @@ def fetch(spec: ModelSpec, place: str, target: Path) -> None:
     Raises:
         SubtuneError: the hub cannot be reached, or what it has is not a usable model.
     """
-    source = _download(place, spec.version) if spec.source == "hub" else Path(place)
+    source = Path(place)
+    if spec.source == "hub":
+        source = snapshot(
+            place,
+            spec.version,
+            [*NEEDED, *OTHER_TOKENIZER_FILES],
+            repo_type="model",
+            name=f"could not download model {place}",
+            instead="name a local `path`",
+        )
     target.mkdir(parents=True, exist_ok=True)
     for path in files_of(source):
         shutil.copyfile(path, target / path.name)
-
-
-def _download(repository: str, revision: str) -> Path:
-    import huggingface_hub
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-    )
-
-    try:
-        return Path(
-            huggingface_hub.snapshot_download(
-                repository, revision=revision, allow_patterns=[*NEEDED, *OTHER_TOKENIZER_FILES]
-            )
-        )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise SubtuneError(
-            f"could not download model {repository} at {revision} ({reason}); check the network "
-            "of the machine that runs downloads, or name a local `path`"
-        ) from None

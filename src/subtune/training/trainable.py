@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from subtune.models.encoder import EncoderClassifier, canonical_parameters
+from subtune.models.encoder import EncoderClassifier, canonical_name, canonical_parameters
 from subtune.selection import Entries
 
 Delta = dict[str, Tensor]
@@ -103,7 +103,7 @@ def apply(model: EncoderClassifier, delta: Mapping[str, Tensor]) -> None:
 
 def _owners(model: EncoderClassifier) -> dict[str, nn.Module]:
     return {
-        f"{path}.{leaf}".removeprefix("backbone."): module
+        canonical_name(f"{path}.{leaf}"): module
         for path, module in model.named_modules()
         for leaf, _ in module.named_parameters(recurse=False)
     }
