@@ -19,7 +19,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
         -(1 << 63), (1 << 63) - 1, (-(-x.numel() // LANES),), dtype=torch.int64, device=x.device
     )
     bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
-    kept = bits < round((1 - p) * STEPS) - STEPS // 2
+    kept = bits >= round(p * STEPS) - STEPS // 2
     return x * kept.to(x.dtype).mul_(1 / (1 - p))
 
 
@@ -31,7 +31,7 @@ class Dropout(nn.Dropout):
 
 
 def use_cheap_masks(model: nn.Module) -> None:
-    """Replace every ``nn.Dropout`` of a model; dropout inside attention stays torch's."""
+    """Replace every ``nn.Dropout`` of a model."""
     for parent in model.modules():
         for name, child in parent.named_children():
             if type(child) is nn.Dropout:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
 from subtune.errors import SubtuneError
+from subtune.models.attention import pool_first_token_only, use_own_attention
 from subtune.models.dropout import use_cheap_masks
 from subtune.models.files import WEIGHTS
 
@@ -30,6 +31,8 @@ class EncoderClassifier(nn.Module):
         self.dropout = nn.Dropout(backbone.config.hidden_dropout_prob)
         self.classifier = nn.Linear(backbone.config.hidden_size, num_labels)
         use_cheap_masks(self)
+        use_own_attention(backbone)
+        pool_first_token_only(backbone)
 
     def forward(self, batch: dict[str, Tensor]) -> Tensor:
         """Logits ``[examples, num_labels]`` of ``input_ids`` etc., each ``[examples, tokens]``."""
