@@ -133,8 +133,9 @@ def _gather_gradient(part: Trained, index: Tensor) -> Callable[..., None]:
             g = gradient.detach().flatten(0, -2).float()
             if isinstance(module, nn.Embedding):
                 ids = x.expand(gradient.shape[:-1]).flatten()
-                hits = (ids[:, None] == rows).to(g.dtype)
-                found = (hits * g[:, columns]).sum(0)
+                token, entry = (ids[:, None] == rows).nonzero(as_tuple=True)
+                found = torch.zeros_like(part.values)
+                found.index_add_(0, entry, g[token, columns[entry]])
             else:
                 found = (g[:, rows] * x.flatten(0, -2)[:, columns]).sum(0)
             part.values.grad = found if part.values.grad is None else part.values.grad + found
