@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
 from subtune.errors import SubtuneError
-from subtune.models.attention import pool_first_token_only, use_own_attention
+from subtune.models.attention import use_own_attention
 from subtune.models.dropout import use_cheap_masks
 from subtune.models.files import WEIGHTS
+from subtune.models.first_token import pool_first_token_only
 
 
 class EncoderClassifier(nn.Module):
