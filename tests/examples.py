@@ -6,7 +6,7 @@ import datasets
 
 from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
-from subtune.selection import SELECTIONS
+from subtune.methods import METHODS
 from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, Selection, TokensSpec
 from subtune.tasks import TASKS, Task
 from subtune.training.batches import Rows
@@ -58,9 +58,7 @@ def recipe(**changes) -> Recipe:
     return Recipe(**(settings | changes))
 
 
-def run_spec(
-    selection: Selection = SELECTIONS["layernorm"], task: str = "sst2", **changes
-) -> RunSpec:
+def run_spec(selection: Selection = METHODS["layernorm"], task: str = "sst2", **changes) -> RunSpec:
     data = DataSpec(task=TASKS[task], source="builtin", version="1")
     return RunSpec(
         model=ModelSpec(source="files", version="1"),

@@ -111,7 +111,41 @@ BROKEN = [
         (*EXPERIMENT, "methods"),
         {"layernrom": [1e-3]},
         "experiments.layernorm.methods: found 'layernrom', expected one of full, bitfit, "
-        "layernorm, random, pooler (did you mean 'layernorm'?)",
+        "layernorm, frozen, full-bitfit, random, rand_row_col, rand_uniform, rand_100k, rand_bias, "
+        "b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, pooler (did you mean "
+        "'layernorm'?)",
+    ),
+    (
+        (*EXPERIMENT, "methods"),
+        {"bitfit without b_m2,b_p": [1e-3]},
+        "experiments.layernorm.methods: found 'b_p', expected one of full, bitfit",
+    ),
+    (
+        (*EXPERIMENT, "methods"),
+        {"random,b_q": [1e-3]},
+        "experiments.layernorm.methods: found 'random,b_q', expected names of whole parameters",
+    ),
+    (
+        (*EXPERIMENT, "fractions", "of"),
+        "random",
+        "experiments.layernorm.fractions.of: found the random selection 'random'",
+    ),
+    (
+        ("selections", "mine"),
+        {"random": {"cuont": 3}},
+        "selections.mine.random.cuont: unknown key, found 'cuont', expected one of as_many_as, "
+        "count, within (did you mean 'count'?)",
+    ),
+    (
+        ("selections", "mine"),
+        {"random": {"count": 3, "as_many_as": ["**"]}},
+        "selections.mine.random: expected exactly one of as_many_as, count",
+    ),
+    (
+        ("selections", "mine"),
+        {"parameters": ["**"], "wihtout": ["pooler.**"]},
+        "selections.mine.wihtout: unknown key, found 'wihtout', expected one of parameters, "
+        "without, random (did you mean 'without'?)",
     ),
     (
         (*EXPERIMENT, "methods", "full"),

@@ -11,8 +11,9 @@ from sklearn.preprocessing import StandardScaler
 from subtune.data import minitasks
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
+from subtune.methods import METHODS
 from subtune.models import encoder
-from subtune.selection import SELECTIONS, resolve
+from subtune.selection import resolve
 from subtune.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.training.batches import in_length_order
@@ -65,7 +66,7 @@ def test_a_tuned_minilm_clearly_beats_the_majority_and_is_not_perfect(name, mini
     task, rows = mini(name, minilm)
     model = encoder.load(minilm, task.num_labels)
     shapes = {key: tuple(p.shape) for key, p in encoder.canonical_parameters(model).items()}
-    entries = resolve(SELECTIONS["full"], shapes, seed=0)
+    entries = resolve(METHODS["full"], shapes, seed=0)
     recipe = examples.recipe(learning_rate=3e-4, batch_size=16, epochs=3)
     result = train(model, rows, task, entries, recipe, seed=0)
     labels = rows["validation"].labels

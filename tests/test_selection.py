@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from transformers import BertConfig, RobertaConfig
 
 from subtune.errors import SubtuneError
+from subtune.methods import METHODS
 from subtune.models.encoder import canonical_parameters, skeleton
-from subtune.selection import SELECTIONS, count, matching, resolve, top_count
-from subtune.specs import Parameters, Ranked, Top
+from subtune.selection import CLASSIFIER, count, matching, resolve, top_count
+from subtune.specs import Draw, Lines, Parameters, Random, Ranked, Top
 
 BERT_LARGE_CASED = BertConfig(
     vocab_size=28996,
@@ -32,16 +33,16 @@ def shapes():
     ("method", "printed"), [("full", 333_581_314), ("bitfit", 274_434), ("layernorm", 51_202)]
 )
 def test_bert_large_cased_trains_as_many_parameters_as_the_paper_prints(shapes, method, printed):
-    assert count(resolve(SELECTIONS[method], shapes, seed=0), shapes) == printed
+    assert count(resolve(METHODS[method], shapes, seed=0), shapes) == printed
 
 
 def test_random_trains_as_many_parameters_as_layernorm(shapes):
-    entries = resolve(SELECTIONS["random"], shapes, seed=0)
+    entries = resolve(METHODS["random"], shapes, seed=0)
     assert count(entries, shapes) == 51_202
 
 
 def test_random_is_drawn_in_proportion_to_the_size_of_tensors(shapes):
-    entries = resolve(SELECTIONS["random"], shapes, seed=0)
+    entries = resolve(METHODS["random"], shapes, seed=0)
     words = "embeddings.word_embeddings.weight"
     total = sum(math.prod(shape) for name, shape in shapes.items() if "classifier" not in name)
     expected = 49_152 * math.prod(shapes[words]) / total
@@ -50,7 +51,7 @@ def test_random_is_drawn_in_proportion_to_the_size_of_tensors(shapes):
 
 def test_random_depends_on_the_seed_alone(shapes):
     def flat(seed):
-        entries = resolve(SELECTIONS["random"], shapes, seed)
+        entries = resolve(METHODS["random"], shapes, seed)
         return {name: index.tolist() for name, index in entries.items() if index is not None}
 
     assert flat(1) == flat(1)
@@ -58,7 +59,7 @@ def test_random_depends_on_the_seed_alone(shapes):
 
 
 def test_layernorm_is_the_output_layernorm_and_the_classifier_and_nothing_else(shapes):
-    names = set(resolve(SELECTIONS["layernorm"], shapes, seed=0))
+    names = set(resolve(METHODS["layernorm"], shapes, seed=0))
     assert names == {"classifier.weight", "classifier.bias"} | {
         f"encoder.layer.{layer}.output.LayerNorm.{part}"
         for layer in range(24)
@@ -83,6 +84,39 @@ def test_a_star_does_not_cross_a_dot(shapes):
 def test_a_pattern_that_matches_nothing_is_an_error(shapes):
     with pytest.raises(SubtuneError, match=r"'encoder\.layers\.\*' matches no parameter"):
         resolve(Parameters(parameters=("encoder.layers.*",)), shapes, seed=0)
+
+
+def test_a_range_of_layers_includes_both_ends_and_may_be_open(shapes):
+    def layers(part):
+        return {int(n.split(".")[2]) for n in matching([f"encoder.layer.{part}.**"], shapes)}
+
+    assert layers("4-8") == {4, 5, 6, 7, 8}
+    assert layers("20-") == {20, 21, 22, 23}
+    assert layers("7") == {7}
+
+
+def test_what_is_left_out_does_not_train(shapes):
+    chosen = Parameters(parameters=("pooler.**",), without=("**.bias",))
+    assert set(resolve(chosen, shapes, 0)) == {"pooler.dense.weight", *CLASSIFIER}
+
+
+def test_a_draw_of_a_count_holds_that_many_entries(shapes):
+    drawn = resolve(Random(random=Draw(count=1234, within=("**.bias",))), shapes, seed=3)
+    assert sum(len(index) for index in drawn.values() if index is not None) == 1234
+    assert all(name.endswith(".bias") for name in drawn.keys() - set(CLASSIFIER))
+
+
+def test_random_lines_are_whole_columns_or_as_many_entries_of_whole_rows():
+    shapes = {"tall": (6, 3), "wide": (2, 4), "classifier.weight": (2, 2)}
+    lines = Random(random=Lines(lines_of=("tall", "wide")))
+    kinds = set()
+    for seed in range(20):
+        drawn = resolve(lines, shapes, seed)
+        rows, columns = np.divmod(drawn["tall"], 3)
+        assert len(drawn["tall"]) == 6
+        kinds.add((len(set(rows)), len(set(columns))))
+        assert len(set(drawn["wide"] % 4)) == 1
+    assert kinds == {(6, 1), (2, 3)}
 
 
 @given(st.integers(1, 10_000), st.integers(1, 1000))

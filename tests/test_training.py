@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.dropout import dropout
-from subtune.selection import CLASSIFIER, SELECTIONS, resolve
+from subtune.selection import CLASSIFIER, resolve
 from subtune.specs import Ranked, Top
 from subtune.tasks import TASKS
 from subtune.training.batches import in_length_order, shuffled, split_by_length
@@ -50,7 +51,7 @@ def top(model, fraction):
 
 
 def entries_of(kind, model):
-    return top(model, 0.3) if kind == "top" else resolve(SELECTIONS[kind], shapes(model), 0)
+    return top(model, 0.3) if kind == "top" else resolve(METHODS[kind], shapes(model), 0)
 
 
 def reference(model, rows, entries, recipe, seed):

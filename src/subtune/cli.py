@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -11,19 +12,72 @@ from subtune.errors import SubtuneError
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
-    parser = argparse.ArgumentParser(prog="subtune", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    check = commands.add_parser("check", help="check a configuration, without running anything")
-    check.add_argument("config", nargs="?", default="config.yaml", type=Path)
-    commands.add_parser("schema", help="print the configuration's JSON schema, for editors")
-    options = parser.parse_args(arguments)
-    if options.command == "schema":
-        print(json.dumps(config.Config.model_json_schema(), indent=2))
-        return 0
+    options = _parser().parse_args(arguments)
     try:
-        checked = config.read(options.config)
+        options.command(options)
+        sys.stdout.flush()
     except SubtuneError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{options.config}: {len(checked.experiments)} experiment(s), no problems found")
+    except BrokenPipeError:
+        # The reader has seen enough; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="subtune", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    check = commands.add_parser("check", help="check a configuration, without running anything")
+    check.set_defaults(command=_check)
+    check.add_argument("config", nargs="?", default="config.yaml", type=Path)
+
+    schema = commands.add_parser("schema", help="print the configuration's JSON schema")
+    schema.set_defaults(command=_schema)
+
+    params = commands.add_parser("params", help="count the parameters that each method trains")
+    params.set_defaults(command=_params)
+    params.add_argument("method", nargs="*", help="a name, 'a,b' or 'a without b'; default: all")
+    params.add_argument("--model", type=Path, help="a local model; default: the papers' models")
+    params.add_argument("--config", type=Path, help="a configuration with selections of your own")
+    params.add_argument("--labels", type=int, default=2, help="of the classifier; default: 2")
+    params.add_argument("--json", action="store_true", help="for machines")
+    return parser
+
+
+def _check(options: argparse.Namespace) -> None:
+    checked = config.read(options.config)
+    print(f"{options.config}: {len(checked.experiments)} experiment(s), no problems found")
+
+
+def _schema(options: argparse.Namespace) -> None:
+    print(json.dumps(config.Config.model_json_schema(), indent=2))
+
+
+def _params(options: argparse.Namespace) -> None:
+    # Models take seconds to import; the other commands do without.
+    import pandas as pd
+
+    from subtune.methods import METHODS
+    from subtune.models import shapes
+    from subtune.parameter_counts import parameter_counts
+
+    own = config.read(options.config).selections if options.config else {}
+    models = shapes.PAPERS_MODELS
+    if options.model:
+        models = {options.model.name: shapes.local_config(options.model)}
+    counts = parameter_counts(
+        {name: shapes.shapes_of(model, options.labels) for name, model in models.items()},
+        options.method or [*METHODS, *own],
+        own,
+    )
+    if options.json:
+        print(counts.to_json(orient="records", indent=2))
+        return
+    counts["shown"] = [
+        "–" if pd.isna(count) else f"{count:,} ({share:.3%})"
+        for count, share in zip(counts["parameters"], counts["share"], strict=True)
+    ]
+    shown = counts.pivot(index="method", columns="model", values="shown")
+    print(shown.loc[counts["method"].unique(), list(models)].to_markdown(disable_numparse=True))

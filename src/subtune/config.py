@@ -18,14 +18,19 @@ from pydantic import (
 
 from subtune.errors import SubtuneError, one_of
 from subtune.masks import SCOPES, Scope
-from subtune.selection import SELECTIONS
-from subtune.specs import Fraction, Parameters, Random
+from subtune.methods import Named, named
+from subtune.specs import Draw, Fraction, Lines, Parameters, Random
 from subtune.tasks import METRICS, TASKS, Task
 
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
     "bert-large-cased": "google-bert/bert-large-cased",
     "roberta-base": "FacebookAI/roberta-base",
+}
+
+
+KINDS: dict[str, type[BaseModel]] = {
+    kind.__name__: kind for kind in (Parameters, Random, Draw, Lines)
 }
 
 
@@ -195,8 +200,8 @@ class Config(Section):
     def all_models(self) -> dict[str, ModelSource]:
         return {name: ModelSource(hub=hub) for name, hub in HUB_MODELS.items()} | self.models
 
-    def all_selections(self) -> dict[str, Parameters | Random]:
-        return SELECTIONS | self.selections
+    def selection(self, method: str) -> Named:
+        return named(method, self.selections)
 
     def all_tasks(self) -> dict[str, Task]:
         return TASKS | {name: own.task(name) for name, own in self.tasks.items()}
@@ -254,12 +259,12 @@ def _unknown_names(config: Config) -> Iterator[str]:
         known: dict[str, tuple[Iterable[str], Mapping[str, Any]]] = {
             f"{key}.model": ([experiment.model], config.all_models()),
             f"{key}.tasks": (experiment.tasks, {**TASKS, **config.tasks}),
-            f"{key}.methods": (experiment.methods, config.all_selections()),
         }
         if experiment.fractions:
             of = experiment.fractions.of
-            known[f"{key}.fractions.of"] = ([of], config.all_selections())
-            if isinstance(config.all_selections().get(of), Random):
+            wrong = list(_wrong_method(config, f"{key}.fractions.of", of))
+            yield from wrong
+            if not wrong and isinstance(config.selection(of), Random):
                 yield f"{key}.fractions.of: found the random selection {of!r}, expected a fixed one"
             if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
                 yield (
@@ -270,6 +275,15 @@ def _unknown_names(config: Config) -> Iterator[str]:
             for one in found:
                 if one not in allowed:
                     yield f"{path}: {one_of(one, allowed)}"
+        for method in experiment.methods:
+            yield from _wrong_method(config, f"{key}.methods", method)
+
+
+def _wrong_method(config: Config, path: str, method: str) -> Iterator[str]:
+    try:
+        config.selection(method)
+    except SubtuneError as error:
+        yield f"{path}: {error}"
 
 
 def _worth_telling(problems: list[Any]) -> list[Any]:
@@ -284,7 +298,7 @@ def _worth_telling(problems: list[Any]) -> list[Any]:
 
 def _steps(problem: Any) -> list[str]:
     # pydantic names the members of a union in the path; the user did not write them.
-    return [str(step) for step in problem["loc"] if step not in ("Parameters", "Random")]
+    return [str(step) for step in problem["loc"] if step not in KINDS]
 
 
 def _line(problem: Any) -> str:
@@ -323,7 +337,9 @@ def _fields(steps: tuple) -> list[str]:
     if not steps:
         return list(Config.model_fields)
     if steps[0] == "selections":
-        return ["parameters", "random"]
+        kind = KINDS[steps[-1]]
+        both = kind in (Parameters, Random)
+        return [*Parameters.model_fields, *Random.model_fields] if both else list(kind.model_fields)
     if steps[-1] == "fractions":
         return list(Fractions.model_fields)
     if steps[-1] == "fisher":

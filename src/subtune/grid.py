@@ -120,10 +120,11 @@ def _experiment(result: Plan, config: Config, name: str, experiment: Experiment)
     result.experiment_fishers[name] = fishers
     result.fishers.update({fisher.key: fisher for fisher in fishers.values()})
     planned = []
-    selections = config.all_selections()
     for task in experiment.tasks:
         for learning_rate, seed, method in _grid(experiment.methods, experiment.seeds):
-            spec = _run(experiment, model, tokens[task], selections[method], learning_rate, seed)
+            spec = _run(
+                experiment, model, tokens[task], config.selection(method), learning_rate, seed
+            )
             planned.append(Planned(spec, task, method))
         planned += _masked(result, config, experiment, fishers, task)
     return planned
@@ -151,13 +152,11 @@ def _masked(
     fractions = experiment.fractions
     if fractions is None:
         return []
-    base = config.all_selections()[fractions.of]
+    base = config.selection(fractions.of)
     assert isinstance(base, Parameters)
     planned = []
     for scope in fractions.scopes:
-        ranking = RankingSpec(
-            of=base.parameters, fishers=tuple(fishers_in_scope(scope, task, fishers))
-        )
+        ranking = RankingSpec(of=base, fishers=tuple(fishers_in_scope(scope, task, fishers)))
         result.rankings[ranking.id] = ranking
         for learning_rate in fractions.learning_rates:
             for seed in experiment.seeds:

@@ -13,21 +13,15 @@ from functools import cache
 import numpy as np
 
 from subtune.errors import SubtuneError
-from subtune.specs import Draw, Parameters, Random, Selection
+from subtune.specs import Draw, Lines, Parameters, Random, Selection
 
 CLASSIFIER = ("classifier.weight", "classifier.bias")
 
 Shapes = Mapping[str, Sequence[int]]
 Entries = dict[str, np.ndarray | None]
 
-LAYERNORM = Parameters(parameters=("encoder.layer.*.output.LayerNorm.*",))
-
-SELECTIONS: dict[str, Parameters | Random] = {
-    "full": Parameters(parameters=("**",)),
-    "bitfit": Parameters(parameters=("**.bias",)),
-    "layernorm": LAYERNORM,
-    "random": Random(random=Draw(as_many_as=LAYERNORM.parameters)),
-}
+LAYERS = re.compile(r"(\d+)-(\d*)")
+MOST_LAYERS = 999
 
 
 @cache
@@ -39,6 +33,10 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 def _one_part(part: str) -> str:
+    layers = LAYERS.fullmatch(part)
+    if layers:
+        first, last = (int(end) if end else MOST_LAYERS for end in layers.groups())
+        return "(" + "|".join(map(str, range(first, last + 1))) + ")"
     # fnmatch's "*" crosses dots, so that "layer.*.output" would match "layer.0.attention.output".
     inner = translate(part).removeprefix("(?s:")
     # Python 3.14 ends a translation with \z, earlier ones with \Z.
@@ -56,6 +54,16 @@ def matching(patterns: Sequence[str], shapes: Shapes) -> list[str]:
         if not any(_expression(pattern).fullmatch(name) for name in names):
             raise SubtuneError(f"selection: pattern {pattern!r} matches no parameter of the model")
     return [name for name in names if any(_expression(p).fullmatch(name) for p in patterns)]
+
+
+def selected(parameters: Parameters, shapes: Shapes) -> list[str]:
+    """Names of the encoder's tensors that train, in the model's order.
+
+    Raises:
+        SubtuneError: a pattern matches no tensor of this model.
+    """
+    taken = set(matching(parameters.without or (), shapes))
+    return [name for name in matching(parameters.parameters, shapes) if name not in taken]
 
 
 def top_count(fraction: float, n: int) -> int:
@@ -81,9 +89,14 @@ def resolve(
         Tensor name to the sorted flat indices that train, or None where the whole tensor does.
     """
     if isinstance(selection, Parameters):
-        entries: Entries = dict.fromkeys(matching(selection.parameters, shapes))
+        entries: Entries = dict.fromkeys(selected(selection, shapes))
     elif isinstance(selection, Random):
-        entries = _draw(selection.random, shapes, seed)
+        generator = np.random.default_rng(seed)
+        drawn = selection.random
+        if isinstance(drawn, Lines):
+            entries = _lines(drawn, shapes, generator)
+        else:
+            entries = _draw(drawn, shapes, generator)
     else:
         entries = _first(selection.top.fraction, ranks or {})
     return entries | dict.fromkeys(CLASSIFIER)
@@ -96,13 +109,15 @@ def count(entries: Entries, shapes: Shapes) -> int:
     )
 
 
-def _draw(draw: Draw, shapes: Shapes, seed: int) -> Entries:
-    wanted = sum(math.prod(shapes[name]) for name in matching(draw.as_many_as, shapes))
+def _draw(draw: Draw, shapes: Shapes, generator: np.random.Generator) -> Entries:
+    wanted = draw.count or sum(
+        math.prod(shapes[name]) for name in matching(draw.as_many_as or (), shapes)
+    )
     names = matching(draw.within, shapes)
     ends = np.cumsum([math.prod(shapes[name]) for name in names])
     if wanted > ends[-1]:
         raise SubtuneError(f"selection: cannot draw {wanted} entries, `within` holds {ends[-1]}")
-    drawn = np.sort(np.random.default_rng(seed).choice(ends[-1], wanted, replace=False))
+    drawn = np.sort(generator.choice(ends[-1], wanted, replace=False))
     pieces = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
     starts = np.concatenate([[0], ends[:-1]])
     return {
@@ -110,6 +125,21 @@ def _draw(draw: Draw, shapes: Shapes, seed: int) -> Entries:
         for name, piece, start in zip(names, pieces, starts, strict=True)
         if len(piece)
     }
+
+
+def _lines(lines: Lines, shapes: Shapes, generator: np.random.Generator) -> Entries:
+    entries: Entries = dict.fromkeys(matching(lines.whole or (), shapes))
+    for name in matching(lines.lines_of, shapes):
+        if len(shapes[name]) != 2:
+            raise SubtuneError(f"selection: {name!r} is no matrix, and has no rows and columns")
+        rows, columns = shapes[name]
+        grid = np.arange(rows * columns).reshape(rows, columns)
+        if rows >= columns and generator.random() < 0.5:
+            line = grid[generator.choice(rows, rows // columns, replace=False)]
+        else:
+            line = grid[:, generator.integers(columns)]
+        entries[name] = np.sort(line, axis=None)
+    return entries
 
 
 def _first(fraction: float, ranks: Mapping[str, np.ndarray]) -> Entries:

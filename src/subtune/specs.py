@@ -1,8 +1,9 @@
 """The values of every stage, from a dataset's rows to a run. Equal values have equal ids."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from subtune.tasks import Task
 from subtune.values import Value
@@ -71,30 +72,64 @@ class FisherSpec(Value):
         return f"{self.tokens.data.task.name}-{self.id}"
 
 
-class RankingSpec(Value):
-    """A ranking of the entries of ``of``, by the information summed over tasks."""
-
-    of: Patterns
-    fishers: tuple[FisherSpec, ...]
-
-
 class Parameters(Value):
-    """Whole tensors by name; ``*`` stands for one dotted part of a name, ``**`` for any number."""
+    """Whole tensors by name: those that ``parameters`` match and ``without`` does not.
+
+    In a pattern ``*`` stands for one dotted part of a name, ``**`` for any number of parts, and
+    ``4-8`` or ``4-`` for a range of layers, counted from 0, both ends included.
+    """
 
     parameters: Patterns
+    without: Patterns | None = None
 
 
 class Draw(Value):
-    """As many entries as ``as_many_as`` selects, drawn uniformly from what ``within`` selects."""
+    """Entries drawn uniformly from what ``within`` selects.
 
-    as_many_as: Patterns
+    They are ``count``, or as many as ``as_many_as`` selects.
+    """
+
+    as_many_as: Patterns | None = None
+    count: int | None = Field(default=None, ge=1)
     within: Patterns = ("**",)
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        if (self.as_many_as is None) == (self.count is None):
+            raise ValueError("expected exactly one of as_many_as, count")
+        return self
+
+
+class Lines(Value):
+    """One random line of every matrix that ``lines_of`` match, and ``whole`` tensors beside them.
+
+    A line is a column; of a matrix with at least as many rows as columns, by coin flip, it is as
+    many random rows as hold the same count.
+    """
+
+    lines_of: Patterns
+    whole: Patterns | None = None
 
 
 class Random(Value):
     """Entries drawn at random, by the run's seed."""
 
-    random: Draw
+    random: Annotated[
+        Annotated[Draw, Tag("Draw")] | Annotated[Lines, Tag("Lines")],
+        Discriminator(lambda value: _kind_of_draw(value)),
+    ]
+
+
+def _kind_of_draw(value: Any) -> str:
+    given = value if isinstance(value, Mapping) else getattr(value, "model_fields_set", ())
+    return "Lines" if "lines_of" in given else "Draw"
+
+
+class RankingSpec(Value):
+    """A ranking of the entries of ``of``, by the information summed over tasks."""
+
+    of: Parameters
+    fishers: tuple[FisherSpec, ...]
 
 
 class Ranked(Value):

@@ -15,6 +15,6 @@ rule ranking:
     conda:
         "../../envs/subtune.yaml"
     params:
-        of=lambda wildcards: list(PLAN.rankings[wildcards.ranking].of),
+        of=lambda wildcards: PLAN.rankings[wildcards.ranking].of.canonical(),
     script:
         "../scripts/ranking.py"

@@ -56,14 +56,25 @@ def files_of(directory: Path) -> list[Path]:
         if not (directory / name).is_file():
             hint = "; weights in another format are not loaded" if name == WEIGHTS else ""
             raise SubtuneError(f"{directory} has no {name}{hint}")
+    check_family(directory)
+    others = [directory / name for name in OTHER_TOKENIZER_FILES if (directory / name).is_file()]
+    return [*(directory / name for name in NEEDED), *others]
+
+
+def check_family(directory: Path) -> None:
+    """Make sure that a directory's configuration is that of a model we can train.
+
+    Raises:
+        SubtuneError: there is no configuration, or the model is of another family.
+    """
     try:
         family = json.loads((directory / CONFIG).read_text()).get("model_type")
-    except (json.JSONDecodeError, AttributeError):
+    except OSError:
+        raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}") from None
+    except (ValueError, AttributeError):
         raise SubtuneError(f"{directory / CONFIG} is not a model's configuration") from None
     if family not in FAMILIES:
         raise SubtuneError(f"{directory / CONFIG}: model_type: {one_of(family, FAMILIES)}")
-    others = [directory / name for name in OTHER_TOKENIZER_FILES if (directory / name).is_file()]
-    return [*(directory / name for name in NEEDED), *others]
 
 
 def version_of(directory: Path) -> str:

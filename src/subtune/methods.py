@@ -1,0 +1,115 @@
+"""The papers' methods by name, and how names combine: ``b_m2,b_q``, ``bitfit without b_q``.
+
+A name stands for a selection. A comma adds selections, `` without `` takes parameters away from
+all that stands left of it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from subtune.errors import SubtuneError, one_of
+from subtune.specs import Draw, Lines, Parameters, Random
+
+Named = Parameters | Random
+
+# BitFit, section 3 and appendix A.1: a layer's biases; BitFit+, section 3: its LayerNorm weights.
+LAYER_PARAMETERS = {
+    "b_q": "attention.self.query.bias",
+    "b_k": "attention.self.key.bias",
+    "b_v": "attention.self.value.bias",
+    "b_m1": "attention.output.dense.bias",
+    "b_LN1": "attention.output.LayerNorm.bias",
+    "b_m2": "intermediate.dense.bias",
+    "b_m3": "output.dense.bias",
+    "b_LN2": "output.LayerNorm.bias",
+    "g_LN1": "attention.output.LayerNorm.weight",
+    "g_LN2": "output.LayerNorm.weight",
+}
+
+LAYERNORM = Parameters(parameters=("encoder.layer.*.output.LayerNorm.*",))
+BITFIT = Parameters(parameters=("**.bias",))
+
+METHODS: dict[str, Named] = {
+    "full": Parameters(parameters=("**",)),
+    "bitfit": BITFIT,
+    "layernorm": LAYERNORM,
+    # The classifier trains in every method; here nothing else does.
+    "frozen": Parameters(parameters=("**",), without=("**",)),
+    # SPAFIT, Table 1: what is not in a layer trains too, and the key's bias, which has no gradient,
+    # does not count.
+    "full-bitfit": Parameters(
+        parameters=("embeddings.**", "pooler.**", "**.bias"),
+        without=("encoder.layer.*.attention.self.key.bias",),
+    ),
+    "random": Random(random=Draw(as_many_as=LAYERNORM.parameters)),
+    # BitFit, section 4: complete rows and columns of the weight matrices.
+    "rand_row_col": Random(
+        random=Lines(
+            lines_of=(
+                "encoder.layer.*.attention.self.*.weight",
+                "encoder.layer.*.**.dense.weight",
+                "pooler.dense.weight",
+            ),
+            whole=("encoder.layer.*.**.LayerNorm.weight",),
+        )
+    ),
+    "rand_uniform": Random(random=Draw(as_many_as=BITFIT.parameters)),
+    "rand_100k": Random(random=Draw(count=100_000)),
+    "rand_bias": Random(
+        random=Draw(
+            as_many_as=tuple(f"encoder.layer.*.{LAYER_PARAMETERS[b]}" for b in ("b_m2", "b_q")),
+            within=BITFIT.parameters,
+        )
+    ),
+    **{
+        name: Parameters(parameters=(f"encoder.layer.*.{parameter}",))
+        for name, parameter in LAYER_PARAMETERS.items()
+    },
+}
+
+
+def named(name: str, own: Mapping[str, Named]) -> Named:
+    """The selection that a method's name stands for.
+
+    Args:
+        name: one name, or several put together by commas and `` without ``.
+        own: the user's selections by name.
+
+    Raises:
+        SubtuneError: a name is unknown, or the selections cannot be put together.
+    """
+    known = METHODS | dict(own)
+    if name in known:
+        return known[name]
+    kept, *taken = re.split(r"\s+without\s+", name)
+    if len(taken) > 1:
+        raise SubtuneError(f"found {name!r}, expected 'without' once: 'a,b without c,d'")
+    parts = _parts(kept, known)
+    if not taken and len(parts) == 1:
+        return parts[0]
+    return Parameters(
+        parameters=_patterns(name, parts),
+        without=_patterns(name, _parts(taken[0], known)) if taken else None,
+    )
+
+
+def _parts(names: str, known: Mapping[str, Named]) -> list[Named]:
+    parts = []
+    for name in (part.strip() for part in names.split(",")):
+        if name not in known:
+            raise SubtuneError(one_of(name, known))
+        parts.append(known[name])
+    return parts
+
+
+def _patterns(name: str, parts: Iterable[Named]) -> tuple[str, ...]:
+    """All patterns of some selections, in an order that does not depend on theirs."""
+    patterns: set[str] = set()
+    for part in parts:
+        if not isinstance(part, Parameters) or part.without is not None:
+            raise SubtuneError(
+                f"found {name!r}, expected names of whole parameters: a random draw or a "
+                "selection that leaves parameters out cannot be part of another"
+            )
+        patterns.update(part.parameters)
+    return tuple(sorted(patterns))

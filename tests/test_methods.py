@@ -1,0 +1,108 @@
+"""Method names, how they combine, and how many parameters they train."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from subtune.errors import SubtuneError
+from subtune.methods import LAYER_PARAMETERS, METHODS, named
+from subtune.models.shapes import PAPERS_MODELS, shapes_of
+from subtune.parameter_counts import parameter_counts
+from subtune.reported import table
+from subtune.selection import CLASSIFIER, resolve
+from subtune.specs import Parameters
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return shapes_of(PAPERS_MODELS["bert-base-cased"], num_labels=2)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: shapes_of(config, num_labels=2) for name, config in PAPERS_MODELS.items()}
+
+
+def trained(name, shapes, own=None):
+    return set(resolve(named(name, own or {}), shapes, seed=0)) - set(CLASSIFIER)
+
+
+def test_a_comma_is_a_union_in_any_order(bert):
+    assert trained("b_m2,b_q", bert) == trained("b_m2", bert) | trained("b_q", bert)
+    assert named("b_m2,b_q", {}).id == named("b_q, b_m2", {}).id
+
+
+def test_without_is_a_difference(bert):
+    left = trained("bitfit without b_m2,b_q", bert)
+    assert left == trained("bitfit", bert) - trained("b_m2,b_q", bert)
+
+
+def test_the_components_of_bitfit_are_all_biases_of_the_layers(bert):
+    biases = ",".join(name for name in LAYER_PARAMETERS if name.startswith("b_"))
+    outside = {"embeddings.LayerNorm.bias", "pooler.dense.bias"}
+    assert trained(biases, bert) == trained("bitfit", bert) - outside
+
+
+def test_frozen_trains_the_classifier_alone(bert):
+    assert trained("frozen", bert) == set()
+
+
+def test_names_of_your_own_combine_with_the_papers(bert):
+    own = {"late": Parameters(parameters=("encoder.layer.6-.**.bias",))}
+    names = trained("late without b_LN2", bert, own)
+    assert {int(name.split(".")[2]) for name in names} == set(range(6, 12))
+    assert not any("output.LayerNorm" in n and "attention" not in n for n in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("b_m4", "found 'b_m4', expected one of .*did you mean 'b_m"),
+        ("b_m2,", "found ''"),
+        ("bitfit without b_q without b_m2", "expected 'without' once"),
+        ("rand_bias,b_q", "a random draw"),
+        ("frozen,b_q", "leaves parameters out"),
+    ],
+)
+def test_a_name_that_means_nothing_is_an_error(name, message):
+    with pytest.raises(SubtuneError, match=message):
+        named(name, {})
+
+
+PRINTED = table("parameter_counts.csv")
+COUNTED = PRINTED[~PRINTED["method"].str.contains("lora|SPAFIT")]
+
+
+@pytest.mark.parametrize("row", COUNTED.itertuples(), ids=lambda row: f"{row.source}-{row.method}")
+def test_counts_are_those_that_the_papers_print(row, models):
+    shapes = models[row.model]
+    if row.source == "spafit":
+        shapes = shapes_of(PAPERS_MODELS[row.model], num_labels=3)
+    counts = parameter_counts({row.model: shapes}, [row.method], {}).iloc[0]
+    if row.printed.endswith("%"):
+        digits = len(row.printed.rstrip("%").partition(".")[2])
+        # The papers do not say which way they round, and do not always go the same way.
+        scaled = counts["share"] * 100 * 10**digits
+        printed = round(float(row.printed.rstrip("%")) * 10**digits)
+        assert printed in (math.floor(scaled), math.ceil(scaled))
+    elif row.printed.endswith("M"):
+        assert f"{counts['parameters'] / 1e6:.2f}M" == row.printed
+    else:
+        assert f"{counts['parameters']:,}" == row.printed
+
+
+def test_rand_row_col_trains_as_many_as_bitfit_to_a_percent(models):
+    counts = parameter_counts(models, ["rand_row_col", "bitfit"], {})
+    both = counts.pivot(index="model", columns="method", values="parameters").astype(float)
+    assert ((both["rand_row_col"] / both["bitfit"] - 1).abs() < 0.01).all()
+
+
+def test_every_method_fits_every_model_of_the_papers(models):
+    counts = parameter_counts(models, METHODS, {})
+    assert counts["parameters"].notna().all()
+
+
+def test_a_model_that_lacks_what_a_method_selects_has_no_count(bert):
+    own = {"deep": Parameters(parameters=("encoder.layer.20-.**.bias",))}
+    assert pd.isna(parameter_counts({"bert": bert}, ["deep"], own).iloc[0]["parameters"])
