@@ -111,9 +111,9 @@ BROKEN = [
         (*EXPERIMENT, "methods"),
         {"layernrom": [1e-3]},
         "experiments.layernorm.methods: found 'layernrom', expected one of full, bitfit, "
-        "layernorm, frozen, full-bitfit, random, rand_row_col, rand_uniform, rand_100k, rand_bias, "
-        "b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, pooler (did you mean "
-        "'layernorm'?)",
+        "layernorm, frozen, full-bitfit, lora-I, lora-II, random, rand_row_col, rand_uniform, "
+        "rand_100k, rand_bias, b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, pooler "
+        "(did you mean 'layernorm'?)",
     ),
     (
         (*EXPERIMENT, "methods"),
@@ -128,7 +128,23 @@ BROKEN = [
     (
         (*EXPERIMENT, "fractions", "of"),
         "random",
-        "experiments.layernorm.fractions.of: found the random selection 'random'",
+        "experiments.layernorm.fractions.of: found 'random', a random draw or LoRA, expected whole",
+    ),
+    (
+        ("selections", "mine"),
+        {"lora": {"targets": ["**.query.weight"], "rank": 0, "alpha": 1}},
+        "selections.mine.lora.rank: found 0, expected greater than or equal to 1",
+    ),
+    (
+        ("selections", "mine"),
+        {"lora": {"targets": ["**.query.weight"], "rank": 4, "alpha": 1, "alhpa": 1}},
+        "selections.mine.lora.alhpa: unknown key, found 'alhpa', expected one of targets, rank, "
+        "alpha (did you mean 'alpha'?)",
+    ),
+    (
+        (*EXPERIMENT, "methods"),
+        {"SPAFIT-9-4-I": [1e-3]},
+        "experiments.layernorm.methods: found 'SPAFIT-9-4-I', expected its first number below",
     ),
     (
         ("selections", "mine"),
@@ -145,7 +161,7 @@ BROKEN = [
         ("selections", "mine"),
         {"parameters": ["**"], "wihtout": ["pooler.**"]},
         "selections.mine.wihtout: unknown key, found 'wihtout', expected one of parameters, "
-        "without, random (did you mean 'without'?)",
+        "without, random, lora (did you mean 'without'?)",
     ),
     (
         (*EXPERIMENT, "methods", "full"),
@@ -186,7 +202,7 @@ BROKEN = [
     (
         (*EXPERIMENT, "fractions", "of"),
         "random",
-        "experiments.layernorm.fractions.of: found the random selection 'random'",
+        "experiments.layernorm.fractions.of: found 'random', a random draw or LoRA, expected whole",
     ),
     (
         (*EXPERIMENT, "fractions", "learning_rate"),

@@ -10,7 +10,7 @@ from subtune.methods import LAYER_PARAMETERS, METHODS, named
 from subtune.models.shapes import PAPERS_MODELS, shapes_of
 from subtune.parameter_counts import parameter_counts
 from subtune.reported import table
-from subtune.selection import CLASSIFIER, resolve
+from subtune.selection import CLASSIFIER, LowRankUpdate, resolve
 from subtune.specs import Parameters
 
 
@@ -48,6 +48,28 @@ def test_frozen_trains_the_classifier_alone(bert):
     assert trained("frozen", bert) == set()
 
 
+def test_spafit_goes_by_strata_of_layers(bert):
+    entries = resolve(named("SPAFIT-2-5-II", {}), bert, seed=0)
+    layers = {}
+    for name, entry in entries.items():
+        if name not in CLASSIFIER:
+            layers.setdefault(int(name.split(".")[2]), set()).add((name.split(".", 3)[3], entry))
+    assert sorted(layers) == list(range(3, 12))
+    assert {entry for _, entry in layers[5]} == {None} and len(layers[5]) == 8
+    adapted = {name for name, entry in layers[11] if entry == LowRankUpdate(64, 2.0)}
+    assert adapted == {
+        "attention.self.query.weight",
+        "attention.self.key.weight",
+        "attention.self.value.weight",
+        "attention.output.dense.weight",
+    }
+    assert {name for name, entry in layers[11] if entry is None} == {
+        "intermediate.dense.bias",
+        "output.dense.bias",
+        "output.LayerNorm.bias",
+    }
+
+
 def test_names_of_your_own_combine_with_the_papers(bert):
     own = {"late": Parameters(parameters=("encoder.layer.6-.**.bias",))}
     names = trained("late without b_LN2", bert, own)
@@ -63,6 +85,9 @@ def test_names_of_your_own_combine_with_the_papers(bert):
         ("bitfit without b_q without b_m2", "expected 'without' once"),
         ("rand_bias,b_q", "a random draw"),
         ("frozen,b_q", "leaves parameters out"),
+        ("lora-I,b_q", "LoRA"),
+        ("SPAFIT-9-9-I", "first number below its second"),
+        ("SPAFIT-4-9-III", "found 'SPAFIT-4-9-III'"),
     ],
 )
 def test_a_name_that_means_nothing_is_an_error(name, message):
@@ -71,10 +96,9 @@ def test_a_name_that_means_nothing_is_an_error(name, message):
 
 
 PRINTED = table("parameter_counts.csv")
-COUNTED = PRINTED[~PRINTED["method"].str.contains("lora|SPAFIT")]
 
 
-@pytest.mark.parametrize("row", COUNTED.itertuples(), ids=lambda row: f"{row.source}-{row.method}")
+@pytest.mark.parametrize("row", PRINTED.itertuples(), ids=lambda row: f"{row.source}-{row.method}")
 def test_counts_are_those_that_the_papers_print(row, models):
     shapes = models[row.model]
     if row.source == "spafit":

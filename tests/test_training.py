@@ -11,9 +11,10 @@ from subtune.selection import CLASSIFIER, resolve
 from subtune.specs import Ranked, Top
 from subtune.tasks import TASKS
 from subtune.training.batches import in_length_order, shuffled, split_by_length
+from subtune.training.delta import INDEX_SUFFIX, apply
 from subtune.training.recipe import learning_rate_at, predict, train
 from subtune.training.sweeps import Member, train_sweep
-from subtune.training.trainable import INDEX_SUFFIX, apply, bound
+from subtune.training.trainable import bound
 from tests import examples
 
 
@@ -123,16 +124,18 @@ def test_entries_outside_the_selection_stay_bit_identical(kind, weight_decay, mo
             assert not same[entries[name]].all() or "embeddings" in name, name
 
 
-def test_the_model_comes_back_unchanged(model, task, rows):
+@pytest.mark.parametrize("kind", ["full", "random", "lora-I"])
+def test_the_model_comes_back_unchanged(kind, model, task, rows):
     before = snapshot(model)
-    train(model, rows, task, entries_of("full", model), examples.recipe(), seed=0)
+    train(model, rows, task, entries_of(kind, model), examples.recipe(), seed=0)
     after = snapshot(model)
     assert all((after[name] == before[name]).all() for name in before if name not in CLASSIFIER)
     assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_a_delta_gives_the_predictions_of_the_record(model, task, rows):
-    result = train(model, rows, task, entries_of("random", model), examples.recipe(), seed=0)
+@pytest.mark.parametrize("kind", ["full", "random", "rand_row_col", "lora-II", "frozen"])
+def test_a_delta_gives_the_predictions_of_the_record(kind, model, task, rows):
+    result = train(model, rows, task, entries_of(kind, model), examples.recipe(), seed=0)
     apply(model, result.delta)
     logits = predict(model, rows["validation"], examples.recipe())
     assert (logits == result.logits["validation"]).all()
@@ -199,6 +202,25 @@ def test_changes_are_the_mean_absolute_difference_over_the_whole_tensor(model, t
     assert (change, size) == (pytest.approx(expected), 32)
 
 
+def test_low_rank_updates_have_the_gradients_of_the_matrices_they_stand_for(model):
+    ids = torch.tensor([[2, 5, 6, 7, 3], [2, 6, 6, 3, 0]])
+    batch = {"input_ids": ids, "attention_mask": (ids != 0).long()}
+    model.eval()
+    pretrained = model(batch)
+    entries = {n: e for n, e in entries_of("lora-II", model).items() if n not in CLASSIFIER}
+    with bound(model, entries, seed=3) as parts:
+        assert (model(batch) == pretrained).all()
+        for part in parts:
+            torch.nn.init.normal_(part.up, std=0.1)
+        model(batch).square().sum().backward()
+    dense = {f"backbone.{p.name}": p.pretrained + p.scale * p.up @ p.down for p in parts}
+    logits = torch.func.functional_call(model, dense, (batch,))
+    leaves = [leaf for part in parts for leaf in part.leaves]
+    expected = torch.autograd.grad(logits.square().sum(), leaves)
+    for leaf, gradient in zip(leaves, expected, strict=True):
+        torch.testing.assert_close(leaf.grad, gradient, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("layer", [torch.nn.Linear(4, 5), torch.nn.Embedding(6, 4)])
 def test_gathered_gradients_are_those_of_the_whole_matrix(layer, tiny_bert):
     model = encoder.load(tiny_bert, 2).eval()
@@ -207,7 +229,7 @@ def test_gathered_gradients_are_those_of_the_whole_matrix(layer, tiny_bert):
     index = np.array([0, 5, 33, 70, 100, 200, 350, 512])
     ids = torch.tensor([[2, 5, 6, 7, 3], [2, 6, 6, 3, 0]])
     batch = {"input_ids": ids, "attention_mask": (ids != 0).long()}
-    with bound(model, {name: index}) as [part]:
+    with bound(model, {name: index}, seed=0) as [part]:
         model(batch).square().sum().backward()
         gathered = part.values.grad.clone()
     parameter = encoder.canonical_parameters(model)[name]

@@ -19,7 +19,7 @@ from pydantic import (
 from subtune.errors import SubtuneError, one_of
 from subtune.masks import SCOPES, Scope
 from subtune.methods import Named, named
-from subtune.specs import Draw, Fraction, Lines, Parameters, Random
+from subtune.specs import Draw, Fraction, Lines, Lora, LowRank, Parameters, Random
 from subtune.tasks import METRICS, TASKS, Task
 
 HUB_MODELS = {
@@ -30,7 +30,7 @@ HUB_MODELS = {
 
 
 KINDS: dict[str, type[BaseModel]] = {
-    kind.__name__: kind for kind in (Parameters, Random, Draw, Lines)
+    kind.__name__: kind for kind in (Parameters, Random, Draw, Lines, Lora)
 }
 
 
@@ -53,7 +53,9 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
 OwnSelection = Annotated[
-    Annotated[Parameters, Tag("Parameters")] | Annotated[Random, Tag("Random")],
+    Annotated[Parameters, Tag("Parameters")]
+    | Annotated[Random, Tag("Random")]
+    | Annotated[Lora, Tag("Lora")],
     Discriminator(lambda value: _kind_of_selection(value)),
 ]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
@@ -61,6 +63,8 @@ Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct
 
 def _kind_of_selection(value: Any) -> str:
     given = value if isinstance(value, Mapping) else type(value).model_fields
+    if "lora" in given:
+        return "Lora"
     return "Random" if "random" in given else "Parameters"
 
 
@@ -264,8 +268,11 @@ def _unknown_names(config: Config) -> Iterator[str]:
             of = experiment.fractions.of
             wrong = list(_wrong_method(config, f"{key}.fractions.of", of))
             yield from wrong
-            if not wrong and isinstance(config.selection(of), Random):
-                yield f"{key}.fractions.of: found the random selection {of!r}, expected a fixed one"
+            if not wrong and not isinstance(config.selection(of), Parameters):
+                yield (
+                    f"{key}.fractions.of: found {of!r}, a random draw or LoRA, expected whole "
+                    "parameters"
+                )
             if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
                 yield (
                     f"{key}.fractions.scopes: found 'cv' with one task, expected several tasks: "
@@ -337,9 +344,11 @@ def _fields(steps: tuple) -> list[str]:
     if not steps:
         return list(Config.model_fields)
     if steps[0] == "selections":
-        kind = KINDS[steps[-1]]
-        both = kind in (Parameters, Random)
-        return [*Parameters.model_fields, *Random.model_fields] if both else list(kind.model_fields)
+        kind = KINDS.get(steps[-1], LowRank)
+        if kind is Parameters:
+            # What is not recognised may have been meant as any of them.
+            return [*Parameters.model_fields, *Random.model_fields, "lora"]
+        return list(kind.model_fields)
     if steps[-1] == "fractions":
         return list(Fractions.model_fields)
     if steps[-1] == "fisher":

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from subtune.errors import SubtuneError, one_of
-from subtune.specs import Draw, Lines, Parameters, Random
+from subtune.specs import Draw, Lines, Lora, LowRank, Parameters, Random
 
-Named = Parameters | Random
+Named = Parameters | Random | Lora
 
 # BitFit, section 3 and appendix A.1: a layer's biases; BitFit+, section 3: its LayerNorm weights.
 LAYER_PARAMETERS = {
@@ -29,6 +29,20 @@ LAYER_PARAMETERS = {
 LAYERNORM = Parameters(parameters=("encoder.layer.*.output.LayerNorm.*",))
 BITFIT = Parameters(parameters=("**.bias",))
 
+# SPAFIT, section 3: what LoRA adapts, in its two types, and with which rank and scale.
+LORA_TARGETS = {
+    "I": ("attention.self.*.weight",),
+    "II": ("attention.self.*.weight", "attention.output.dense.weight"),
+}
+LORA_RANK, LORA_ALPHA = 64, 128
+SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
+
+
+def _lora(kind: str, layers: str) -> LowRank:
+    targets = tuple(f"encoder.layer.{layers}.{target}" for target in LORA_TARGETS[kind])
+    return LowRank(targets=targets, rank=LORA_RANK, alpha=LORA_ALPHA)
+
+
 METHODS: dict[str, Named] = {
     "full": Parameters(parameters=("**",)),
     "bitfit": BITFIT,
@@ -41,6 +55,8 @@ METHODS: dict[str, Named] = {
         parameters=("embeddings.**", "pooler.**", "**.bias"),
         without=("encoder.layer.*.attention.self.key.bias",),
     ),
+    "lora-I": Lora(lora=_lora("I", "*")),
+    "lora-II": Lora(lora=_lora("II", "*")),
     "random": Random(random=Draw(as_many_as=LAYERNORM.parameters)),
     # BitFit, section 4: complete rows and columns of the weight matrices.
     "rand_row_col": Random(
@@ -81,6 +97,9 @@ def named(name: str, own: Mapping[str, Named]) -> Named:
     known = METHODS | dict(own)
     if name in known:
         return known[name]
+    strata = SPAFIT.fullmatch(name)
+    if strata:
+        return _spafit(int(strata[1]), int(strata[2]), strata[3])
     kept, *taken = re.split(r"\s+without\s+", name)
     if len(taken) > 1:
         raise SubtuneError(f"found {name!r}, expected 'without' once: 'a,b without c,d'")
@@ -90,6 +109,26 @@ def named(name: str, own: Mapping[str, Named]) -> Named:
     return Parameters(
         parameters=_patterns(name, parts),
         without=_patterns(name, _parts(taken[0], known)) if taken else None,
+    )
+
+
+def _spafit(first: int, second: int, kind: str) -> Lora:
+    """SPAFIT, section 3: layers 0 to ``first`` are frozen, those to ``second`` train their biases.
+
+    In the layers after ``second`` LoRA adapts attention, and the biases outside attention train.
+    """
+    if first >= second:
+        raise SubtuneError(
+            f"found 'SPAFIT-{first}-{second}-{kind}', expected its first number below its second"
+        )
+    biases, adapted = f"{first + 1}-{second}", f"{second + 1}-"
+    return Lora(
+        lora=_lora(kind, adapted),
+        parameters=(
+            f"encoder.layer.{biases}.**.bias",
+            f"encoder.layer.{adapted}.intermediate.dense.bias",
+            f"encoder.layer.{adapted}.output.*.bias",
+        ),
     )
 
 
@@ -108,7 +147,7 @@ def _patterns(name: str, parts: Iterable[Named]) -> tuple[str, ...]:
     for part in parts:
         if not isinstance(part, Parameters) or part.without is not None:
             raise SubtuneError(
-                f"found {name!r}, expected names of whole parameters: a random draw or a "
+                f"found {name!r}, expected names of whole parameters: a random draw, LoRA or a "
                 "selection that leaves parameters out cannot be part of another"
             )
         patterns.update(part.parameters)

@@ -9,16 +9,26 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fnmatch import translate
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from subtune.errors import SubtuneError
-from subtune.specs import Draw, Lines, Parameters, Random, Selection
+from subtune.specs import Draw, Lines, Lora, Parameters, Random, Selection
 
 CLASSIFIER = ("classifier.weight", "classifier.bias")
 
 Shapes = Mapping[str, Sequence[int]]
-Entries = dict[str, np.ndarray | None]
+
+
+class LowRankUpdate(NamedTuple):
+    """A matrix that trains by an update of low rank, multiplied by ``scale``."""
+
+    rank: int
+    scale: float
+
+
+Entries = dict[str, np.ndarray | LowRankUpdate | None]
 
 LAYERS = re.compile(r"(\d+)-(\d*)")
 MOST_LAYERS = 999
@@ -86,7 +96,8 @@ def resolve(
         ranks: for a top fraction, tensor name to the rank of each of its entries (0 is first).
 
     Returns:
-        Tensor name to the sorted flat indices that train, or None where the whole tensor does.
+        Tensor name to the sorted flat indices that train, to a low-rank update, or to None where
+        the whole tensor trains.
     """
     if isinstance(selection, Parameters):
         entries: Entries = dict.fromkeys(selected(selection, shapes))
@@ -97,6 +108,8 @@ def resolve(
             entries = _lines(drawn, shapes, generator)
         else:
             entries = _draw(drawn, shapes, generator)
+    elif isinstance(selection, Lora):
+        entries = _low_rank(selection, shapes)
     else:
         entries = _first(selection.top.fraction, ranks or {})
     return entries | dict.fromkeys(CLASSIFIER)
@@ -104,9 +117,13 @@ def resolve(
 
 def count(entries: Entries, shapes: Shapes) -> int:
     """How many numbers train."""
-    return sum(
-        math.prod(shapes[name]) if index is None else len(index) for name, index in entries.items()
-    )
+    return sum(_size(index, shapes[name]) for name, index in entries.items())
+
+
+def _size(index: np.ndarray | LowRankUpdate | None, shape: Sequence[int]) -> int:
+    if index is None:
+        return math.prod(shape)
+    return index.rank * sum(shape) if isinstance(index, LowRankUpdate) else len(index)
 
 
 def _draw(draw: Draw, shapes: Shapes, generator: np.random.Generator) -> Entries:
@@ -139,6 +156,18 @@ def _lines(lines: Lines, shapes: Shapes, generator: np.random.Generator) -> Entr
         else:
             line = grid[:, generator.integers(columns)]
         entries[name] = np.sort(line, axis=None)
+    return entries
+
+
+def _low_rank(selection: Lora, shapes: Shapes) -> Entries:
+    lora = selection.lora
+    entries: Entries = dict.fromkeys(matching(selection.parameters or (), shapes))
+    for name in matching(lora.targets, shapes):
+        if len(shapes[name]) != 2 or name.startswith("embeddings."):
+            raise SubtuneError(f"selection: {name!r} is not a linear layer's matrix, as LoRA needs")
+        if name in entries:
+            raise SubtuneError(f"selection: {name!r} is both a target of LoRA and trained whole")
+        entries[name] = LowRankUpdate(lora.rank, lora.alpha / lora.rank)
     return entries
 
 

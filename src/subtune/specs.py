@@ -132,6 +132,21 @@ class RankingSpec(Value):
     fishers: tuple[FisherSpec, ...]
 
 
+class LowRank(Value):
+    """Updates of rank ``rank`` to the matrices that ``targets`` match, times ``alpha / rank``."""
+
+    targets: Patterns
+    rank: int = Field(ge=1)
+    alpha: float = Field(gt=0)
+
+
+class Lora(Value):
+    """Low-rank updates of matrices (LoRA), and the whole tensors that train beside them."""
+
+    lora: LowRank
+    parameters: Patterns | None = None
+
+
 class Ranked(Value):
     """The first ⌈fraction·n⌉ entries of a ranking, by its content id."""
 
@@ -145,7 +160,7 @@ class Top(Value):
     top: Ranked
 
 
-Selection = Parameters | Random | Top
+Selection = Parameters | Random | Lora | Top
 
 
 class Recipe(Value):

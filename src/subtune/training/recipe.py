@@ -16,7 +16,9 @@ from subtune.selection import Entries
 from subtune.specs import Recipe
 from subtune.tasks import Task
 from subtune.training.batches import Rows, in_length_order, shuffled, split_by_length
-from subtune.training.trainable import Delta, Trained, bound
+from subtune.training.delta import Delta
+from subtune.training.part import Part
+from subtune.training.trainable import bound, merged
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ def train(
         task: decides loss and metrics.
         entries: which numbers train.
         recipe: how.
-        seed: decides the classifier, the order of examples and dropout.
+        seed: decides the classifier, what low-rank updates start from, the order of examples and
+            dropout.
         report: is told one line per epoch.
     """
     torch.manual_seed(seed)
@@ -68,8 +71,8 @@ def train(
     history: list[dict[str, float]] = []
     best: Result | None = None
 
-    with bound(model, entries) as trained:
-        leaves = [part.values for part in trained]
+    with bound(model, entries, seed) as trained:
+        leaves = [leaf for part in trained for leaf in part.leaves]
         optimizer = torch.optim.AdamW(
             leaves, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
         )
@@ -89,7 +92,8 @@ def train(
                     part.write()
                 total += loss
                 step += 1
-            logits = {split: predict(model, rows[split], recipe) for split in task.evaluation}
+            with merged(trained):
+                logits = {split: predict(model, rows[split], recipe) for split in task.evaluation}
             scores = {
                 split: metrics.score(task, logits[split], rows[split].labels) for split in logits
             }
@@ -160,7 +164,7 @@ def _gradients(
     batch: np.ndarray,
     task: Task,
     recipe: Recipe,
-    trained: list[Trained],
+    trained: list[Part],
 ) -> float:
     """Leave the gradient of the batch's mean loss in the leaves; return the summed loss."""
     device = model.classifier.weight.device
@@ -180,7 +184,7 @@ def _autocast(device: torch.device, recipe: Recipe) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
 
 
-def _change(part: Trained) -> tuple[float, int]:
+def _change(part: Part) -> tuple[float, int]:
     """Mean |change| over the whole tensor (LayerNorm paper, Eq. 1) and the tensor's size."""
-    change = (part.tensor.detach() - part.pretrained).abs().mean(dtype=torch.float64)
+    change = part.change().abs().mean(dtype=torch.float64)
     return change.item(), part.tensor.numel()

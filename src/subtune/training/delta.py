@@ -1,0 +1,53 @@
+"""What training changed, as tensors: only the values that a run trained.
+
+A tensor that trained whole is stored under its own name. One that trained in part has its ``k``
+values there, and their flat indices under ``<name>.index``. A low-rank update has ``lora_A``
+``[rank, i]``, ``lora_B`` ``[o, rank]`` and ``lora_scale`` ``[1]``.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from subtune.models.encoder import EncoderClassifier, canonical_parameters
+
+Delta = dict[str, Tensor]
+INDEX_SUFFIX = ".index"
+DOWN_SUFFIX = ".lora_A"
+UP_SUFFIX = ".lora_B"
+SCALE_SUFFIX = ".lora_scale"
+SUFFIXES = (INDEX_SUFFIX, DOWN_SUFFIX, UP_SUFFIX, SCALE_SUFFIX)
+
+
+def changed_tensors(delta: Mapping[str, Tensor]) -> list[str]:
+    """Canonical names of the tensors that a delta changes, each once."""
+    names = []
+    for key in delta:
+        suffix = next((suffix for suffix in SUFFIXES if key.endswith(suffix)), "")
+        names.append(key.removesuffix(suffix))
+    return list(dict.fromkeys(names))
+
+
+def apply(model: EncoderClassifier, delta: Mapping[str, Tensor]) -> None:
+    """Write a delta's values into a pretrained model."""
+    parameters = canonical_parameters(model)
+    with torch.no_grad():
+        for name in changed_tensors(delta):
+            values = {key: delta[key].to(parameters[name].device) for key in _keys(name, delta)}
+            if name + DOWN_SUFFIX in values:
+                down, up = values[name + DOWN_SUFFIX], values[name + UP_SUFFIX]
+                parameters[name].add_(update(down, up, values[name + SCALE_SUFFIX].item()))
+            elif name + INDEX_SUFFIX in values:
+                parameters[name].view(-1)[values[name + INDEX_SUFFIX]] = values[name]
+            else:
+                parameters[name].copy_(values[name])
+
+
+def update(down: Tensor, up: Tensor, scale: float) -> Tensor:
+    """What a low-rank update adds to its matrix: ``scale · B A``, ``[o, i]`` (LoRA, Eq. 3)."""
+    return scale * (up @ down)
+
+
+def _keys(name: str, delta: Mapping[str, Tensor]) -> list[str]:
+    return [key for key in (name, *(name + suffix for suffix in SUFFIXES)) if key in delta]
