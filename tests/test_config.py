@@ -25,7 +25,7 @@ GOOD = {
     "selections": {"pooler": {"parameters": ["pooler.**"]}},
     "experiments": {
         "layernorm": {
-            "model": "minilm",
+            "models": ["minilm"],
             "tasks": ["cola", "rte"],
             "methods": {"full": [1e-5], "layernorm": [1e-3, 1e-4]},
             "fractions": {"values": [0.1], "learning_rates": [1e-3]},
@@ -86,9 +86,25 @@ BROKEN = [
     (("selections", "pooler"), {}, "selections.pooler.parameters: missing, and needed"),
     (("selections", "pooler"), {"random": 3}, "selections.pooler.random: found 3, expected a "),
     (
-        (*EXPERIMENT, "model"),
-        "minlm",
-        "experiments.layernorm.model: found 'minlm', expected one of",
+        (*EXPERIMENT, "models"),
+        ["minlm"],
+        "experiments.layernorm.models: found 'minlm', expected one of",
+    ),
+    (
+        (*EXPERIMENT, "models"),
+        ["minilm", "roberta-base"],
+        "experiments.layernorm: found 2 models, expected one: Fisher information and masks are",
+    ),
+    (
+        (*EXPERIMENT, "by_task"),
+        {"ret": {"batch_size": 16}},
+        "experiments.layernorm.by_task: found 'ret', expected one of cola, rte",
+    ),
+    (
+        (*EXPERIMENT, "by_task"),
+        {"rte": {"batch_sise": 16}},
+        "experiments.layernorm.by_task.rte.batch_sise: unknown key, found 'batch_sise', expected "
+        "one of learning_rates, batch_size, epochs, max_length (did you mean 'batch_size'?)",
     ),
     (
         (*EXPERIMENT, "tasks"),

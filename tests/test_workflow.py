@@ -36,7 +36,7 @@ class Project:
             "tasks": {task: own_task(task) for task in (*TASKS, "extra")},
             "experiments": {
                 "layernorm": {
-                    "model": "tiny",
+                    "models": ["tiny"],
                     "tasks": list(TASKS),
                     "methods": {"full": [1e-3], "bitfit": [1e-2], "layernorm": [1e-2]},
                     "fractions": {"values": [0.25], "learning_rates": [1e-2]},

@@ -13,7 +13,7 @@ from subtune.models.components import COMPONENTS, component_of
 from subtune.runs import records
 from subtune.tasks import Task
 
-SETTING = ["task", "method", "fraction", "scope"]
+SETTING = ["model", "task", "method", "fraction", "scope"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def collect(
     """Read the scores of an experiment's runs.
 
     Args:
-        planned: per run ``run``, ``task``, ``method``, ``fraction``, ``scope``,
+        planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
             ``learning_rate``, ``seed``.
         store: where the run records are.
         columns: the tables' columns.
@@ -82,7 +82,7 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Keep each setting's best learning rate: the highest mean over seeds, then the smallest.
 
-    A setting is a task, method, fraction and scope. Epochs were chosen when the runs trained.
+    A setting is a model, task, method, fraction and scope. Epochs were chosen in training.
     """
     deciding = scores[scores["decides"]]
     means = deciding.groupby([*SETTING, "learning_rate"], as_index=False)["value"].mean()

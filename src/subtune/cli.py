@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from subtune import config
-from subtune.errors import SubtuneError
+from subtune.errors import SubtuneError, one_of
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,7 +43,27 @@ def _parser() -> argparse.ArgumentParser:
     params.add_argument("--config", type=Path, help="a configuration with selections of your own")
     params.add_argument("--labels", type=int, default=2, help="of the classifier; default: 2")
     params.add_argument("--json", action="store_true", help="for machines")
+
+    runs = commands.add_parser("runs", help="list the recorded runs")
+    runs.set_defaults(command=_runs)
+    _results_option(runs)
+    runs.add_argument("--task", help="only this task's runs")
+    runs.add_argument("--method", help="only this method's runs")
+    runs.add_argument("--json", action="store_true", help="for machines")
+
+    export = commands.add_parser("export", help="write a run's model, for transformers or PEFT")
+    export.set_defaults(command=_export)
+    export.add_argument("run", help="the run's id, or its first digits")
+    export.add_argument("--to", type=Path, required=True, metavar="DIR", help="a new directory")
+    _results_option(export)
+    export.add_argument("--adapter", action="store_true", help="a PEFT adapter, of a LoRA run")
     return parser
+
+
+def _results_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--results", type=Path, default=Path("results"), help="results directory; default: results"
+    )
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -73,7 +93,7 @@ def _params(options: argparse.Namespace) -> None:
         own,
     )
     if options.json:
-        print(counts.to_json(orient="records", indent=2))
+        print(counts.to_json(orient="records", indent=2, double_precision=15))
         return
     counts["shown"] = [
         "–" if pd.isna(count) else f"{count:,} ({share:.3%})"
@@ -81,3 +101,31 @@ def _params(options: argparse.Namespace) -> None:
     ]
     shown = counts.pivot(index="method", columns="model", values="shown")
     print(shown.loc[counts["method"].unique(), list(models)].to_markdown(disable_numparse=True))
+
+
+def _runs(options: argparse.Namespace) -> None:
+    from subtune.runs import listing
+
+    runs = listing.table(options.results / "runs")
+    for column in ("task", "method"):
+        wanted = getattr(options, column)
+        if wanted is not None:
+            if len(runs) and wanted not in set(runs[column]):
+                raise SubtuneError(f"--{column}: {one_of(wanted, sorted(set(runs[column])))}")
+            runs = runs[runs[column] == wanted]
+    if options.json:
+        print(runs.to_json(orient="records", indent=2, double_precision=15))
+    elif runs.empty:
+        raise SubtuneError(f"found no runs in {options.results / 'runs'}")
+    else:
+        print(runs.to_markdown(index=False))
+
+
+def _export(options: argparse.Namespace) -> None:
+    from subtune import export
+    from subtune.runs import records
+
+    run = records.find(options.results / "runs", options.run)
+    write = export.export_adapter if options.adapter else export.export_model
+    write(options.results, run, options.to)
+    print(f"run {run} is in {options.to}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
@@ -136,12 +136,24 @@ class Fractions(Section):
     learning_rates: LearningRates
 
 
-class Experiment(Section):
-    """One paper's runs: every task × method × learning rate × seed, and the fractions."""
+class TaskSettings(Section):
+    """What one task's runs do otherwise than the experiment says."""
 
-    paper: Literal["layernorm"] = "layernorm"
-    model: str
+    learning_rates: LearningRates | None = Field(default=None, description="of every method")
+    batch_size: int | None = Field(default=None, ge=1)
+    epochs: int | None = Field(default=None, ge=1)
+    max_length: int | None = Field(default=None, ge=4, le=512)
+
+
+class Experiment(Section):
+    """One paper's runs: model × task × method × learning rate × seed, and the fractions."""
+
+    paper: Literal["layernorm", "bitfit", "bitfit_plus", "spafit"] = "layernorm"
+    models: Names
     tasks: Names
+    by_task: dict[str, TaskSettings] = Field(
+        default={}, description="task to its own settings, where they differ"
+    )
     methods: dict[str, LearningRates] = Field(
         min_length=1, description="selection to the learning rates it is searched over"
     )
@@ -159,6 +171,34 @@ class Experiment(Section):
     max_grad_norm: float = Field(default=1.0, gt=0)
     precision: Literal["fp32", "bf16"] = "fp32"
     train_rows: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _one_model_where_masks_are_made(self) -> Self:
+        if len(self.models) > 1 and (self.paper == "layernorm" or self.fractions):
+            raise ValueError(
+                f"found {len(self.models)} models, expected one: Fisher information and masks "
+                "are of one model; write an experiment for each"
+            )
+        return self
+
+    def settings(self, task: str) -> "SettledTask":
+        """What a task's runs are trained with."""
+        own = self.by_task.get(task, TaskSettings())
+        return SettledTask(
+            learning_rates=own.learning_rates,
+            batch_size=own.batch_size or self.batch_size,
+            epochs=own.epochs or self.epochs,
+            max_length=own.max_length or self.max_length,
+        )
+
+
+class SettledTask(NamedTuple):
+    """An experiment's settings for one task; without learning rates each method has its own."""
+
+    learning_rates: tuple[float, ...] | None
+    batch_size: int
+    epochs: int
+    max_length: int
 
 
 class Style(Section):
@@ -261,8 +301,9 @@ def _unknown_names(config: Config) -> Iterator[str]:
     for name, experiment in config.experiments.items():
         key = f"experiments.{name}"
         known: dict[str, tuple[Iterable[str], Mapping[str, Any]]] = {
-            f"{key}.model": ([experiment.model], config.all_models()),
+            f"{key}.models": (experiment.models, config.all_models()),
             f"{key}.tasks": (experiment.tasks, {**TASKS, **config.tasks}),
+            f"{key}.by_task": (experiment.by_task, dict.fromkeys(experiment.tasks)),
         }
         if experiment.fractions:
             of = experiment.fractions.of
@@ -349,6 +390,8 @@ def _fields(steps: tuple) -> list[str]:
             # What is not recognised may have been meant as any of them.
             return [*Parameters.model_fields, *Random.model_fields, "lora"]
         return list(kind.model_fields)
+    if "by_task" in steps:
+        return list(TaskSettings.model_fields)
     if steps[-1] == "fractions":
         return list(Fractions.model_fields)
     if steps[-1] == "fisher":

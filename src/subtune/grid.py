@@ -46,6 +46,7 @@ class Planned:
     """A run and its place in an experiment's tables and figures."""
 
     run: RunSpec
+    model: str
     task: str
     method: str
     fraction: float | None = None
@@ -97,37 +98,54 @@ def plan(config: Config) -> Plan:
     return result
 
 
+@dataclass(frozen=True)
+class _Inputs:
+    """What an experiment's runs of one model start from; tokens and information by task."""
+
+    name: str
+    model: ModelSpec
+    tokens: Mapping[str, TokensSpec]
+    fishers: Mapping[str, FisherSpec]
+
+
 def _experiment(result: Plan, config: Config, name: str, experiment: Experiment) -> list[Planned]:
-    source = config.all_models()[experiment.model]
-    model = model_spec(experiment.model, source)
+    planned = []
+    for model in experiment.models:
+        inputs = _inputs(result, config, experiment, model)
+        result.experiment_fishers[name] = dict(inputs.fishers)
+        for task in experiment.tasks:
+            rates = experiment.settings(task).learning_rates
+            methods = {method: rates or own for method, own in experiment.methods.items()}
+            for learning_rate, seed, method in _grid(methods, experiment.seeds):
+                selection = config.selection(method)
+                spec = _run(experiment, inputs, task, selection, learning_rate, seed)
+                planned.append(Planned(spec, model, task, method))
+            planned += _masked(result, config, experiment, inputs, task)
+    return planned
+
+
+def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> _Inputs:
+    source = config.all_models()[name]
+    model = model_spec(name, source)
     result.models[model.id] = model
     result.places[model.id] = model_place(source)
     tokens: dict[str, TokensSpec] = {}
+    fishers: dict[str, FisherSpec] = {}
     for task in experiment.tasks:
         rows = data_spec(config, task)
-        tokens[task] = TokensSpec(data=rows, tokenizer=model.id, max_length=experiment.max_length)
-        result.datasets[rows.key] = rows
-        result.tokens[tokens[task].key] = tokens[task]
-    fishers = {
-        task: FisherSpec(
+        tokens[task] = TokensSpec(
+            data=rows, tokenizer=model.id, max_length=experiment.settings(task).max_length
+        )
+        fishers[task] = FisherSpec(
             model=model,
             tokens=tokens[task],
             rows=experiment.fisher.rows,
             seed=experiment.fisher.seed,
         )
-        for task in experiment.tasks
-    }
-    result.experiment_fishers[name] = fishers
-    result.fishers.update({fisher.key: fisher for fisher in fishers.values()})
-    planned = []
-    for task in experiment.tasks:
-        for learning_rate, seed, method in _grid(experiment.methods, experiment.seeds):
-            spec = _run(
-                experiment, model, tokens[task], config.selection(method), learning_rate, seed
-            )
-            planned.append(Planned(spec, task, method))
-        planned += _masked(result, config, experiment, fishers, task)
-    return planned
+        result.datasets[rows.key] = rows
+        result.tokens[tokens[task].key] = tokens[task]
+        result.fishers[fishers[task].key] = fishers[task]
+    return _Inputs(name, model, tokens, fishers)
 
 
 def _grid(methods: Mapping[str, Iterable[float]], seeds: Iterable[int]):
@@ -142,11 +160,7 @@ def _grid(methods: Mapping[str, Iterable[float]], seeds: Iterable[int]):
 
 
 def _masked(
-    result: Plan,
-    config: Config,
-    experiment: Experiment,
-    fishers: Mapping[str, FisherSpec],
-    task: str,
+    result: Plan, config: Config, experiment: Experiment, inputs: _Inputs, task: str
 ) -> list[Planned]:
     """Runs of the top fractions. Fraction 1 is the whole selection, whatever the scope."""
     fractions = experiment.fractions
@@ -154,36 +168,36 @@ def _masked(
         return []
     base = config.selection(fractions.of)
     assert isinstance(base, Parameters)
+    learning_rates = experiment.settings(task).learning_rates or fractions.learning_rates
     planned = []
     for scope in fractions.scopes:
-        ranking = RankingSpec(of=base, fishers=tuple(fishers_in_scope(scope, task, fishers)))
+        fishers = fishers_in_scope(scope, task, inputs.fishers)
+        ranking = RankingSpec(of=base, fishers=tuple(fishers))
         result.rankings[ranking.id] = ranking
-        for learning_rate in fractions.learning_rates:
+        for learning_rate in learning_rates:
             for seed in experiment.seeds:
                 for fraction in fractions.values:
                     selection: Selection = base
                     if fraction < 1:
                         selection = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
-                    tokens = fishers[task].tokens
-                    spec = _run(
-                        experiment, fishers[task].model, tokens, selection, learning_rate, seed
-                    )
-                    planned.append(Planned(spec, task, fractions.of, fraction, scope))
+                    spec = _run(experiment, inputs, task, selection, learning_rate, seed)
+                    planned.append(Planned(spec, inputs.name, task, fractions.of, fraction, scope))
     return planned
 
 
 def _run(
     experiment: Experiment,
-    model: ModelSpec,
-    tokens: TokensSpec,
+    inputs: _Inputs,
+    task: str,
     selection: Selection,
     learning_rate: float,
     seed: int,
 ) -> RunSpec:
+    settings = experiment.settings(task)
     recipe = Recipe(
         learning_rate=learning_rate,
-        batch_size=experiment.batch_size,
-        epochs=experiment.epochs,
+        batch_size=settings.batch_size,
+        epochs=settings.epochs,
         schedule=experiment.schedule,
         warmup=experiment.warmup,
         weight_decay=experiment.weight_decay,
@@ -191,7 +205,13 @@ def _run(
         precision=experiment.precision,
         train_rows=experiment.train_rows,
     )
-    return RunSpec(model=model, tokens=tokens, selection=selection, recipe=recipe, seed=seed)
+    return RunSpec(
+        model=inputs.model,
+        tokens=inputs.tokens[task],
+        selection=selection,
+        recipe=recipe,
+        seed=seed,
+    )
 
 
 def _sweeps(

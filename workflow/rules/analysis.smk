@@ -19,6 +19,7 @@ rule scores:
         runs=lambda wildcards: [
             {
                 "run": planned.run.id,
+                "model": planned.model,
                 "task": planned.task,
                 "method": planned.method,
                 "fraction": planned.fraction,

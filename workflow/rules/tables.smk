@@ -28,7 +28,7 @@ rule table2:
         "../../envs/subtune.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
-        model=lambda wildcards: CONFIG.experiments[wildcards.experiment].model,
+        model=lambda wildcards: CONFIG.experiments[wildcards.experiment].models[0],
         data=lambda wildcards: CONFIG.source,
     script:
         "../scripts/table2.py"

@@ -14,8 +14,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import safetensors.numpy
 from pydantic import ValidationError
+from safetensors import SafetensorError
 
 from subtune.errors import SubtuneError
 from subtune.specs import RunSpec
@@ -57,6 +60,40 @@ def read_scores(store: Path, run: str) -> dict[str, Any]:
         raise SubtuneError(_lost(store, run)) from None
     except json.JSONDecodeError:
         raise SubtuneError(f"{path} is not readable JSON; {_mend(store, run)}") from None
+
+
+def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
+    """The values that changed, as `subtune.training.delta` describes them.
+
+    Raises:
+        SubtuneError: there is no such record, or it cannot be read.
+    """
+    path = store / run / "delta.safetensors"
+    try:
+        return safetensors.numpy.load_file(path)
+    except FileNotFoundError:
+        raise SubtuneError(_lost(store, run)) from None
+    except SafetensorError:
+        raise SubtuneError(f"{path} is not readable; {_mend(store, run)}") from None
+
+
+def find(store: Path, start: str) -> str:
+    """The id of the one recorded run whose id starts with ``start``.
+
+    Raises:
+        SubtuneError: there is none, or several.
+    """
+    found = [run for run in all_runs(store) if run.startswith(start)]
+    if len(found) != 1:
+        raise SubtuneError(
+            f"found {len(found)} runs {start!r} in {store}, expected one; `subtune runs` lists them"
+        )
+    return found[0]
+
+
+def all_runs(store: Path) -> list[str]:
+    """Ids of all recorded runs."""
+    return sorted(path.parent.name for path in store.glob("[0-9a-f]*/spec.json"))
 
 
 def read_changes(store: Path, run: str) -> pd.DataFrame:

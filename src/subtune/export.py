@@ -1,0 +1,164 @@
+"""A recorded run as a model that transformers loads by itself, or as a PEFT adapter."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig
+
+from subtune.errors import SubtuneError
+from subtune.models import encoder
+from subtune.models.encoder import EncoderClassifier, canonical_parameters
+from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
+from subtune.runs import records
+from subtune.selection import CLASSIFIER
+from subtune.specs import Lora, RunSpec
+from subtune.tasks import Task
+from subtune.training.delta import DOWN_SUFFIX, UP_SUFFIX, Delta, apply, changed_tensors
+
+# RoBERTa's own classifier has what is the pooler here as its first layer.
+ROBERTA_HEAD = {
+    "pooler.dense.": "classifier.dense.",
+    "classifier.": "classifier.out_proj.",
+}
+
+
+def export_model(results: Path, run: str, target: Path) -> None:
+    """Write a run's model: configuration, all weights in safetensors, tokenizer.
+
+    ``AutoModelForSequenceClassification.from_pretrained(target)`` predicts what the record says.
+
+    Args:
+        results: a configuration's results directory, with the run's record and its model.
+        run: the run's id.
+        target: a directory that is not there yet.
+
+    Raises:
+        SubtuneError: the record or the pretrained model is missing, or ``target`` is there.
+    """
+    spec = records.read_spec(results / "runs", run)
+    pretrained = _pretrained(results, spec)
+    task = spec.tokens.data.task
+    model = encoder.load(pretrained, task.num_labels)
+    apply(model, _delta(results, run))
+    config = _config(pretrained, task)
+    whole = AutoModelForSequenceClassification.from_config(config)
+    whole.load_state_dict(_their_names(model, config.model_type))
+    with _Draft(target) as draft:
+        whole.save_pretrained(draft)
+        for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
+            if (pretrained / name).is_file():
+                shutil.copyfile(pretrained / name, draft / name)
+
+
+def export_adapter(results: Path, run: str, target: Path) -> None:
+    """Write a LoRA run as an adapter: ``PeftModel.from_pretrained(base, target)`` loads it.
+
+    The base is the pretrained model with a classifier of its own; the adapter brings the trained
+    one. What trained whole beside LoRA is saved with the module that it belongs to.
+
+    Raises:
+        SubtuneError: the run trained without LoRA, or as for `export_model`.
+    """
+    spec = records.read_spec(results / "runs", run)
+    if not isinstance(spec.selection, Lora):
+        raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
+    pretrained = _pretrained(results, spec)
+    delta = _delta(results, run)
+    model = encoder.load(pretrained, spec.tokens.data.task.num_labels)
+    family = model.backbone.config.model_type
+    adapted = [name for name in changed_tensors(delta) if name + DOWN_SUFFIX in delta]
+    others = [name for name in changed_tensors(delta) if name not in adapted]
+    apply(model, {name: delta[name] for name in others})
+    saved = sorted({_their_name(name, family).rpartition(".")[0] for name in others})
+    # RoBERTa's classifier is one module to PEFT, its first layer included.
+    saved = sorted({"classifier" if name.startswith("classifier") else name for name in saved})
+    theirs = _their_names(model, family)
+    weights = {
+        f"base_model.model.{name}": value
+        for name, value in theirs.items()
+        if any(name.startswith(f"{module}.") for module in saved)
+    }
+    for name in adapted:
+        module = f"base_model.model.{_their_name(name, family).removesuffix('.weight')}"
+        weights[f"{module}.lora_A.weight"] = delta[name + DOWN_SUFFIX]
+        weights[f"{module}.lora_B.weight"] = delta[name + UP_SUFFIX]
+    config = {
+        "peft_type": "LORA",
+        "task_type": "SEQ_CLS",
+        "base_model_name_or_path": str(pretrained),
+        "inference_mode": True,
+        "r": spec.selection.lora.rank,
+        "lora_alpha": spec.selection.lora.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": [_their_name(name, family).removesuffix(".weight") for name in adapted],
+        "modules_to_save": saved,
+    }
+    with _Draft(target) as draft:
+        safetensors.torch.save_file(weights, draft / "adapter_model.safetensors")
+        (draft / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+class _Draft:
+    """A directory that appears under its name when it is whole, and not at all on an error."""
+
+    def __init__(self, target: Path):
+        self.target = target
+        self.draft = target.parent / f".{target.name}.{os.getpid()}"
+
+    def __enter__(self) -> Path:
+        if self.target.exists():
+            raise SubtuneError(f"{self.target} is there already; name a new directory")
+        self.draft.mkdir(parents=True)
+        return self.draft
+
+    def __exit__(self, kind: type | None, *rest: object) -> None:
+        if kind is None:
+            self.draft.rename(self.target)
+        else:
+            shutil.rmtree(self.draft, ignore_errors=True)
+
+
+def _pretrained(results: Path, spec: RunSpec) -> Path:
+    directory = results / "models" / spec.model.id
+    if not directory.is_dir():
+        raise SubtuneError(f"found no pretrained model {directory}, which the run started from")
+    return directory
+
+
+def _delta(results: Path, run: str) -> Delta:
+    delta = records.read_delta(results / "runs", run)
+    return {name: torch.from_numpy(values) for name, values in delta.items()}
+
+
+def _config(pretrained: Path, task: Task) -> PretrainedConfig:
+    config = AutoConfig.from_pretrained(pretrained, local_files_only=True)
+    config.num_labels = task.num_labels
+    if task.labels is None:
+        config.problem_type = "regression"
+    else:
+        config.problem_type = "single_label_classification"
+        config.id2label = dict(enumerate(task.labels))
+        config.label2id = {label: number for number, label in enumerate(task.labels)}
+    return config
+
+
+def _their_names(model: EncoderClassifier, family: str) -> dict[str, Tensor]:
+    parameters: dict[str, nn.Parameter] = canonical_parameters(model)
+    return {
+        _their_name(name, family): value.detach().contiguous() for name, value in parameters.items()
+    }
+
+
+def _their_name(name: str, family: str) -> str:
+    """A parameter's name in transformers' classifier of its family."""
+    if family == "roberta":
+        for ours, theirs in ROBERTA_HEAD.items():
+            if name.startswith(ours):
+                return name.replace(ours, theirs, 1)
+    return name if name in CLASSIFIER else f"{family}.{name}"

@@ -1,0 +1,68 @@
+"""Recorded runs as one table: what each was, how it scored, how large its delta is."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from subtune.methods import METHODS
+from subtune.runs import records
+from subtune.specs import Selection, Top
+
+COLUMNS = (
+    "run",
+    "model",
+    "task",
+    "method",
+    "learning_rate",
+    "batch_size",
+    "epochs",
+    "seed",
+    "metric",
+    "score",
+    "best_epoch",
+    "trained",
+    "delta_bytes",
+)
+
+
+def table(store: Path) -> pd.DataFrame:
+    """One row per recorded run, in the order of tasks, methods and learning rates.
+
+    Columns: `COLUMNS`. ``score`` is the task's first metric on its first evaluation split, at the
+    best epoch. A method that has no name is shown as its selection.
+
+    Raises:
+        SubtuneError: a record cannot be read.
+    """
+    rows = [_row(store, run) for run in records.all_runs(store)]
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    return table.sort_values(["task", "method", "learning_rate", "seed"], ignore_index=True)
+
+
+def _row(store: Path, run: str) -> tuple:
+    spec = records.read_spec(store, run)
+    scores = records.read_scores(store, run)
+    task = spec.tokens.data.task
+    return (
+        run,
+        spec.model.repository or spec.model.version,
+        task.name,
+        describe(spec.selection),
+        spec.recipe.learning_rate,
+        spec.recipe.batch_size,
+        spec.recipe.epochs,
+        spec.seed,
+        task.metrics[0],
+        scores["scores"][task.evaluation[0]][task.metrics[0]],
+        scores["best_epoch"],
+        scores["trainable"],
+        (store / run / "delta.safetensors").stat().st_size,
+    )
+
+
+def describe(selection: Selection) -> str:
+    """A selection's name, where it has one."""
+    if isinstance(selection, Top):
+        return f"top {selection.top.fraction:.4g} of {selection.top.ranking}"
+    names = [name for name, known in METHODS.items() if known == selection]
+    return names[0] if names else selection.canonical()
