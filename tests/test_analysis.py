@@ -3,8 +3,10 @@
 import pandas as pd
 import pytest
 
-from subtune import analysis, reported, tables
+from subtune import reported
+from subtune.analysis import changes, information, scores, significance
 from subtune.models.components import COMPONENTS, component_of
+from subtune.tables import layernorm, writing
 from subtune.tasks import TASKS
 
 PAPER_ORDER = [
@@ -12,9 +14,9 @@ PAPER_ORDER = [
 ]
 
 
-def scores(*rows) -> pd.DataFrame:
-    names = ["task", "method", "fraction", "scope", "learning_rate", "seed", "value"]
-    table = pd.DataFrame(rows, columns=names)
+def scored(*rows) -> pd.DataFrame:
+    names = ["model", "task", "method", "fraction", "scope", "learning_rate", "seed", "value"]
+    table = pd.DataFrame([("minilm", *row) for row in rows], columns=names)
     extra = {"column": table["task"], "metric": "accuracy", "decides": True}
     return table.assign(run="r", best_epoch=1, trainable=10, **extra)
 
@@ -32,10 +34,10 @@ def sums(**information) -> pd.DataFrame:
 
 
 def test_the_kruskal_wallis_test_gives_the_printed_p_values_to_every_printed_digit():
-    chosen = scores(
+    chosen = scored(
         ("rte", "bitfit", 1.0, "", 1e-3, 0, 0.5), ("rte", "layernorm", 1.0, "", 1e-3, 0, 0.6)
     )
-    table = analysis.kruskal_wallis_table(chosen).set_index("scores")
+    table = significance.kruskal_wallis_table(chosen).set_index("scores")
     for name in ("table2 (validation)", "table3 (test)", "table2 + table3"):
         row = table.loc[f"paper's {name}"]
         assert round(row["p_value"], 5) == row["reported"]
@@ -43,11 +45,11 @@ def test_the_kruskal_wallis_test_gives_the_printed_p_values_to_every_printed_dig
 
 
 def test_groups_without_any_difference_are_not_different():
-    assert analysis.kruskal_wallis([0.5, 0.5], [0.5, 0.5]) == 1.0
+    assert significance.kruskal_wallis([0.5, 0.5], [0.5, 0.5]) == 1.0
 
 
 def test_the_best_learning_rate_has_the_highest_mean_over_seeds():
-    table = scores(
+    table = scored(
         ("rte", "full", 1.0, "", 1e-5, 0, 0.9),
         ("rte", "full", 1.0, "", 1e-5, 1, 0.5),
         ("rte", "full", 1.0, "", 3e-5, 0, 0.8),
@@ -55,31 +57,31 @@ def test_the_best_learning_rate_has_the_highest_mean_over_seeds():
         ("cola", "full", 1.0, "", 1e-5, 0, 0.3),
         ("cola", "full", 1.0, "", 3e-5, 0, 0.2),
     )
-    chosen = analysis.choose(table).groupby("task")["learning_rate"].unique()
+    chosen = scores.choose(table).groupby("task")["learning_rate"].unique()
     assert chosen["rte"].tolist() == [3e-5]
     assert chosen["cola"].tolist() == [1e-5]
 
 
 def test_of_equal_learning_rates_the_smaller_is_chosen():
-    table = scores(("rte", "full", 1.0, "", 3e-5, 0, 0.9), ("rte", "full", 1.0, "", 1e-5, 0, 0.9))
-    assert analysis.choose(table)["learning_rate"].tolist() == [1e-5]
+    table = scored(("rte", "full", 1.0, "", 3e-5, 0, 0.9), ("rte", "full", 1.0, "", 1e-5, 0, 0.9))
+    assert scores.choose(table)["learning_rate"].tolist() == [1e-5]
 
 
 def test_both_columns_of_mnli_come_from_the_run_that_is_best_on_matched():
-    table = scores(
+    table = scored(
         ("mnli", "full", 1.0, "", 1e-5, 0, 0.9),
         ("mnli", "full", 1.0, "", 1e-5, 0, 0.1),
         ("mnli", "full", 1.0, "", 3e-5, 0, 0.8),
         ("mnli", "full", 1.0, "", 3e-5, 0, 0.8),
     ).assign(column=["mnli_matched", "mnli_mismatched"] * 2, decides=[True, False] * 2)
-    assert analysis.choose(table)["value"].tolist() == [0.9, 0.1]
+    assert scores.choose(table)["value"].tolist() == [0.9, 0.1]
 
 
 def test_components_are_ranked_by_mean_information_normalised_per_task():
     # Per component the mean is (2 weights + 2 biases) · information / 8 entries.
     one = sums(output_LayerNorm=3.0)
     other = sums(output_LayerNorm=0.0, attention_self_query=2000.0)
-    table = analysis.component_ranking({"a": one, "b": other}).set_index("component")
+    table = information.component_ranking({"a": one, "b": other}).set_index("component")
     assert table.loc["output.LayerNorm", "information"] == pytest.approx(3 / 10)
     assert table.loc["attention.self.query", "information"] == pytest.approx(1 / 10 + 2000 / 2006)
     assert table["information"].sum() == pytest.approx(2)
@@ -88,7 +90,7 @@ def test_components_are_ranked_by_mean_information_normalised_per_task():
 
 
 def test_a_tasks_layernorm_shares_sum_to_1_and_the_global_ones_to_the_number_of_tasks():
-    shares = analysis.layernorm_by_layer({"a": sums(), "b": sums(output_LayerNorm=5.0)})
+    shares = information.layernorm_by_layer({"a": sums(), "b": sums(output_LayerNorm=5.0)})
     assert shares.groupby("task")["share"].sum().to_dict() == pytest.approx(
         {"a": 1, "b": 1, "global": 2}
     )
@@ -105,7 +107,7 @@ def test_a_components_change_is_the_mean_over_its_weights_and_biases():
             "size": [30, 10],
         }
     )
-    [row] = analysis.changes_by_component({"rte": [table]}).to_dict("records")
+    [row] = changes.changes_by_component({"rte": [table]}).to_dict("records")
     assert row == {
         "task": "rte",
         "component": "output.dense",
@@ -124,27 +126,27 @@ def test_a_parameter_belongs_to_its_component():
 
 
 def test_every_curve_ends_at_the_whole_selection():
-    table = scores(
+    table = scored(
         ("rte", "layernorm", 1.0, "", 1e-3, 0, 0.7),
         ("rte", "layernorm", 0.2, "cv", 1e-3, 0, 0.6),
         ("rte", "full", 1.0, "", 1e-3, 0, 0.9),
     )
-    curves = analysis.with_whole_selection(table)
+    curves = scores.with_whole_selection(table)
     ends = curves[(curves["scope"] == "cv") & (curves["fraction"] == 1)]
     assert ends["value"].tolist() == [0.7]
 
 
 def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
     printed = reported.scores("layernorm", "table2")
-    columns = [column.key for column in analysis.columns_of(PAPER_ORDER)]
+    columns = [column.key for column in scores.columns_of(PAPER_ORDER)]
     assert len(printed) == 36
     assert list(printed["task"].drop_duplicates()) == columns
 
 
 def test_table_2_shows_ours_above_the_papers_with_exact_counts():
     rows = [("rte", "full", 1.0, "", 1e-5, 0, 0.9), ("rte", "layernorm", 1.0, "", 1e-3, 0, 0.8)]
-    chosen = scores(*rows).assign(trainable=[2000, 50])
-    table = tables.table2(chosen, analysis.columns_of([TASKS["rte"]]), "ours")
+    chosen = scored(*rows).assign(trainable=[2000, 50])
+    table = layernorm.table2(chosen, scores.columns_of([TASKS["rte"]]), "ours")
     assert table.iloc[0].tolist() == ["ours", "Full", "2,000", "100.000%", "0.9000"]
     assert table.iloc[1].tolist() == ["ours", "LayerNorm", "50", "2.500%", "0.8000"]
     assert table.iloc[4].tolist()[1:] == ["LayerNorm", "51,202", "0.015%", "0.7401"]
@@ -152,12 +154,12 @@ def test_table_2_shows_ours_above_the_papers_with_exact_counts():
 
 def test_several_seeds_show_their_spread_and_one_seed_shows_none():
     rows = [("rte", "full", 1.0, "", 1e-5, seed, value) for seed, value in ((0, 0.8), (1, 0.9))]
-    table = tables.table2(scores(*rows), analysis.columns_of([TASKS["rte"]]), "ours")
+    table = layernorm.table2(scored(*rows), scores.columns_of([TASKS["rte"]]), "ours")
     assert table.iloc[0]["RTE"] == "0.8500 ± 0.0707"
 
 
 def test_table_4_names_the_metrics_of_the_paper():
-    table = tables.table4(PAPER_ORDER).set_index("task")["metric"]
+    table = layernorm.table4(PAPER_ORDER).set_index("task")["metric"]
     assert table["MNLI"] == "matched accuracy / mismatched accuracy"
     assert (table["CoLA"], table["MRPC"]) == ("Matthews correlation", "F1")
     assert (table["STS-B"], table["QQP"]) == ("Spearman correlation", "F1")
@@ -166,7 +168,7 @@ def test_table_4_names_the_metrics_of_the_paper():
 def test_a_table_is_written_in_three_formats(tmp_path):
     table = pd.DataFrame({"a_b": ["50%", None], "c": [1.5, 2.0]})
     outputs = [tmp_path / f"t.{ending}" for ending in ("csv", "md", "tex")]
-    tables.write(table, outputs)
+    writing.write(table, outputs)
     assert pd.read_csv(outputs[0])["a_b"][0] == "50%"
     assert "| 50%" in outputs[1].read_text() and "| –" in outputs[1].read_text()
     assert r"a\_b" in outputs[2].read_text() and r"50\%" in outputs[2].read_text()

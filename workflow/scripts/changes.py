@@ -5,14 +5,14 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune import analysis
+    from subtune.analysis import changes, scores
     from subtune.runs import records
 
-    chosen = analysis.methods_only(analysis.read_scores(snakemake.input[0]))
+    chosen = scores.methods_only(scores.read_scores(snakemake.input[0]))
     full = chosen[(chosen["method"] == "full") & chosen["decides"]]
     store = Path(snakemake.params.store)
-    changes = {
+    tables = {
         task: [records.read_changes(store, run) for run in own["run"]]
         for task, own in full.groupby("task", sort=False)
     }
-    analysis.changes_by_component(changes).to_csv(snakemake.output[0], index=False)
+    changes.changes_by_component(tables).to_csv(snakemake.output[0], index=False)

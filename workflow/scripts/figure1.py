@@ -5,8 +5,8 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     import pandas as pd
 
-    from subtune import figures
+    from subtune.figures import drawing, layernorm
 
     changes = pd.read_csv(snakemake.input[0])
-    figure = figures.figure1(changes, snakemake.params.titles, snakemake.params.style)
-    figures.save(figure, snakemake.output)
+    figure = layernorm.figure1(changes, snakemake.params.titles, snakemake.params.style)
+    drawing.save(figure, snakemake.output)

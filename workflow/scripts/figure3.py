@@ -5,14 +5,15 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     import pandas as pd
 
-    from subtune import figures, reported
+    from subtune import reported
+    from subtune.figures import drawing, layernorm
 
     shares = pd.read_csv(snakemake.input[0])
     printed = reported.table("layernorm_figure3.csv")
-    figure = figures.figure3(
+    figure = layernorm.figure3(
         shares[shares["task"] != "global"],
         printed,
         snakemake.params.titles,
         snakemake.params.style,
     )
-    figures.save(figure, snakemake.output)
+    drawing.save(figure, snakemake.output)

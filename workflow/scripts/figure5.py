@@ -3,11 +3,12 @@
 from subtune.logs import job
 
 with job(snakemake.log[0]):
-    from subtune import analysis, figures
+    from subtune.analysis import scores
+    from subtune.figures import drawing, layernorm
     from subtune.tasks import Task
 
     tasks = [Task.model_validate(task) for task in snakemake.params.tasks]
-    titles = {column.key: column.title for column in analysis.columns_of(tasks)}
-    scores = analysis.with_whole_selection(analysis.read_scores(snakemake.input[0]))
-    figure = figures.figure5(scores, titles, snakemake.params.style)
-    figures.save(figure, snakemake.output)
+    titles = {column.key: column.title for column in scores.columns_of(tasks)}
+    chosen = scores.with_whole_selection(scores.read_scores(snakemake.input[0]))
+    figure = layernorm.figure5(chosen, titles, snakemake.params.style)
+    drawing.save(figure, snakemake.output)

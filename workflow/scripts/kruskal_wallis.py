@@ -3,7 +3,8 @@
 from subtune.logs import job
 
 with job(snakemake.log[0]):
-    from subtune import analysis, tables
+    from subtune.analysis import scores, significance
+    from subtune.tables import writing
 
-    chosen = analysis.read_scores(snakemake.input[0])
-    tables.write(analysis.kruskal_wallis_table(chosen), snakemake.output)
+    chosen = scores.read_scores(snakemake.input[0])
+    writing.write(significance.kruskal_wallis_table(chosen), snakemake.output)

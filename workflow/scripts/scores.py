@@ -5,12 +5,12 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune import analysis
+    from subtune.analysis import scores
     from subtune.tasks import Task
 
     tasks = [Task.model_validate(task) for task in snakemake.params.tasks]
-    scores = analysis.collect(
-        snakemake.params.runs, Path(snakemake.params.store), analysis.columns_of(tasks)
+    every = scores.collect(
+        snakemake.params.runs, Path(snakemake.params.store), scores.columns_of(tasks)
     )
-    scores.to_csv(snakemake.output.all, index=False)
-    analysis.choose(scores).to_csv(snakemake.output.chosen, index=False)
+    every.to_csv(snakemake.output.all, index=False)
+    scores.choose(every).to_csv(snakemake.output.chosen, index=False)

@@ -5,6 +5,6 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     import pandas as pd
 
-    from subtune import tables
+    from subtune.tables import layernorm, writing
 
-    tables.write(tables.table1(pd.read_csv(snakemake.input[0])), snakemake.output)
+    writing.write(layernorm.table1(pd.read_csv(snakemake.input[0])), snakemake.output)

@@ -3,12 +3,13 @@
 from subtune.logs import job
 
 with job(snakemake.log[0]):
-    from subtune import analysis, tables
+    from subtune.analysis import scores
+    from subtune.tables import layernorm, writing
     from subtune.tasks import Task
 
-    chosen = analysis.read_scores(snakemake.input[0])
+    chosen = scores.read_scores(snakemake.input[0])
     tasks = [Task.model_validate(task) for task in snakemake.params.tasks]
     ours = f"this run: {snakemake.params.model}, {snakemake.params.data} data"
-    table = tables.table2(chosen, analysis.columns_of(tasks), ours)
-    tables.write(table, snakemake.output.table)
-    tables.write(tables.choices(chosen, tasks), snakemake.output.choices)
+    table = layernorm.table2(chosen, scores.columns_of(tasks), ours)
+    writing.write(table, snakemake.output.table)
+    writing.write(layernorm.choices(chosen, tasks), snakemake.output.choices)

@@ -3,8 +3,8 @@
 from subtune.logs import job
 
 with job(snakemake.log[0]):
-    from subtune import tables
+    from subtune.tables import layernorm, writing
     from subtune.tasks import Task
 
     tasks = [Task.model_validate(task) for task in snakemake.params.tasks]
-    tables.write(tables.table4(tasks), snakemake.output)
+    writing.write(layernorm.table4(tasks), snakemake.output)

@@ -1,28 +1,13 @@
-"""The LayerNorm paper's tables, and how every table is written."""
+"""The LayerNorm paper's tables."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
 
 from subtune import reported
-from subtune.analysis import Column, methods_only
+from subtune.analysis.scores import Column, methods_only
+from subtune.tables.writing import EMPTY, METRIC_TITLES, cell, title_of
 from subtune.tasks import Task
-
-TITLES = {"full": "Full", "bitfit": "BitFit", "layernorm": "LayerNorm", "random": "Random"}
-METRIC_TITLES = {
-    "accuracy": "accuracy",
-    "f1": "F1",
-    "matthews_correlation": "Matthews correlation",
-    "pearsonr": "Pearson correlation",
-    "spearmanr": "Spearman correlation",
-}
-EMPTY = "–"
-
-
-def title_of(method: str) -> str:
-    """A method's name as the paper writes it; a user's own method keeps its name."""
-    return TITLES.get(method, method)
 
 
 def table1(ranking: pd.DataFrame) -> pd.DataFrame:
@@ -49,7 +34,7 @@ def table2(chosen: pd.DataFrame, columns: Sequence[Column], model: str) -> pd.Da
     for method in table["method"].drop_duplicates():
         own = table[table["method"] == method]
         share = f"{binary[method] / full:.3%}" if full else EMPTY
-        cells = [_cell(own.loc[own["column"] == c.key, "value"]) for c in columns]
+        cells = [cell(own.loc[own["column"] == c.key, "value"]) for c in columns]
         rows.append([model, title_of(method), f"{binary[method]:,}", share, *cells])
     printed = reported.scores("layernorm", "table2")
     counts = reported.table("parameter_counts.csv")
@@ -111,31 +96,9 @@ def _metric_title(task: Task) -> str:
     return name if len(kinds) == 1 else " / ".join(f"{kind} {name}" for kind in kinds)
 
 
-def write(table: pd.DataFrame, outputs: Sequence[str | Path]) -> None:
-    """Write a table to each output, in the format of its ending: .csv, .md or .tex."""
-    for path in map(Path, outputs):
-        if path.suffix == ".csv":
-            table.to_csv(path, index=False)
-        elif path.suffix == ".md":
-            shown = table.astype(object).where(table.notna(), EMPTY)
-            path.write_text(shown.to_markdown(index=False, disable_numparse=True) + "\n")
-        else:
-            latex = table.style.hide(axis="index").format(na_rep=EMPTY, escape="latex")
-            latex = latex.format_index(escape="latex", axis="columns")
-            path.write_text(latex.to_latex(hrules=True))
-
-
 def _counts(table: pd.DataFrame) -> dict[str, int]:
     """Trained parameters per method, on the task with the most usual classifier."""
     usual = table.groupby("task")["trainable"].max()
     task = usual[usual == usual.mode().iloc[-1]].index[0]
     rows = table[table["task"] == task]
     return dict(zip(rows["method"], rows["trainable"], strict=True))
-
-
-def _cell(values: pd.Series) -> str:
-    if values.empty:
-        return EMPTY
-    if len(values) == 1:
-        return f"{values.iloc[0]:.4f}"
-    return f"{values.mean():.4f} ± {values.std():.4f}"

@@ -1,22 +1,17 @@
-"""The LayerNorm paper's figures, each from one table of numbers."""
+"""The LayerNorm paper's figures."""
 
-import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from subtune.figures.drawing import heat_map, layer_ticks, panels_of
 from subtune.models.components import COMPONENTS
-from subtune.tables import METRIC_TITLES, title_of
-
-matplotlib.use("Agg")
+from subtune.tables.writing import METRIC_TITLES, title_of
 
 SCOPE_TITLES = {"individual": "individual", "global": "global", "cv": "cross-validated"}
 # Line styles and markers carry the meaning too, so that the figures read in grey.
@@ -40,7 +35,7 @@ def figure1(changes: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str
         titles: task name to title, in the order of the panels.
     """
     tasks = [task for task in titles if task in set(changes["task"])]
-    figure, panels = _panels(len(tasks), style["width"], height_of_panel=0.62)
+    figure, panels = panels_of(len(tasks), style["width"], height_of_panel=0.62)
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
     for panel, task in zip(panels, tasks, strict=True):
@@ -48,7 +43,7 @@ def figure1(changes: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str
         grid = own.pivot(index="component", columns="layer", values="change").loc[list(COMPONENTS)]
         image = panel.imshow(grid, aspect="auto", cmap=style["colormap"], norm=norm)
         panel.set_title(titles[task])
-        panel.set_xticks(*_layer_ticks(grid.columns))
+        panel.set_xticks(*layer_ticks(grid.columns))
         panel.set_yticks(range(len(COMPONENTS)), COMPONENTS, fontsize=7)
     for panel in panels:
         panel.label_outer()
@@ -86,10 +81,10 @@ def figure3(
     largest = shares["share"].max()
     for part, ours, theirs in zip(PARTS, panels[:2], panels[2:], strict=True):
         grid = _grid(shares, part, "share", titles)
-        image = _heat_map(ours, grid * 100, style["colormap"], (0, largest * 100), "{:.1f}")
+        image = heat_map(ours, grid * 100, style["colormap"], (0, largest * 100), "{:.1f}")
         ours.set_title(f"this run: {part}")
         grid = _grid(printed, part, "value", titles)
-        other = _heat_map(theirs, grid, style["colormap"], (0, 1), "{:.2g}")
+        other = heat_map(theirs, grid, style["colormap"], (0, 1), "{:.2g}")
         theirs.set_title(f"paper: {part}")
     for panel in panels:
         panel.set_xlabel("task")
@@ -121,30 +116,11 @@ def figure4(
     for panel, (table, title, unit) in zip(panels, sources, strict=True):
         grid = table.pivot(index="layer", columns="part", values="value")[list(PARTS)]
         limits = (float(np.nanmin(grid)), float(np.nanmax(grid)))
-        image = _heat_map(panel, grid, style["colormap"], limits, "{:.2f}")
+        image = heat_map(panel, grid, style["colormap"], limits, "{:.2f}")
         panel.set_title(title)
         figure.colorbar(image, ax=panel, location="bottom", shrink=0.9).set_label(unit)
     panels[0].set_ylabel("layer")
     return figure
-
-
-def save(figure: Figure, outputs: Sequence[str | Path]) -> None:
-    """Write the figure to each output, in the format of its ending, without a time stamp."""
-    for path in map(Path, outputs):
-        metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
-        figure.savefig(path, dpi=150, metadata=metadata)
-
-
-def _panels(count: int, width: float, height_of_panel: float) -> tuple[Figure, list[Axes]]:
-    # Rows of four, or of three where that leaves fewer gaps.
-    columns = min((4, 3), key=lambda width: -count % width) if count > 4 else count
-    rows = math.ceil(count / columns)
-    height = 0.8 + rows * height_of_panel * width / columns * 1.4
-    figure = Figure(figsize=(width * 1.2, height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for spare in axes[count:]:
-        spare.remove()
-    return figure, list(axes[:count])
 
 
 def _fractions(
@@ -155,7 +131,7 @@ def _fractions(
     references: Sequence[str],
 ) -> Figure:
     columns = [column for column in titles if column in set(scores["column"])]
-    figure, panels = _panels(len(columns), width, height_of_panel=0.6)
+    figure, panels = panels_of(len(columns), width, height_of_panel=0.6)
     for panel, column in zip(panels, columns, strict=True):
         own = scores[scores["column"] == column]
         for method in references:
@@ -184,31 +160,3 @@ def _grid(table: pd.DataFrame, part: str, value: str, titles: Mapping[str, str])
     own = table[table["part"] == part]
     grid = own.pivot(index="layer", columns="task", values=value)
     return grid[[task for task in titles if task in grid.columns]].rename(columns=titles)
-
-
-def _heat_map(
-    panel: Axes, grid: pd.DataFrame, colormap: str, limits: tuple[float, float], number: str
-):
-    image = panel.imshow(grid, aspect="auto", cmap=colormap, vmin=limits[0], vmax=limits[1])
-    panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right", fontsize=8)
-    panel.set_yticks(range(grid.shape[0]), [str(layer) for layer in grid.index], fontsize=8)
-    for (row, column), value in np.ndenumerate(grid.to_numpy()):
-        if np.isfinite(value):
-            red, green, blue, _ = image.cmap(image.norm(value))
-            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            panel.text(
-                column,
-                row,
-                number.format(value),
-                ha="center",
-                va="center",
-                fontsize=6,
-                color="white" if dark else "black",
-            )
-    return image
-
-
-def _layer_ticks(layers: pd.Index) -> tuple[list[int], list[str]]:
-    step = max(1, len(layers) // 6)
-    positions = list(range(0, len(layers), step))
-    return positions, [str(layers[position]) for position in positions]

@@ -1,0 +1,1 @@
+"""What the papers compute from run records and Fisher information."""

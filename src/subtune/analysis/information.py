@@ -1,0 +1,58 @@
+"""Where Fisher information is, by component and by layer."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from subtune import reported
+from subtune.models.components import COMPONENTS, component_of
+
+
+def component_ranking(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Components by Fisher information (LayerNorm paper, 2.4 and Table 1).
+
+    The information is averaged within each component over all layers, divided by the task's sum
+    over components, and added over tasks.
+
+    Args:
+        sums: task name to its ``parameter``, ``size``, ``information``.
+
+    Returns:
+        ``rank``, ``component``, ``information``, ``reported_rank``, one row per component.
+    """
+    total = pd.Series(0.0, index=list(COMPONENTS))
+    for table in sums.values():
+        component = table["parameter"].map(lambda name: component_of(name).component)
+        added = table.groupby(component)[["information", "size"]].sum().loc[list(COMPONENTS)]
+        mean = added["information"] / added["size"]
+        total += mean / mean.sum()
+    total = total.sort_values(ascending=False, kind="stable")
+    printed = reported.table("layernorm_table1.csv").set_index("component")["rank"]
+    return pd.DataFrame(
+        {
+            "rank": range(1, len(total) + 1),
+            "component": total.index,
+            "information": total.to_numpy(),
+            "reported_rank": printed.loc[total.index].to_numpy(),
+        }
+    )
+
+
+def layernorm_by_layer(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Each layer's share of a task's LayerNorm information (LayerNorm paper, Figures 3 and 4).
+
+    Returns:
+        ``task``, ``layer``, ``part`` (weight or bias), ``share``. A task's shares sum to 1; their
+        sum over tasks is the global information, given as task ``global``.
+    """
+    parts = []
+    for task, table in sums.items():
+        where = table["parameter"].map(component_of)
+        table = table.assign(
+            task=task, layer=[w.layer for w in where], part=[w.part for w in where]
+        )[[w.component == "output.LayerNorm" for w in where]]
+        table["share"] = table["information"] / table["information"].sum()
+        parts.append(table[["task", "layer", "part", "share"]])
+    shares = pd.concat(parts, ignore_index=True).astype({"layer": int})
+    total = shares.groupby(["layer", "part"], as_index=False)["share"].sum().assign(task="global")
+    return pd.concat([shares, total[shares.columns]], ignore_index=True)

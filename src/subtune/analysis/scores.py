@@ -1,0 +1,104 @@
+"""Scores of an experiment's runs, and which of them the tables show."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from subtune.runs import records
+from subtune.tasks import Task
+
+SETTING = ["model", "task", "method", "fraction", "scope"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the papers' tables: MNLI is one task and two columns."""
+
+    key: str
+    title: str
+    task: str
+    split: str
+    metric: str
+    decides: bool
+
+
+def columns_of(tasks: Sequence[Task]) -> list[Column]:
+    """The tables' columns, in the order of the tasks. The first of a task's columns decides."""
+    columns = []
+    for task in tasks:
+        for position, (split, title) in enumerate(task.columns()):
+            several = len(task.evaluation) > 1
+            key = f"{task.name}_{split.removeprefix('validation_')}" if several else task.name
+            columns.append(Column(key, title, task.name, split, task.metrics[0], position == 0))
+    return columns
+
+
+def collect(
+    planned: Sequence[Mapping[str, Any]], store: Path, columns: Sequence[Column]
+) -> pd.DataFrame:
+    """Read the scores of an experiment's runs.
+
+    Args:
+        planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
+            ``learning_rate``, ``seed``.
+        store: where the run records are.
+        columns: the tables' columns.
+
+    Returns:
+        One row per run and column of its task: what was planned, and ``best_epoch``,
+        ``trainable``, ``column``, ``metric``, ``value``, ``decides``.
+
+    Raises:
+        SubtuneError: a record is missing or cannot be read.
+    """
+    rows = []
+    for entry in planned:
+        record = records.read_scores(store, entry["run"])
+        for column in columns:
+            if column.task == entry["task"]:
+                rows.append(
+                    dict(entry)
+                    | {"best_epoch": record["best_epoch"], "trainable": record["trainable"]}
+                    | {"column": column.key, "metric": column.metric, "decides": column.decides}
+                    | {"value": record["scores"][column.split][column.metric]}
+                )
+    table = pd.DataFrame(rows)
+    table["fraction"] = table["fraction"].astype(float).fillna(1.0)
+    table["scope"] = table["scope"].fillna("")
+    return table
+
+
+def read_scores(path: str | Path) -> pd.DataFrame:
+    """Read a table that `collect` or `choose` made."""
+    return pd.read_csv(path, keep_default_na=False, dtype={"run": str, "scope": str})
+
+
+def choose(scores: pd.DataFrame) -> pd.DataFrame:
+    """Keep each setting's best learning rate: the highest mean over seeds, then the smallest.
+
+    A setting is a model, task, method, fraction and scope. Epochs were chosen in training.
+    """
+    deciding = scores[scores["decides"]]
+    means = deciding.groupby([*SETTING, "learning_rate"], as_index=False)["value"].mean()
+    means = pd.DataFrame(means).sort_values(["value", "learning_rate"], ascending=[False, True])
+    best = means.drop_duplicates(SETTING)[[*SETTING, "learning_rate"]]
+    return scores.merge(best, on=[*SETTING, "learning_rate"], how="inner")
+
+
+def methods_only(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Rows of whole methods, without those of fractions."""
+    return chosen[chosen["scope"] == ""]
+
+
+def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Let every scope's curve end at fraction 1, which is the whole method and has no mask."""
+    masked = chosen[chosen["scope"] != ""]
+    ends = []
+    for (method, scope), own in masked.groupby(["method", "scope"]):
+        if not (own["fraction"] == 1).any():
+            whole = methods_only(chosen)
+            ends.append(whole[whole["method"] == method].assign(scope=scope))
+    return pd.concat([chosen, *ends], ignore_index=True)

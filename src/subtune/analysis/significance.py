@@ -1,0 +1,42 @@
+"""Tests of whether methods differ."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+from scipy import stats
+
+from subtune import reported
+from subtune.analysis.scores import methods_only
+
+
+def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
+    """P-value of the Kruskal–Wallis test between two groups of scores."""
+    if len({*first, *second}) == 1:
+        return 1.0
+    return float(stats.kruskal(first, second).pvalue)
+
+
+def kruskal_wallis_table(chosen: pd.DataFrame) -> pd.DataFrame:
+    """BitFit against LayerNorm: on our scores, and on the paper's Tables 2, 3 and both.
+
+    ``reported`` holds the printed p-value where there is one.
+    """
+    pair = ("bitfit", "layernorm")
+    means = methods_only(chosen).groupby(["method", "column"])["value"].mean()
+    rows = []
+    if all(method in means.index.get_level_values("method") for method in pair):
+        ours = [means.loc[method].tolist() for method in pair]
+        rows.append(
+            ("this run's table 2 (validation)", *map(len, ours), kruskal_wallis(*ours), None)
+        )
+    printed = reported.table("kruskal_wallis.csv").set_index("scores")["p_value"]
+    exhibits = {
+        "table2 (validation)": ["table2"],
+        "table3 (test)": ["table3"],
+        "table2 + table3": ["table2", "table3"],
+    }
+    for name, tables in exhibits.items():
+        scores = pd.concat([reported.scores("layernorm", table) for table in tables])
+        groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in pair]
+        rows.append((f"paper's {name}", *map(len, groups), kruskal_wallis(*groups), printed[name]))
+    return pd.DataFrame(rows, columns=["scores", "n_bitfit", "n_layernorm", "p_value", "reported"])

@@ -1,0 +1,1 @@
+"""The papers' figures, each drawn from one table of numbers."""

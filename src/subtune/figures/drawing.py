@@ -1,0 +1,64 @@
+"""What figures have in common: panels, heat maps, axes, files."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+
+matplotlib.use("Agg")
+
+
+def save(figure: Figure, outputs: Sequence[str | Path]) -> None:
+    """Write the figure to each output, in the format of its ending, without a time stamp."""
+    for path in map(Path, outputs):
+        metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
+        figure.savefig(path, dpi=150, metadata=metadata)
+
+
+def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure, list[Axes]]:
+    """A figure with ``count`` panels; height is a share of a panel's width."""
+    # Rows of four, or of three where that leaves fewer gaps.
+    columns = min((4, 3), key=lambda width: -count % width) if count > 4 else count
+    rows = math.ceil(count / columns)
+    height = 0.8 + rows * height_of_panel * width / columns * 1.4
+    figure = Figure(figsize=(width * 1.2, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for spare in axes[count:]:
+        spare.remove()
+    return figure, list(axes[:count])
+
+
+def heat_map(
+    panel: Axes, grid: pd.DataFrame, colormap: str, limits: tuple[float, float], number: str
+) -> AxesImage:
+    """Draw a table as colours with its numbers in them, rows and columns named as they are."""
+    image = panel.imshow(grid, aspect="auto", cmap=colormap, vmin=limits[0], vmax=limits[1])
+    panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right", fontsize=8)
+    panel.set_yticks(range(grid.shape[0]), [str(layer) for layer in grid.index], fontsize=8)
+    for (row, column), value in np.ndenumerate(grid.to_numpy()):
+        if np.isfinite(value):
+            red, green, blue, _ = image.cmap(image.norm(value))
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+            panel.text(
+                column,
+                row,
+                number.format(value),
+                ha="center",
+                va="center",
+                fontsize=6,
+                color="white" if dark else "black",
+            )
+    return image
+
+
+def layer_ticks(layers: pd.Index) -> tuple[list[int], list[str]]:
+    """About six layers to name on an axis, counted from 0."""
+    step = max(1, len(layers) // 6)
+    positions = list(range(0, len(layers), step))
+    return positions, [str(layers[position]) for position in positions]

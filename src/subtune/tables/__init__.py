@@ -1,0 +1,1 @@
+"""The papers' tables, each made from one table of numbers."""
