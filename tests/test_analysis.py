@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 from subtune import reported
-from subtune.analysis import changes, information, scores, significance
+from subtune.analysis import changes, gap, information, reproduction, scores, significance
 from subtune.models.components import COMPONENTS, component_of
-from subtune.tables import layernorm, writing
+from subtune.tables import choices, comparison, layernorm, writing
 from subtune.tasks import TASKS
 
 PAPER_ORDER = [
@@ -143,19 +143,122 @@ def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
     assert list(printed["task"].drop_duplicates()) == columns
 
 
-def test_table_2_shows_ours_above_the_papers_with_exact_counts():
+def compared(chosen, source="layernorm", exhibit="table2", tasks=("rte",)):
+    columns = scores.columns_of([TASKS[task] for task in tasks], source)
+    return comparison.comparison(
+        chosen, reported.scores(source, exhibit), columns, source, "builtin"
+    )
+
+
+def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
     rows = [("rte", "full", 1.0, "", 1e-5, 0, 0.9), ("rte", "layernorm", 1.0, "", 1e-3, 0, 0.8)]
-    chosen = scored(*rows).assign(trainable=[2000, 50])
-    table = layernorm.table2(chosen, scores.columns_of([TASKS["rte"]]), "ours")
-    assert table.iloc[0].tolist() == ["ours", "Full", "2,000", "100.000%", "0.9000"]
-    assert table.iloc[1].tolist() == ["ours", "LayerNorm", "50", "2.500%", "0.8000"]
-    assert table.iloc[4].tolist()[1:] == ["LayerNorm", "51,202", "0.015%", "0.7401"]
+    table = compared(scored(*rows).assign(trainable=[2000, 50]))
+    ours = "this run: minilm, builtin data"
+    assert table.iloc[0].tolist() == [ours, "Full", "2,000", "100.000%", "0.9000"]
+    assert table.iloc[1].tolist() == [ours, "LayerNorm", "50", "2.500%", "0.8000"]
+    paper = "paper: bert-large-cased"
+    assert table.iloc[4].tolist() == [paper, "LayerNorm", "51,202", "0.015%", "0.7401"]
+
+
+def test_a_comparison_ends_with_an_average_where_the_paper_has_one():
+    rows = [(task, "bitfit", 1.0, "", 1e-3, 0, v) for task, v in (("rte", 0.6), ("mrpc", 0.8))]
+    table = compared(scored(*rows), "bitfit_plus", "figure3", ("mrpc", "rte"))
+    assert table["average"].iloc[0] == "0.7000"
+    bitfit = table[(table["method"] == "BitFit") & table["scores of"].str.startswith("paper")]
+    assert bitfit["average"].tolist() == ["0.7330"]
+
+
+def test_a_comparison_leaves_out_what_the_paper_shows_elsewhere():
+    rows = [("rte", method, 1.0, "", 1e-3, 0, 0.5) for method in ("full", "b_q", "mine")]
+    ours = compared(scored(*rows), "bitfit", "table2")
+    assert ours["method"].tolist()[:2] == ["Full", "mine"]
+    assert "b_q" not in ours["method"].tolist()
+
+
+def test_the_best_score_of_a_block_is_marked_and_full_does_not_compete_in_spafit():
+    rows = [
+        ("rte", m, 1.0, "", 1e-3, 0, v)
+        for m, v in (("full", 0.9), ("lora-I", 0.7), ("lora-II", 0.7), ("full-bitfit", 0.6))
+    ]
+    table = compared(scored(*rows), "spafit", "table2")
+    best = comparison.best_scores(table, "spafit")
+    assert best["RTE"].tolist()[:4] == [False, True, True, False]
+    assert not best["method"].any()
 
 
 def test_several_seeds_show_their_spread_and_one_seed_shows_none():
     rows = [("rte", "full", 1.0, "", 1e-5, seed, value) for seed, value in ((0, 0.8), (1, 0.9))]
-    table = layernorm.table2(scored(*rows), scores.columns_of([TASKS["rte"]]), "ours")
-    assert table.iloc[0]["RTE"] == "0.8500 ± 0.0707"
+    assert compared(scored(*rows)).iloc[0]["RTE"] == "0.8500 ± 0.0707"
+
+
+def test_every_printed_score_is_beside_ours_or_beside_nothing():
+    rows = [("rte", "bitfit", 1.0, "", 1e-3, seed, v) for seed, v in ((0, 0.7), (1, 0.8))]
+    table = reproduction.reproduction(scored(*rows), reported.scores("bitfit"))
+    assert len(table) == len(reported.scores("bitfit"))
+    ours = table.dropna(subset=["ours"])
+    assert set(ours["split"]) == {"validation"} and set(ours["method"]) == {"bitfit"}
+    first = ours.iloc[0]
+    assert first["ours"] == pytest.approx(0.75) and first["seeds"] == 2
+    assert first["difference"] == pytest.approx(0.75 - first["reported"])
+    assert table.loc[table["method"] == "b_q", "our_model"].isna().all()
+
+
+def test_a_score_of_the_papers_own_model_is_not_beside_another_models():
+    rows = scored(("rte", "bitfit", 1.0, "", 1e-3, 0, 0.7)).assign(model="roberta-base")
+    table = reproduction.reproduction(rows, reported.scores("bitfit"))
+    assert set(table.dropna(subset=["ours"])["model"]) == {"roberta-base"}
+
+
+def test_methods_are_paired_by_task():
+    rows = [
+        (task, method, 1.0, "", 1e-3, 0, value + (0.1 if method == "full" else 0.0))
+        for value, task in enumerate(("rte", "cola", "mrpc", "sst2", "qnli", "qqp"))
+        for method in ("full", "bitfit")
+    ]
+    [row] = significance.paired_tests(scored(*rows)).to_dict("records")
+    assert row["pairs"] == 6
+    assert row["mean_difference"] == pytest.approx(0.1)
+    # All six differences have one sign: two of the 2^6 ways.
+    assert row["p_value"] == pytest.approx(2 / 64)
+
+
+def test_repeats_have_a_variance_and_single_runs_none():
+    rows = [("rte", "b_m2,b_q", 1.0, "", 1e-3, seed, v) for seed, v in enumerate((0.6, 0.7, 0.8))]
+    rows.append(("rte", "bitfit", 1.0, "", 1e-3, 0, 0.7))
+    [row] = significance.repeat_variance(scored(*rows)).to_dict("records")
+    assert (row["method"], row["seeds"]) == ("b_m2,b_q", 3)
+    assert row["variance"] == pytest.approx(0.01)
+
+
+def test_the_papers_best_learning_rates_are_beside_ours():
+    rows = [("rte", "bitfit", 1.0, "", 7e-4, 0, 0.7)]
+    table = choices.best_learning_rates(
+        scored(*rows), reported.table("bitfit_table6.csv"), [TASKS["rte"]], "bitfit"
+    )
+    assert table.iloc[0].tolist() == ["RTE", "7e-4", "1e-3", "4e-4"]
+
+
+def test_changes_are_told_by_the_papers_names_of_parameters():
+    table = pd.DataFrame(
+        {
+            "parameter": [
+                "encoder.layer.3.attention.self.key.bias",
+                "encoder.layer.3.output.LayerNorm.weight",
+                "pooler.dense.bias",
+            ],
+            "mean_abs_change": [0.0, 0.5, 0.7],
+            "size": [8, 8, 8],
+        }
+    )
+    found = changes.changes_by_parameter([table, table]).set_index("parameter")["change"]
+    assert found.to_dict() == {"b_k": 0.0, "g_LN2": 0.5}
+
+
+def test_the_gap_is_train_minus_dev_in_the_tables_metric():
+    chosen = scored(("rte", "full", 1.0, "", 1e-5, 0, 0.7))
+    trained = pd.DataFrame({"run": ["r"], "accuracy": [0.95], "f1": [0.1]})
+    [row] = gap.train_and_dev(chosen, trained).to_dict("records")
+    assert row["gap"] == pytest.approx(0.25)
 
 
 def test_table_4_names_the_metrics_of_the_paper():

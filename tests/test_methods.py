@@ -103,7 +103,7 @@ def test_counts_are_those_that_the_papers_print(row, models):
     shapes = models[row.model]
     if row.source == "spafit":
         shapes = shapes_of(PAPERS_MODELS[row.model], num_labels=3)
-    counts = parameter_counts({row.model: shapes}, [row.method], {}).iloc[0]
+    counts = parameter_counts({row.model: shapes}, {row.method: named(row.method, {})}).iloc[0]
     if row.printed.endswith("%"):
         digits = len(row.printed.rstrip("%").partition(".")[2])
         # The papers do not say which way they round, and do not always go the same way.
@@ -117,16 +117,16 @@ def test_counts_are_those_that_the_papers_print(row, models):
 
 
 def test_rand_row_col_trains_as_many_as_bitfit_to_a_percent(models):
-    counts = parameter_counts(models, ["rand_row_col", "bitfit"], {})
+    counts = parameter_counts(models, {name: METHODS[name] for name in ("rand_row_col", "bitfit")})
     both = counts.pivot(index="model", columns="method", values="parameters").astype(float)
     assert ((both["rand_row_col"] / both["bitfit"] - 1).abs() < 0.01).all()
 
 
 def test_every_method_fits_every_model_of_the_papers(models):
-    counts = parameter_counts(models, METHODS, {})
+    counts = parameter_counts(models, METHODS)
     assert counts["parameters"].notna().all()
 
 
 def test_a_model_that_lacks_what_a_method_selects_has_no_count(bert):
-    own = {"deep": Parameters(parameters=("encoder.layer.20-.**.bias",))}
-    assert pd.isna(parameter_counts({"bert": bert}, ["deep"], own).iloc[0]["parameters"])
+    deep = {"deep": Parameters(parameters=("encoder.layer.20-.**.bias",))}
+    assert pd.isna(parameter_counts({"bert": bert}, deep).iloc[0]["parameters"])

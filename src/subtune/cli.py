@@ -79,7 +79,7 @@ def _params(options: argparse.Namespace) -> None:
     # Models take seconds to import; the other commands do without.
     import pandas as pd
 
-    from subtune.methods import METHODS
+    from subtune.methods import METHODS, named
     from subtune.models import shapes
     from subtune.parameter_counts import parameter_counts
 
@@ -89,8 +89,7 @@ def _params(options: argparse.Namespace) -> None:
         models = {options.model.name: shapes.local_config(options.model)}
     counts = parameter_counts(
         {name: shapes.shapes_of(model, options.labels) for name, model in models.items()},
-        options.method or [*METHODS, *own],
-        own,
+        {name: named(name, own) for name in options.method or [*METHODS, *own]},
     )
     if options.json:
         print(counts.to_json(orient="records", indent=2, double_precision=15))

@@ -233,7 +233,10 @@ class Config(Section):
     selections: dict[Name, OwnSelection] = {}
     experiments: dict[Name, Experiment] = Field(min_length=1)
     runs_per_job: int = Field(default=8, ge=1, description="runs that one cluster job trains")
-    figures: dict[Literal["figure1", "figure2", "figure3", "figure4", "figure5"], Style] = {}
+    figures: dict[
+        Literal["figure1", "figure2", "figure3", "figure4", "figure5", "changes", "reproduction"],
+        Style,
+    ] = Field(default={}, description="of the LayerNorm paper, `changes` of BitFit and BitFit+")
 
     @model_validator(mode="after")
     def _tsv_has_a_directory(self) -> Self:

@@ -58,6 +58,7 @@ class Plan:
     """All values of all stages by key, where models lie, and each experiment's runs."""
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
+    model_ids: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     datasets: dict[str, DataSpec] = field(default_factory=dict)
     tokens: dict[str, TokensSpec] = field(default_factory=dict)
@@ -128,6 +129,7 @@ def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> 
     source = config.all_models()[name]
     model = model_spec(name, source)
     result.models[model.id] = model
+    result.model_ids[name] = model.id
     result.places[model.id] = model_place(source)
     tokens: dict[str, TokensSpec] = {}
     fishers: dict[str, FisherSpec] = {}

@@ -112,6 +112,26 @@ def named(name: str, own: Mapping[str, Named]) -> Named:
     )
 
 
+def in_words(selection: Named) -> str:
+    """What a selection trains, beside the classifier, as a line of text."""
+    if isinstance(selection, Random):
+        drawn = selection.random
+        if isinstance(drawn, Lines):
+            return f"random rows or columns of {_listed(drawn.lines_of)}; {_listed(drawn.whole)}"
+        size = drawn.count or f"as many as in {_listed(drawn.as_many_as)}"
+        return f"random entries of {_listed(drawn.within)}: {size}"
+    if isinstance(selection, Lora):
+        lora = selection.lora
+        adapted = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {_listed(lora.targets)}"
+        return adapted + (f"; {_listed(selection.parameters)}" if selection.parameters else "")
+    left_out = f" without {_listed(selection.without)}" if selection.without else ""
+    return _listed(selection.parameters) + left_out
+
+
+def _listed(patterns: Iterable[str] | None) -> str:
+    return ", ".join(patterns or ())
+
+
 def _spafit(first: int, second: int, kind: str) -> Lora:
     """SPAFIT, section 3: layers 0 to ``first`` are frozen, those to ``second`` train their biases.
 

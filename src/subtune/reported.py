@@ -18,13 +18,21 @@ def table(name: str) -> pd.DataFrame:
         return pd.read_csv(file)
 
 
-def scores(source: str, exhibit: str) -> pd.DataFrame:
-    """Printed scores of one table, on the scale 0–1.
+def scores(source: str, exhibit: str | None = None) -> pd.DataFrame:
+    """Printed scores of a paper, or of one of its exhibits, on the scale 0–1.
 
-    Columns: ``method``, ``params``, ``task`` (``mnli_matched`` and ``mnli_mismatched`` apart),
+    Columns: ``exhibit``, ``model``, ``split``, ``method`` (as `subtune.methods` names it, where it
+    knows it), ``params``, ``task`` (``mnli_matched`` and ``mnli_mismatched`` apart; ``average``),
     ``metric``, ``value``.
     """
     rows = table(SCORES)
-    rows = rows[(rows["source"] == source) & (rows["exhibit"] == exhibit)].copy()
-    rows["value"] = rows["value"] / rows["scale"]
-    return rows[["method", "params", "task", "metric", "value"]].reset_index(drop=True)
+    rows = rows[rows["source"] == source]
+    if exhibit is not None:
+        rows = rows[rows["exhibit"] == exhibit]
+    rows = rows.assign(
+        value=rows["value"] / rows["scale"],
+        # Additions are printed with a plus sign, and named here with a comma.
+        method=rows["method"].str.replace(" + ", ",", regex=False),
+    )
+    columns = ["exhibit", "model", "split", "method", "params", "task", "metric", "value"]
+    return rows[columns].reset_index(drop=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, TypeAdapter, model_validator
 
 from subtune.tasks import Task
 from subtune.values import Value
@@ -161,6 +161,7 @@ class Top(Value):
 
 
 Selection = Parameters | Random | Lora | Top
+SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
 
 
 class Recipe(Value):

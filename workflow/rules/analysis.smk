@@ -30,9 +30,95 @@ rule scores:
             for planned in PLAN.experiments[wildcards.experiment]
         ],
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
+        paper=lambda wildcards: paper_of(wildcards.experiment),
         store=results("runs"),
     script:
         "../scripts/scores.py"
+
+
+rule train_scores_of_sweep:
+    input:
+        sweep=results("sweeps/{sweep}.csv"),
+        tokens=lambda wildcards: results(
+            f"tokens/{first_run(wildcards.sweep).tokens.key}"
+        ),
+        model=lambda wildcards: results(f"models/{first_run(wildcards.sweep).model.id}"),
+    output:
+        results("train_scores/{sweep}.csv"),
+    log:
+        results("logs/train_scores/{sweep}.log"),
+    benchmark:
+        results("benchmarks/train_scores/{sweep}.tsv")
+    conda:
+        "../../envs/subtune.yaml"
+    threads: 1
+    resources:
+        mem_mb=16000,
+        runtime=240,
+        gpu=1,
+    params:
+        runs=lambda wildcards: compared_on_training_rows(wildcards.sweep),
+        store=results("runs"),
+    script:
+        "../scripts/train_scores_of_sweep.py"
+
+
+rule train_scores:
+    input:
+        chosen=rules.scores.output.chosen,
+        sweeps=lambda wildcards: [
+            results(f"train_scores/{sweep}.csv")
+            for sweep in PLAN.sweeps_of(wildcards.experiment)
+            if compared_on_training_rows(sweep)
+        ],
+    output:
+        results("{experiment}/data/train_scores.csv"),
+    log:
+        results("logs/{experiment}/train_scores.log"),
+    wildcard_constraints:
+        experiment=of_paper("bitfit"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    params:
+        tasks=lambda wildcards: tasks_of(wildcards.experiment),
+    script:
+        "../scripts/train_scores.py"
+
+
+rule reproduction:
+    input:
+        rules.scores.output.chosen,
+    output:
+        results("{experiment}/reproduction.csv"),
+    log:
+        results("logs/{experiment}/reproduction.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    params:
+        paper=lambda wildcards: paper_of(wildcards.experiment),
+    script:
+        "../scripts/reproduction.py"
+
+
+rule parameter_changes:
+    input:
+        rules.scores.output.chosen,
+    output:
+        results("{experiment}/data/parameter_changes.csv"),
+    log:
+        results("logs/{experiment}/parameter_changes.log"),
+    wildcard_constraints:
+        experiment=of_paper("bitfit", "bitfit_plus"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    params:
+        shown=lambda wildcards: changes_shown(wildcards.experiment),
+        store=results("runs"),
+    script:
+        "../scripts/parameter_changes.py"
 
 
 rule changes:

@@ -1,6 +1,55 @@
 # Figures, each as PNG and PDF. A figure's style is its rule's own parameter.
 
 
+rule parameter_changes_figure:
+    input:
+        rules.parameter_changes.output[0],
+    output:
+        report(
+            [
+                results(f"{{experiment}}/{{figure}}.{ending}")
+                for ending in ("png", "pdf")
+            ],
+            caption="../report/parameter_changes.rst",
+            category="{experiment}",
+        ),
+    log:
+        results("logs/{experiment}/{figure}.log"),
+    wildcard_constraints:
+        experiment=of_paper("bitfit", "bitfit_plus"),
+        figure="figure[0-9]+",
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    params:
+        titles=lambda wildcards: titles_of(wildcards.experiment),
+        shown=lambda wildcards: changes_shown(wildcards.experiment)[wildcards.figure],
+        style=CONFIG.style("changes").model_dump(),
+    script:
+        "../scripts/parameter_changes_figure.py"
+
+
+rule reproduction_figure:
+    input:
+        rules.reproduction.output[0],
+    output:
+        report(
+            drawn("reproduction"),
+            caption="../report/reproduction.rst",
+            category="{experiment}",
+        ),
+    log:
+        results("logs/{experiment}/reproduction_figure.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    params:
+        tasks=lambda wildcards: tasks_of(wildcards.experiment),
+        style=CONFIG.style("reproduction").model_dump(),
+    script:
+        "../scripts/reproduction_figure.py"
+
+
 rule figure1:
     input:
         rules.changes.output[0],
@@ -12,6 +61,8 @@ rule figure1:
         ),
     log:
         results("logs/{experiment}/figure1.log"),
+    wildcard_constraints:
+        experiment=of_paper("layernorm"),
     localrule: True
     conda:
         "../../envs/subtune.yaml"
@@ -33,6 +84,8 @@ rule figure2:
         ),
     log:
         results("logs/{experiment}/figure2.log"),
+    wildcard_constraints:
+        experiment=of_paper("layernorm"),
     localrule: True
     conda:
         "../../envs/subtune.yaml"
@@ -54,6 +107,8 @@ rule figure3:
         ),
     log:
         results("logs/{experiment}/figure3.log"),
+    wildcard_constraints:
+        experiment=of_paper("layernorm"),
     localrule: True
     conda:
         "../../envs/subtune.yaml"
@@ -75,6 +130,8 @@ rule figure4:
         ),
     log:
         results("logs/{experiment}/figure4.log"),
+    wildcard_constraints:
+        experiment=of_paper("layernorm"),
     localrule: True
     conda:
         "../../envs/subtune.yaml"
@@ -96,6 +153,8 @@ rule figure5:
         ),
     log:
         results("logs/{experiment}/figure5.log"),
+    wildcard_constraints:
+        experiment=of_paper("layernorm"),
     localrule: True
     conda:
         "../../envs/subtune.yaml"

@@ -1,4 +1,4 @@
-# Tables, each as CSV, Markdown and LaTeX.
+# Tables, each as CSV, Markdown and LaTeX. A name that papers share has a rule for each paper.
 
 
 rule table1:
@@ -8,6 +8,8 @@ rule table1:
         written("table1"),
     log:
         results("logs/{experiment}/table1.log"),
+    wildcard_constraints:
+        experiment=of_paper("layernorm"),
     localrule: True
     conda:
         "../../envs/subtune.yaml"
@@ -15,23 +17,143 @@ rule table1:
         "../scripts/table1.py"
 
 
-rule table2:
+for paper in COMPARISONS:
+
+    rule:
+        name:
+            f"comparison_{paper}"
+        input:
+            rules.scores.output.chosen,
+        output:
+            [
+                results(f"{{experiment}}/{{exhibit}}.{ending}")
+                for ending in ("csv", "md", "tex")
+            ],
+        log:
+            results("logs/{experiment}/{exhibit}.log"),
+        wildcard_constraints:
+            experiment=of_paper(paper),
+            exhibit="|".join(COMPARISONS[paper]),
+        localrule: True
+        conda:
+            "../../envs/subtune.yaml"
+        params:
+            tasks=lambda wildcards: tasks_of(wildcards.experiment),
+            paper=lambda wildcards: paper_of(wildcards.experiment),
+            printed=lambda wildcards: COMPARISONS[paper_of(wildcards.experiment)][
+                wildcards.exhibit
+            ],
+            data=lambda wildcards: CONFIG.source,
+        script:
+            "../scripts/comparison.py"
+
+
+rule choices:
     input:
         rules.scores.output.chosen,
     output:
-        table=written("table2"),
-        choices=written("table2_choices"),
+        written("choices"),
     log:
-        results("logs/{experiment}/table2.log"),
+        results("logs/{experiment}/choices.log"),
     localrule: True
     conda:
         "../../envs/subtune.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
-        model=lambda wildcards: CONFIG.experiments[wildcards.experiment].models[0],
-        data=lambda wildcards: CONFIG.source,
     script:
-        "../scripts/table2.py"
+        "../scripts/choices.py"
+
+
+rule paired_tests:
+    input:
+        rules.scores.output.chosen,
+    output:
+        written("paired_tests"),
+    log:
+        results("logs/{experiment}/paired_tests.log"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    script:
+        "../scripts/paired_tests.py"
+
+
+rule best_learning_rates:
+    input:
+        rules.scores.output.chosen,
+    output:
+        written("table6"),
+    log:
+        results("logs/{experiment}/table6.log"),
+    wildcard_constraints:
+        experiment=of_paper("bitfit"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    params:
+        tasks=lambda wildcards: tasks_of(wildcards.experiment),
+    script:
+        "../scripts/table6.py"
+
+
+rule generalisation_gap:
+    input:
+        rules.train_scores.output[0],
+    output:
+        written("generalisation_gap"),
+    log:
+        results("logs/{experiment}/generalisation_gap.log"),
+    wildcard_constraints:
+        experiment=of_paper("bitfit"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    params:
+        tasks=lambda wildcards: tasks_of(wildcards.experiment),
+    script:
+        "../scripts/generalisation_gap.py"
+
+
+rule repeat_variance:
+    input:
+        rules.scores.output.chosen,
+    output:
+        written("repeat_variance"),
+    log:
+        results("logs/{experiment}/repeat_variance.log"),
+    wildcard_constraints:
+        experiment=of_paper("bitfit_plus"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    script:
+        "../scripts/repeat_variance.py"
+
+
+rule methods_and_counts:
+    input:
+        lambda wildcards: [
+            results(f"models/{PLAN.model_ids[model]}")
+            for model in CONFIG.experiments[wildcards.experiment].models
+        ],
+    output:
+        written("table1"),
+    log:
+        results("logs/{experiment}/table1.log"),
+    wildcard_constraints:
+        experiment=of_paper("spafit"),
+    localrule: True
+    conda:
+        "../../envs/subtune.yaml"
+    params:
+        models=lambda wildcards: list(CONFIG.experiments[wildcards.experiment].models),
+        methods=lambda wildcards: {
+            method: CONFIG.selection(method).canonical()
+            for method in CONFIG.experiments[wildcards.experiment].methods
+        },
+        labels=3,
+    script:
+        "../scripts/methods_and_counts.py"
 
 
 rule table4:

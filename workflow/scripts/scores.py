@@ -9,8 +9,7 @@ with job(snakemake.log[0]):
     from subtune.tasks import Task
 
     tasks = [Task.model_validate(task) for task in snakemake.params.tasks]
-    every = scores.collect(
-        snakemake.params.runs, Path(snakemake.params.store), scores.columns_of(tasks)
-    )
+    columns = scores.columns_of(tasks, snakemake.params.paper)
+    every = scores.collect(snakemake.params.runs, Path(snakemake.params.store), columns)
     every.to_csv(snakemake.output.all, index=False)
     scores.choose(every).to_csv(snakemake.output.chosen, index=False)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from subtune.methods import LAYER_PARAMETERS
 from subtune.models.components import COMPONENTS, component_of
 
 
@@ -33,3 +34,24 @@ def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.Da
         added["change"] = added["total"] / added["size"]
         parts.append(added[["task", "component", "layer", "change"]])
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
+
+
+def changes_by_parameter(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Mean |change| of every bias and LayerNorm weight of every layer (BitFit, section 4).
+
+    Args:
+        tables: one per seed, of ``parameter``, ``mean_abs_change``, ``size``.
+
+    Returns:
+        ``parameter`` (a name of `subtune.methods.LAYER_PARAMETERS`), ``layer``, ``change``: the
+        mean over seeds.
+    """
+    names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
+    table = pd.concat(tables)
+    where = [component_of(name) for name in table["parameter"]]
+    table = table.assign(
+        layer=[w.layer for w in where],
+        parameter=[names.get(f"{w.component}.{w.part}") for w in where],
+    ).dropna(subset=["layer", "parameter"])
+    means = table.groupby(["parameter", "layer"], as_index=False)["mean_abs_change"].mean()
+    return means.rename(columns={"mean_abs_change": "change"}).astype({"layer": int})

@@ -12,6 +12,9 @@ from subtune.tasks import Task
 
 SETTING = ["model", "task", "method", "fraction", "scope"]
 
+# Where a paper shows another metric than the task's first, by which the best epoch is chosen.
+METRICS_OF_PAPERS = {"spafit": {"stsb": "pearsonr", "qqp": "accuracy"}}
+
 
 @dataclass(frozen=True)
 class Column:
@@ -25,14 +28,16 @@ class Column:
     decides: bool
 
 
-def columns_of(tasks: Sequence[Task]) -> list[Column]:
-    """The tables' columns, in the order of the tasks. The first of a task's columns decides."""
+def columns_of(tasks: Sequence[Task], paper: str = "layernorm") -> list[Column]:
+    """A paper's columns, in the order of the tasks. The first of a task's columns decides."""
+    metrics = METRICS_OF_PAPERS.get(paper, {})
     columns = []
     for task in tasks:
         for position, (split, title) in enumerate(task.columns()):
             several = len(task.evaluation) > 1
             key = f"{task.name}_{split.removeprefix('validation_')}" if several else task.name
-            columns.append(Column(key, title, task.name, split, task.metrics[0], position == 0))
+            metric = metrics.get(task.name, task.metrics[0])
+            columns.append(Column(key, title, task.name, split, metric, position == 0))
     return columns
 
 

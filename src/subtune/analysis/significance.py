@@ -1,5 +1,6 @@
 """Tests of whether methods differ."""
 
+import itertools
 from collections.abc import Sequence
 
 import pandas as pd
@@ -40,3 +41,39 @@ def kruskal_wallis_table(chosen: pd.DataFrame) -> pd.DataFrame:
         groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in pair]
         rows.append((f"paper's {name}", *map(len, groups), kruskal_wallis(*groups), printed[name]))
     return pd.DataFrame(rows, columns=["scores", "n_bitfit", "n_layernorm", "p_value", "reported"])
+
+
+def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Wilcoxon signed-rank test of each pair of methods, paired by model and column of the tables.
+
+    Returns:
+        ``first``, ``second``, ``pairs`` (how many columns both have), ``mean_difference`` (first
+        minus second, of means over seeds), ``p_value`` (two-sided; 1 where nothing differs, empty
+        with fewer than two pairs).
+    """
+    means = methods_only(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
+    rows = []
+    for first, second in itertools.combinations(chosen["method"].drop_duplicates(), 2):
+        if first in means and second in means:
+            both = means[[first, second]].dropna()
+            difference = both[first] - both[second]
+            rows.append((first, second, len(both), difference.mean(), _wilcoxon(difference)))
+    return pd.DataFrame(rows, columns=["first", "second", "pairs", "mean_difference", "p_value"])
+
+
+def _wilcoxon(difference: pd.Series) -> float | None:
+    if len(difference) < 2:
+        return None
+    return 1.0 if (difference == 0).all() else float(stats.wilcoxon(difference).pvalue)
+
+
+def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
+    """The spread over seeds of every method that was run more than once on a task.
+
+    Returns:
+        ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``, ``standard_deviation``
+        (both with one degree of freedom less than seeds).
+    """
+    groups = methods_only(chosen).groupby(["model", "column", "method"], sort=False)["value"]
+    table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
+    return table[table["seeds"] > 1].reset_index()

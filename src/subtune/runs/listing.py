@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.methods import METHODS
+from subtune.methods import METHODS, in_words
 from subtune.runs import records
 from subtune.specs import Selection, Top
 
@@ -61,8 +61,8 @@ def _row(store: Path, run: str) -> tuple:
 
 
 def describe(selection: Selection) -> str:
-    """A selection's name, where it has one."""
+    """A selection's name, where it has one, or what it trains."""
     if isinstance(selection, Top):
-        return f"top {selection.top.fraction:.4g} of {selection.top.ranking}"
+        return f"first {selection.top.fraction:g} of ranking {selection.top.ranking}"
     names = [name for name, known in METHODS.items() if known == selection]
-    return names[0] if names else selection.canonical()
+    return names[0] if names else in_words(selection)

@@ -66,7 +66,7 @@ def train(
     torch.manual_seed(seed)
     reset_classifier(model, seed)
     order = np.random.default_rng(seed)
-    chosen = order.permutation(len(rows["train"]))[: recipe.train_rows]
+    chosen = rows_that_train(len(rows["train"]), recipe, order)
     steps = math.ceil(len(chosen) / recipe.batch_size) * recipe.epochs
     history: list[dict[str, float]] = []
     best: Result | None = None
@@ -122,6 +122,11 @@ def train(
                 break
     assert best is not None
     return best
+
+
+def rows_that_train(n: int, recipe: Recipe, generator: np.random.Generator) -> np.ndarray:
+    """Which of a training set's ``n`` rows train; the generator is that of the run's seed."""
+    return generator.permutation(n)[: recipe.train_rows]
 
 
 def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:

@@ -1,0 +1,23 @@
+"""The generalisation gap: a method's score on its training rows minus that on dev."""
+
+import pandas as pd
+
+from subtune.analysis.scores import methods_only
+
+
+def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
+    """Train and dev scores of the runs that were scored on their training rows.
+
+    Args:
+        chosen: the runs of the best learning rates.
+        trained: ``run``, and one column per metric.
+
+    Returns:
+        ``model``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``, ``gap``, one
+        row per run and column of the tables.
+    """
+    both = methods_only(chosen).merge(trained, on="run")
+    both["train"] = [row[row["metric"]] for _, row in both.iterrows()]
+    both = both.rename(columns={"value": "dev"})
+    both["gap"] = both["train"] - both["dev"]
+    return both[["model", "method", "column", "metric", "seed", "train", "dev", "gap"]]

@@ -1,0 +1,56 @@
+"""Reported scores against ours."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from subtune.tables.writing import EMPTY
+
+MARKERS = "osD^v<>P*X"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+
+
+def reproduction(
+    table: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str, Any]
+) -> Figure:
+    """One point per score that a paper prints and that we have; the diagonal is agreement.
+
+    Args:
+        table: from `subtune.analysis.reproduction.reproduction`.
+        titles: column of the tables to its title.
+        style: ``width`` in inches.
+    """
+    figure = Figure(figsize=(style["width"] * 0.7, style["width"] * 0.62), layout="constrained")
+    axes = figure.subplots()
+    both = table.dropna(subset=["ours"]).drop_duplicates(["our_model", "model", "method", "task"])
+    tasks = [task for task in titles if task in set(both["task"])]
+    for number, task in enumerate(tasks):
+        own = both[both["task"] == task]
+        axes.errorbar(
+            own["reported"],
+            own["ours"],
+            yerr=own["standard_deviation"].fillna(0),
+            linestyle="none",
+            marker=MARKERS[number % len(MARKERS)],
+            color=COLOURS[number % len(COLOURS)],
+            markersize=5,
+            label=titles[task],
+        )
+    low = min([0.0, *both["ours"], *both["reported"]])
+    axes.plot([low, 1], [low, 1], color="0.6", linewidth=1, zorder=0)
+    axes.set_xlabel("reported score")
+    models = ", ".join(both["our_model"].dropna().unique()) or EMPTY
+    axes.set_ylabel(f"score of this run ({models})")
+    axes.set_title(f"{len(both)} of the {_cells(table)} dev scores that the paper prints")
+    axes.set_aspect("equal")
+    axes.grid(color="0.9")
+    if tasks:
+        axes.legend(fontsize=8, loc="upper left")
+    return figure
+
+
+def _cells(table: pd.DataFrame) -> int:
+    dev = table[(table["split"] == "validation") & (table["task"] != "average")]
+    return len(dev.drop_duplicates(["model", "method", "task"]))

@@ -1,0 +1,109 @@
+"""Scores of methods, task by task: ours, and below them the paper's."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from subtune import reported
+from subtune.analysis.scores import Column, methods_only
+from subtune.tables.writing import EMPTY, cell, title_of
+
+AVERAGE = "average"
+# Papers whose rows end with their average, and methods that do not compete for the best score.
+AVERAGED = ("bitfit_plus",)
+NOT_COMPETING = {"spafit": ["full"]}
+
+
+def comparison(
+    chosen: pd.DataFrame,
+    printed: pd.DataFrame,
+    columns: Sequence[Column],
+    source: str,
+    data: str,
+) -> pd.DataFrame:
+    """One row per model and method, one column per task.
+
+    Ours are the methods that the paper's exhibit has, of its models; where no model of ours is one
+    of the paper's, of all our models. Methods that the paper has not are ours too.
+
+    Args:
+        chosen: the runs of the best learning rates.
+        printed: the exhibit, from `subtune.reported.scores`.
+        columns: the tasks' columns.
+        source: the paper.
+        data: where our tasks' rows come from.
+    """
+    average = source in AVERAGED
+    table = methods_only(chosen)
+    known = set(printed["model"]) & set(table["model"])
+    table = table[table["model"].isin(known or set(table["model"]))]
+    table = table[table["method"].isin(_methods_of(printed, table, source))]
+    rows = []
+    for model, own in table.groupby("model", sort=False):
+        counts = parameter_counts(own)
+        for method in own["method"].drop_duplicates():
+            scores = own[own["method"] == method]
+            values = [scores.loc[scores["column"] == c.key, "value"] for c in columns]
+            rows.append(
+                [f"this run: {model}, {data} data", title_of(method), f"{counts[method]:,}"]
+                + [f"{counts[method] / counts['full']:.3%}" if "full" in counts else EMPTY]
+                + [cell(value) for value in values]
+                + ([_average(values)] if average else [])
+            )
+    counts = reported.table("parameter_counts.csv")
+    counts = counts[counts["source"] == source].set_index(["model", "method"])["printed"]
+    for (model, split, method), own in printed.groupby(["model", "split", "method"], sort=False):
+        value = own.set_index("task")["value"]
+        keys = [c.key for c in columns] + ([AVERAGE] if average else [])
+        count = counts.get((model, method), EMPTY)
+        share = own["params"].iloc[0]
+        rows.append(
+            [f"paper: {model}" + ("" if split == "validation" else f", {split}"), title_of(method)]
+            + [EMPTY if count.endswith("%") else count]
+            + [share if str(share).endswith("%") else EMPTY]
+            + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
+        )
+    heading = ["scores of", "method", "parameters", "% of full", *(c.title for c in columns)]
+    return pd.DataFrame(rows, columns=heading + ([AVERAGE] if average else []))
+
+
+def best_scores(table: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Where a comparison's best scores are: of each block of rows, per column, ties included.
+
+    Args:
+        table: from `comparison`.
+        source: the paper.
+
+    Returns:
+        True and False, in the shape of ``table``.
+    """
+    scores = table.iloc[:, 4:].apply(
+        lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce")
+    )
+    left_out = [title_of(method) for method in NOT_COMPETING.get(source, [])]
+    scores[table["method"].isin(left_out)] = float("nan")
+    best = scores.groupby(table["scores of"]).transform("max")
+    return (scores == best).reindex(columns=table.columns, fill_value=False)
+
+
+def parameter_counts(table: pd.DataFrame) -> dict[str, int]:
+    """Trained parameters per method, on the task with the most usual classifier.
+
+    A two-label classifier is counted where a task has one, as the papers do.
+    """
+    usual = table.groupby("task")["trainable"].max()
+    task = usual[usual == usual.mode().iloc[-1]].index[0]
+    rows = table[table["task"] == task]
+    return dict(zip(rows["method"], rows["trainable"], strict=True))
+
+
+def _methods_of(printed: pd.DataFrame, table: pd.DataFrame, source: str) -> set[str]:
+    """The exhibit's methods, and those of ours that none of the paper's exhibits has."""
+    elsewhere = set(reported.scores(source)["method"]) - set(printed["method"])
+    return set(table["method"]) - elsewhere
+
+
+def _average(values: Sequence[pd.Series]) -> str:
+    if any(value.empty for value in values):
+        return EMPTY
+    return f"{pd.Series([value.mean() for value in values]).mean():.4f}"
