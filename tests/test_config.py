@@ -96,6 +96,27 @@ BROKEN = [
         "experiments.layernorm: found 2 models, expected one: Fisher information and masks are",
     ),
     (
+        (*EXPERIMENT, "methods", "full"),
+        "",
+        "experiments.layernorm.methods.full: found '', expected a valid tuple",
+    ),
+    (
+        (*EXPERIMENT, "by_model"),
+        {"minlm": {"methods": {"full": [1e-5]}}},
+        "experiments.layernorm.by_model: found 'minlm', expected one of minilm",
+    ),
+    (
+        (*EXPERIMENT, "by_model"),
+        {"minilm": {"methods": {"fulll": [1e-5]}}},
+        "experiments.layernorm.by_model.minilm.methods: found 'fulll', expected one of full",
+    ),
+    (
+        (*EXPERIMENT, "by_model"),
+        {"minilm": {"methods": {"full": None}}},
+        "experiments.layernorm: found no learning rates for method 'full' on task 'cola', "
+        "expected them under methods.full or by_task.cola.learning_rates",
+    ),
+    (
         (*EXPERIMENT, "by_task"),
         {"ret": {"batch_size": 16}},
         "experiments.layernorm.by_task: found 'ret', expected one of cola, rte",
@@ -128,7 +149,7 @@ BROKEN = [
         {"layernrom": [1e-3]},
         "experiments.layernorm.methods: found 'layernrom', expected one of full, bitfit, "
         "layernorm, frozen, full-bitfit, lora-I, lora-II, random, rand_row_col, rand_uniform, "
-        "rand_100k, rand_bias, b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, pooler "
+        "rand_bias, b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, pooler "
         "(did you mean 'layernorm'?)",
     ),
     (

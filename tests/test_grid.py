@@ -102,6 +102,18 @@ def test_runs_of_several_models_are_apart_and_their_rows_are_not():
     assert len(made.runs) == 2 * 3 * 2
 
 
+def test_a_models_own_methods_are_trained_by_it_alone():
+    data = copy.deepcopy(BASE)
+    data["models"]["roberta"] = {"hub": "FacebookAI/roberta-base"}
+    experiment = data["experiments"]["layernorm"]
+    experiment.update(paper="bitfit", models=["minilm", "roberta"])
+    experiment["by_model"] = {"minilm": {"methods": {"b_q": [1e-3]}}}
+    del experiment["fractions"]
+    planned = grid.plan(config.check(data)).experiments["layernorm"]
+    assert {p.model for p in planned if p.method == "b_q"} == {"minilm"}
+    assert {p.model for p in planned if p.method == "full"} == {"minilm", "roberta"}
+
+
 def test_a_setting_changed_back_gives_the_same_plan(base):
     assert plan().runs == base.runs
     assert plan().sweeps == base.sweeps

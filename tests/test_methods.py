@@ -103,7 +103,9 @@ def test_counts_are_those_that_the_papers_print(row, models):
     shapes = models[row.model]
     if row.source == "spafit":
         shapes = shapes_of(PAPERS_MODELS[row.model], num_labels=3)
-    counts = parameter_counts({row.model: shapes}, {row.method: named(row.method, {})}).iloc[0]
+    counts = parameter_counts(
+        {row.model: shapes}, {row.method: named(row.method, {}, row.model)}
+    ).iloc[0]
     if row.printed.endswith("%"):
         digits = len(row.printed.rstrip("%").partition(".")[2])
         # The papers do not say which way they round, and do not always go the same way.
@@ -120,6 +122,21 @@ def test_rand_row_col_trains_as_many_as_bitfit_to_a_percent(models):
     counts = parameter_counts(models, {name: METHODS[name] for name in ("rand_row_col", "bitfit")})
     both = counts.pivot(index="model", columns="method", values="parameters").astype(float)
     assert ((both["rand_row_col"] / both["bitfit"] - 1).abs() < 0.01).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "drawn"),
+    [("bert-base-cased", 100_000), ("bert-large-cased", 280_000), ("roberta-base", 105_000)],
+)
+def test_rand_uniform_draws_as_many_as_the_published_code(model, drawn, models):
+    selection = {"rand_uniform": named("rand_uniform", {}, model)}
+    [count] = parameter_counts({model: models[model]}, selection)["parameters"]
+    assert count == drawn + 2 * models[model]["classifier.weight"][1] + 2
+
+
+def test_rand_uniform_of_another_model_draws_as_many_as_there_are_biases(bert):
+    counts = parameter_counts({"b": bert}, {m: METHODS[m] for m in ("rand_uniform", "bitfit")})
+    assert counts["parameters"].nunique() == 1
 
 
 def test_every_method_fits_every_model_of_the_papers(models):

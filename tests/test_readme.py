@@ -7,6 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from subtune.models.shapes import local_config, shapes_of
+from subtune.selection import resolve
+from subtune.specs import SELECTION
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
@@ -24,6 +29,9 @@ PLANNED_ONLY = {
     ".venv/bin/snakemake -c2 --configfile examples/glue-minilm.yaml --config glue_dir=glue": (
         "snakemake -n --configfile examples/glue-minilm.yaml --config glue_dir=GLUE_DIR"
     ),
+    # Without a demo on record there is nothing to list or export.
+    ".venv/bin/subtune runs --results results/demo --task rte": "subtune runs --help",
+    ".venv/bin/subtune export RUN --results results/demo --to my-model": "subtune export --help",
 }
 
 
@@ -49,6 +57,15 @@ def test_a_command_of_the_readme_works(command, request):
 
 def test_the_readme_has_commands():
     assert "make demo" in COMMANDS and len(COMMANDS) >= 6
+
+
+def test_the_selections_of_the_readme_fit_a_model_of_six_layers(minilm):
+    [block] = re.findall(r"```yaml\n(selections:.*?)```", (ROOT / "README.md").read_text(), re.S)
+    shapes = shapes_of(local_config(minilm), num_labels=2)
+    selections = yaml.safe_load(block)["selections"]
+    assert len(selections) == 3
+    for selection in selections.values():
+        resolve(SELECTION.validate_python(selection), shapes, seed=0)
 
 
 def test_links_and_pictures_of_the_readme_are_there():

@@ -108,7 +108,7 @@ def project(tmp_path_factory, tiny_bert) -> Project:
 
 def test_everything_comes_out(project):
     folder = project.directory / "results" / "layernorm"
-    for name in ("table1", "table2", "table2_choices", "table4", "kruskal_wallis"):
+    for name in ("table1", "table2", "choices", "table4", "kruskal_wallis"):
         for ending in ("csv", "md", "tex"):
             assert (folder / f"{name}.{ending}").stat().st_size > 0
     for number in range(1, 6):

@@ -79,7 +79,7 @@ def _params(options: argparse.Namespace) -> None:
     # Models take seconds to import; the other commands do without.
     import pandas as pd
 
-    from subtune.methods import METHODS, named
+    from subtune.methods import COMBINATIONS, METHODS, named
     from subtune.models import shapes
     from subtune.parameter_counts import parameter_counts
 
@@ -87,9 +87,13 @@ def _params(options: argparse.Namespace) -> None:
     models = shapes.PAPERS_MODELS
     if options.model:
         models = {options.model.name: shapes.local_config(options.model)}
-    counts = parameter_counts(
-        {name: shapes.shapes_of(model, options.labels) for name, model in models.items()},
-        {name: named(name, own) for name in options.method or [*METHODS, *own]},
+    methods = options.method or [*METHODS, *COMBINATIONS, *own]
+    counts = pd.concat(
+        parameter_counts(
+            {name: shapes.shapes_of(model, options.labels)},
+            {method: named(method, own, name) for method in methods},
+        )
+        for name, model in models.items()
     )
     if options.json:
         print(counts.to_json(orient="records", indent=2, double_precision=15))

@@ -145,6 +145,14 @@ class TaskSettings(Section):
     max_length: int | None = Field(default=None, ge=4, le=512)
 
 
+class ModelSettings(Section):
+    """What one model's runs have beside those of the experiment."""
+
+    methods: dict[str, LearningRates | None] = Field(
+        min_length=1, description="methods that only this model trains"
+    )
+
+
 class Experiment(Section):
     """One paper's runs: model × task × method × learning rate × seed, and the fractions."""
 
@@ -154,8 +162,12 @@ class Experiment(Section):
     by_task: dict[str, TaskSettings] = Field(
         default={}, description="task to its own settings, where they differ"
     )
-    methods: dict[str, LearningRates] = Field(
-        min_length=1, description="selection to the learning rates it is searched over"
+    by_model: dict[str, ModelSettings] = Field(
+        default={}, description="model to what it trains beside the others"
+    )
+    methods: dict[str, LearningRates | None] = Field(
+        min_length=1,
+        description="method to the learning rates it is searched over; none where `by_task` says",
     )
     fractions: Fractions | None = None
     fisher: FisherSettings = FisherSettings()
@@ -180,6 +192,27 @@ class Experiment(Section):
                 "are of one model; write an experiment for each"
             )
         return self
+
+    @model_validator(mode="after")
+    def _every_method_has_learning_rates(self) -> Self:
+        bare = [t for t in self.tasks if self.settings(t).learning_rates is None]
+        for model in self.models:
+            for method, rates in self.methods_of(model).items():
+                if rates is None and bare:
+                    raise ValueError(
+                        f"found no learning rates for method {method!r} on task {bare[0]!r}, "
+                        f"expected them under methods.{method} or by_task.{bare[0]}.learning_rates"
+                    )
+        return self
+
+    def methods_of(self, model: str) -> dict[str, tuple[float, ...] | None]:
+        """The methods that a model trains, with their learning rates."""
+        own = self.by_model.get(model)
+        return self.methods | (own.methods if own else {})
+
+    def all_methods(self) -> list[str]:
+        """Every method that some model trains."""
+        return list(dict.fromkeys(m for model in self.models for m in self.methods_of(model)))
 
     def settings(self, task: str) -> "SettledTask":
         """What a task's runs are trained with."""
@@ -247,8 +280,8 @@ class Config(Section):
     def all_models(self) -> dict[str, ModelSource]:
         return {name: ModelSource(hub=hub) for name, hub in HUB_MODELS.items()} | self.models
 
-    def selection(self, method: str) -> Named:
-        return named(method, self.selections)
+    def selection(self, method: str, model: str = "") -> Named:
+        return named(method, self.selections, model)
 
     def all_tasks(self) -> dict[str, Task]:
         return TASKS | {name: own.task(name) for name, own in self.tasks.items()}
@@ -307,6 +340,7 @@ def _unknown_names(config: Config) -> Iterator[str]:
             f"{key}.models": (experiment.models, config.all_models()),
             f"{key}.tasks": (experiment.tasks, {**TASKS, **config.tasks}),
             f"{key}.by_task": (experiment.by_task, dict.fromkeys(experiment.tasks)),
+            f"{key}.by_model": (experiment.by_model, dict.fromkeys(experiment.models)),
         }
         if experiment.fractions:
             of = experiment.fractions.of
@@ -328,6 +362,9 @@ def _unknown_names(config: Config) -> Iterator[str]:
                     yield f"{path}: {one_of(one, allowed)}"
         for method in experiment.methods:
             yield from _wrong_method(config, f"{key}.methods", method)
+        for model, settings in experiment.by_model.items():
+            for method in settings.methods:
+                yield from _wrong_method(config, f"{key}.by_model.{model}.methods", method)
 
 
 def _wrong_method(config: Config, path: str, method: str) -> Iterator[str]:
@@ -393,6 +430,8 @@ def _fields(steps: tuple) -> list[str]:
             # What is not recognised may have been meant as any of them.
             return [*Parameters.model_fields, *Random.model_fields, "lora"]
         return list(kind.model_fields)
+    if "by_model" in steps:
+        return list(ModelSettings.model_fields)
     if "by_task" in steps:
         return list(TaskSettings.model_fields)
     if steps[-1] == "fractions":

@@ -116,9 +116,11 @@ def _experiment(result: Plan, config: Config, name: str, experiment: Experiment)
         result.experiment_fishers[name] = dict(inputs.fishers)
         for task in experiment.tasks:
             rates = experiment.settings(task).learning_rates
-            methods = {method: rates or own for method, own in experiment.methods.items()}
+            methods = {
+                method: rates or own or () for method, own in experiment.methods_of(model).items()
+            }
             for learning_rate, seed, method in _grid(methods, experiment.seeds):
-                selection = config.selection(method)
+                selection = config.selection(method, model)
                 spec = _run(experiment, inputs, task, selection, learning_rate, seed)
                 planned.append(Planned(spec, model, task, method))
             planned += _masked(result, config, experiment, inputs, task)

@@ -35,6 +35,9 @@ LORA_TARGETS = {
     "II": ("attention.self.*.weight", "attention.output.dense.weight"),
 }
 LORA_RANK, LORA_ALPHA = 64, 128
+# BitFit's published code: how many entries of each model its uniform control draws.
+RAND_UNIFORM = {"bert-base-cased": 100_000, "bert-large-cased": 280_000, "roberta-base": 105_000}
+RAND_THOUSANDS = re.compile(r"rand_(\d+)k")
 SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 
 
@@ -69,8 +72,8 @@ METHODS: dict[str, Named] = {
             whole=("encoder.layer.*.**.LayerNorm.weight",),
         )
     ),
+    # As many as there are biases; of the papers' models, as many as BitFit's code draws.
     "rand_uniform": Random(random=Draw(as_many_as=BITFIT.parameters)),
-    "rand_100k": Random(random=Draw(count=100_000)),
     "rand_bias": Random(
         random=Draw(
             as_many_as=tuple(f"encoder.layer.*.{LAYER_PARAMETERS[b]}" for b in ("b_m2", "b_q")),
@@ -84,19 +87,43 @@ METHODS: dict[str, Named] = {
 }
 
 
-def named(name: str, own: Mapping[str, Named]) -> Named:
+# The papers' methods that are put together from names, beside those that have one of their own.
+COMBINATIONS = (
+    "b_m2,b_q",
+    "bitfit without b_m2,b_q",
+    "b_LN1,b_LN2",
+    "g_LN1,g_LN2",
+    "bitfit,g_LN1,g_LN2",
+    "b_m2,b_q,g_LN1,g_LN2",
+    "rand_100k",
+    "SPAFIT-8-12-I",
+    "SPAFIT-8-12-II",
+    "SPAFIT-8-16-II",
+    "SPAFIT-4-9-I",
+    "SPAFIT-4-9-II",
+    "SPAFIT-4-14-II",
+)
+
+
+def named(name: str, own: Mapping[str, Named], model: str = "") -> Named:
     """The selection that a method's name stands for.
 
     Args:
         name: one name, or several put together by commas and `` without ``.
         own: the user's selections by name.
+        model: the model's name, which decides how many entries ``rand_uniform`` draws.
 
     Raises:
         SubtuneError: a name is unknown, or the selections cannot be put together.
     """
     known = METHODS | dict(own)
+    if name == "rand_uniform" and model in RAND_UNIFORM and name not in own:
+        return Random(random=Draw(count=RAND_UNIFORM[model]))
     if name in known:
         return known[name]
+    thousands = RAND_THOUSANDS.fullmatch(name)
+    if thousands and int(thousands[1]):
+        return Random(random=Draw(count=1000 * int(thousands[1])))
     strata = SPAFIT.fullmatch(name)
     if strata:
         return _spafit(int(strata[1]), int(strata[2]), strata[3])

@@ -96,7 +96,7 @@ def changes_shown(experiment):
     return {
         figure: shown
         for figure, shown in CHANGES.get(settings.paper, {}).items()
-        if set(shown["methods"]) <= set(settings.methods)
+        if set(shown["methods"]) <= set(settings.all_methods())
         and set(shown["tasks"]) <= set(settings.tasks)
     }
 

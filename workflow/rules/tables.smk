@@ -149,7 +149,7 @@ rule methods_and_counts:
         models=lambda wildcards: list(CONFIG.experiments[wildcards.experiment].models),
         methods=lambda wildcards: {
             method: CONFIG.selection(method).canonical()
-            for method in CONFIG.experiments[wildcards.experiment].methods
+            for method in CONFIG.experiments[wildcards.experiment].all_methods()
         },
         labels=3,
     script:
