@@ -103,9 +103,8 @@ def test_counts_are_those_that_the_papers_print(row, models):
     shapes = models[row.model]
     if row.source == "spafit":
         shapes = shapes_of(PAPERS_MODELS[row.model], num_labels=3)
-    counts = parameter_counts(
-        {row.model: shapes}, {row.method: named(row.method, {}, row.model)}
-    ).iloc[0]
+    selection = named(row.method, {}, row.model)
+    counts = parameter_counts({row.model: shapes}, {row.method: selection}).iloc[0]
     if row.printed.endswith("%"):
         digits = len(row.printed.rstrip("%").partition(".")[2])
         # The papers do not say which way they round, and do not always go the same way.

@@ -139,10 +139,16 @@ def _fractions(
             if len(value):
                 panel.axhline(value.mean(), label=title_of(method), **REFERENCES[method])
         for scope in scopes:
-            line = own[own["scope"] == scope].groupby("fraction")["value"].mean()
+            seeds = own[own["scope"] == scope].groupby("fraction")["value"]
+            line, spread = seeds.mean(), seeds.std().fillna(0)
             panel.plot(
                 line.index, line, markersize=4, label=SCOPE_TITLES[scope], **SCOPE_STYLES[scope]
             )
+            if spread.any():
+                colour = SCOPE_STYLES[scope]["color"]
+                panel.fill_between(
+                    line.index, line - spread, line + spread, color=colour, alpha=0.2, linewidth=0
+                )
         panel.set_title(titles[column])
         panel.set_ylabel(METRIC_TITLES[own["metric"].iloc[0]], fontsize=8)
         panel.set_xlim(left=0)
