@@ -49,7 +49,7 @@ def figure1(changes: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str
         panel.label_outer()
     figure.supxlabel("layer")
     bar = figure.colorbar(image, ax=list(panels), shrink=0.8)
-    bar.set_label("mean |change| after full fine-tuning (parameter units, log scale)")
+    bar.set_label("mean |change|, full fine-tuning\n(parameter units, log scale)", fontsize=8)
     return figure
 
 

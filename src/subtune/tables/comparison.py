@@ -52,13 +52,15 @@ def comparison(
             )
     counts = reported.table("parameter_counts.csv")
     counts = counts[counts["source"] == source].set_index(["model", "method"])["printed"]
-    for (model, split, method), own in printed.groupby(["model", "split", "method"], sort=False):
+    several = printed["exhibit"].nunique() > 1
+    groups = printed.groupby(["exhibit", "model", "split", "method"], sort=False)
+    for (exhibit, model, split, method), own in groups:
         value = own.set_index("task")["value"]
         keys = [c.key for c in columns] + ([AVERAGE] if average else [])
         count = counts.get((model, method), EMPTY)
         share = own["params"].iloc[0]
         rows.append(
-            [f"paper: {model}" + ("" if split == "validation" else f", {split}"), title_of(method)]
+            [_paper(model, split, exhibit if several else ""), title_of(method)]
             + [EMPTY if count.endswith("%") else count]
             + [share if str(share).endswith("%") else EMPTY]
             + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
@@ -101,6 +103,11 @@ def _methods_of(printed: pd.DataFrame, table: pd.DataFrame, source: str) -> set[
     """The exhibit's methods, and those of ours that none of the paper's exhibits has."""
     elsewhere = set(reported.scores(source)["method"]) - set(printed["method"])
     return set(table["method"]) - elsewhere
+
+
+def _paper(model: str, split: str, exhibit: str) -> str:
+    parts = [f"paper: {model}", "" if split == "validation" else split, exhibit]
+    return ", ".join(part for part in parts if part)
 
 
 def _average(values: Sequence[pd.Series]) -> str:
