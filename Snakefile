@@ -32,7 +32,7 @@ localrules:
 rule all:
     default_target: True
     input:
-        [exhibits(experiment) for experiment in CONFIG.experiments],
+        [exhibits_of(experiment) for experiment in CONFIG.experiments],
 
 
 for paper in CONFIG.experiments:
@@ -41,5 +41,5 @@ for paper in CONFIG.experiments:
         name:
             paper
         input:
-            exhibits(paper),
+            exhibits_of(paper),
         localrule: True

@@ -115,7 +115,7 @@ rule parameter_changes:
     conda:
         "../../envs/subtune.yaml"
     params:
-        shown=lambda wildcards: changes_shown(wildcards.experiment),
+        shown=lambda wildcards: changes_in(wildcards.experiment),
         store=results("runs"),
     script:
         "../scripts/parameter_changes.py"

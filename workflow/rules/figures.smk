@@ -23,7 +23,7 @@ rule parameter_changes_figure:
         "../../envs/subtune.yaml"
     params:
         titles=lambda wildcards: titles_of(wildcards.experiment),
-        shown=lambda wildcards: changes_shown(wildcards.experiment)[wildcards.figure],
+        shown=lambda wildcards: changes_in(wildcards.experiment)[wildcards.figure],
         style=CONFIG.style("changes").model_dump(),
     script:
         "../scripts/parameter_changes_figure.py"

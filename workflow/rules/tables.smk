@@ -17,7 +17,7 @@ rule table1:
         "../scripts/table1.py"
 
 
-for paper in COMPARISONS:
+for paper in exhibits.COMPARISONS:
 
     rule:
         name:
@@ -33,16 +33,16 @@ for paper in COMPARISONS:
             results("logs/{experiment}/{exhibit}.log"),
         wildcard_constraints:
             experiment=of_paper(paper),
-            exhibit="|".join(COMPARISONS[paper]),
+            exhibit="|".join(exhibits.COMPARISONS[paper]),
         localrule: True
         conda:
             "../../envs/subtune.yaml"
         params:
             tasks=lambda wildcards: tasks_of(wildcards.experiment),
             paper=lambda wildcards: paper_of(wildcards.experiment),
-            printed=lambda wildcards: COMPARISONS[paper_of(wildcards.experiment)][
-                wildcards.exhibit
-            ],
+            printed=lambda wildcards: exhibits.COMPARISONS[
+                paper_of(wildcards.experiment)
+            ][wildcards.exhibit],
             data=lambda wildcards: CONFIG.source,
         script:
             "../scripts/comparison.py"

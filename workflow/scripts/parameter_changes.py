@@ -14,12 +14,7 @@ with job(snakemake.log[0]):
     chosen = chosen[chosen["decides"]]
     store = Path(snakemake.params.store)
     parts = [pd.DataFrame(columns=["model", "method", "task", "parameter", "layer", "change"])]
-    wanted = {
-        (method, task)
-        for shown in snakemake.params.shown.values()
-        for method in shown["methods"]
-        for task in shown["tasks"]
-    }
+    wanted = {(shown["method"], shown["task"]) for shown in snakemake.params.shown.values()}
     for (model, method, task), own in chosen.groupby(["model", "method", "task"], sort=False):
         if (method, task) in wanted:
             tables = [records.read_changes(store, run) for run in own["run"]]

@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     from subtune.figures import changes, drawing
     from subtune.tables.writing import title_of
 
-    [method], [task] = snakemake.params.shown["methods"], snakemake.params.shown["tasks"]
+    method, task = snakemake.params.shown["method"], snakemake.params.shown["task"]
     table = pd.read_csv(snakemake.input[0])
     own = table[(table["method"] == method) & (table["task"] == task)]
     title = f"{title_of(method)}, {snakemake.params.titles[task]}"

@@ -1,0 +1,78 @@
+"""Which tables and figures each paper has, by the names that the paper gives them."""
+
+from typing import NamedTuple
+
+from subtune.config import Experiment
+
+# Tables that show methods task by task, to the printed scores that stand below ours.
+COMPARISONS: dict[str, dict[str, list[str]]] = {
+    "layernorm": {"table2": ["table2"]},
+    "bitfit": {name: [name] for name in ("table1", "table2", "table3")},
+    "bitfit_plus": {
+        "figure3": ["figure3", "figure3 (original paper, in parentheses)"],
+        "figure7": ["figure3", "figure7 (averages quoted in the text)"],
+    },
+    "spafit": {"table2": ["table2"]},
+}
+OTHER_TABLES = {
+    "layernorm": ["table1", "table4", "kruskal_wallis"],
+    "bitfit": ["table6", "generalisation_gap"],
+    "bitfit_plus": ["repeat_variance"],
+    "spafit": ["table1"],
+}
+# Of every paper.
+COMMON_TABLES = ["choices", "paired_tests"]
+
+
+class Changes(NamedTuple):
+    """A heat map of how much a method changed the parameters, on one task."""
+
+    method: str
+    task: str
+
+
+CHANGES: dict[str, dict[str, Changes]] = {
+    "bitfit": {
+        "figure1": Changes("bitfit", "rte"),
+        "figure3": Changes("bitfit", "cola"),
+        "figure4": Changes("bitfit", "mrpc"),
+        "figure5": Changes("bitfit", "stsb"),
+    },
+    "bitfit_plus": {
+        "figure4": Changes("bitfit", "rte"),
+        "figure5": Changes("bitfit", "mrpc"),
+        "figure6": Changes("bitfit", "cola"),
+        "figure8": Changes("g_LN1", "rte"),
+        "figure9": Changes("g_LN2", "rte"),
+        "figure10": Changes("g_LN1,g_LN2", "rte"),
+        "figure11": Changes("rand_bias", "rte"),
+        "figure12": Changes("bitfit without b_m2,b_q", "rte"),
+        "figure13": Changes("bitfit,g_LN1,g_LN2", "rte"),
+        "figure14": Changes("b_m2,b_q,g_LN1,g_LN2", "rte"),
+        "figure15": Changes("b_LN1,b_LN2", "rte"),
+    },
+}
+
+
+def tables(experiment: Experiment) -> list[str]:
+    """The tables of an experiment's paper."""
+    return [*COMPARISONS[experiment.paper], *OTHER_TABLES[experiment.paper], *COMMON_TABLES]
+
+
+def figures(experiment: Experiment) -> list[str]:
+    """The figures of an experiment's paper for which it has the runs."""
+    found = ["reproduction", *changes(experiment)]
+    if experiment.paper == "layernorm":
+        found += ["figure3", "figure4"]
+        found += ["figure1"] if "full" in experiment.methods else []
+        found += ["figure2", "figure5"] if experiment.fractions else []
+    return found
+
+
+def changes(experiment: Experiment) -> dict[str, Changes]:
+    """The heat maps of changes for which an experiment has the method and the task."""
+    return {
+        figure: shown
+        for figure, shown in CHANGES.get(experiment.paper, {}).items()
+        if shown.method in experiment.all_methods() and shown.task in experiment.tasks
+    }
