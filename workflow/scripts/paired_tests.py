@@ -7,4 +7,4 @@ with job(snakemake.log[0]):
     from subtune.tables import writing
 
     chosen = scores.read_scores(snakemake.input[0])
-    writing.write(significance.paired_tests(chosen), snakemake.output)
+    writing.write(significance.paired_tests(chosen).round(4), snakemake.output)

@@ -7,4 +7,4 @@ with job(snakemake.log[0]):
     from subtune.tables import writing
 
     chosen = scores.read_scores(snakemake.input[0])
-    writing.write(significance.repeat_variance(chosen), snakemake.output)
+    writing.write(significance.repeat_variance(chosen).round(6), snakemake.output)

@@ -63,6 +63,6 @@ def _row(store: Path, run: str) -> tuple:
 def describe(selection: Selection) -> str:
     """A selection's name, where it has one, or what it trains."""
     if isinstance(selection, Top):
-        return f"first {selection.top.fraction:g} of ranking {selection.top.ranking}"
+        return f"top {selection.top.fraction:g} by Fisher information"
     names = [name for name, known in METHODS.items() if known == selection]
     return names[0] if names else in_words(selection)
