@@ -6,27 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import BertConfig, RobertaConfig
+from transformers import RobertaConfig
 
 from subtune.errors import SubtuneError
 from subtune.methods import METHODS
 from subtune.models.encoder import canonical_parameters, skeleton
+from subtune.models.shapes import PAPERS_MODELS, shapes_of
 from subtune.selection import CLASSIFIER, count, matching, resolve, top_count
 from subtune.specs import Draw, Lines, Parameters, Random, Ranked, Top
-
-BERT_LARGE_CASED = BertConfig(
-    vocab_size=28996,
-    hidden_size=1024,
-    num_hidden_layers=24,
-    num_attention_heads=16,
-    intermediate_size=4096,
-)
 
 
 @pytest.fixture(scope="module")
 def shapes():
-    parameters = canonical_parameters(skeleton(BERT_LARGE_CASED, num_labels=2))
-    return {name: tuple(p.shape) for name, p in parameters.items()}
+    return shapes_of(PAPERS_MODELS["bert-large-cased"], num_labels=2)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import safetensors.torch
-import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig
 
@@ -18,7 +17,7 @@ from subtune.runs import records
 from subtune.selection import CLASSIFIER
 from subtune.specs import Lora, RunSpec
 from subtune.tasks import Task
-from subtune.training.delta import DOWN_SUFFIX, UP_SUFFIX, Delta, apply, changed_tensors
+from subtune.training.delta import DOWN_SUFFIX, UP_SUFFIX, apply, as_tensors, changed_tensors
 
 # RoBERTa's own classifier has what is the pooler here as its first layer.
 ROBERTA_HEAD = {
@@ -44,7 +43,7 @@ def export_model(results: Path, run: str, target: Path) -> None:
     pretrained = _pretrained(results, spec)
     task = spec.tokens.data.task
     model = encoder.load(pretrained, task.num_labels)
-    apply(model, _delta(results, run))
+    apply(model, as_tensors(records.read_delta(results / "runs", run)))
     config = _config(pretrained, task)
     whole = AutoModelForSequenceClassification.from_config(config)
     whole.load_state_dict(_their_names(model, config.model_type))
@@ -68,15 +67,15 @@ def export_adapter(results: Path, run: str, target: Path) -> None:
     if not isinstance(spec.selection, Lora):
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
     pretrained = _pretrained(results, spec)
-    delta = _delta(results, run)
+    delta = as_tensors(records.read_delta(results / "runs", run))
     model = encoder.load(pretrained, spec.tokens.data.task.num_labels)
     family = model.backbone.config.model_type
     adapted = [name for name in changed_tensors(delta) if name + DOWN_SUFFIX in delta]
     others = [name for name in changed_tensors(delta) if name not in adapted]
     apply(model, {name: delta[name] for name in others})
-    saved = sorted({_their_name(name, family).rpartition(".")[0] for name in others})
+    modules = {_their_name(name, family).rpartition(".")[0] for name in others}
     # RoBERTa's classifier is one module to PEFT, its first layer included.
-    saved = sorted({"classifier" if name.startswith("classifier") else name for name in saved})
+    saved = sorted({"classifier" if m.startswith("classifier") else m for m in modules})
     theirs = _their_names(model, family)
     weights = {
         f"base_model.model.{name}": value
@@ -129,11 +128,6 @@ def _pretrained(results: Path, spec: RunSpec) -> Path:
     if not directory.is_dir():
         raise SubtuneError(f"found no pretrained model {directory}, which the run started from")
     return directory
-
-
-def _delta(results: Path, run: str) -> Delta:
-    delta = records.read_delta(results / "runs", run)
-    return {name: torch.from_numpy(values) for name, values in delta.items()}
 
 
 def _config(pretrained: Path, task: Task) -> PretrainedConfig:

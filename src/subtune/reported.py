@@ -7,6 +7,8 @@ import pandas as pd
 from subtune.errors import SubtuneError
 
 SCORES = "scores.csv"
+# The task under which papers print the mean over their tasks.
+AVERAGE = "average"
 
 
 def table(name: str) -> pd.DataFrame:

@@ -42,16 +42,24 @@ def paper_of(experiment):
     return CONFIG.experiments[experiment].paper
 
 
+# Runs whose training score BitFit's generalisation gap looks at: run to its spec.
+COMPARED_ON_TRAINING_ROWS = {
+    planned.run.id: planned.run.canonical()
+    for name, runs in PLAN.experiments.items()
+    if paper_of(name) == "bitfit"
+    for planned in runs
+    if planned.method in ("full", "bitfit")
+}
+
+
 def compared_on_training_rows(sweep):
-    """Runs of a sweep whose training score BitFit's generalisation gap looks at."""
-    wanted = {
-        planned.run.id: planned.run.canonical()
-        for name, runs in PLAN.experiments.items()
-        if paper_of(name) == "bitfit"
-        for planned in runs
-        if planned.method in ("full", "bitfit")
-    }
-    return [wanted[run] for run in PLAN.sweeps[sweep].runs if run in wanted]
+    """Specs of a sweep's runs that are scored on their training rows."""
+    runs = PLAN.sweeps[sweep].runs
+    return [
+        COMPARED_ON_TRAINING_ROWS[run]
+        for run in runs
+        if run in COMPARED_ON_TRAINING_ROWS
+    ]
 
 
 def exhibits_of(experiment):

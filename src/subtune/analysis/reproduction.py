@@ -3,8 +3,7 @@
 import pandas as pd
 
 from subtune.analysis.scores import methods_only
-
-AVERAGE = "average"
+from subtune.reported import AVERAGE
 
 
 def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from subtune.reported import AVERAGE
 from subtune.tables.writing import EMPTY
 
 MARKERS = "osD^v<>P*X"
@@ -52,5 +53,5 @@ def reproduction(
 
 
 def _cells(table: pd.DataFrame) -> int:
-    dev = table[(table["split"] == "validation") & (table["task"] != "average")]
+    dev = table[(table["split"] == "validation") & (table["task"] != AVERAGE)]
     return len(dev.drop_duplicates(["model", "method", "task"]))

@@ -71,6 +71,11 @@ def canonical_parameters(model: EncoderClassifier) -> dict[str, nn.Parameter]:
     return {canonical_name(name): value for name, value in model.named_parameters()}
 
 
+def shapes_of(model: EncoderClassifier) -> dict[str, tuple[int, ...]]:
+    """Canonical name to shape of every parameter, classifier included."""
+    return {name: tuple(value.shape) for name, value in canonical_parameters(model).items()}
+
+
 def canonical_name(name: str) -> str:
     """A parameter's canonical name, from its name inside `EncoderClassifier`."""
     return name.removeprefix("backbone.")

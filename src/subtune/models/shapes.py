@@ -5,7 +5,7 @@ from pathlib import Path
 from transformers import AutoConfig, BertConfig, PretrainedConfig, RobertaConfig
 
 from subtune.errors import SubtuneError
-from subtune.models.encoder import canonical_parameters, skeleton
+from subtune.models import encoder
 from subtune.models.files import CONFIG, check_family
 
 # The fields that decide a shape, as the published checkpoints have them.
@@ -23,9 +23,8 @@ PAPERS_MODELS: dict[str, PretrainedConfig] = {
 
 
 def shapes_of(config: PretrainedConfig, num_labels: int) -> dict[str, tuple[int, ...]]:
-    """Canonical name to shape of every parameter, classifier included."""
-    parameters = canonical_parameters(skeleton(config, num_labels))
-    return {name: tuple(parameter.shape) for name, parameter in parameters.items()}
+    """Canonical name to shape of every parameter of a model with this many labels."""
+    return encoder.shapes_of(encoder.skeleton(config, num_labels))
 
 
 def local_config(directory: Path) -> PretrainedConfig:

@@ -12,7 +12,7 @@ import pandas as pd
 import safetensors.torch
 
 from subtune.errors import SubtuneError
-from subtune.models.encoder import EncoderClassifier, canonical_parameters
+from subtune.models.encoder import EncoderClassifier, shapes_of
 from subtune.runs.records import is_recorded
 from subtune.selection import resolve
 from subtune.specs import RunSpec, Top
@@ -40,7 +40,7 @@ def train_and_record(
         report: is told one line per epoch.
     """
     task = specs[0].tokens.data.task
-    shapes = {name: tuple(p.shape) for name, p in canonical_parameters(model).items()}
+    shapes = shapes_of(model)
     members = []
     for spec in specs:
         ranks = rankings[spec.selection.top.ranking] if isinstance(spec.selection, Top) else None

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import datasets
 import numpy as np
-import torch
 
 from subtune import metrics
 from subtune.models.encoder import EncoderClassifier, canonical_parameters
 from subtune.runs import records
 from subtune.specs import RunSpec
 from subtune.training.batches import Rows
-from subtune.training.delta import Delta, apply, changed_tensors
+from subtune.training.delta import apply, as_tensors, changed_tensors
 from subtune.training.recipe import predict, rows_that_train
 
 
@@ -31,12 +30,11 @@ def score_on_training_rows(
     """
     chosen = rows_that_train(len(split), spec.recipe, np.random.default_rng(spec.seed))
     rows = Rows(split.select(chosen))
-    delta = records.read_delta(store, spec.id)
-    tensors: Delta = {name: torch.from_numpy(values) for name, values in delta.items()}
+    delta = as_tensors(records.read_delta(store, spec.id))
     parameters = canonical_parameters(model)
-    pretrained = {name: parameters[name].detach().clone() for name in changed_tensors(tensors)}
+    pretrained = {name: parameters[name].detach().clone() for name in changed_tensors(delta)}
     try:
-        apply(model, tensors)
+        apply(model, delta)
         return metrics.score(spec.tokens.data.task, predict(model, rows, spec.recipe), rows.labels)
     finally:
         for name, values in pretrained.items():

@@ -6,9 +6,9 @@ import pandas as pd
 
 from subtune import reported
 from subtune.analysis.scores import Column, methods_only
+from subtune.reported import AVERAGE
 from subtune.tables.writing import EMPTY, cell, title_of
 
-AVERAGE = "average"
 # Papers whose rows end with their average, and methods that do not compete for the best score.
 AVERAGED = ("bitfit_plus",)
 NOT_COMPETING = {"spafit": ["full"]}

@@ -7,6 +7,7 @@ values there, and their flat indices under ``<name>.index``. A low-rank update h
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +19,11 @@ DOWN_SUFFIX = ".lora_A"
 UP_SUFFIX = ".lora_B"
 SCALE_SUFFIX = ".lora_scale"
 SUFFIXES = (INDEX_SUFFIX, DOWN_SUFFIX, UP_SUFFIX, SCALE_SUFFIX)
+
+
+def as_tensors(values: Mapping[str, np.ndarray]) -> Delta:
+    """A delta as it is read from a record, as tensors."""
+    return {name: torch.from_numpy(array) for name, array in values.items()}
 
 
 def changed_tensors(delta: Mapping[str, Tensor]) -> list[str]:
