@@ -369,6 +369,22 @@ def test_the_command_says_that_a_file_is_missing(capsys):
     assert capsys.readouterr().err == "found no configuration file 'no.yaml'\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "paper"),
+    [
+        ("spafit", None, "spafit"),
+        ("spafit", "bitfit", "bitfit"),
+        ("own", None, "layernorm"),
+        ("own", "bitfit", "bitfit"),
+    ],
+)
+def test_an_experiment_reproduces_the_paper_it_names_or_is_named_after(name, said, paper):
+    experiment = {"models": ["minilm"], "tasks": ["rte"], "methods": {"full": [1e-5]}}
+    experiment |= {"epochs": 1, "batch_size": 8} | ({"paper": said} if said else {})
+    checked = config.check(GOOD | {"experiments": {name: experiment}})
+    assert checked.experiments[name].paper == paper
+
+
 def test_the_schema_for_editors_is_up_to_date(capsys):
     cli.main(["schema"])
     assert json.loads(capsys.readouterr().out) == json.loads(

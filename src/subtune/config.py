@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -50,6 +50,7 @@ def _metric(name: str) -> str:
 
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+Paper = Literal["layernorm", "bitfit", "bitfit_plus", "spafit"]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
 OwnSelection = Annotated[
@@ -156,7 +157,11 @@ class ModelSettings(Section):
 class Experiment(Section):
     """One paper's runs: model × task × method × learning rate × seed, and the fractions."""
 
-    paper: Literal["layernorm", "bitfit", "bitfit_plus", "spafit"] = "layernorm"
+    paper: Paper = Field(
+        default="layernorm",
+        description="whose tables and figures to make; an experiment that is named as a paper "
+        "makes that paper's",
+    )
     models: Names
     tasks: Names
     by_task: dict[str, TaskSettings] = Field(
@@ -270,6 +275,18 @@ class Config(Section):
         Literal["figure1", "figure2", "figure3", "figure4", "figure5", "changes", "reproduction"],
         Style,
     ] = Field(default={}, description="of the LayerNorm paper, `changes` of BitFit and BitFit+")
+
+    @field_validator("experiments", mode="before")
+    @classmethod
+    def _paper_is_named_by_the_experiment(cls, experiments: Any) -> Any:
+        if not isinstance(experiments, dict):
+            return experiments
+        return {
+            name: {"paper": name, **experiment}
+            if name in get_args(Paper) and isinstance(experiment, dict)
+            else experiment
+            for name, experiment in experiments.items()
+        }
 
     @model_validator(mode="after")
     def _tsv_has_a_directory(self) -> Self:

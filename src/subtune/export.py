@@ -1,7 +1,6 @@
 """A recorded run as a model that transformers loads by itself, or as a PEFT adapter."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import safetensors.torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig
 
+from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.models.encoder import EncoderClassifier, canonical_parameters
@@ -37,7 +37,7 @@ def export_model(results: Path, run: str, target: Path) -> None:
         target: a directory that is not there yet.
 
     Raises:
-        SubtuneError: the record or the pretrained model is missing, or ``target`` is there.
+        SubtuneError: the record or the pretrained model is missing, or ``target`` cannot be made.
     """
     spec = records.read_spec(results / "runs", run)
     pretrained = _pretrained(results, spec)
@@ -47,7 +47,7 @@ def export_model(results: Path, run: str, target: Path) -> None:
     config = _config(pretrained, task)
     whole = AutoModelForSequenceClassification.from_config(config)
     whole.load_state_dict(_their_names(model, config.model_type))
-    with _Draft(target) as draft:
+    with new_directory(target) as draft:
         whole.save_pretrained(draft)
         for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
             if (pretrained / name).is_file():
@@ -98,29 +98,9 @@ def export_adapter(results: Path, run: str, target: Path) -> None:
         "target_modules": [_their_name(name, family).removesuffix(".weight") for name in adapted],
         "modules_to_save": saved,
     }
-    with _Draft(target) as draft:
+    with new_directory(target) as draft:
         safetensors.torch.save_file(weights, draft / "adapter_model.safetensors")
         (draft / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
-
-
-class _Draft:
-    """A directory that appears under its name when it is whole, and not at all on an error."""
-
-    def __init__(self, target: Path):
-        self.target = target
-        self.draft = target.parent / f".{target.name}.{os.getpid()}"
-
-    def __enter__(self) -> Path:
-        if self.target.exists():
-            raise SubtuneError(f"{self.target} is there already; name a new directory")
-        self.draft.mkdir(parents=True)
-        return self.draft
-
-    def __exit__(self, kind: type | None, *rest: object) -> None:
-        if kind is None:
-            self.draft.rename(self.target)
-        else:
-            shutil.rmtree(self.draft, ignore_errors=True)
 
 
 def _pretrained(results: Path, spec: RunSpec) -> Path:

@@ -45,7 +45,7 @@ def _row(store: Path, run: str) -> tuple:
     task = spec.tokens.data.task
     return (
         run,
-        spec.model.repository or spec.model.version,
+        spec.model.repository or f"local {spec.model.version[:8]}",
         task.name,
         describe(spec.selection),
         spec.recipe.learning_rate,
@@ -63,6 +63,6 @@ def _row(store: Path, run: str) -> tuple:
 def describe(selection: Selection) -> str:
     """A selection's name, where it has one, or what it trains."""
     if isinstance(selection, Top):
-        return f"top {selection.top.fraction:g} by Fisher information"
+        return f"top {selection.top.fraction:g} of ranking {selection.top.ranking}"
     names = [name for name, known in METHODS.items() if known == selection]
     return names[0] if names else in_words(selection)

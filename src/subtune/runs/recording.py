@@ -1,8 +1,6 @@
 """Training runs that are not on record yet, and recording each as soon as it is done."""
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import numpy as np
 import pandas as pd
 import safetensors.torch
 
-from subtune.errors import SubtuneError
+from subtune.directories import new_directory
 from subtune.models.encoder import EncoderClassifier, shapes_of
 from subtune.runs.records import is_recorded
 from subtune.selection import resolve
@@ -61,19 +59,9 @@ def write_record(store: Path, spec: RunSpec, result: Result, rows: dict[str, Row
         SubtuneError: the disk is full, or the store cannot be written.
     """
     target = store / spec.id
-    draft = store / f".{spec.id}.{os.getpid()}"
-    try:
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        _write_files(draft, spec, result, rows)
-        if not is_recorded(store, spec.id):
-            draft.rename(target)
-    except OSError as error:
-        raise SubtuneError(
-            f"cannot write run record {target}: {error.strerror}; runs recorded so far are kept"
-        ) from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    if not is_recorded(store, spec.id):
+        with new_directory(target) as draft:
+            _write_files(draft, spec, result, rows)
     return target
 
 

@@ -1,0 +1,39 @@
+"""Directories that are written whole or not at all."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from subtune.errors import SubtuneError
+
+
+@contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """A hidden directory to write into, which gets the name ``target`` once it is whole.
+
+    After an error nothing of it is left.
+
+    Raises:
+        SubtuneError: ``target`` is there already, the disk is full, or the place cannot be written.
+    """
+    if target.exists():
+        raise SubtuneError(f"{target} is there already; name a new directory")
+    draft = target.parent / f".{target.name}.{os.getpid()}"
+    try:
+        draft.mkdir(parents=True)
+        yield draft
+        draft.rename(target)
+    except (OSError, SafetensorError) as error:
+        raise SubtuneError(
+            f"cannot write {target}: {_cause(error)}; nothing was left there"
+        ) from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _cause(error: Exception) -> str:
+    return getattr(error, "strerror", None) or " ".join(str(error).split())
