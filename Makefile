@@ -1,4 +1,4 @@
-# make demo   the LayerNorm paper on a laptop
+# make demo   the four papers on a laptop
 # make test   every test
 # make check  formatting, lint and types
 PYTHON ?= python3

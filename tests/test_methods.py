@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from subtune.errors import SubtuneError
-from subtune.methods import LAYER_PARAMETERS, METHODS, named
+from subtune.methods import LAYER_PARAMETERS, METHODS, in_words, named
 from subtune.models.shapes import PAPERS_MODELS, shapes_of
 from subtune.parameter_counts import parameter_counts
 from subtune.reported import table
@@ -146,3 +146,16 @@ def test_every_method_fits_every_model_of_the_papers(models):
 def test_a_model_that_lacks_what_a_method_selects_has_no_count(bert):
     deep = {"deep": Parameters(parameters=("encoder.layer.20-.**.bias",))}
     assert pd.isna(parameter_counts({"bert": bert}, deep).iloc[0]["parameters"])
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("full", "every parameter"),
+        ("frozen", "nothing"),
+        ("b_q", "encoder.layer.*.attention.self.query.bias"),
+        ("bitfit without b_q", "**.bias without encoder.layer.*.attention.self.query.bias"),
+    ],
+)
+def test_what_a_method_trains_beside_the_classifier_is_told_in_words(method, words):
+    assert in_words(named(method, {})) == words

@@ -21,13 +21,16 @@ COMMANDS = [
     if re.match(r" {4}(make|\.venv)", line)
 ]
 # The demo takes minutes and is run by `make demo`; the tests cannot run themselves; the paper's
-# scale needs a hub and a GPU; the real GLUE files take an hour. Their plans are tested instead.
+# scale needs a hub and a GPU; the real GLUE files take hours. Their plans are tested instead.
 PLANNED_ONLY = {
     "make demo": "snakemake --profile demo -n",
     "make test": "make -n test",
     ".venv/bin/snakemake -c8 layernorm": "snakemake -n layernorm",
     ".venv/bin/snakemake -c2 --configfile examples/glue-minilm.yaml --config glue_dir=glue": (
         "snakemake -n --configfile examples/glue-minilm.yaml --config glue_dir=GLUE_DIR"
+    ),
+    ".venv/bin/snakemake -c2 --configfile examples/bitfit-plus.yaml --config glue_dir=glue": (
+        "snakemake -n --configfile examples/bitfit-plus.yaml --config glue_dir=GLUE_DIR"
     ),
     # Without a demo on record there is nothing to list or export.
     ".venv/bin/subtune runs --results results/demo --task rte": "subtune runs --help",

@@ -55,8 +55,9 @@ CHANGES: dict[str, dict[str, Changes]] = {
 
 
 def tables(experiment: Experiment) -> list[str]:
-    """The tables of an experiment's paper."""
-    return [*COMPARISONS[experiment.paper], *OTHER_TABLES[experiment.paper], *COMMON_TABLES]
+    """The tables of an experiment's paper for which it has the runs."""
+    found = [*COMPARISONS[experiment.paper], *OTHER_TABLES[experiment.paper], *COMMON_TABLES]
+    return [name for name in found if name != "repeat_variance" or len(experiment.seeds) > 1]
 
 
 def figures(experiment: Experiment) -> list[str]:

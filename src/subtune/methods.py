@@ -151,12 +151,16 @@ def in_words(selection: Named) -> str:
         lora = selection.lora
         adapted = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {_listed(lora.targets)}"
         return adapted + (f"; {_listed(selection.parameters)}" if selection.parameters else "")
+    if "**" in (selection.without or ()):
+        return "nothing"
     left_out = f" without {_listed(selection.without)}" if selection.without else ""
     return _listed(selection.parameters) + left_out
 
 
 def _listed(patterns: Iterable[str] | None) -> str:
-    return ", ".join(patterns or ())
+    return ", ".join(
+        "every parameter" if pattern == "**" else pattern for pattern in patterns or ()
+    )
 
 
 def _spafit(first: int, second: int, kind: str) -> Lora:

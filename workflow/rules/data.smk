@@ -8,6 +8,7 @@ rule dataset:
         results("logs/dataset/{dataset}.log"),
     benchmark:
         results("benchmarks/dataset/{dataset}.tsv")
+    priority: 1
     localrule: True
     conda:
         "../../envs/subtune.yaml"
@@ -41,6 +42,7 @@ rule tokens:
         results("logs/tokens/{tokens}.log"),
     benchmark:
         results("benchmarks/tokens/{tokens}.tsv")
+    priority: 1
     conda:
         "../../envs/subtune.yaml"
     threads: 1

@@ -1,4 +1,5 @@
-# Fisher information of every task, before any fine-tuning.
+# Fisher information of every task, before any fine-tuning. It and what it reads go first, since
+# one mask may wait for every task.
 
 
 rule fisher:
@@ -16,6 +17,7 @@ rule fisher:
         results("logs/fisher/{fisher}.log"),
     benchmark:
         results("benchmarks/fisher/{fisher}.tsv")
+    priority: 1
     conda:
         "../../envs/subtune.yaml"
     threads: 1

@@ -8,6 +8,7 @@ rule model:
         results("logs/model/{model}.log"),
     benchmark:
         results("benchmarks/model/{model}.tsv")
+    priority: 1
     localrule: True
     conda:
         "../../envs/subtune.yaml"

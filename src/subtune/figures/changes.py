@@ -32,5 +32,5 @@ def parameter_changes(changes: pd.DataFrame, title: str, style: Mapping[str, Any
         axes.set_xticks(*layer_ticks(grid.columns))
         axes.set_yticks(range(len(order)), order)
         axes.set_xlabel("layer")
-        figure.colorbar(image, ax=axes).set_label("mean |change| (parameter units)")
+        figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)", fontsize=9)
     return figure
