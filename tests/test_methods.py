@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from subtune.errors import SubtuneError
-from subtune.methods import LAYER_PARAMETERS, METHODS, in_words, named
+from subtune.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, in_words, name_of, named
 from subtune.models.shapes import PAPERS_MODELS, shapes_of
 from subtune.parameter_counts import parameter_counts
 from subtune.reported import table
@@ -159,3 +159,9 @@ def test_a_model_that_lacks_what_a_method_selects_has_no_count(bert):
 )
 def test_what_a_method_trains_beside_the_classifier_is_told_in_words(method, words):
     assert in_words(named(method, {})) == words
+
+
+@pytest.mark.parametrize("name", [*METHODS, *COMBINATIONS, "SPAFIT-1-3-I", "SPAFIT-0-23-II"])
+def test_a_papers_selection_is_known_by_its_name(name):
+    assert name_of(named(name, {})) == name
+    assert name_of(Parameters(parameters=("pooler.**",))) is None

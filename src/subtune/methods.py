@@ -4,8 +4,10 @@ A name stands for a selection. A comma adds selections, `` without `` takes para
 all that stands left of it.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 from subtune.errors import SubtuneError, one_of
 from subtune.specs import Draw, Lines, Lora, LowRank, Parameters, Random
@@ -137,6 +139,20 @@ def named(name: str, own: Mapping[str, Named], model: str = "") -> Named:
         parameters=_patterns(name, parts),
         without=_patterns(name, _parts(taken[0], known)) if taken else None,
     )
+
+
+@cache
+def _names() -> dict[Named, str]:
+    names = [*METHODS, *COMBINATIONS]
+    # The strata of 24 layers, as many as the papers' deepest model has.
+    strata = itertools.combinations(range(24), 2)
+    names += [f"SPAFIT-{a}-{b}-{kind}" for a, b in strata for kind in LORA_TARGETS]
+    return {named(name, {}): name for name in reversed(names)}
+
+
+def name_of(selection: Named) -> str | None:
+    """A selection's name in the papers, if it has one."""
+    return _names().get(selection)
 
 
 def in_words(selection: Named) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.methods import METHODS, in_words
+from subtune.methods import in_words, name_of
 from subtune.runs import records
 from subtune.specs import Selection, Top
 
@@ -64,5 +64,4 @@ def describe(selection: Selection) -> str:
     """A selection's name, where it has one, or what it trains."""
     if isinstance(selection, Top):
         return f"top {selection.top.fraction:g} of ranking {selection.top.ranking}"
-    names = [name for name, known in METHODS.items() if known == selection]
-    return names[0] if names else in_words(selection)
+    return name_of(selection) or in_words(selection)
