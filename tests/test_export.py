@@ -16,6 +16,8 @@ from subtune.models import encoder, files
 from subtune.runs import listing, recording, records
 from subtune.specs import Lora, LowRank
 from subtune.tasks import TASKS
+from subtune.training import delta, recipe
+from subtune.training.batches import Rows
 from tests import examples
 
 PREDICT = """
@@ -82,6 +84,15 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
     export_model(tmp_path, spec.id, tmp_path / "out")
     found = logits_in_a_fresh_process(tmp_path / "out", tokens)
     assert found == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["layernorm", "rand_row_col", "lora-II"])
+def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, tmp_path, tiny_bert):
+    spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
+    model = encoder.load(tiny_bert, TASKS["sst2"].num_labels).requires_grad_(False)
+    delta.apply(model, delta.as_tensors(records.read_delta(tmp_path / "runs", spec.id)))
+    found = recipe.predict(model, Rows(tokens["validation"]), spec.recipe)
+    assert np.array_equal(found, logits_on_record(tmp_path, spec))
 
 
 def test_an_exported_regression_has_one_output_and_labels_have_their_words(tmp_path, tiny_bert):
