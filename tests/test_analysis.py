@@ -166,6 +166,24 @@ def test_a_comparison_ends_with_an_average_where_the_paper_has_one():
     assert table["average"].iloc[0] == "0.7000"
     bitfit = table[(table["method"] == "BitFit") & table["scores of"].str.startswith("paper")]
     assert bitfit["average"].tolist() == ["0.7330"]
+    assert "Full (of the BitFit paper)" in table["method"].tolist()
+
+
+def test_an_average_spreads_over_the_seeds_that_have_every_task():
+    rows = [
+        (task, "bitfit", 1.0, "", 1e-3, seed, value)
+        for task, seed, value in (
+            ("rte", 0, 0.5),
+            ("mrpc", 0, 0.7),
+            ("rte", 1, 0.7),
+            ("mrpc", 1, 0.9),
+            ("rte", 2, 1.0),
+        )
+    ]
+    table = compared(scored(*rows), "bitfit_plus", "figure3", ("mrpc", "rte"))
+    assert table["average"].iloc[0] == "0.7000 ± 0.1414"
+    one_task = compared(scored(*rows[:1]), "bitfit_plus", "figure3", ("mrpc", "rte"))
+    assert one_task["average"].iloc[0] == "–"
 
 
 def test_a_comparison_leaves_out_what_the_paper_shows_elsewhere():

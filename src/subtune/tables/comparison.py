@@ -12,6 +12,8 @@ from subtune.tables.writing import EMPTY, cell, title_of
 # Papers whose rows end with their average, and methods that do not compete for the best score.
 AVERAGED = ("bitfit_plus",)
 NOT_COMPETING = {"spafit": ["full"]}
+# Rows that a paper prints from another one.
+QUOTED = {("bitfit_plus", "full"): "Full (of the BitFit paper)"}
 
 
 def comparison(
@@ -48,7 +50,7 @@ def comparison(
                 [f"this run: {model}, {data} data", title_of(method), f"{counts[method]:,}"]
                 + [f"{counts[method] / counts['full']:.3%}" if "full" in counts else EMPTY]
                 + [cell(value) for value in values]
-                + ([_average(values)] if average else [])
+                + ([_average(scores, columns)] if average else [])
             )
     counts = reported.table("parameter_counts.csv")
     counts = counts[counts["source"] == source].set_index(["model", "method"])["printed"]
@@ -60,7 +62,8 @@ def comparison(
         count = counts.get((model, method), EMPTY)
         share = own["params"].iloc[0]
         rows.append(
-            [_paper(model, split, exhibit if several else ""), title_of(method)]
+            [_paper(model, split, exhibit if several else "")]
+            + [QUOTED.get((source, method), title_of(method))]
             + [EMPTY if count.endswith("%") else count]
             + [share if str(share).endswith("%") else EMPTY]
             + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
@@ -110,7 +113,7 @@ def _paper(model: str, split: str, exhibit: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _average(values: Sequence[pd.Series]) -> str:
-    if any(value.empty for value in values):
-        return EMPTY
-    return f"{pd.Series([value.mean() for value in values]).mean():.4f}"
+def _average(scores: pd.DataFrame, columns: Sequence[Column]) -> str:
+    """The mean over tasks, of each seed that has them all, and its spread over seeds."""
+    by_seed = scores.pivot(index="seed", columns="column", values="value")
+    return cell(by_seed.reindex(columns=[c.key for c in columns]).dropna().mean(axis=1))
