@@ -91,9 +91,11 @@ rule figure2:
         "../../envs/subtune.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
+        scopes=["individual"],
+        references=[],
         style=CONFIG.style("figure2").model_dump(),
     script:
-        "../scripts/figure2.py"
+        "../scripts/score_by_fraction.py"
 
 
 rule figure3:
@@ -142,9 +144,7 @@ rule figure4:
         "../scripts/figure4.py"
 
 
-rule figure5:
-    input:
-        rules.scores.output.chosen,
+use rule figure2 as figure5 with:
     output:
         report(
             drawn("figure5"),
@@ -153,13 +153,8 @@ rule figure5:
         ),
     log:
         results("logs/{experiment}/figure5.log"),
-    wildcard_constraints:
-        experiment=of_paper("layernorm"),
-    localrule: True
-    conda:
-        "../../envs/subtune.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
+        scopes=["individual", "global", "cv"],
+        references=["layernorm", "full"],
         style=CONFIG.style("figure5").model_dump(),
-    script:
-        "../scripts/figure5.py"

@@ -53,14 +53,53 @@ def figure1(changes: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str
     return figure
 
 
-def figure2(scores: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str, Any]) -> Figure:
-    """Dev score against the trained fraction of LayerNorm, with each task's own mask."""
-    return _fractions(scores, titles, style["width"], ["individual"], [])
+def score_by_fraction(
+    scores: pd.DataFrame,
+    titles: Mapping[str, str],
+    scopes: Sequence[str],
+    references: Sequence[str],
+    style: Mapping[str, Any],
+) -> Figure:
+    """Figures 2 and 5: dev score against the trained fraction of LayerNorm, a panel per column.
 
-
-def figure5(scores: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str, Any]) -> Figure:
-    """Dev score against the trained fraction, for every scope, beside LayerNorm and full."""
-    return _fractions(scores, titles, style["width"], list(SCOPE_TITLES), list(REFERENCES))
+    Args:
+        scores: the chosen runs, from `subtune.analysis.scores.with_whole_selection`.
+        titles: column to its title, in the order to show.
+        scopes: kinds of mask, a curve each, with a band of one standard deviation over seeds.
+        references: methods that are a horizontal line.
+        style: ``width`` in inches.
+    """
+    columns = [column for column in titles if column in set(scores["column"])]
+    scopes = [scope for scope in scopes if scope in set(scores["scope"])]
+    figure, panels = panels_of(len(columns), style["width"], height_of_panel=0.6)
+    for panel, column in zip(panels, columns, strict=True):
+        own = scores[scores["column"] == column]
+        for method in references:
+            value = own.loc[(own["method"] == method) & (own["scope"] == ""), "value"]
+            if len(value):
+                panel.axhline(value.mean(), label=title_of(method), **REFERENCES[method])
+        for scope in scopes:
+            seeds = own[own["scope"] == scope].groupby("fraction")["value"]
+            line, spread = seeds.mean(), seeds.std().fillna(0)
+            panel.plot(
+                line.index, line, markersize=4, label=SCOPE_TITLES[scope], **SCOPE_STYLES[scope]
+            )
+            if spread.any():
+                colour = SCOPE_STYLES[scope]["color"]
+                panel.fill_between(
+                    line.index, line - spread, line + spread, color=colour, alpha=0.2, linewidth=0
+                )
+        panel.set_title(titles[column])
+        panel.set_ylabel(METRIC_TITLES[own["metric"].iloc[0]], fontsize=8)
+        panel.set_xlim(left=0)
+        panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
+        panel.grid(color="0.9")
+        panel.tick_params(labelsize=8)
+    figure.supxlabel("trained share of LayerNorm's parameters")
+    handles, labels = panels[0].get_legend_handles_labels()
+    if len(labels) > 1:
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return figure
 
 
 def figure3(
@@ -120,45 +159,6 @@ def figure4(
         panel.set_title(title)
         figure.colorbar(image, ax=panel, location="bottom", shrink=0.9).set_label(unit)
     panels[0].set_ylabel("layer")
-    return figure
-
-
-def _fractions(
-    scores: pd.DataFrame,
-    titles: Mapping[str, str],
-    width: float,
-    scopes: Sequence[str],
-    references: Sequence[str],
-) -> Figure:
-    columns = [column for column in titles if column in set(scores["column"])]
-    figure, panels = panels_of(len(columns), width, height_of_panel=0.6)
-    for panel, column in zip(panels, columns, strict=True):
-        own = scores[scores["column"] == column]
-        for method in references:
-            value = own.loc[(own["method"] == method) & (own["scope"] == ""), "value"]
-            if len(value):
-                panel.axhline(value.mean(), label=title_of(method), **REFERENCES[method])
-        for scope in scopes:
-            seeds = own[own["scope"] == scope].groupby("fraction")["value"]
-            line, spread = seeds.mean(), seeds.std().fillna(0)
-            panel.plot(
-                line.index, line, markersize=4, label=SCOPE_TITLES[scope], **SCOPE_STYLES[scope]
-            )
-            if spread.any():
-                colour = SCOPE_STYLES[scope]["color"]
-                panel.fill_between(
-                    line.index, line - spread, line + spread, color=colour, alpha=0.2, linewidth=0
-                )
-        panel.set_title(titles[column])
-        panel.set_ylabel(METRIC_TITLES[own["metric"].iloc[0]], fontsize=8)
-        panel.set_xlim(left=0)
-        panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
-        panel.grid(color="0.9")
-        panel.tick_params(labelsize=8)
-    figure.supxlabel("trained share of LayerNorm's parameters")
-    handles, labels = panels[0].get_legend_handles_labels()
-    if len(labels) > 1:
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Figure 5. In: the chosen runs. Out: png, pdf."""
+"""Figures 2 and 5. In: the chosen runs. Out: png, pdf."""
 
 from subtune.logs import job
 
@@ -10,5 +10,7 @@ with job(snakemake.log[0]):
     tasks = [Task.model_validate(task) for task in snakemake.params.tasks]
     titles = {column.key: column.title for column in scores.columns_of(tasks)}
     chosen = scores.with_whole_selection(scores.read_scores(snakemake.input[0]))
-    figure = layernorm.figure5(chosen, titles, snakemake.params.style)
+    figure = layernorm.score_by_fraction(
+        chosen, titles, snakemake.params.scopes, snakemake.params.references, snakemake.params.style
+    )
     drawing.save(figure, snakemake.output)
