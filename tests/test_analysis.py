@@ -62,6 +62,15 @@ def test_the_best_learning_rate_has_the_highest_mean_over_seeds():
     assert chosen["cola"].tolist() == [1e-5]
 
 
+def test_methods_keep_their_order_whichever_learning_rate_is_chosen():
+    table = scored(
+        ("rte", "full", 1.0, "", 1e-5, 0, 0.7),
+        ("rte", "bitfit", 1.0, "", 1e-5, 0, 0.9),
+        ("rte", "full", 1.0, "", 3e-5, 0, 0.8),
+    )
+    assert scores.choose(table)["method"].tolist() == ["full", "bitfit"]
+
+
 def test_of_equal_learning_rates_the_smaller_is_chosen():
     table = scored(("rte", "full", 1.0, "", 3e-5, 0, 0.9), ("rte", "full", 1.0, "", 1e-5, 0, 0.9))
     assert scores.choose(table)["learning_rate"].tolist() == [1e-5]
@@ -160,30 +169,41 @@ def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
     assert table.iloc[4].tolist() == [paper, "LayerNorm", "51,202", "0.015%", "0.7401"]
 
 
+AVERAGE = "average of CoLA, MRPC, RTE"
+
+
+def averaged(*rows, tasks=("cola", "mrpc", "rte")):
+    table = scored(*[(task, "bitfit", 1.0, "", 1e-3, seed, v) for task, seed, v in rows])
+    return compared(table, "bitfit_plus", "figure3", tasks), reproduction.reproduction(
+        table, reported.scores("bitfit_plus")
+    )
+
+
 def test_a_comparison_ends_with_an_average_where_the_paper_has_one():
-    rows = [(task, "bitfit", 1.0, "", 1e-3, 0, v) for task, v in (("rte", 0.6), ("mrpc", 0.8))]
-    table = compared(scored(*rows), "bitfit_plus", "figure3", ("mrpc", "rte"))
-    assert table["average"].iloc[0] == "0.7000"
+    table, reproduced = averaged(("cola", 0, 0.4), ("rte", 0, 0.6), ("mrpc", 0, 0.8))
+    assert table.columns[-1] == AVERAGE
+    assert table[AVERAGE].iloc[0] == "0.6000"
     bitfit = table[(table["method"] == "BitFit") & table["scores of"].str.startswith("paper")]
-    assert bitfit["average"].tolist() == ["0.7330"]
+    assert bitfit[AVERAGE].tolist() == ["0.7330"]
     assert "Full (of the BitFit paper)" in table["method"].tolist()
+    assert reproduced.query("task == 'average'")["ours"].dropna().round(6).unique() == [0.6]
 
 
 def test_an_average_spreads_over_the_seeds_that_have_every_task():
-    rows = [
-        (task, "bitfit", 1.0, "", 1e-3, seed, value)
-        for task, seed, value in (
-            ("rte", 0, 0.5),
-            ("mrpc", 0, 0.7),
-            ("rte", 1, 0.7),
-            ("mrpc", 1, 0.9),
-            ("rte", 2, 1.0),
-        )
-    ]
-    table = compared(scored(*rows), "bitfit_plus", "figure3", ("mrpc", "rte"))
-    assert table["average"].iloc[0] == "0.7000 ± 0.1414"
-    one_task = compared(scored(*rows[:1]), "bitfit_plus", "figure3", ("mrpc", "rte"))
-    assert one_task["average"].iloc[0] == "–"
+    first = [("cola", 0, 0.5), ("rte", 0, 0.6), ("mrpc", 0, 0.7)]
+    second = [("cola", 1, 0.7), ("rte", 1, 0.8), ("mrpc", 1, 0.9)]
+    table, reproduced = averaged(*first, *second, ("rte", 2, 1.0))
+    assert table[AVERAGE].iloc[0] == "0.7000 ± 0.1414"
+    row = reproduced.query("task == 'average'").dropna(subset=["ours"]).iloc[0]
+    assert (row["seeds"], round(row["standard_deviation"], 4)) == (2, 0.1414)
+
+
+def test_an_average_over_other_tasks_is_not_beside_the_papers():
+    table, reproduced = averaged(("sst2", 0, 0.9), ("rte", 0, 0.6), tasks=("sst2", "rte"))
+    assert table.iloc[0][AVERAGE] == "–"
+    assert table.iloc[0]["average of this run"] == "0.7500"
+    assert table.iloc[-1]["average of this run"] == "–"
+    assert reproduced.query("task == 'average'")["ours"].isna().all()
 
 
 def test_a_comparison_leaves_out_what_the_paper_shows_elsewhere():

@@ -38,3 +38,9 @@ def scores(source: str, exhibit: str | None = None) -> pd.DataFrame:
     )
     columns = ["exhibit", "model", "split", "method", "params", "task", "metric", "value"]
     return rows[columns].reset_index(drop=True)
+
+
+def averaged_tasks(printed: pd.DataFrame) -> list[str]:
+    """The tasks that a paper's averages are over; none where it prints no average."""
+    tasks = list(printed["task"].unique())
+    return [task for task in tasks if task != AVERAGE] if AVERAGE in tasks else []

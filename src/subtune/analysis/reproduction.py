@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from subtune.analysis.scores import methods_only
-from subtune.reported import AVERAGE
+from subtune.analysis.scores import averages, methods_only
+from subtune.reported import AVERAGE, averaged_tasks
 
 
 def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
@@ -18,12 +18,13 @@ def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The columns of ``printed`` with ``value`` as ``reported``, and ``our_model``, ``seeds``,
         ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds), ``difference``
-        (ours minus reported). Scores of test sets and of other papers' methods have none of ours.
+        (ours minus reported). Scores of test sets and of other papers' methods have none of ours;
+        an average has one where we have run all the tasks that it is over.
     """
     own = methods_only(chosen)
-    groups = own.groupby(["model", "method", "column"])["value"]
+    means = averages(own, averaged_tasks(printed)).assign(column=AVERAGE)
+    groups = pd.concat([own, means]).groupby(["model", "method", "column"])["value"]
     ours = groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
-    ours = pd.concat([ours, _averages(ours)], ignore_index=True)
     models = list(own["model"].unique())
     table = printed.rename(columns={"value": "reported"})
     known = table["model"].where(table["model"].isin(models))
@@ -38,13 +39,3 @@ def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     table["our_model"] = table["our_model"].where(table["ours"].notna())
     table["difference"] = table["ours"] - table["reported"]
     return table.astype({"seeds": "Int64"})
-
-
-def _averages(ours: pd.DataFrame) -> pd.DataFrame:
-    """A method's mean over all columns, where it has been run on all of them."""
-    every = ours["column"].nunique()
-    rows = []
-    for (model, method), own in ours.groupby(["model", "method"]):
-        if len(own) == every:
-            rows.append((model, method, AVERAGE, own["ours"].mean(), own["seeds"].min()))
-    return pd.DataFrame(rows, columns=["model", "method", "column", "ours", "seeds"])

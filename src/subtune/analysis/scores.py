@@ -84,18 +84,32 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Keep each setting's best learning rate: the highest mean over seeds, then the smallest.
 
-    A setting is a model, task, method, fraction and scope. Epochs were chosen in training.
+    A setting is a model, task, method, fraction and scope. Epochs were chosen in training. The
+    settings keep their order.
     """
+    scores = scores.assign(setting=scores.groupby(SETTING, sort=False).ngroup())
     deciding = scores[scores["decides"]]
     means = deciding.groupby([*SETTING, "learning_rate"], as_index=False)["value"].mean()
     means = pd.DataFrame(means).sort_values(["value", "learning_rate"], ascending=[False, True])
     best = means.drop_duplicates(SETTING)[[*SETTING, "learning_rate"]]
-    return scores.merge(best, on=[*SETTING, "learning_rate"], how="inner")
+    chosen = scores.merge(best, on=[*SETTING, "learning_rate"], how="inner")
+    return chosen.sort_values("setting", kind="stable", ignore_index=True).drop(columns="setting")
 
 
 def methods_only(chosen: pd.DataFrame) -> pd.DataFrame:
     """Rows of whole methods, without those of fractions."""
     return chosen[chosen["scope"] == ""]
+
+
+def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Each seed's mean over columns, for the models, methods and seeds that have them all.
+
+    Returns:
+        ``model``, ``method``, ``seed``, ``value``.
+    """
+    wide = scores.pivot(index=["model", "method", "seed"], columns="column", values="value")
+    means = wide.reindex(columns=list(columns)).dropna().mean(axis=1)
+    return means.rename("value").reset_index()
 
 
 def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:

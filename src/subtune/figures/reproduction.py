@@ -25,6 +25,7 @@ def reproduction(
     """
     figure = Figure(figsize=(style["width"] * 0.7, style["width"] * 0.62), layout="constrained")
     axes = figure.subplots()
+    table = table[table["task"] != AVERAGE]
     both = table.dropna(subset=["ours"]).drop_duplicates(["our_model", "model", "method", "task"])
     tasks = [task for task in titles if task in set(both["task"])]
     for number, task in enumerate(tasks):
@@ -53,5 +54,5 @@ def reproduction(
 
 
 def _cells(table: pd.DataFrame) -> int:
-    dev = table[(table["split"] == "validation") & (table["task"] != AVERAGE)]
+    dev = table[table["split"] == "validation"]
     return len(dev.drop_duplicates(["model", "method", "task"]))

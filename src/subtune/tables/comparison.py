@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from subtune import reported
-from subtune.analysis.scores import Column, methods_only
-from subtune.reported import AVERAGE
+from subtune.analysis.scores import Column, averages, methods_only
+from subtune.reported import AVERAGE, averaged_tasks
 from subtune.tables.writing import EMPTY, cell, title_of
+from subtune.tasks import TASKS
 
-# Papers whose rows end with their average, and methods that do not compete for the best score.
-AVERAGED = ("bitfit_plus",)
+# Methods that do not compete for the best score.
 NOT_COMPETING = {"spafit": ["full"]}
 # Rows that a paper prints from another one.
 QUOTED = {("bitfit_plus", "full"): "Full (of the BitFit paper)"}
@@ -23,10 +23,11 @@ def comparison(
     source: str,
     data: str,
 ) -> pd.DataFrame:
-    """One row per model and method, one column per task.
+    """One row per model and method, one column per task, and the average where the paper has one.
 
     Ours are the methods that the paper's exhibit has, of its models; where no model of ours is one
-    of the paper's, of all our models. Methods that the paper has not are ours too.
+    of the paper's, of all our models. Methods that the paper has not are ours too. Where the
+    paper's average is over tasks that we have not run, ours has a column of its own.
 
     Args:
         chosen: the runs of the best learning rates.
@@ -35,7 +36,9 @@ def comparison(
         source: the paper.
         data: where our tasks' rows come from.
     """
-    average = source in AVERAGED
+    keys = [column.key for column in columns]
+    averaged = averaged_tasks(printed)
+    means = _means(averaged, keys)
     table = methods_only(chosen)
     known = set(printed["model"]) & set(table["model"])
     table = table[table["model"].isin(known or set(table["model"]))]
@@ -45,12 +48,12 @@ def comparison(
         counts = parameter_counts(own)
         for method in own["method"].drop_duplicates():
             scores = own[own["method"] == method]
-            values = [scores.loc[scores["column"] == c.key, "value"] for c in columns]
+            values = [scores.loc[scores["column"] == key, "value"] for key in keys]
+            values += [averages(scores, over)["value"] for over in means.values()]
             rows.append(
                 [f"this run: {model}, {data} data", title_of(method), f"{counts[method]:,}"]
                 + [f"{counts[method] / counts['full']:.3%}" if "full" in counts else EMPTY]
                 + [cell(value) for value in values]
-                + ([_average(scores, columns)] if average else [])
             )
     counts = reported.table("parameter_counts.csv")
     counts = counts[counts["source"] == source].set_index(["model", "method"])["printed"]
@@ -58,7 +61,7 @@ def comparison(
     groups = printed.groupby(["exhibit", "model", "split", "method"], sort=False)
     for (exhibit, model, split, method), own in groups:
         value = own.set_index("task")["value"]
-        keys = [c.key for c in columns] + ([AVERAGE] if average else [])
+        shown = keys + [AVERAGE if over == averaged else "" for over in means.values()]
         count = counts.get((model, method), EMPTY)
         share = own["params"].iloc[0]
         rows.append(
@@ -66,10 +69,10 @@ def comparison(
             + [QUOTED.get((source, method), title_of(method))]
             + [EMPTY if count.endswith("%") else count]
             + [share if str(share).endswith("%") else EMPTY]
-            + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
+            + [f"{value[key]:.4f}" if key in value else EMPTY for key in shown]
         )
     heading = ["scores of", "method", "parameters", "% of full", *(c.title for c in columns)]
-    return pd.DataFrame(rows, columns=heading + ([AVERAGE] if average else []))
+    return pd.DataFrame(rows, columns=[*heading, *means])
 
 
 def best_scores(table: pd.DataFrame, source: str) -> pd.DataFrame:
@@ -108,12 +111,14 @@ def _methods_of(printed: pd.DataFrame, table: pd.DataFrame, source: str) -> set[
     return set(table["method"]) - elsewhere
 
 
+def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
+    """Heading to columns: the paper's average, and this run's own where it is another one."""
+    if not averaged:
+        return {}
+    means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
+    return means if set(averaged) <= set(keys) else means | {"average of this run": keys}
+
+
 def _paper(model: str, split: str, exhibit: str) -> str:
     parts = [f"paper: {model}", "" if split == "validation" else split, exhibit]
     return ", ".join(part for part in parts if part)
-
-
-def _average(scores: pd.DataFrame, columns: Sequence[Column]) -> str:
-    """The mean over tasks, of each seed that has them all, and its spread over seeds."""
-    by_seed = scores.pivot(index="seed", columns="column", values="value")
-    return cell(by_seed.reindex(columns=[c.key for c in columns]).dropna().mean(axis=1))
