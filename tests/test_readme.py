@@ -26,7 +26,9 @@ PLANNED_ONLY = {
     "make demo": "snakemake --profile demo -n",
     "make test": "make -n test",
     ".venv/bin/snakemake -c8 layernorm": "snakemake -n layernorm",
-    ".venv/bin/snakemake -c8 layernorm --forcerun scores": "snakemake -n layernorm --forcerun scores",
+    ".venv/bin/snakemake -c8 layernorm --forcerun scores": (
+        "snakemake -n layernorm --forcerun scores"
+    ),
     ".venv/bin/snakemake -c2 --configfile examples/glue-minilm.yaml --config glue_dir=glue": (
         "snakemake -n --configfile examples/glue-minilm.yaml --config glue_dir=GLUE_DIR"
     ),
