@@ -21,16 +21,14 @@ def new_directory(target: Path) -> Iterator[Path]:
         SubtuneError: ``target`` is there already, the disk is full, or the place cannot be written.
     """
     if target.exists():
-        raise SubtuneError(f"{target} is there already; name a new directory")
+        raise SubtuneError(f"{target} is there already; move it away or name a new directory")
     draft = target.parent / f".{target.name}.{os.getpid()}"
     try:
         draft.mkdir(parents=True)
         yield draft
         draft.rename(target)
     except (OSError, SafetensorError) as error:
-        raise SubtuneError(
-            f"cannot write {target}: {_cause(error)}; nothing was left there"
-        ) from None
+        raise SubtuneError(f"cannot write {target}: {_cause(error)}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

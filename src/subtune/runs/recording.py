@@ -10,6 +10,7 @@ import pandas as pd
 import safetensors.torch
 
 from subtune.directories import new_directory
+from subtune.errors import SubtuneError
 from subtune.models.encoder import EncoderClassifier, shapes_of
 from subtune.runs.records import is_recorded
 from subtune.selection import resolve
@@ -59,9 +60,13 @@ def write_record(store: Path, spec: RunSpec, result: Result, rows: dict[str, Row
         SubtuneError: the disk is full, or the store cannot be written.
     """
     target = store / spec.id
-    if not is_recorded(store, spec.id):
+    if is_recorded(store, spec.id):
+        return target
+    try:
         with new_directory(target) as draft:
             _write_files(draft, spec, result, rows)
+    except SubtuneError as error:
+        raise SubtuneError(f"{error}; runs recorded so far are kept") from None
     return target
 
 
