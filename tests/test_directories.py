@@ -1,6 +1,7 @@
 """A directory appears whole under its name, or not at all."""
 
 import resource
+from contextlib import contextmanager
 
 import pytest
 import safetensors.torch
@@ -10,13 +11,15 @@ from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 
 
-@pytest.fixture
+@contextmanager
 def almost_full_disk():
-    """Files of at most 1,000 bytes, until the test is over."""
+    """Files of at most 1,000 bytes, the tests' own output too: to be put around few lines."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_directory_has_its_name_only_once_it_is_whole(tmp_path):
@@ -48,8 +51,8 @@ def test_what_is_there_is_not_overwritten(tmp_path):
     ],
     ids=["text", "tensors"],
 )
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, almost_full_disk, write):
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, write):
     expected = pytest.raises(SubtuneError, match=r"cannot write .*a: .*File too large")
-    with expected, new_directory(tmp_path / "a") as draft:
+    with expected, almost_full_disk(), new_directory(tmp_path / "a") as draft:
         write(draft / "file")
     assert not list(tmp_path.iterdir())
