@@ -4,12 +4,12 @@ import random
 
 import datasets
 
+from subtune.data.batches import Rows
 from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
 from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, Selection, TokensSpec
 from subtune.tasks import TASKS, Task
-from subtune.training.batches import Rows
 
 WORDS = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings"
 

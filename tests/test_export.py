@@ -9,15 +9,17 @@ import pandas as pd
 import pytest
 
 from subtune import cli
+from subtune.data.batches import Rows
 from subtune.errors import SubtuneError
 from subtune.export import export_adapter, export_model
 from subtune.methods import METHODS
 from subtune.models import encoder, files
+from subtune.models.encoder import Encoder
 from subtune.runs import listing, recording, records
 from subtune.specs import Lora, LowRank
 from subtune.tasks import TASKS
-from subtune.training import delta, recipe
-from subtune.training.batches import Rows
+from subtune.training import delta
+from subtune.training.evaluation import predict
 from tests import examples
 
 PREDICT = """
@@ -89,9 +91,10 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
 @pytest.mark.parametrize("method", ["layernorm", "rand_row_col", "lora-II"])
 def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, tmp_path, tiny_bert):
     spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
-    model = encoder.load(tiny_bert, TASKS["sst2"].num_labels).requires_grad_(False)
-    delta.apply(model, delta.as_tensors(records.read_delta(tmp_path / "runs", spec.id)))
-    found = recipe.predict(model, Rows(tokens["validation"]), spec.recipe)
+    model = encoder.load(tiny_bert, TASKS["sst2"].num_labels)
+    values = delta.as_tensors(records.read_delta(tmp_path / "runs", spec.id))
+    trained = Encoder(model.config, delta.applied(model.parameters, values))
+    found = predict(trained, Rows(tokens["validation"]), "fp32")
     assert np.array_equal(found, logits_on_record(tmp_path, spec))
 
 

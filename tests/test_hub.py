@@ -159,7 +159,7 @@ from subtune.specs import ModelSpec
 target = Path({str(tmp_path / "model")!r})
 files.fetch(ModelSpec(source="hub", repository="{MODEL}", version="main"), "{MODEL}", target)
 print(sorted(path.name for path in target.iterdir()))
-print(encoder.load(target, 2).classifier.weight.shape)
+print(encoder.load(target, 2).parameters["classifier.weight"].shape)
 """
     done = run(code, hub, tmp_path)
     assert done.returncode == 0, done.stderr

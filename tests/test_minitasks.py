@@ -13,11 +13,12 @@ from subtune.data.load import load
 from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
 from subtune.models import encoder
+from subtune.models.encoder import Encoder
 from subtune.selection import resolve
 from subtune.specs import DataSpec
 from subtune.tasks import TASKS
-from subtune.training.batches import in_length_order
-from subtune.training.recipe import train
+from subtune.training.evaluation import predict
+from subtune.training.recipe import Member, train
 from tests import examples
 
 
@@ -33,18 +34,16 @@ def majority(labels):
 
 def pooled(model, rows):
     """The frozen encoder's pooled first token ``[examples, hidden]``."""
-    features = np.empty((len(rows), model.classifier.in_features), dtype=np.float32)
-    with torch.inference_mode():
-        for index in in_length_order(rows.lengths):
-            batch = rows.batch(index, torch.device("cpu"))
-            features[index] = model.backbone(**batch).pooler_output
-    return features
+    # A classifier that hands on what it reads.
+    whole = {"classifier.weight": torch.eye(model.config.hidden_size)}
+    whole["classifier.bias"] = torch.zeros(model.config.hidden_size)
+    return predict(Encoder(model.config, model.parameters | whole), rows, "fp32")
 
 
 def gain_of_a_linear_probe(name, minilm):
     """Dev accuracy above the majority's; of a regression, Spearman's correlation."""
     task, rows = mini(name, minilm)
-    model = encoder.load(minilm, task.num_labels).eval()
+    model = encoder.load(minilm, task.num_labels)
     estimator = Ridge(1000) if task.is_regression else LogisticRegression(C=0.01, max_iter=1000)
     probe = make_pipeline(StandardScaler(), estimator)
     probe.fit(pooled(model, rows["train"]), rows["train"].labels)
@@ -65,10 +64,9 @@ def test_a_frozen_minilm_clearly_beats_the_majority_on_most_tasks(minilm):
 def test_a_tuned_minilm_clearly_beats_the_majority_and_is_not_perfect(name, minilm):
     task, rows = mini(name, minilm)
     model = encoder.load(minilm, task.num_labels)
-    shapes = {key: tuple(p.shape) for key, p in encoder.canonical_parameters(model).items()}
-    entries = resolve(METHODS["full"], shapes, seed=0)
+    entries = resolve(METHODS["full"], encoder.shapes_of(model), seed=0)
     recipe = examples.recipe(learning_rate=3e-4, batch_size=16, epochs=3)
-    result = train(model, rows, task, entries, recipe, seed=0)
+    [result] = train(model, rows, task, [Member(entries, recipe, seed=0)])
     labels = rows["validation"].labels
-    accuracy = (result.logits["validation"].argmax(1) == labels).mean()
+    accuracy = (result.best.logits["validation"].argmax(1) == labels).mean()
     assert majority(labels) + 0.15 < accuracy < 1

@@ -10,7 +10,7 @@ from transformers import RobertaConfig
 
 from subtune.errors import SubtuneError
 from subtune.methods import METHODS
-from subtune.models.encoder import canonical_parameters, skeleton
+from subtune.models.encoder import skeleton
 from subtune.models.shapes import PAPERS_MODELS, shapes_of
 from subtune.selection import CLASSIFIER, count, matching, resolve, top_count
 from subtune.specs import Draw, Lines, Parameters, Random, Ranked, Top
@@ -62,7 +62,7 @@ def test_layernorm_is_the_output_layernorm_and_the_classifier_and_nothing_else(s
 def test_roberta_has_the_same_names():
     config = RobertaConfig(vocab_size=99, hidden_size=32, num_hidden_layers=2)
     config.num_attention_heads, config.intermediate_size = 2, 64
-    names = canonical_parameters(skeleton(config, num_labels=2))
+    names = skeleton(config, num_labels=2).parameters
     assert "encoder.layer.1.output.LayerNorm.weight" in names
     assert "pooler.dense.bias" in names
 

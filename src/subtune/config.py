@@ -271,6 +271,11 @@ class Config(Section):
     selections: dict[Name, OwnSelection] = {}
     experiments: dict[Name, Experiment] = Field(min_length=1)
     runs_per_job: int = Field(default=8, ge=1, description="runs that one cluster job trains")
+    runs_at_once: int | None = Field(
+        default=None,
+        ge=1,
+        description="most runs of a job to train side by side; without it, as many as pay",
+    )
     figures: dict[
         Literal["figure1", "figure2", "figure3", "figure4", "figure5", "changes", "reproduction"],
         Style,

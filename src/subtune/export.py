@@ -2,22 +2,22 @@
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors.torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig
 
 from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.models import encoder
-from subtune.models.encoder import EncoderClassifier, canonical_parameters
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
 from subtune.selection import CLASSIFIER
 from subtune.specs import Lora, RunSpec
 from subtune.tasks import Task
-from subtune.training.delta import DOWN_SUFFIX, UP_SUFFIX, apply, as_tensors, changed_tensors
+from subtune.training.delta import DOWN_SUFFIX, UP_SUFFIX, applied, as_tensors, changed_tensors
 
 # RoBERTa's own classifier has what is the pooler here as its first layer.
 ROBERTA_HEAD = {
@@ -43,10 +43,10 @@ def export_model(results: Path, run: str, target: Path) -> None:
     pretrained = _pretrained(results, spec)
     task = spec.tokens.data.task
     model = encoder.load(pretrained, task.num_labels)
-    apply(model, as_tensors(records.read_delta(results / "runs", run)))
+    weights = applied(model.parameters, as_tensors(records.read_delta(results / "runs", run)))
     config = _config(pretrained, task)
     whole = AutoModelForSequenceClassification.from_config(config)
-    whole.load_state_dict(_their_names(model, config.model_type))
+    whole.load_state_dict(_their_names(weights, config.model_type))
     with new_directory(target) as draft:
         whole.save_pretrained(draft)
         for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
@@ -69,14 +69,13 @@ def export_adapter(results: Path, run: str, target: Path) -> None:
     pretrained = _pretrained(results, spec)
     delta = as_tensors(records.read_delta(results / "runs", run))
     model = encoder.load(pretrained, spec.tokens.data.task.num_labels)
-    family = model.backbone.config.model_type
+    family = model.config.model_type
     adapted = [name for name in changed_tensors(delta) if name + DOWN_SUFFIX in delta]
     others = [name for name in changed_tensors(delta) if name not in adapted]
-    apply(model, {name: delta[name] for name in others})
     modules = {_their_name(name, family).rpartition(".")[0] for name in others}
     # RoBERTa's classifier is one module to PEFT, its first layer included.
     saved = sorted({"classifier" if m.startswith("classifier") else m for m in modules})
-    theirs = _their_names(model, family)
+    theirs = _their_names(applied(model.parameters, {name: delta[name] for name in others}), family)
     weights = {
         f"base_model.model.{name}": value
         for name, value in theirs.items()
@@ -122,11 +121,8 @@ def _config(pretrained: Path, task: Task) -> PretrainedConfig:
     return config
 
 
-def _their_names(model: EncoderClassifier, family: str) -> dict[str, Tensor]:
-    parameters: dict[str, nn.Parameter] = canonical_parameters(model)
-    return {
-        _their_name(name, family): value.detach().contiguous() for name, value in parameters.items()
-    }
+def _their_names(parameters: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
+    return {_their_name(name, family): value.contiguous() for name, value in parameters.items()}
 
 
 def _their_name(name: str, family: str) -> str:

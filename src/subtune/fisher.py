@@ -3,14 +3,15 @@
 The mean over examples of the squared gradient of log p(y|x), with the true label and without
 dropout. Squaring the mean gradient of a batch is a different number.
 
-No gradient of a matrix is ever formed. Every module hands over its input ``x`` and the gradient
-``g`` of its output; a matrix's squared gradient sums to ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s).
+No gradient of a matrix is ever formed. Every module shows its input ``x`` and the gradient ``g`` of
+its output; a matrix's squared gradient sums to ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). What that
+needs beside the forward pass is the products of an example's tokens, ``[n, l, l]``.
 
-Shapes: ``n`` examples, ``t`` and ``s`` tokens, ``o`` outputs, ``i`` inputs.
+Shapes: ``n`` examples, ``t`` and ``s`` tokens, ``l`` tokens of the longest example, ``o`` outputs,
+``i`` inputs.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,18 +20,15 @@ import numpy as np
 import pandas as pd
 import safetensors.numpy
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from subtune.models.encoder import (
-    EncoderClassifier,
-    canonical_name,
-    canonical_parameters,
-    reset_classifier,
-)
+from subtune.data.batches import Rows, in_length_order
+from subtune.models.encoder import Encoder, new_classifier
+from subtune.models.forward import logits
+from subtune.models.loss import labels_of, losses_of
+from subtune.models.packed import Packed, pack
 from subtune.tasks import Task
-from subtune.training.batches import Rows, in_length_order
-from subtune.training.recipe import labels_of, loss_of
 
 
 @dataclass(frozen=True)
@@ -46,38 +44,49 @@ class Fisher:
 
 
 def fisher_information(
-    model: EncoderClassifier,
+    model: Encoder,
     tokens: datasets.Dataset,
     task: Task,
     rows: int | None = None,
     seed: int = 0,
+    only: Collection[str] | None = None,
 ) -> Fisher:
-    """Estimate the Fisher information over a training set, or over ``rows`` of its rows."""
-    reset_classifier(model, seed)
-    model.eval()
-    device = model.classifier.weight.device
+    """Estimate the Fisher information over a training set.
+
+    Args:
+        model: the pretrained model on its device.
+        tokens: the training set.
+        task: decides log p.
+        rows: over so many of its rows, drawn by ``seed``.
+        seed: also draws the classifier that no one has trained yet.
+        only: names of the tensors that are asked for, where not all are; the work of the others is
+            left out.
+    """
     if rows is not None:
         chosen = np.random.default_rng(seed).permutation(len(tokens))[:rows]
         tokens = tokens.select(sorted(chosen))
     data = Rows(tokens)
-    parameters = canonical_parameters(model)
+    model = Encoder(model.config, model.parameters | new_classifier(model, seed))
     totals = {
-        name: torch.zeros(p.shape if p.ndim == 1 else (), dtype=torch.float64, device=device)
-        for name, p in parameters.items()
+        name: torch.zeros(
+            value.shape if value.ndim == 1 else (), dtype=torch.float64, device=model.device
+        )
+        for name, value in model.parameters.items()
+        if only is None or name in only
     }
-    with _watched(model, totals):
-        for index in in_length_order(data.lengths):
-            logits = model(_with_positions(model, data.batch(index, device))).float()
-            loss = loss_of(task, logits, labels_of(data, index, task, device))
-            # log p of a regression is −½·(y−ŷ)² for a unit variance: half the squared error.
-            (loss / 2 if task.is_regression else loss).backward()
+    for index in in_length_order(data.lengths):
+        batch = pack(data.inputs, index, model)
+        found = logits(model, batch, watch=_observer(model, batch, totals))
+        loss = losses_of(task, found, labels_of(data, index, task, model.device)).sum()
+        # log p of a regression is −½·(y−ŷ)² for a unit variance: half the squared error.
+        (loss / 2 if task.is_regression else loss).backward()
     mean = {name: (total / len(data)).cpu().numpy() for name, total in totals.items()}
     return Fisher(
         entries={name: value for name, value in mean.items() if value.ndim == 1},
         sums=pd.DataFrame(
             {
                 "parameter": list(mean),
-                "size": [parameters[name].numel() for name in mean],
+                "size": [model.parameters[name].numel() for name in mean],
                 "information": [float(value.sum()) for value in mean.values()],
             }
         ),
@@ -90,79 +99,68 @@ def write(fisher: Fisher, entries: Path, sums: Path) -> None:
     fisher.sums.to_csv(sums, index=False)
 
 
-@contextmanager
-def _watched(model: EncoderClassifier, totals: dict[str, Tensor]) -> Iterator[None]:
-    """While it lasts, every backward pass adds each example's squared gradients to ``totals``."""
-    for parameter in model.parameters():
-        parameter.requires_grad_(False)
-    with ExitStack() as hooks:
-        for path, module in model.named_modules():
-            if isinstance(module, nn.Linear | nn.LayerNorm | nn.Embedding):
-                own = {
-                    leaf: totals[canonical_name(f"{path}.{leaf}")]
-                    for leaf, _ in module.named_parameters(recurse=False)
-                }
-                hooks.callback(module.register_forward_hook(_observer(own)).remove)
-            elif list(module.named_parameters(recurse=False)):
-                raise TypeError(f"no rule for the gradient of {type(module).__name__} ({path})")
-        yield
+def _observer(
+    model: Encoder, batch: Packed, totals: dict[str, Tensor]
+) -> Callable[[str, Tensor, Tensor], None]:
+    """Adds each example's squared gradients to ``totals`` on the way back."""
 
-
-def _observer(totals: dict[str, Tensor]):
-    """A forward hook that adds one module's squared per-example gradients to ``totals``."""
-
-    def hook(module: nn.Module, inputs: tuple, output: Tensor) -> None:
-        x = inputs[0].detach()
-        if isinstance(module, nn.Embedding):
-            _observe_embedding(module, x, output, totals["weight"])
+    def watch(module: str, x: Tensor, y: Tensor) -> None:
+        weight, bias = totals.get(f"{module}.weight"), totals.get(f"{module}.bias")
+        if weight is None and bias is None:
             return
 
         def observe(gradient: Tensor) -> None:
-            g = gradient.detach()
-            if g.ndim == 2:
-                add(x.unsqueeze(1), g.unsqueeze(1))
+            g = gradient.detach()[0]
+            if bias is not None:
+                bias.add_(_sum_of_squares(_per_example(g, batch)))
+            if weight is None:
+                return
+            if module.endswith("LayerNorm"):
+                normalised = functional.layer_norm(
+                    x.detach()[0], x.shape[-1:], eps=model.config.layer_norm_eps
+                )
+                weight.add_(_sum_of_squares(_per_example(g * normalised, batch)))
+            elif module.endswith("_embeddings"):
+                weight.add_(_of_a_table(x, g, batch))
             else:
-                add(x, g)
+                weight.add_(_of_a_matrix(x.detach()[0], g, batch))
 
-        def add(x: Tensor, g: Tensor) -> None:
-            """``x`` is ``[n, t, i]``, ``g`` is ``[n, t, o]``."""
-            if isinstance(module, nn.LayerNorm):
-                normalised = functional.layer_norm(x, module.normalized_shape, eps=module.eps)
-                totals["weight"] += _sum_of_squares((g * normalised).sum(1))
-                totals["bias"] += _sum_of_squares(g.sum(1))
-            else:
-                gram = (g @ g.mT) * (x @ x.mT)
-                totals["weight"] += gram.sum(dtype=torch.float64)
-                totals["bias"] += _sum_of_squares(g.sum(1))
+        if not y.requires_grad:
+            y.requires_grad_(True)
+        y.register_hook(observe)
 
-        output.register_hook(observe)
-
-    return hook
+    return watch
 
 
-def _observe_embedding(module: nn.Embedding, ids: Tensor, output: Tensor, total: Tensor) -> None:
-    """A row's gradient is the sum over the tokens ``t`` with its id; ``ids`` is ``[n, t]``."""
-
-    def observe(gradient: Tensor) -> None:
-        g = gradient.detach()
-        same = ids[:, :, None] == ids[:, None, :]
-        if module.padding_idx is not None:
-            same = same & (ids != module.padding_idx)[:, :, None]
-        total.add_(((g @ g.mT) * same).sum(dtype=torch.float64))
-
-    output.requires_grad_(True)
-    output.register_hook(observe)
+def _of_a_matrix(x: Tensor, g: Tensor, batch: Packed) -> Tensor:
+    """Σ_ts (g_t·g_s)(x_t·x_s) over an example's tokens, summed over examples."""
+    x, g = _on_grid(x, batch), _on_grid(g, batch)
+    return ((g @ g.mT) * (x @ x.mT)).sum(dtype=torch.float64)
 
 
-def _with_positions(model: EncoderClassifier, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give every example its own positions ``[n, t]``; BERT would share one row of them.
+def _of_a_table(ids: Tensor, g: Tensor, batch: Packed) -> Tensor:
+    """A row's gradient is the sum over the tokens ``t`` with its id; ``ids`` is ``[t]``."""
+    # 0 stands on places that hold no token, whose gradients are 0.
+    rows = _on_grid(ids[:, None], batch)
+    g = _on_grid(g, batch)
+    return ((g @ g.mT) * (rows == rows.mT)).sum(dtype=torch.float64)
 
-    RoBERTa already makes its own, from the padding.
-    """
-    if model.backbone.config.model_type != "bert":
-        return batch
-    ids = batch["input_ids"]
-    return batch | {"position_ids": torch.arange(ids.shape[1], device=ids.device).expand_as(ids)}
+
+def _on_grid(values: Tensor, batch: Packed) -> Tensor:
+    """``[t, o]`` to ``[n, l, o]``, 0 where no token is; ``[n, o]`` to ``[n, 1, o]``."""
+    if len(values) == len(batch.first):
+        return values[:, None]
+    grid = values.new_zeros(*batch.size, values.shape[1])
+    grid[batch.inside] = values
+    return grid
+
+
+def _per_example(values: Tensor, batch: Packed) -> Tensor:
+    """Sums ``[n, o]`` over an example's tokens of ``[t, o]``; ``[n, o]`` stays as it is."""
+    if len(values) == len(batch.first):
+        return values
+    sums = values.new_zeros(len(batch.first), values.shape[1])
+    return sums.index_add_(0, batch.example, values)
 
 
 def _sum_of_squares(per_example: Tensor) -> Tensor:

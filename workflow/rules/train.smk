@@ -27,6 +27,8 @@ rule train:
         mem_mb=16000,
         runtime=lambda wildcards, attempt: 1440 * attempt,
         gpu=1,
+        # Not among the params: it decides no result, so that no sweep is stale for it.
+        runs_at_once=CONFIG.runs_at_once or 0,
     params:
         runs=lambda wildcards: [
             PLAN.runs[run].canonical() for run in PLAN.sweeps[wildcards.sweep].runs

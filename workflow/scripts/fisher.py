@@ -18,7 +18,7 @@ with job(snakemake.log[0]):
     spec = FisherSpec.model_validate_json(snakemake.params.spec)
     task = spec.tokens.data.task
     model = encoder.load(Path(snakemake.input.model), task.num_labels)
-    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     tokens = datasets.load_from_disk(snakemake.input.tokens)["train"]
     information = fisher.fisher_information(model, tokens, task, spec.rows, spec.seed)
     fisher.write(information, Path(snakemake.output.entries), Path(snakemake.output.sums))

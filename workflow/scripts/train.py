@@ -23,11 +23,12 @@ with job(snakemake.log[0]):
     report(f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train")
     if missing:
         model = encoder.load(Path(snakemake.input.model), specs[0].tokens.data.task.num_labels)
-        model.to("cuda" if torch.cuda.is_available() else "cpu")
+        model = model.to("cuda" if torch.cuda.is_available() else "cpu")
         tokens = datasets.load_from_disk(snakemake.input.tokens)
         rankings = {
             Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings
         }
-        recording.train_and_record(missing, store, model, tokens, rankings, report)
+        most = snakemake.resources.runs_at_once or None
+        recording.train_and_record(missing, store, model, tokens, rankings, report, most)
     rows = [{"run": spec.id} | records.read_scores(store, spec.id) for spec in specs]
     pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)

@@ -18,7 +18,7 @@ with job(snakemake.log[0]):
     torch.set_num_threads(snakemake.threads)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
     model = encoder.load(Path(snakemake.input.model), specs[0].tokens.data.task.num_labels)
-    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     rows = datasets.load_from_disk(snakemake.input.tokens)["train"]
     store = Path(snakemake.params.store)
     scores = [

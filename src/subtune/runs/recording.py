@@ -9,34 +9,36 @@ import numpy as np
 import pandas as pd
 import safetensors.torch
 
+from subtune.data.batches import Rows
 from subtune.directories import new_directory
 from subtune.errors import SubtuneError
-from subtune.models.encoder import EncoderClassifier, shapes_of
+from subtune.models.encoder import Encoder, shapes_of
 from subtune.runs.records import is_recorded
 from subtune.selection import resolve
 from subtune.specs import RunSpec, Top
-from subtune.training.batches import Rows
-from subtune.training.recipe import Result
-from subtune.training.sweeps import Member, train_sweep
+from subtune.training.recipe import Member, Result
+from subtune.training.sweeps import train_sweep
 
 
 def train_and_record(
     specs: Sequence[RunSpec],
     store: Path,
-    model: EncoderClassifier,
+    model: Encoder,
     tokens: datasets.DatasetDict,
     rankings: Mapping[str, Mapping[str, np.ndarray]],
     report: Callable[[str], None],
+    most: int | None = None,
 ) -> None:
     """Train runs that share model and tokens, and record each as soon as it is done.
 
     Args:
         specs: the runs, of one sweep.
         store: where records go.
-        model: the pretrained model; it comes back unchanged.
+        model: the pretrained model.
         tokens: all splits of the task.
         rankings: ranking id to the rank of every entry, for the runs that train a top fraction.
         report: is told one line per epoch.
+        most: at most so many train side by side.
     """
     task = specs[0].tokens.data.task
     shapes = shapes_of(model)
@@ -47,10 +49,10 @@ def train_and_record(
         members.append(Member(entries, spec.recipe, spec.seed))
         report(f"{spec.id}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
     rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
-    results = train_sweep(model, rows, task, members, report)
-    for number, (spec, result) in enumerate(zip(specs, results, strict=True), start=1):
-        write_record(store, spec, result, rows)
-        report(f"run {number}/{len(specs)} recorded: {spec.id}")
+    results = train_sweep(model, rows, task, members, report, most)
+    for number, result in results:
+        write_record(store, specs[number], result, rows)
+        report(f"run {number + 1}/{len(specs)} recorded: {specs[number].id}")
 
 
 def write_record(store: Path, spec: RunSpec, result: Result, rows: dict[str, Rows]) -> Path:
@@ -73,23 +75,23 @@ def write_record(store: Path, spec: RunSpec, result: Result, rows: dict[str, Row
 def _write_files(folder: Path, spec: RunSpec, result: Result, rows: dict[str, Rows]) -> None:
     scores = {
         "best_epoch": result.best_epoch,
-        "scores": result.scores,
+        "scores": result.best.scores,
         "trainable": result.trainable,
     }
     (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n")
     pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
     _predictions(result, rows).to_parquet(folder / "predictions.parquet", index=False)
-    changes = [(name, *change) for name, change in result.changes.items()]
+    changes = [(name, *change) for name, change in result.best.changes.items()]
     pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"]).to_csv(
         folder / "changes.csv", index=False
     )
-    safetensors.torch.save_file(result.delta, folder / "delta.safetensors")
+    safetensors.torch.save_file(result.best.delta, folder / "delta.safetensors")
     (folder / "spec.json").write_text(spec.model_dump_json(indent=2, exclude_none=True) + "\n")
 
 
 def _predictions(result: Result, rows: dict[str, Rows]) -> pd.DataFrame:
     parts = []
-    for split, logits in result.logits.items():
+    for split, logits in result.best.logits.items():
         part = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(logits.shape[1])})
         part.insert(0, "label", rows[split].labels)
         part.insert(0, "idx", np.arange(len(part)))

@@ -6,23 +6,24 @@ import datasets
 import numpy as np
 
 from subtune import metrics
-from subtune.models.encoder import EncoderClassifier, canonical_parameters
+from subtune.data.batches import Rows
+from subtune.models.encoder import Encoder
 from subtune.runs import records
 from subtune.specs import RunSpec
-from subtune.training.batches import Rows
-from subtune.training.delta import apply, as_tensors, changed_tensors
-from subtune.training.recipe import predict, rows_that_train
+from subtune.training.delta import applied, as_tensors
+from subtune.training.evaluation import predict
+from subtune.training.recipe import rows_that_train
 
 
 def score_on_training_rows(
-    store: Path, spec: RunSpec, model: EncoderClassifier, split: datasets.Dataset
+    store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
 ) -> dict[str, float]:
     """The run's metrics on the rows that it was trained on.
 
     Args:
         store: where the run's record is.
         spec: the run.
-        model: the pretrained model that it started from; it comes back unchanged.
+        model: the pretrained model that it started from.
         split: the training split's tokens.
 
     Raises:
@@ -30,12 +31,6 @@ def score_on_training_rows(
     """
     chosen = rows_that_train(len(split), spec.recipe, np.random.default_rng(spec.seed))
     rows = Rows(split.select(chosen))
-    delta = as_tensors(records.read_delta(store, spec.id))
-    parameters = canonical_parameters(model)
-    pretrained = {name: parameters[name].detach().clone() for name in changed_tensors(delta)}
-    try:
-        apply(model, delta)
-        return metrics.score(spec.tokens.data.task, predict(model, rows, spec.recipe), rows.labels)
-    finally:
-        for name, values in pretrained.items():
-            parameters[name].data.copy_(values)
+    parameters = applied(model.parameters, as_tensors(records.read_delta(store, spec.id)))
+    logits = predict(Encoder(model.config, parameters), rows, spec.recipe.precision)
+    return metrics.score(spec.tokens.data.task, logits, rows.labels)

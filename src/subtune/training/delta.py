@@ -11,8 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.models.encoder import EncoderClassifier, canonical_parameters
-
 Delta = dict[str, Tensor]
 INDEX_SUFFIX = ".index"
 DOWN_SUFFIX = ".lora_A"
@@ -35,19 +33,21 @@ def changed_tensors(delta: Mapping[str, Tensor]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def apply(model: EncoderClassifier, delta: Mapping[str, Tensor]) -> None:
-    """Write a delta's values into a pretrained model."""
-    parameters = canonical_parameters(model)
-    with torch.no_grad():
-        for name in changed_tensors(delta):
-            values = {key: delta[key].to(parameters[name].device) for key in _keys(name, delta)}
-            if name + DOWN_SUFFIX in values:
-                down, up = values[name + DOWN_SUFFIX], values[name + UP_SUFFIX]
-                parameters[name].add_(update(down, up, values[name + SCALE_SUFFIX].item()))
-            elif name + INDEX_SUFFIX in values:
-                parameters[name].view(-1)[values[name + INDEX_SUFFIX]] = values[name]
-            else:
-                parameters[name].copy_(values[name])
+def applied(parameters: Mapping[str, Tensor], delta: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A pretrained model's parameters with a delta's values; what it leaves alone is shared."""
+    changed = dict(parameters)
+    for name in changed_tensors(delta):
+        tensor = parameters[name]
+        values = {key: delta[key].to(tensor.device) for key in _keys(name, delta)}
+        if name + DOWN_SUFFIX in values:
+            down, up = values[name + DOWN_SUFFIX], values[name + UP_SUFFIX]
+            changed[name] = tensor + update(down, up, values[name + SCALE_SUFFIX].item())
+        elif name + INDEX_SUFFIX in values:
+            flat = tensor.flatten().index_copy(0, values[name + INDEX_SUFFIX], values[name])
+            changed[name] = flat.view(tensor.shape)
+        else:
+            changed[name] = values[name]
+    return changed
 
 
 def update(down: Tensor, up: Tensor, scale: float) -> Tensor:

@@ -1,24 +1,36 @@
-"""The recipe of one run, readable from top to bottom."""
+"""The recipe of runs that train side by side, readable from top to bottom."""
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional
+from torch import nn
 
-from subtune import metrics
-from subtune.models.encoder import EncoderClassifier, reset_classifier
+from subtune.data.batches import Rows, shuffled
+from subtune.models.dropout import Masks
+from subtune.models.encoder import Encoder
+from subtune.models.forward import logits
+from subtune.models.loss import labels_of, losses_of
+from subtune.models.packed import pack
 from subtune.selection import Entries
 from subtune.specs import Recipe
 from subtune.tasks import Task
-from subtune.training.batches import Rows, in_length_order, shuffled, split_by_length
-from subtune.training.delta import Delta
-from subtune.training.part import Part
-from subtune.training.trainable import bound, merged
+from subtune.training.bank import Bank
+from subtune.training.evaluation import Evaluation, evaluate
+from subtune.training.matrices import Matrices
+from subtune.training.precision import autocast, cast_once
+
+
+@dataclass(frozen=True)
+class Member:
+    """One run of a sweep: what trains, how, and from which seed."""
+
+    entries: Entries
+    recipe: Recipe
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -26,102 +38,133 @@ class Result:
     """What one run leaves behind.
 
     ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples),
-    ``seconds`` and ``<split>/<metric>`` scores. ``logits`` ``[examples, num_labels]``, ``delta``
-    and ``changes`` (tensor name to mean |change| and size) are those of the best epoch.
+    ``seconds`` (the run's share, where others train beside it) and ``<split>/<metric>`` scores.
+    ``best`` is the first epoch with the highest score: the task's first metric on its first
+    evaluation split.
     """
 
     history: list[dict[str, float]]
     best_epoch: int
-    scores: dict[str, dict[str, float]]
-    logits: dict[str, np.ndarray]
-    delta: Delta
-    changes: dict[str, tuple[float, int]]
+    best: Evaluation
     trainable: int
 
 
 def train(
-    model: EncoderClassifier,
+    model: Encoder,
     rows: Mapping[str, Rows],
     task: Task,
-    entries: Entries,
-    recipe: Recipe,
-    seed: int,
-    report: Callable[[str], None] = lambda line: None,
-) -> Result:
-    """Fine-tune ``entries`` of a pretrained model and give the model back as it was.
+    members: Sequence[Member],
+    report: Callable[[int, str], None] = lambda number, line: None,
+) -> list[Result]:
+    """Fine-tune several runs of a pretrained model side by side.
 
-    The best epoch is the first with the highest score: the task's first metric on its first
-    evaluation split. A run whose loss is no longer finite ends there.
+    They read the same batches through the same frozen weights, and share seed, batch size, epochs,
+    precision and the limit of training rows; entries, learning rates, schedules, weight decay and
+    clipping are each run's own. What a run learns does not depend on the others. A run whose loss
+    is no longer finite ends there, and the others go on.
 
     Args:
-        model: pretrained, on its device; its classifier is drawn anew from ``seed``.
+        model: pretrained, on its device.
         rows: the training split and the task's evaluation splits.
         task: decides loss and metrics.
-        entries: which numbers train.
-        recipe: how.
-        seed: decides the classifier, what low-rank updates start from, the order of examples and
-            dropout.
-        report: is told one line per epoch.
+        members: the runs. Their seed decides the classifier, what low-rank updates start from,
+            the order of examples and dropout.
+        report: is told one line per run and epoch, with the run's number, from 0.
     """
-    torch.manual_seed(seed)
-    reset_classifier(model, seed)
+    shared, seed = members[0].recipe, members[0].seed
     order = np.random.default_rng(seed)
-    chosen = rows_that_train(len(rows["train"]), recipe, order)
-    steps = math.ceil(len(chosen) / recipe.batch_size) * recipe.epochs
-    history: list[dict[str, float]] = []
-    best: Result | None = None
-
-    with bound(model, entries, seed) as trained:
-        leaves = [leaf for part in trained for leaf in part.leaves]
-        optimizer = torch.optim.AdamW(
-            leaves, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
-        )
-        step = 0
-        for epoch in range(1, recipe.epochs + 1):
+    chosen = rows_that_train(len(rows["train"]), shared, order)
+    steps = math.ceil(len(chosen) / shared.batch_size) * shared.epochs
+    masks = Masks(seed, model.device)
+    frozen = cast_once(model.parameters, shared.precision)
+    bank = Bank(model, [member.entries for member in members], seed)
+    matrices = Matrices(model, members[0].entries)
+    started_runs = [
+        _Run(number, member.recipe, [values, *matrices.leaves])
+        for number, (member, values) in enumerate(zip(members, bank.values, strict=True))
+    ]
+    runs = started_runs
+    step = 0
+    for epoch in range(1, shared.epochs + 1):
+        started = time.monotonic()
+        totals = torch.zeros(len(runs), device=model.device)
+        for batch in shuffled(len(chosen), shared.batch_size, order):
+            index = chosen[batch]
+            packed = pack(rows["train"].inputs, index, model)
+            with autocast(model.device, shared.precision):
+                parameters = frozen | bank.parameters() | matrices.parameters()
+                together = Encoder(model.config, parameters)
+                found = logits(together, packed, masks).float()
+            losses = losses_of(task, found, labels_of(rows["train"], index, task, model.device))
+            (losses.sum() / len(index)).backward()
+            for run in runs:
+                run.step(learning_rate_at(step, steps, run.recipe))
+            matrices.write()
+            totals += losses.detach()
+            step += 1
+        means = (totals / len(chosen)).tolist()
+        share = (time.monotonic() - started) / len(runs)
+        for place, run in enumerate(runs):
             started = time.monotonic()
-            model.train()
-            total = 0.0
-            for batch in shuffled(len(chosen), recipe.batch_size, order):
-                loss = _gradients(model, rows["train"], chosen[batch], task, recipe, trained)
-                torch.nn.utils.clip_grad_norm_(leaves, recipe.max_grad_norm)
-                for group in optimizer.param_groups:
-                    group["lr"] = learning_rate_at(step, steps, recipe)
-                optimizer.step()
-                optimizer.zero_grad()
-                for part in trained:
-                    part.write()
-                total += loss
-                step += 1
-            with merged(trained):
-                logits = {split: predict(model, rows[split], recipe) for split in task.evaluation}
-            scores = {
-                split: metrics.score(task, logits[split], rows[split].labels) for split in logits
-            }
-            history.append(
-                {"epoch": epoch, "train_loss": total / len(chosen)}
-                | {"seconds": time.monotonic() - started}
-                | {f"{split}/{name}": v for split in scores for name, v in scores[split].items()}
-            )
-            score = scores[task.evaluation[0]][task.metrics[0]]
-            report(
-                f"epoch {epoch}/{recipe.epochs}  loss {history[-1]['train_loss']:.4f}  "
-                f"{task.metrics[0]} {score:.4f}  {history[-1]['seconds']:.1f} s"
-            )
-            if best is None or score > best.scores[task.evaluation[0]][task.metrics[0]]:
-                best = Result(
-                    history=history,
-                    best_epoch=epoch,
-                    scores=scores,
-                    logits=logits,
-                    delta={name: value for part in trained for name, value in part.delta().items()},
-                    changes={part.name: _change(part) for part in trained},
-                    trainable=sum(leaf.numel() for leaf in leaves),
-                )
-            if not math.isfinite(total):
-                report("the loss is no longer finite: this run ends here")
-                break
-    assert best is not None
-    return best
+            delta = bank.delta(place) | matrices.delta()
+            evaluation = evaluate(model, rows, task, shared.precision, delta)
+            seconds = share + time.monotonic() - started
+            run.end_epoch(epoch, means[place], seconds, evaluation)
+            report(run.number, _line(run.history[-1], shared.epochs, task))
+            if not math.isfinite(means[place]):
+                report(run.number, "the loss is no longer finite: this run ends here")
+        finite = [place for place, mean in enumerate(means) if math.isfinite(mean)]
+        runs = [runs[place] for place in finite]
+        bank.keep(finite)
+        if not runs:
+            break
+    return [run.result() for run in started_runs]
+
+
+@dataclass
+class _Run:
+    """A run while it trains."""
+
+    number: int
+    recipe: Recipe
+    leaves: list[nn.Parameter]
+    history: list[dict[str, float]] = field(default_factory=list)
+    best_epoch: int = 0
+    best: Evaluation | None = None
+
+    def __post_init__(self) -> None:
+        self._optimizer = torch.optim.AdamW(
+            self.leaves, weight_decay=self.recipe.weight_decay, fused=True
+        )
+
+    def step(self, learning_rate: float) -> None:
+        nn.utils.clip_grad_norm_(self.leaves, self.recipe.max_grad_norm)
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+
+    def end_epoch(
+        self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
+    ) -> None:
+        self.history.append(
+            {"epoch": epoch, "train_loss": train_loss, "seconds": seconds} | evaluation.flat_scores
+        )
+        if self.best is None or evaluation.first_score > self.best.first_score:
+            self.best, self.best_epoch = evaluation, epoch
+
+    def result(self) -> Result:
+        assert self.best is not None
+        trainable = sum(leaf.numel() for leaf in self.leaves)
+        return Result(self.history, self.best_epoch, self.best, trainable)
+
+
+def _line(row: Mapping[str, float], epochs: int, task: Task) -> str:
+    metric = task.metrics[0]
+    return (
+        f"epoch {row['epoch']}/{epochs}  loss {row['train_loss']:.4f}  "
+        f"{metric} {row[f'{task.evaluation[0]}/{metric}']:.4f}  {row['seconds']:.1f} s"
+    )
 
 
 def rows_that_train(n: int, recipe: Recipe, generator: np.random.Generator) -> np.ndarray:
@@ -137,59 +180,3 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
     if recipe.schedule == "constant":
         return recipe.learning_rate
     return recipe.learning_rate * (steps - step) / max(1, steps - warmup)
-
-
-def predict(model: EncoderClassifier, rows: Rows, recipe: Recipe) -> np.ndarray:
-    """Logits ``[examples, num_labels]`` of every row, in the rows' order, without dropout."""
-    model.eval()
-    device = model.classifier.weight.device
-    logits = np.empty((len(rows), model.classifier.out_features), dtype=np.float32)
-    with torch.inference_mode(), _autocast(device, recipe):
-        for index in in_length_order(rows.lengths):
-            logits[index] = model(rows.batch(index, device)).float().cpu().numpy()
-    return np.nan_to_num(logits)
-
-
-def loss_of(task: Task, logits: Tensor, labels: Tensor) -> Tensor:
-    """Sum over examples of the cross-entropy, or of the squared error of a regression."""
-    if task.is_regression:
-        return functional.mse_loss(logits.squeeze(1), labels, reduction="sum")
-    return functional.cross_entropy(logits, labels, reduction="sum")
-
-
-def labels_of(rows: Rows, index: np.ndarray, task: Task, device: torch.device) -> Tensor:
-    """Labels ``[n]`` of the rows in ``index``: class numbers, or real scores."""
-    dtype = torch.float32 if task.is_regression else torch.int64
-    return torch.from_numpy(rows.labels[index]).to(device, dtype)
-
-
-def _gradients(
-    model: EncoderClassifier,
-    rows: Rows,
-    batch: np.ndarray,
-    task: Task,
-    recipe: Recipe,
-    trained: list[Part],
-) -> float:
-    """Leave the gradient of the batch's mean loss in the leaves; return the summed loss."""
-    device = model.classifier.weight.device
-    total = 0.0
-    for index in split_by_length(batch, rows.lengths):
-        with _autocast(device, recipe):
-            logits = model(rows.batch(index, device)).float()
-            loss = loss_of(task, logits, labels_of(rows, index, task, device))
-        (loss / len(batch)).backward()
-        total += loss.item()
-    for part in trained:
-        part.collect_gradient()
-    return total
-
-
-def _autocast(device: torch.device, recipe: Recipe) -> torch.autocast:
-    return torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
-
-
-def _change(part: Part) -> tuple[float, int]:
-    """Mean |change| over the whole tensor (LayerNorm paper, Eq. 1) and the tensor's size."""
-    change = part.change().abs().mean(dtype=torch.float64)
-    return change.item(), part.tensor.numel()

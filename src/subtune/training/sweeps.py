@@ -1,46 +1,41 @@
-"""Sweeps: the runs of one job, trained on one shared model."""
+"""Sweeps: the runs of one job."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from subtune.models.encoder import EncoderClassifier
-from subtune.selection import Entries
-from subtune.specs import Recipe
+from subtune.data.batches import Rows
+from subtune.models.encoder import Encoder
 from subtune.tasks import Task
-from subtune.training.batches import Rows
-from subtune.training.recipe import Result, train
-
-
-@dataclass(frozen=True)
-class Member:
-    """One run of a sweep: what trains, how, and from which seed."""
-
-    entries: Entries
-    recipe: Recipe
-    seed: int
+from subtune.training.fusing import groups
+from subtune.training.recipe import Member, Result, train
 
 
 def train_sweep(
-    model: EncoderClassifier,
+    model: Encoder,
     rows: Mapping[str, Rows],
     task: Task,
-    members: Iterable[Member],
+    members: Sequence[Member],
     report: Callable[[str], None],
-) -> Iterator[Result]:
-    """Train every member of a sweep, and yield their results in order, each as soon as it is there.
+    most: int | None = None,
+) -> Iterator[tuple[int, Result]]:
+    """Train every member of a sweep, side by side where that is faster.
 
     A member's result does not depend on which others are in the sweep, nor on their order.
 
     Args:
-        model: the pretrained model on its device; it comes back unchanged.
+        model: the pretrained model on its device.
         rows: the training split and the task's evaluation splits.
         task: decides loss and metrics.
         members: the runs.
-        report: is told one line per epoch.
+        report: is told one line per run and epoch.
+        most: at most so many side by side.
+
+    Yields:
+        A member's number, from 0, and its result, as soon as it is there.
     """
-    for number, member in enumerate(members, start=1):
+    for numbers in groups(model, rows["train"], members, most):
 
-        def tell(line: str, number: int = number) -> None:
-            report(f"run {number}  {line}")
+        def tell(place: int, line: str, numbers: list[int] = numbers) -> None:
+            report(f"run {numbers[place] + 1}  {line}")
 
-        yield train(model, rows, task, member.entries, member.recipe, member.seed, tell)
+        results = train(model, rows, task, [members[number] for number in numbers], tell)
+        yield from zip(numbers, results, strict=True)
