@@ -141,6 +141,7 @@ def test_runs_are_listed_by_name_with_their_scores_and_sizes(tmp_path, tiny_bert
     assert table["method"].tolist() == ["bitfit", "layernorm"]
     row = table[table["run"] == spec.id].iloc[0]
     assert row["trained"] == 2 * 2 * 32 + 66
+    assert not row["diverged"]
     assert 4 * row["trained"] < row["delta_bytes"] < 8 * row["trained"]
     arguments = ["--results", str(tmp_path)]
     assert cli.main(["runs", *arguments, "--method", "layernorm", "--json"]) == 0

@@ -253,6 +253,7 @@ def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, task, r
     ]
     results = train(model, rows, task, members, lambda number, line: lines.append((number, line)))
     assert [len(result.history) < 4 for result in results] == [False, True, False]
+    assert [result.diverged for result in results] == [False, True, False]
     assert [number for number, line in lines if "no longer finite" in line] == [1]
     for place in (0, 2):
         alone = train_alone(model, rows, task, members[place])

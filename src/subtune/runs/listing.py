@@ -20,6 +20,7 @@ COLUMNS = (
     "metric",
     "score",
     "best_epoch",
+    "diverged",
     "trained",
     "delta_bytes",
 )
@@ -55,6 +56,7 @@ def _row(store: Path, run: str) -> tuple:
         task.metrics[0],
         scores["scores"][task.evaluation[0]][task.metrics[0]],
         scores["best_epoch"],
+        scores.get("diverged", False),
         scores["trainable"],
         (store / run / "delta.safetensors").stat().st_size,
     )

@@ -77,6 +77,7 @@ def _write_files(folder: Path, spec: RunSpec, result: Result, rows: dict[str, Ro
         "best_epoch": result.best_epoch,
         "scores": result.best.scores,
         "trainable": result.trainable,
+        "diverged": result.diverged,
     }
     (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n")
     pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)

@@ -3,7 +3,7 @@
 A record is a directory named after the run's content id, written once, whole, by an atomic rename:
 
     spec.json            everything that decided the result
-    scores.json          best epoch, its scores, the number of trained parameters
+    scores.json          best epoch, its scores, the number of trained parameters, divergence
     history.csv          one row per epoch
     predictions.parquet  split, idx, label and logits of the evaluation splits, at the best epoch
     changes.csv          mean |change| and size of every trained tensor
@@ -48,7 +48,7 @@ def read_spec(store: Path, run: str) -> RunSpec:
 
 
 def read_scores(store: Path, run: str) -> dict[str, Any]:
-    """``best_epoch``, ``scores`` (split to metric to value) and ``trainable``.
+    """``best_epoch``, ``scores`` (split to metric to value), ``trainable`` and ``diverged``.
 
     Raises:
         SubtuneError: there is no such record, or it cannot be read.

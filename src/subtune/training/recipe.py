@@ -48,6 +48,11 @@ class Result:
     best: Evaluation
     trainable: int
 
+    @property
+    def diverged(self) -> bool:
+        """Whether the run ended early, with a loss that is not finite."""
+        return not math.isfinite(self.history[-1]["train_loss"])
+
 
 def train(
     model: Encoder,
