@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from subtune import fisher
 from subtune.fisher import fisher_information
 from subtune.masks import ranks, summed
 from subtune.models import encoder
@@ -30,6 +31,10 @@ def loop(model, tokens, task, seed=0):
     return {name: value.numpy() / len(tokens) for name, value in total.items()}
 
 
+def matrices(model):
+    return [n for n, value in model.parameters.items() if value.ndim > 1]
+
+
 def assert_agrees(found, expected):
     # Gradients are float32; some, the keys' biases', are zero but for its rounding.
     nothing = 1e-12 * max(values.max() for values in expected.values())
@@ -47,7 +52,21 @@ def test_it_agrees_with_the_loop_for_both_families_and_kinds_of_task(task, famil
     task = TASKS[task]
     tokens = examples.tokens(task, directory)["train"]
     model = encoder.load(directory, task.num_labels)
-    assert_agrees(fisher_information(model, tokens, task), loop(model, tokens, task))
+    expected = loop(model, tokens, task)
+    assert_agrees(fisher_information(model, tokens, task), expected)
+    every = fisher_information(model, tokens, task, in_full=matrices(model))
+    assert list(every.entries) == list(model.parameters)
+    assert_agrees(every, expected)
+
+
+@pytest.mark.parametrize("tile", [1, 40, 100, 10_000])
+def test_the_size_of_a_tile_does_not_matter(tile, tiny_bert, monkeypatch):
+    task = TASKS["sst2"]
+    tokens = examples.tokens(task, tiny_bert, rows=3)["train"]
+    model = encoder.load(tiny_bert, 2)
+    monkeypatch.setitem(fisher.TILE, "cpu", tile)
+    found = fisher_information(model, tokens, task, in_full=matrices(model))
+    assert_agrees(found, loop(model, tokens, task))
 
 
 def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):

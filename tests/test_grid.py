@@ -56,6 +56,12 @@ def test_a_new_task_makes_its_runs_and_those_of_masks_that_look_at_it(base):
     assert len(other.fishers) - len(base.fishers) == 1
 
 
+@pytest.mark.parametrize(("of", "in_full"), [("layernorm", False), ("full", True)])
+def test_masks_over_matrices_need_the_information_of_their_entries(of, in_full):
+    found = plan(fractions={"of": of, "values": [0.1], "learning_rates": [1e-3]})
+    assert {fisher.in_full is not None for fisher in found.fishers.values()} == {in_full}
+
+
 def test_the_order_of_tasks_changes_nothing(base):
     assert set(plan(tasks=["sst2", "cola", "rte"]).runs) == set(base.runs)
 

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.errors import SubtuneError
-from subtune.masks import fishers_in_scope, ranks, summed
+from subtune.masks import fishers_in_scope, rank_files, ranks, summed
+from subtune.specs import Parameters
 
 
 def test_the_most_informative_entry_is_first_and_ties_go_to_the_earlier_entry():
@@ -18,6 +20,17 @@ def test_the_most_informative_entry_is_first_and_ties_go_to_the_earlier_entry():
 def test_every_task_counts_the_same_however_large_its_information():
     small, large = {"a": np.array([1.0, 3.0])}, {"a": np.array([3e6, 1e6])}
     assert summed([small, large])["a"] == pytest.approx([1.0, 1.0])
+
+
+def test_a_ranking_holds_every_entry_of_its_selection_matrices_too(tmp_path):
+    of = Parameters(parameters=("encoder.layer.*.attention.self.query.*",))
+    module = "encoder.layer.0.attention.self.query"
+    stored = {f"{module}.weight": np.array([[4.0, 1.0], [2.0, 9.0]]), f"{module}.bias": np.full(2, 0.5)}
+    path = tmp_path / "fisher.safetensors"
+    safetensors.numpy.save_file(stored | {"pooler.dense.bias": np.ones(2)}, path)
+    found = rank_files(of, [path])
+    assert found[f"{module}.weight"].tolist() == [1, 3, 2, 0]
+    assert list(found) == [f"{module}.bias", f"{module}.weight"]
 
 
 @given(st.permutations(range(4)))

@@ -3,9 +3,10 @@
 The mean over examples of the squared gradient of log p(y|x), with the true label and without
 dropout. Squaring the mean gradient of a batch is a different number.
 
-No gradient of a matrix is ever formed. Every module shows its input ``x`` and the gradient ``g`` of
-its output; a matrix's squared gradient sums to ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s). What that
-needs beside the forward pass is the products of an example's tokens, ``[n, l, l]``.
+Every module shows its input ``x`` and the gradient ``g`` of its output. Where the sum over a matrix
+is enough its gradient is never formed: ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s), which needs the
+products of an example's tokens, ``[n, l, l]``. For single entries Σ_t g[n,t,o]·x[n,t,i] is formed
+and squared a tile at a time, of at most `TILE` numbers, which a CPU holds in its cache.
 
 Shapes: ``n`` examples, ``t`` and ``s`` tokens, ``l`` tokens of the longest example, ``o`` outputs,
 ``i`` inputs.
@@ -30,12 +31,17 @@ from subtune.models.loss import labels_of, losses_of
 from subtune.models.packed import Packed, pack
 from subtune.tasks import Task
 
+# Numbers of a tile: a megabyte on a CPU, and on a GPU enough to keep it busy.
+TILE = {"cpu": 1 << 18}
+GPU_TILE = 1 << 26
+
 
 @dataclass(frozen=True)
 class Fisher:
     """Fisher information.
 
-    ``entries``: in full, for every vector of the model (LayerNorm and all biases), by name.
+    ``entries``: in full, for every vector of the model (LayerNorm and all biases) and the matrices
+    that were asked for, by name.
     ``sums``: one row per tensor: ``parameter``, ``size``, ``information`` (summed over entries).
     """
 
@@ -50,6 +56,7 @@ def fisher_information(
     rows: int | None = None,
     seed: int = 0,
     only: Collection[str] | None = None,
+    in_full: Collection[str] = (),
 ) -> Fisher:
     """Estimate the Fisher information over a training set.
 
@@ -61,6 +68,7 @@ def fisher_information(
         seed: also draws the classifier that no one has trained yet.
         only: names of the tensors that are asked for, where not all are; the work of the others is
             left out.
+        in_full: names of the matrices whose single entries are asked for.
     """
     if rows is not None:
         chosen = np.random.default_rng(seed).permutation(len(tokens))[:rows]
@@ -69,7 +77,9 @@ def fisher_information(
     model = Encoder(model.config, model.parameters | new_classifier(model, seed))
     totals = {
         name: torch.zeros(
-            value.shape if value.ndim == 1 else (), dtype=torch.float64, device=model.device
+            value.shape if value.ndim == 1 or name in in_full else (),
+            dtype=torch.float64,
+            device=model.device,
         )
         for name, value in model.parameters.items()
         if only is None or name in only
@@ -82,7 +92,7 @@ def fisher_information(
         (loss / 2 if task.is_regression else loss).backward()
     mean = {name: (total / len(data)).cpu().numpy() for name, total in totals.items()}
     return Fisher(
-        entries={name: value for name, value in mean.items() if value.ndim == 1},
+        entries={name: value for name, value in mean.items() if value.ndim},
         sums=pd.DataFrame(
             {
                 "parameter": list(mean),
@@ -121,9 +131,14 @@ def _observer(
                 )
                 weight.add_(_sum_of_squares(_per_example(g * normalised, batch)))
             elif module.endswith("_embeddings"):
-                weight.add_(_of_a_table(x, g, batch))
+                if weight.ndim:
+                    weight.add_(_entries_of_a_table(x, g, batch, len(weight)))
+                else:
+                    weight.add_(_sum_of_a_table(x, g, batch))
+            elif weight.ndim:
+                weight.add_(_entries_of_a_matrix(x.detach()[0], g, batch))
             else:
-                weight.add_(_of_a_matrix(x.detach()[0], g, batch))
+                weight.add_(_sum_of_a_matrix(x.detach()[0], g, batch))
 
         if not y.requires_grad:
             y.requires_grad_(True)
@@ -132,18 +147,44 @@ def _observer(
     return watch
 
 
-def _of_a_matrix(x: Tensor, g: Tensor, batch: Packed) -> Tensor:
+def _sum_of_a_matrix(x: Tensor, g: Tensor, batch: Packed) -> Tensor:
     """Σ_ts (g_t·g_s)(x_t·x_s) over an example's tokens, summed over examples."""
     x, g = _on_grid(x, batch), _on_grid(g, batch)
     return ((g @ g.mT) * (x @ x.mT)).sum(dtype=torch.float64)
 
 
-def _of_a_table(ids: Tensor, g: Tensor, batch: Packed) -> Tensor:
+def _entries_of_a_matrix(x: Tensor, g: Tensor, batch: Packed) -> Tensor:
+    """Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``."""
+    x, g = _on_grid(x, batch), _on_grid(g, batch)
+    if x.shape[1] == 1:
+        return g[:, 0].square().mT @ x[:, 0].square()
+    examples, _, inputs = x.shape
+    outputs = g.shape[2]
+    tile = TILE.get(x.device.type, GPU_TILE)
+    rows = max(1, min(outputs, tile // inputs))
+    some = max(1, tile // (rows * inputs))
+    found = x.new_zeros(outputs, inputs)
+    for first in range(0, examples, some):
+        those = slice(first, first + some)
+        for row in range(0, outputs, rows):
+            gradients = g[those, :, row : row + rows].mT @ x[those]
+            found[row : row + rows] += gradients.square_().sum(0)
+    return found
+
+
+def _sum_of_a_table(ids: Tensor, g: Tensor, batch: Packed) -> Tensor:
     """A row's gradient is the sum over the tokens ``t`` with its id; ``ids`` is ``[t]``."""
     # 0 stands on places that hold no token, whose gradients are 0.
     rows = _on_grid(ids[:, None], batch)
     g = _on_grid(g, batch)
     return ((g @ g.mT) * (rows == rows.mT)).sum(dtype=torch.float64)
+
+
+def _entries_of_a_table(ids: Tensor, g: Tensor, batch: Packed, rows: int) -> Tensor:
+    """The same, of every row and column."""
+    pairs, token = torch.stack([batch.example, ids]).unique(dim=1, return_inverse=True)
+    gradients = g.new_zeros(pairs.shape[1], g.shape[1]).index_add_(0, token, g)
+    return g.new_zeros(rows, g.shape[1]).index_add_(0, pairs[1], gradients.square_())
 
 
 def _on_grid(values: Tensor, batch: Packed) -> Tensor:

@@ -14,6 +14,7 @@ from subtune.data import builtin, files, hub, tsv
 from subtune.errors import SubtuneError
 from subtune.masks import Scope, fishers_in_scope
 from subtune.models.files import directory_of_package, version_of
+from subtune.selection import selects_matrices
 from subtune.specs import (
     DataSpec,
     FisherSpec,
@@ -135,6 +136,8 @@ def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> 
     result.places[model.id] = model_place(source)
     tokens: dict[str, TokensSpec] = {}
     fishers: dict[str, FisherSpec] = {}
+    masked = config.selection(experiment.fractions.of) if experiment.fractions else None
+    in_full = masked if isinstance(masked, Parameters) and selects_matrices(masked) else None
     for task in experiment.tasks:
         rows = data_spec(config, task)
         tokens[task] = TokensSpec(
@@ -145,6 +148,7 @@ def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> 
             tokens=tokens[task],
             rows=experiment.fisher.rows,
             seed=experiment.fisher.seed,
+            in_full=in_full,
         )
         result.datasets[rows.key] = rows
         result.tokens[tokens[task].key] = tokens[task]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from subtune.errors import SubtuneError
+from subtune.models.components import COMPONENTS, EMBEDDINGS
 from subtune.specs import Draw, Lines, Lora, Parameters, Random, Selection
 
 CLASSIFIER = ("classifier.weight", "classifier.bias")
@@ -74,6 +75,20 @@ def selected(parameters: Parameters, shapes: Shapes) -> list[str]:
     """
     taken = set(matching(parameters.without or (), shapes))
     return [name for name in matching(parameters.parameters, shapes) if name not in taken]
+
+
+def selects_matrices(parameters: Parameters) -> bool:
+    """Whether a selection holds a matrix, judged by the names that every encoder has.
+
+    Raises:
+        SubtuneError: a pattern matches none of those names.
+    """
+    layer_parts = [f"encoder.layer.{n}.{part}" for n in range(MOST_LAYERS) for part in COMPONENTS]
+    parts = [*EMBEDDINGS, "embeddings.LayerNorm", *layer_parts, "pooler.dense"]
+    names = [f"{part}.{leaf}" for part in parts for leaf in ("weight", "bias")]
+    shapes = {name: () for name in names if name.removesuffix(".bias") not in EMBEDDINGS}
+    chosen = selected(parameters, shapes)
+    return any(name.endswith(".weight") and "LayerNorm" not in name for name in chosen)
 
 
 def top_count(fraction: float, n: int) -> int:

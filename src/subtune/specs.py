@@ -55,23 +55,6 @@ class TokensSpec(Value):
         return f"{self.data.task.name}-{self.id}"
 
 
-class FisherSpec(Value):
-    """Fisher information of one task before fine-tuning.
-
-    ``rows`` limits the estimate to a sample of the training set, drawn by ``seed``, which also
-    draws the classifier that no one has trained yet.
-    """
-
-    model: ModelSpec
-    tokens: TokensSpec
-    rows: int | None = Field(default=None, ge=1)
-    seed: int = 0
-
-    @property
-    def key(self) -> str:
-        return f"{self.tokens.data.task.name}-{self.id}"
-
-
 class Parameters(Value):
     """Whole tensors by name: those that ``parameters`` match and ``without`` does not.
 
@@ -81,6 +64,25 @@ class Parameters(Value):
 
     parameters: Patterns
     without: Patterns | None = None
+
+
+class FisherSpec(Value):
+    """Fisher information of one task before fine-tuning.
+
+    It is kept of every entry of the vectors, and of those matrices that ``in_full`` selects; of
+    other matrices its sum is kept. ``rows`` limits the estimate to a sample of the training set,
+    drawn by ``seed``, which also draws the classifier that no one has trained yet.
+    """
+
+    model: ModelSpec
+    tokens: TokensSpec
+    rows: int | None = Field(default=None, ge=1)
+    seed: int = 0
+    in_full: Parameters | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.tokens.data.task.name}-{self.id}"
 
 
 class Draw(Value):

@@ -11,6 +11,7 @@ with job(snakemake.log[0]):
     from subtune import fisher
     from subtune.memory import keep_freed_memory
     from subtune.models import encoder
+    from subtune.selection import selected
     from subtune.specs import FisherSpec
 
     keep_freed_memory()
@@ -20,6 +21,9 @@ with job(snakemake.log[0]):
     model = encoder.load(Path(snakemake.input.model), task.num_labels)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     tokens = datasets.load_from_disk(snakemake.input.tokens)["train"]
-    information = fisher.fisher_information(model, tokens, task, spec.rows, spec.seed)
+    in_full = selected(spec.in_full, encoder.shapes_of(model)) if spec.in_full else []
+    information = fisher.fisher_information(
+        model, tokens, task, spec.rows, spec.seed, in_full=in_full
+    )
     fisher.write(information, Path(snakemake.output.entries), Path(snakemake.output.sums))
     report(f"{task.title}: Fisher information over {spec.rows or len(tokens)} rows")

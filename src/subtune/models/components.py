@@ -26,6 +26,13 @@ COMPONENTS = (
     "output.LayerNorm",
 )
 
+# The tables that are added up to what the first layer reads.
+EMBEDDINGS = (
+    "embeddings.word_embeddings",
+    "embeddings.position_embeddings",
+    "embeddings.token_type_embeddings",
+)
+
 
 def component_of(name: str) -> Component:
     """Split a canonical parameter name into component, layer and part."""
