@@ -25,7 +25,8 @@ def test_every_task_counts_the_same_however_large_its_information():
 def test_a_ranking_holds_every_entry_of_its_selection_matrices_too(tmp_path):
     of = Parameters(parameters=("encoder.layer.*.attention.self.query.*",))
     module = "encoder.layer.0.attention.self.query"
-    stored = {f"{module}.weight": np.array([[4.0, 1.0], [2.0, 9.0]]), f"{module}.bias": np.full(2, 0.5)}
+    weight, bias = np.array([[4.0, 1.0], [2.0, 9.0]]), np.full(2, 0.5)
+    stored = {f"{module}.weight": weight, f"{module}.bias": bias}
     path = tmp_path / "fisher.safetensors"
     safetensors.numpy.save_file(stored | {"pooler.dense.bias": np.ones(2)}, path)
     found = rank_files(of, [path])
