@@ -64,7 +64,7 @@ def test_the_size_of_a_tile_does_not_matter(tile, tiny_bert, monkeypatch):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert, rows=3)["train"]
     model = encoder.load(tiny_bert, 2)
-    monkeypatch.setitem(fisher.TILE, "cpu", tile)
+    monkeypatch.setattr(fisher, "TILE", tile)
     found = fisher_information(model, tokens, task, in_full=matrices(model))
     assert_agrees(found, loop(model, tokens, task))
 

@@ -31,9 +31,8 @@ from subtune.models.loss import labels_of, losses_of
 from subtune.models.packed import Packed, pack
 from subtune.tasks import Task
 
-# Numbers of a tile: a megabyte on a CPU, and on a GPU enough to keep it busy.
-TILE = {"cpu": 1 << 18}
-GPU_TILE = 1 << 26
+# Numbers of a tile: a megabyte.
+TILE = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def _observer(
                 weight.add_(_sum_of_squares(_per_example(g * normalised, batch)))
             elif module.endswith("_embeddings"):
                 if weight.ndim:
-                    weight.add_(_entries_of_a_table(x, g, batch, len(weight)))
+                    weight.index_add_(0, *_rows_of_a_table(x, g, batch))
                 else:
                     weight.add_(_sum_of_a_table(x, g, batch))
             elif weight.ndim:
@@ -158,17 +157,14 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, batch: Packed) -> Tensor:
     x, g = _on_grid(x, batch), _on_grid(g, batch)
     if x.shape[1] == 1:
         return g[:, 0].square().mT @ x[:, 0].square()
-    examples, _, inputs = x.shape
-    outputs = g.shape[2]
-    tile = TILE.get(x.device.type, GPU_TILE)
-    rows = max(1, min(outputs, tile // inputs))
-    some = max(1, tile // (rows * inputs))
-    found = x.new_zeros(outputs, inputs)
-    for first in range(0, examples, some):
-        those = slice(first, first + some)
-        for row in range(0, outputs, rows):
-            gradients = g[those, :, row : row + rows].mT @ x[those]
-            found[row : row + rows] += gradients.square_().sum(0)
+    found = x.new_zeros(g.shape[2], x.shape[2])
+    rows = max(1, TILE // x.shape[2])
+    # What costs is memory, not products: a tile is written and read while it is in the cache, where
+    # the gradients of many examples at once would not be.
+    for outputs, below in zip(g.mT, x, strict=True):
+        for tile, some in zip(found.split(rows), outputs.split(rows), strict=True):
+            gradient = some @ below
+            tile.addcmul_(gradient, gradient)
     return found
 
 
@@ -180,11 +176,11 @@ def _sum_of_a_table(ids: Tensor, g: Tensor, batch: Packed) -> Tensor:
     return ((g @ g.mT) * (rows == rows.mT)).sum(dtype=torch.float64)
 
 
-def _entries_of_a_table(ids: Tensor, g: Tensor, batch: Packed, rows: int) -> Tensor:
-    """The same, of every row and column."""
+def _rows_of_a_table(ids: Tensor, g: Tensor, batch: Packed) -> tuple[Tensor, Tensor]:
+    """Which rows an example reads, and its squared gradients of each, for all examples."""
     pairs, token = torch.stack([batch.example, ids]).unique(dim=1, return_inverse=True)
     gradients = g.new_zeros(pairs.shape[1], g.shape[1]).index_add_(0, token, g)
-    return g.new_zeros(rows, g.shape[1]).index_add_(0, pairs[1], gradients.square_())
+    return pairs[1], gradients.double().square_()
 
 
 def _on_grid(values: Tensor, batch: Packed) -> Tensor:
