@@ -1,10 +1,11 @@
 # make demo   the four papers on a laptop
 # make test   every test
+# make bench  speed beside peers, on real GLUE: make bench GLUE_DIR=/path/to/glue
 # make check  formatting, lint and types
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test check format schema
+.PHONY: install demo test bench check format schema
 
 install: .venv/installed
 
@@ -21,6 +22,10 @@ demo: install
 
 test: install
 	$(BIN)/python -m pytest
+
+bench: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[benchmarks]' -c requirements.lock
+	$(BIN)/python -m benchmarks --glue-dir "$(or $(GLUE_DIR),$(error set GLUE_DIR to a directory in GLUE's official layout))"
 
 check: install
 	$(BIN)/ruff check .

@@ -1,0 +1,163 @@
+"""Fisher information: ours, and what its peers take for the same numbers.
+
+Peers: the loop over single examples, and `torch.func.vmap` of the gradient. (BackPACK 1.7.1 knows
+no LayerNorm; of MiniLM's linear layers alone its `SumGradSquared` takes seconds per sentence.)
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
+
+from benchmarks import inputs
+from subtune.data.batches import Rows
+from subtune.fisher import fisher_information
+from subtune.methods import METHODS
+from subtune.models.encoder import new_classifier, shapes_of
+from subtune.selection import resolve
+
+# Examples of one call of vmap, which holds every example's gradient of every parameter.
+VMAP_EXAMPLES = 8
+
+Row = dict[str, Any]
+Sums = dict[str, float]
+Batch = tuple[dict[str, Tensor], Tensor]
+
+
+def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
+    """One row per task, what is asked for, and way: seconds, and how far it is from the loop.
+
+    Args:
+        glue_dir: the GLUE files.
+        tasks: task to the number of its training rows to look at.
+    """
+    found = []
+    for name, rows in tasks.items():
+        setting = inputs.glue(name, glue_dir, rows)
+        layernorm = list(resolve(METHODS["layernorm"], shapes_of(setting.model), 0))
+        layernorm = [name for name in layernorm if "LayerNorm" in name]
+        found += _ways(setting, "all parameters", list(setting.model.parameters))
+        found += _ways(setting, "LayerNorm", layernorm)
+    return found
+
+
+def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
+    data = setting.rows["train"]
+    ways: dict[str, Callable[[], Sums]] = {
+        "loop over examples": lambda: _loop(setting, data, names),
+        "torch.func.vmap": lambda: _vmap(setting, data, names),
+        "subtune": lambda: _ours(setting, names),
+    }
+    if asked == "all parameters":
+        ways["subtune, sums of matrices"] = lambda: _ours(setting, names, entries=False)
+    rows = []
+    for way, run in ways.items():
+        started = time.perf_counter()
+        sums = run()
+        rows.append({"way": way, "seconds": time.perf_counter() - started, "sums": sums})
+    reference = rows[0]
+    return [
+        {
+            "task": setting.task.title,
+            "asked": asked,
+            "way": row["way"],
+            "examples": len(data),
+            "seconds": row["seconds"],
+            "times_faster": reference["seconds"] / row["seconds"],
+            "largest_difference": max(
+                abs(value / reference["sums"][name] - 1)
+                for name, value in row["sums"].items()
+                # The keys' biases have no gradient but rounding.
+                if not name.endswith("key.bias")
+            ),
+        }
+        for row in rows
+    ]
+
+
+def _ours(setting: inputs.Setting, names: list[str], entries: bool = True) -> Sums:
+    parameters = setting.model.parameters
+    in_full = [name for name in names if parameters[name].ndim > 1] if entries else []
+    found = fisher_information(
+        setting.model, setting.tokens["train"], setting.task, only=names, in_full=in_full
+    )
+    return dict(zip(found.sums["parameter"], found.sums["information"], strict=True))
+
+
+def _theirs(setting: inputs.Setting) -> PreTrainedModel:
+    """transformers' own model with the classifier that ours draws."""
+    model = AutoModelForSequenceClassification.from_pretrained(
+        setting.directory, num_labels=setting.task.num_labels, attn_implementation="eager"
+    ).eval()
+    with torch.no_grad():
+        for name, value in new_classifier(setting.model, seed=0).items():
+            model.get_parameter(name).copy_(value)
+    return model.to(inputs.device())
+
+
+def _canonical(model: PreTrainedModel) -> dict[str, nn.Parameter]:
+    prefix = f"{model.base_model_prefix}."
+    return {name.removeprefix(prefix): value for name, value in model.named_parameters()}
+
+
+def _batches(data: Rows, indices: Iterator[np.ndarray] | list[np.ndarray]) -> Iterator[Batch]:
+    """Padded batches, as the peers need them."""
+    for index in indices:
+        longest = data.lengths[index].max()
+        columns = {
+            name: np.stack([np.pad(values[n], (0, longest - len(values[n]))) for n in index])
+            for name, values in data.inputs.items()
+        }
+        places = np.arange(longest)
+        columns["attention_mask"] = (places < data.lengths[index, None]).astype(np.int64)
+        columns["position_ids"] = np.broadcast_to(places, columns["input_ids"].shape).copy()
+        device = inputs.device()
+        tensors = {name: torch.from_numpy(value).to(device) for name, value in columns.items()}
+        yield tensors, torch.from_numpy(data.labels[index]).long().to(device)
+
+
+def _loop(setting: inputs.Setting, data: Rows, names: Collection[str]) -> Sums:
+    model = _theirs(setting)
+    parameters = _canonical(model)
+    for name, value in parameters.items():
+        value.requires_grad_(name in names)
+    total = {name: torch.zeros_like(parameters[name]) for name in names}
+    for batch, label in _batches(data, list(np.arange(len(data))[:, None])):
+        loss = functional.cross_entropy(model(**batch).logits, label)
+        gradients = torch.autograd.grad(loss, [parameters[name] for name in names])
+        for name, gradient in zip(names, gradients, strict=True):
+            total[name].addcmul_(gradient, gradient)
+    return {name: value.double().sum().item() / len(data) for name, value in total.items()}
+
+
+def _vmap(setting: inputs.Setting, data: Rows, names: Collection[str]) -> Sums:
+    model = _theirs(setting)
+    prefix = f"{model.base_model_prefix}."
+    own = {name: value.detach() for name, value in model.named_parameters()}
+    asked = {n: value for n, value in own.items() if n.removeprefix(prefix) in names}
+
+    def loss(trained: dict[str, Tensor], batch: dict[str, Tensor], label: Tensor) -> Tensor:
+        one = {name: value[None] for name, value in batch.items()}
+        logits = torch.func.functional_call(model, own | trained, (), one).logits
+        return functional.cross_entropy(logits, label[None])
+
+    gradients_of = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+    total = {name: torch.zeros_like(value) for name, value in asked.items()}
+    order = np.argsort(data.lengths, kind="stable")
+    chunks = [order[n : n + VMAP_EXAMPLES] for n in range(0, len(order), VMAP_EXAMPLES)]
+    for batch, labels in _batches(data, chunks):
+        # transformers looks at the values of a mask of two dimensions, which vmap cannot.
+        outside = (1.0 - batch["attention_mask"][:, None, None]) * torch.finfo(torch.float32).min
+        batch["attention_mask"] = outside.expand(-1, -1, outside.shape[-1], -1)
+        for name, gradient in gradients_of(asked, batch, labels).items():
+            total[name] += gradient.square_().sum(0)
+    return {
+        name.removeprefix(prefix): value.double().sum().item() / len(data)
+        for name, value in total.items()
+    }

