@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from subtune import config, grid
+from subtune.errors import SubtuneError
 from subtune.specs import Top
 
 BASE = {
@@ -34,6 +35,13 @@ def base():
     return plan()
 
 
+def plan_with_selection(name, pattern):
+    data = copy.deepcopy(BASE)
+    data["selections"] = {name: {"parameters": [pattern]}}
+    data["experiments"]["layernorm"]["fractions"]["of"] = name
+    return grid.plan(config.check(data))
+
+
 def new_runs(base, other):
     return [planned for run in other.experiments.values() for planned in run
             if planned.run.id not in base.runs]  # fmt: skip
@@ -60,6 +68,11 @@ def test_a_new_task_makes_its_runs_and_those_of_masks_that_look_at_it(base):
 def test_masks_over_matrices_need_the_information_of_their_entries(of, in_full):
     found = plan(fractions={"of": of, "values": [0.1], "learning_rates": [1e-3]})
     assert {fisher.in_full is not None for fisher in found.fishers.values()} == {in_full}
+
+
+def test_a_mask_of_nothing_is_an_error_before_any_work():
+    with pytest.raises(SubtuneError, match=r"fractions.of: 'typo': .*'\*\*.quary' matches no"):
+        plan_with_selection("typo", "**.quary")
 
 
 def test_the_order_of_tasks_changes_nothing(base):

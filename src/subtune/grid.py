@@ -136,8 +136,6 @@ def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> 
     result.places[model.id] = model_place(source)
     tokens: dict[str, TokensSpec] = {}
     fishers: dict[str, FisherSpec] = {}
-    masked = config.selection(experiment.fractions.of) if experiment.fractions else None
-    in_full = masked if isinstance(masked, Parameters) and selects_matrices(masked) else None
     for task in experiment.tasks:
         rows = data_spec(config, task)
         tokens[task] = TokensSpec(
@@ -148,12 +146,24 @@ def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> 
             tokens=tokens[task],
             rows=experiment.fisher.rows,
             seed=experiment.fisher.seed,
-            in_full=in_full,
+            in_full=_matrices_of_masks(config, experiment),
         )
         result.datasets[rows.key] = rows
         result.tokens[tokens[task].key] = tokens[task]
         result.fishers[fishers[task].key] = fishers[task]
     return _Inputs(name, model, tokens, fishers)
+
+
+def _matrices_of_masks(config: Config, experiment: Experiment) -> Parameters | None:
+    """What masks are taken of, where that holds matrices."""
+    if experiment.fractions is None:
+        return None
+    base = config.selection(experiment.fractions.of)
+    assert isinstance(base, Parameters)
+    try:
+        return base if selects_matrices(base) else None
+    except SubtuneError as error:
+        raise SubtuneError(f"fractions.of: {experiment.fractions.of!r}: {error}") from None
 
 
 def _grid(methods: Mapping[str, Iterable[float]], seeds: Iterable[int]):
