@@ -1,12 +1,10 @@
-"""What every benchmark reads: MiniLM on real GLUE, and larger models with random weights."""
+"""What every benchmark reads: MiniLM on real GLUE."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import datasets
-import numpy as np
 import torch
-from transformers import PretrainedConfig
 
 from subtune.data import tsv
 from subtune.data.batches import Rows
@@ -52,27 +50,6 @@ def glue(name: str, glue_dir: Path, rows: int | None = None) -> Setting:
     return Setting(directory, model, task, tokenize(data, directory, MAX_LENGTH))
 
 
-def random_model(config: PretrainedConfig, num_labels: int = 2) -> Encoder:
-    """A model of this shape with random weights, which serve for speed."""
-    skeleton = encoder.skeleton(config, num_labels)
-    generator = torch.Generator().manual_seed(0)
-    parameters = {
-        name: torch.ones(value.shape)
-        if "LayerNorm.weight" in name
-        else torch.randn(value.shape, generator=generator) * config.initializer_range
-        for name, value in skeleton.parameters.items()
-    }
-    return Encoder(config, parameters).to(device())
-
-
-def random_rows(count: int, length: int, vocabulary: int) -> Rows:
-    """Rows of random tokens, all of one length."""
-    generator = np.random.default_rng(0)
-    ids = generator.integers(5, vocabulary, (count, length)).tolist()
-    labels = generator.integers(0, 2, count).tolist()
-    return Rows(datasets.Dataset.from_dict({"input_ids": ids, "label": labels}))
-
-
 def members(model: Encoder, rates: tuple[float, ...], epochs: int, method: str) -> list[Member]:
     """Runs of a method that differ in their learning rates."""
     entries = resolve(METHODS[method], encoder.shapes_of(model), seed=0)
@@ -80,7 +57,7 @@ def members(model: Encoder, rates: tuple[float, ...], epochs: int, method: str) 
 
 
 def recipe(learning_rate: float, epochs: int) -> Recipe:
-    """Batches of 16, a linear schedule and float32, or bfloat16 where the device is made for it."""
+    """Batches of 16, a linear schedule, float32."""
     return Recipe(
         learning_rate=learning_rate,
         batch_size=16,

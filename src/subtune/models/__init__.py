@@ -1,1 +1,1 @@
-"""Pretrained encoders: their files, their parameters, the components of a layer."""
+"""Pretrained encoders: their files, their parameters and components, and what they compute."""

@@ -1,1 +1,1 @@
-"""Training: batches, trainable entries, the recipe of one run, and sweeps of runs."""
+"""Training: the recipe of runs side by side, each run's values, and sweeps of runs."""

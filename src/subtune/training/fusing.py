@@ -14,7 +14,7 @@ from subtune.selection import LowRankUpdate
 from subtune.training.bank import is_matrix
 from subtune.training.recipe import Member
 
-# More tokens in one pass than this leave a CPU's caches, and cost more each than fewer do.
+# A pass of so many tokens keeps a CPU busy; more of them take memory and save little.
 CPU_TOKENS = 4000
 # Of a GPU's free memory; the rest is for evaluation, gradients and what the estimate leaves out.
 GPU_SHARE = 0.5
@@ -55,7 +55,7 @@ def _kind(model: Encoder, member: Member, number: int) -> tuple:
 
 
 def runs_at_once(model: Encoder, train: Rows, batch_size: int) -> int:
-    """How many runs a pass may hold: by caches on a CPU, by free memory on a GPU."""
+    """How many runs a pass may hold: by its tokens on a CPU, by free memory on a GPU."""
     batch = min(batch_size, len(train))
     if model.device.type == "cpu":
         return max(1, int(CPU_TOKENS / (train.lengths.mean() * batch)))
