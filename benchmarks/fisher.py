@@ -20,7 +20,7 @@ from subtune.data.batches import Rows
 from subtune.fisher import fisher_information
 from subtune.methods import METHODS
 from subtune.models.encoder import new_classifier, shapes_of
-from subtune.selection import resolve
+from subtune.selection import selected
 
 # Examples of one call of vmap, which holds every example's gradient of every parameter.
 VMAP_EXAMPLES = 8
@@ -40,8 +40,7 @@ def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
     found = []
     for name, rows in tasks.items():
         setting = inputs.glue(name, glue_dir, rows)
-        layernorm = list(resolve(METHODS["layernorm"], shapes_of(setting.model), 0))
-        layernorm = [name for name in layernorm if "LayerNorm" in name]
+        layernorm = selected(METHODS["layernorm"], shapes_of(setting.model))
         found += _ways(setting, "all parameters", list(setting.model.parameters))
         found += _ways(setting, "LayerNorm", layernorm)
     return found

@@ -6,7 +6,6 @@ from pathlib import Path
 import datasets
 import torch
 
-from subtune.data import tsv
 from subtune.data.batches import Rows
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
@@ -41,7 +40,6 @@ class Setting:
 def glue(name: str, glue_dir: Path, rows: int | None = None) -> Setting:
     """MiniLM and a real GLUE task, or the first ``rows`` of its training set."""
     task = TASKS[name]
-    tsv.paths(glue_dir, task)
     directory = directory_of_package(MINILM)
     data = load(DataSpec(task=task, source="tsv", version="benchmark"), str(glue_dir))
     if rows is not None:

@@ -136,6 +136,7 @@ def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> 
     result.places[model.id] = model_place(source)
     tokens: dict[str, TokensSpec] = {}
     fishers: dict[str, FisherSpec] = {}
+    in_full = _matrices_of_masks(config, experiment)
     for task in experiment.tasks:
         rows = data_spec(config, task)
         tokens[task] = TokensSpec(
@@ -146,7 +147,7 @@ def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> 
             tokens=tokens[task],
             rows=experiment.fisher.rows,
             seed=experiment.fisher.seed,
-            in_full=_matrices_of_masks(config, experiment),
+            in_full=in_full,
         )
         result.datasets[rows.key] = rows
         result.tokens[tokens[task].key] = tokens[task]

@@ -10,7 +10,7 @@ from transformers import PretrainedConfig
 
 from subtune.data.batches import Rows
 from subtune.models.encoder import Encoder
-from subtune.selection import LowRankUpdate
+from subtune.selection import CLASSIFIER, LowRankUpdate
 from subtune.training.bank import is_matrix
 from subtune.training.recipe import Member
 
@@ -47,7 +47,7 @@ def _kind(model: Encoder, member: Member, number: int) -> tuple:
         return (number,)
     recipe = member.recipe
     ranks = {n: e for n, e in member.entries.items() if isinstance(e, LowRankUpdate)}
-    reaches_encoder = len(member.entries) > 2
+    reaches_encoder = len(member.entries) > len(CLASSIFIER)
     return (
         *(member.seed, recipe.batch_size, recipe.epochs, recipe.train_rows, recipe.precision),
         *(tuple(ranks.items()), reaches_encoder),
