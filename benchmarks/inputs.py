@@ -48,10 +48,12 @@ def glue(name: str, glue_dir: Path, rows: int | None = None) -> Setting:
     return Setting(directory, model, task, tokenize(data, directory, MAX_LENGTH))
 
 
-def members(model: Encoder, rates: tuple[float, ...], epochs: int, method: str) -> list[Member]:
+def members(
+    model: Encoder, rates: tuple[float, ...], epochs: int, method: str, seed: int = 0
+) -> list[Member]:
     """Runs of a method that differ in their learning rates."""
-    entries = resolve(METHODS[method], encoder.shapes_of(model), seed=0)
-    return [Member(entries, recipe(rate, epochs), seed=0) for rate in rates]
+    entries = resolve(METHODS[method], encoder.shapes_of(model), seed)
+    return [Member(entries, recipe(rate, epochs), seed) for rate in rates]
 
 
 def recipe(learning_rate: float, epochs: int) -> Recipe:

@@ -6,8 +6,9 @@ from typing import Any
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import inputs, trainer
+from benchmarks.outcomes import Outcome, ours
 from subtune.data.batches import Rows
-from subtune.training.recipe import Member, Result, train
+from subtune.training.recipe import Member, train
 
 FEW_ROWS = 64
 
@@ -26,10 +27,10 @@ def _task(setting: inputs.Setting, epochs: int) -> list[dict[str, Any]]:
     members = inputs.members(setting.model, inputs.LEARNING_RATES, epochs, "layernorm")
     peers, alone = [], []
     for member in members:
-        peers.append(trainer.train(setting.directory, setting.tokens, setting.task, member))
-        alone.append(_ours(setting, [member])[0])
-    fused = _ours(setting, members)
-    ways = {
+        peers.append(trainer.train(setting, member))
+        alone += ours(setting, [member])
+    fused = ours(setting, members)
+    ways: dict[str, list[Outcome]] = {
         "Trainer loop": peers,
         "subtune, one by one": alone,
         f"subtune, {len(members)} side by side": fused,
@@ -40,14 +41,19 @@ def _task(setting: inputs.Setting, epochs: int) -> list[dict[str, Any]]:
         {
             "task": setting.task.title,
             "way": way,
-            "seconds": sum(seconds for _, seconds in found),
-            "tokens_per_second": tokens / sum(seconds for _, seconds in found),
-            "flops_per_second": flops / sum(seconds for _, seconds in found),
-            "scores": [score for score, _ in found],
-            "times_faster": sum(s for _, s in peers) / sum(s for _, s in found),
+            "seconds": seconds,
+            "tokens_per_second": tokens / seconds,
+            "flops_per_second": flops / seconds,
+            "scores": [outcome.score for outcome in outcomes],
+            "times_faster": _seconds(peers) / seconds,
         }
-        for way, found in ways.items()
+        for way, outcomes in ways.items()
+        for seconds in [_seconds(outcomes)]
     ]
+
+
+def _seconds(outcomes: list[Outcome]) -> float:
+    return sum(outcome.seconds for outcome in outcomes)
 
 
 def _flops_per_token(setting: inputs.Setting, member: Member) -> float:
@@ -58,12 +64,3 @@ def _flops_per_token(setting: inputs.Setting, member: Member) -> float:
         train(setting.model, few, setting.task, [member])
     tokens = few["train"].lengths.sum() * member.recipe.epochs
     return counter.get_total_flops() / int(tokens)
-
-
-def _ours(setting: inputs.Setting, members: list[Member]) -> list[tuple[float, float]]:
-    """Each run's best dev score and its seconds, evaluation included."""
-    return [_told(r) for r in train(setting.model, setting.rows, setting.task, members)]
-
-
-def _told(result: Result) -> tuple[float, float]:
-    return result.best.first_score, sum(row["seconds"] for row in result.history)

@@ -1,51 +1,40 @@
-"""The same run by Hugging Face's Trainer: how far scores and times are from a record's.
+"""The same run by Hugging Face's Trainer: what a user would write.
 
-    python -m benchmarks.trainer results/glue-minilm RUN [RUN …] --seeds 0 1
-
-Reads each run's spec from the record, trains the same model on the same tokens with the same
-learning rate, batch size, epochs, schedule and trainable parameters, and prints one line per seed
-beside the record's. Whole tensors only: the Trainer knows no masks. Needs the extra
-`pip install -e '.[benchmarks]'`.
+Whole tensors only: the Trainer knows no masks.
 """
 
-import argparse
 import tempfile
 import time
-from pathlib import Path
 
-import datasets
 import numpy as np
-import pandas as pd
 import torch
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
     DataCollatorWithPadding,
+    PrinterCallback,
     Trainer,
     TrainingArguments,
     set_seed,
 )
 
+from benchmarks.inputs import Setting
+from benchmarks.outcomes import Outcome
 from subtune.metrics import score
-from subtune.models.shapes import local_config, shapes_of
-from subtune.runs import records
-from subtune.selection import resolve
-from subtune.tasks import Task
 from subtune.training.recipe import Member
 
 
-def train(
-    directory: Path, tokens: datasets.DatasetDict, task: Task, member: Member
-) -> tuple[float, float]:
-    """The best dev score over epochs, and the seconds that training took, evaluation included."""
+def train(setting: Setting, member: Member) -> Outcome:
+    """Train one run: the same model, tokens, learning rate, batch size, epochs and schedule."""
+    task, tokens = setting.task, setting.tokens
     set_seed(member.seed)
     model = AutoModelForSequenceClassification.from_pretrained(
-        directory, num_labels=task.num_labels
+        setting.directory, num_labels=task.num_labels
     )
     if any(entry is not None for entry in member.entries.values()):
         raise SystemExit("this run trains parts of tensors, which the Trainer cannot")
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(_canonical(name, model.base_model_prefix) in member.entries)
+        parameter.requires_grad_(name.removeprefix(f"{model.base_model_prefix}.") in member.entries)
     split, metric = task.evaluation[0], task.metrics[0]
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
@@ -53,14 +42,16 @@ def train(
             args=_arguments(member, folder),
             train_dataset=tokens["train"],
             eval_dataset=tokens[split],
-            data_collator=DataCollatorWithPadding(AutoTokenizer.from_pretrained(directory)),
+            data_collator=DataCollatorWithPadding(AutoTokenizer.from_pretrained(setting.directory)),
             compute_metrics=lambda found: score(task, np.asarray(found[0]), np.asarray(found[1])),
         )
+        trainer.remove_callback(PrinterCallback)
         started = time.monotonic()
         trainer.train()
         seconds = time.monotonic() - started
-    scores = [row[f"eval_{metric}"] for row in trainer.state.log_history if f"eval_{metric}" in row]
-    return max(scores), seconds
+    rows = [row for row in trainer.state.log_history if "eval_loss" in row]
+    best = max(rows, key=lambda row: row[f"eval_{metric}"])
+    return Outcome(best[f"eval_{metric}"], best["eval_loss"], seconds)
 
 
 def _arguments(member: Member, folder: str) -> TrainingArguments:
@@ -81,36 +72,5 @@ def _arguments(member: Member, folder: str) -> TrainingArguments:
         save_strategy="no",
         report_to=[],
         disable_tqdm=True,
+        dataloader_pin_memory=torch.cuda.is_available(),
     )
-
-
-def _canonical(name: str, prefix: str) -> str:
-    return name.removeprefix(f"{prefix}.")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=Path)
-    parser.add_argument("runs", nargs="+")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    store = options.results / "runs"
-    for run in options.runs:
-        spec = records.read_spec(store, run)
-        task = spec.tokens.data.task
-        ours = records.read_scores(store, run)["scores"][task.evaluation[0]][task.metrics[0]]
-        seconds = pd.read_csv(store / run / "history.csv")["seconds"].sum()
-        print(f"{run}  {task.title}  seed {spec.seed}  subtune  {ours:.4f}  {seconds:.0f} s")
-        directory = options.results / "models" / spec.model.id
-        shapes = shapes_of(local_config(directory), task.num_labels)
-        tokens = datasets.load_from_disk(options.results / "tokens" / spec.tokens.key)
-        for seed in options.seeds:
-            member = Member(resolve(spec.selection, shapes, seed), spec.recipe, seed)
-            value, seconds = train(directory, tokens, task, member)
-            print(f"{run}  {task.title}  seed {seed}  Trainer  {value:.4f}  {seconds:.0f} s")
-
-
-if __name__ == "__main__":
-    main()

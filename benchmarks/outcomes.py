@@ -1,0 +1,40 @@
+"""What comes of training a run: its scores and its time, whoever trains it."""
+
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks.inputs import Setting
+from subtune.models.loss import losses_of
+from subtune.training.recipe import Member, Result, train
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run's best dev score over epochs, the dev loss (mean over examples) at that epoch, and
+    the seconds that training took, evaluation included."""
+
+    score: float
+    loss: float
+    seconds: float
+
+
+def ours(setting: Setting, members: list[Member]) -> list[Outcome]:
+    """The members trained side by side."""
+    results = train(setting.model, setting.rows, setting.task, members)
+    return [_outcome(setting, result) for result in results]
+
+
+def _outcome(setting: Setting, result: Result) -> Outcome:
+    return Outcome(
+        score=result.best.first_score,
+        loss=_dev_loss(setting, result),
+        seconds=sum(row["seconds"] for row in result.history),
+    )
+
+
+def _dev_loss(setting: Setting, result: Result) -> float:
+    split = setting.task.evaluation[0]
+    labels = torch.from_numpy(setting.rows[split].labels)
+    logits = torch.from_numpy(result.best.logits[split])[None]
+    return losses_of(setting.task, logits, labels).item() / len(labels)

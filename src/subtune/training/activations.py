@@ -1,0 +1,83 @@
+"""How much memory a training step of runs side by side takes.
+
+Shapes: ``t`` tokens of a batch, ``n`` examples, ``l`` tokens of the longest, ``h`` hidden size,
+``a`` heads, ``i`` numbers between a layer's two dense modules, ``r`` rank.
+"""
+
+from subtune.models.components import component_of
+from subtune.models.encoder import Encoder
+from subtune.selection import Entries, LowRankUpdate
+
+FLOAT_BYTES = 4
+# Of each trained value: itself, the optimiser's two averages, what the pass reads, and half of a
+# low-rank update once more with its scale. Gradients come as activations go.
+COPIES = 4.5
+
+
+def step_bytes(
+    model: Encoder, entries: Entries, tokens: int, examples: int, longest: int
+) -> tuple[int, int]:
+    """The most that a step holds beside the model: for every run, and once for all runs.
+
+    Runs keep for the way back what lies above the first value that they train. A layer's attention
+    keeps queries, keys, values and the weights before and after dropout; what follows it keeps the
+    inputs of two LayerNorms and of the activation. Dropout masks are kept once. The last layer
+    computes the first tokens only, but all keys and values. On the way back one layer's gradients
+    are held beside that.
+
+    Args:
+        model: its shapes count.
+        entries: what a run trains. Matrices train by low-rank updates or not at all.
+        tokens: ``t``.
+        examples: ``n``.
+        longest: ``l``.
+    """
+    config = model.config
+    hidden, between = config.hidden_size, config.intermediate_size
+    places, last = examples * longest, config.num_hidden_layers - 1
+    pairs = config.num_attention_heads * places * longest
+    first = min(_stage(name, config.num_hidden_layers) for name in entries)
+    run = once = 0
+    for layer in range(last):
+        if 2 * layer >= first:
+            run += 3 * places * hidden + 2 * pairs
+            once += pairs
+        if 2 * layer + 1 >= first:
+            run += tokens * (2 * hidden + between)
+            once += 2 * tokens * hidden
+    if 2 * last >= first:
+        run += 2 * places * hidden + tokens * 2 * (between + hidden)
+    kept = {_kept_for(name, entry) for name, entry in entries.items()}
+    sizes = {"hidden": hidden, "between": between, "nothing": 0}
+    run += tokens * sum(sizes[size] for layer, _, size in kept if layer < last)
+    for name, entry in entries.items():
+        shape = model.parameters[name].shape
+        if isinstance(entry, LowRankUpdate):
+            run += entry.rank * (tokens + int(COPIES * sum(shape)))
+        else:
+            run += int(COPIES * shape.numel())
+    return FLOAT_BYTES * run, FLOAT_BYTES * once
+
+
+def _stage(name: str, layers: int) -> int:
+    """From which half of which layer on runs differ: 0 for layer 0's attention, 1 for the rest."""
+    component, layer, _ = component_of(name)
+    if layer is None:
+        return 0 if component.startswith("embeddings.") else 2 * layers
+    if component.startswith("attention.self."):
+        return 2 * layer
+    return 2 * layer + 2 if component.startswith("output.") else 2 * layer + 1
+
+
+def _kept_for(name: str, entry: object) -> tuple[int, str, str]:
+    """The layer, module and size of the input that a tensor's own gradient needs."""
+    component, layer, part = component_of(name)
+    if layer is None:
+        return 0, component, "nothing"
+    if component.endswith("LayerNorm") and part == "weight":
+        return layer, component, "hidden"
+    if not isinstance(entry, LowRankUpdate):
+        return layer, component, "nothing"
+    # Queries, keys and values read the same.
+    reads = "attention.self" if component.startswith("attention.self.") else component
+    return layer, reads, "between" if component == "output.dense" else "hidden"
