@@ -16,9 +16,12 @@ import datasets
 import torch
 from transformers.utils import logging
 
-from benchmarks import fisher, products, report, sweeps
+from benchmarks import fisher, memory, products, report, scaling, sweeps
 from subtune.errors import SubtuneError
 from subtune.memory import keep_freed_memory
+
+# Short sentences and long pairs.
+TASKS = ["cola", "rte"]
 
 
 def main() -> None:
@@ -29,6 +32,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--rows", type=int, help="of each training set; without it, all")
+    parser.add_argument("--models", nargs="+", choices=scaling.SHAPES, default=[*scaling.SHAPES])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     options = parser.parse_args()
     try:
@@ -54,7 +58,9 @@ def _measure(options: argparse.Namespace) -> None:
         },
         "products": products.measure(),
         "fisher": fisher.measure(options.glue_dir, {"cola": 256, "rte": 64}),
-        "sweeps": sweeps.measure(options.glue_dir, ["cola", "rte"], options.epochs, options.rows),
+        "sweeps": sweeps.measure(options.glue_dir, TASKS, options.epochs, options.rows),
+        "scaling": scaling.measure(options.glue_dir, TASKS, options.models),
+        "memory": memory.measure(options.glue_dir, TASKS),
     }
     options.to.mkdir(parents=True, exist_ok=True)
     (options.to / "benchmarks.json").write_text(json.dumps(found, indent=2) + "\n")

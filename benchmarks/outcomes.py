@@ -1,12 +1,14 @@
 """What comes of training a run: its scores and its time, whoever trains it."""
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 import torch
 
 from benchmarks.inputs import Setting
 from subtune.models.loss import losses_of
-from subtune.training.recipe import Member, Result, train
+from subtune.training.recipe import Member, Result
+from subtune.training.sweeps import train_sweep
 
 
 @dataclass(frozen=True)
@@ -20,9 +22,9 @@ class Outcome:
 
 
 def ours(setting: Setting, members: list[Member]) -> list[Outcome]:
-    """The members trained side by side."""
-    results = train(setting.model, setting.rows, setting.task, members)
-    return [_outcome(setting, result) for result in results]
+    """The members trained as a job trains a sweep."""
+    found = train_sweep(setting.model, setting.rows, setting.task, members, lambda line: None)
+    return [_outcome(setting, result) for _, result in sorted(found, key=itemgetter(0))]
 
 
 def _outcome(setting: Setting, result: Result) -> Outcome:

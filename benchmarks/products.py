@@ -1,13 +1,17 @@
-"""What a large matrix product reaches on this device."""
+"""Matrix products: what a large one reaches on this device, and how many training needs."""
 
 import time
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import inputs
+from subtune.data.batches import Rows
+from subtune.training.recipe import Member, train
 
 SIZE = 2048
+FEW_ROWS = 64
 
 
 def measure(repeats: int = 10) -> dict[str, Any]:
@@ -16,6 +20,18 @@ def measure(repeats: int = 10) -> dict[str, Any]:
         name: _product_flops(dtype, repeats)
         for name, dtype in {"fp32": torch.float32, "bf16": torch.bfloat16}.items()
     }
+
+
+def flops_per_token(setting: inputs.Setting, member: Member) -> float:
+    """Products that a run needs for a token of training, padding and evaluation left out."""
+    few = {split: Rows(setting.tokens[split].select(range(1))) for split in setting.task.evaluation}
+    few["train"] = Rows(
+        setting.tokens["train"].select(range(min(FEW_ROWS, len(setting.tokens["train"]))))
+    )
+    with FlopCounterMode(display=False) as counter:
+        train(setting.model, few, setting.task, [member])
+    tokens = few["train"].lengths.sum() * member.recipe.epochs
+    return counter.get_total_flops() / int(tokens)
 
 
 def _product_flops(dtype: torch.dtype, repeats: int) -> float:

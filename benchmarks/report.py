@@ -9,6 +9,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 
+# One per model and task: shape and line.
+MARKERS = ["o-", "o--", "s-", "s--", "^-", "^--"]
+
 
 def markdown(found: dict[str, Any]) -> str:
     """Every table, under the machine that it was measured on."""
@@ -22,6 +25,10 @@ def markdown(found: dict[str, Any]) -> str:
         _sweeps(found["sweeps"], fp32).to_markdown(index=False, disable_numparse=True),
         "Fisher information, MiniLM:",
         _fisher(found["fisher"]).to_markdown(index=False, disable_numparse=True),
+        "A run's training step, LayerNorm, batches of 16, random weights:",
+        _scaling(found["scaling"], fp32).to_markdown(index=False, disable_numparse=True),
+        "The most memory that a training step holds, MiniLM, batches of 16:",
+        _memory(found["memory"]).to_markdown(index=False, disable_numparse=True),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -56,14 +63,55 @@ def _fisher(rows: list[dict[str, Any]]) -> pd.DataFrame:
     )
 
 
+def _scaling(rows: list[dict[str, Any]], fp32: float) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "model": row["model"],
+            "task": row["task"],
+            "tokens of a batch": f"{row['tokens']:.0f}",
+            "way": row["way"],
+            "side by side": row["runs"],
+            "ms per run": f"{1000 * row['seconds']:.0f}",
+            "of a large product": f"{row['flops_per_second'] / fp32:.0%}",
+            "times faster": f"{row['times_faster']:.2f}",
+        }
+        for row in rows
+    )
+
+
+def _memory(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "task": row["task"],
+            "method": row["method"],
+            "side by side": row["runs"],
+            "estimated, MB": f"{row['estimated'] / 1e6:.0f}",
+            "allocated, MB": f"{row['allocated'] / 1e6:.0f}",
+            "estimated / allocated": f"{row['estimated'] / row['allocated']:.2f}",
+        }
+        for row in rows
+    )
+
+
 def plot(found: dict[str, Any], path: Path) -> None:
-    """How many times faster than the peer's loop, each way of each benchmark."""
+    """How many times faster than the peer's loop: each benchmark's ways, and runs side by side."""
     bars = [(f"{r['task']}: {r['way']}", r["times_faster"]) for r in found["sweeps"]]
     bars += [(f"{r['task']}, {r['asked']}: {r['way']}", r["times_faster"]) for r in found["fisher"]]
     labels, values = zip(*reversed(bars), strict=True)
-    figure, axes = plt.subplots(figsize=(7, 0.28 * len(bars) + 1), layout="constrained")
-    axes.barh(labels, values, color="#0072B2")
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlabel("times faster than the loop (first bar of each group)")
+    height = 0.28 * len(bars) + 1
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, height), layout="constrained")
+    left.barh(labels, values, color="#0072B2")
+    left.axvline(1, color="black", linewidth=0.8)
+    left.set_xlabel("times faster than the loop (first bar of each group)")
+    scaling = pd.DataFrame(found["scaling"]).query("way == 'subtune'")
+    for number, ((model, task), rows) in enumerate(scaling.groupby(["model", "task"], sort=False)):
+        right.plot(rows["runs"], rows["times_faster"], MARKERS[number], label=f"{model}, {task}")
+    right.axhline(1, color="black", linewidth=0.8)
+    right.set_xscale("log", base=2, subs=[])
+    right.set_xticks(sorted(scaling["runs"].unique()), sorted(scaling["runs"].unique()))
+    right.set_xlabel("runs side by side")
+    right.set_ylabel("a run's step: times faster than the Trainer's")
+    right.set_ylim(bottom=0)
+    right.legend()
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -3,14 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from torch.utils.flop_counter import FlopCounterMode
-
 from benchmarks import inputs, trainer
 from benchmarks.outcomes import Outcome, ours
-from subtune.data.batches import Rows
-from subtune.training.recipe import Member, train
-
-FEW_ROWS = 64
+from benchmarks.products import flops_per_token
 
 
 def measure(
@@ -33,10 +28,10 @@ def _task(setting: inputs.Setting, epochs: int) -> list[dict[str, Any]]:
     ways: dict[str, list[Outcome]] = {
         "Trainer loop": peers,
         "subtune, one by one": alone,
-        f"subtune, {len(members)} side by side": fused,
+        "subtune, side by side": fused,
     }
     tokens = int(setting.rows["train"].lengths.sum()) * epochs * len(members)
-    flops = tokens * _flops_per_token(setting, members[0])
+    flops = tokens * flops_per_token(setting, members[0])
     return [
         {
             "task": setting.task.title,
@@ -54,13 +49,3 @@ def _task(setting: inputs.Setting, epochs: int) -> list[dict[str, Any]]:
 
 def _seconds(outcomes: list[Outcome]) -> float:
     return sum(outcome.seconds for outcome in outcomes)
-
-
-def _flops_per_token(setting: inputs.Setting, member: Member) -> float:
-    """Products that a run needs for a token of training, padding and evaluation left out."""
-    few = {split: Rows(setting.tokens[split].select(range(1))) for split in setting.task.evaluation}
-    few["train"] = Rows(setting.tokens["train"].select(range(FEW_ROWS)))
-    with FlopCounterMode(display=False) as counter:
-        train(setting.model, few, setting.task, [member])
-    tokens = few["train"].lengths.sum() * member.recipe.epochs
-    return counter.get_total_flops() / int(tokens)

@@ -3,18 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from torch.profiler import ProfilerActivity, profile
+from benchmarks.memory import peak_bytes
 from transformers import BertConfig
 
 from subtune.methods import named
 from subtune.models import encoder
-from subtune.models.dropout import Masks
 from subtune.models.encoder import Encoder
-from subtune.models.forward import logits
 from subtune.models.packed import pack
 from subtune.selection import resolve
 from subtune.training.activations import step_bytes
-from subtune.training.bank import Bank
 
 
 @pytest.fixture(scope="module")
@@ -31,27 +28,11 @@ def wide():
     return Encoder(config, {n: torch.randn(value.shape) * 0.02 for n, value in shapes.items()})
 
 
-def peak_bytes(model, entries, runs, lengths):
-    """The most that is allocated at once while two steps are made."""
-    rows = {"input_ids": [np.full(length, 7) for length in lengths]}
-    batch = pack(rows, np.arange(len(lengths)), model)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        bank = Bank(model, [entries] * runs, seed=0)
-        optimizers = [torch.optim.AdamW([values]) for values in bank.values]
-        for _ in range(2):
-            together = Encoder(model.config, model.parameters | bank.parameters())
-            logits(together, batch, Masks(0, model.device)).sum().backward()
-            for optimizer in optimizers:
-                optimizer.step()
-                optimizer.zero_grad()
-    events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
-    events.sort(key=lambda event: event.start_ns())
-    return int(np.cumsum([event.nbytes() for event in events]).max())
-
-
 @pytest.mark.parametrize("lengths", [[11] * 16, [128] * 16, [20, 128, 60, 70]])
 @pytest.mark.parametrize("method", ["bitfit", "layernorm", "b_m2", "lora-II", "SPAFIT-0-1-II"])
 def test_the_memory_of_a_step_is_estimated_within_a_fifth(method, lengths, wide):
     entries = resolve(named(method, {}), encoder.shapes_of(wide), seed=0)
-    run, once = step_bytes(wide, entries, sum(lengths), len(lengths), max(lengths))
-    assert 3 * run + once == pytest.approx(peak_bytes(wide, entries, 3, lengths), rel=0.2)
+    rows = {"input_ids": [np.full(length, 7) for length in lengths]}
+    batch = pack(rows, np.arange(len(lengths)), wide)
+    run, once = step_bytes(wide, entries, sum(lengths), [grid.size for grid in batch.grids])
+    assert 3 * run + once == pytest.approx(peak_bytes(wide, entries, 3, batch), rel=0.2)

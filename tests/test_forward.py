@@ -5,8 +5,10 @@ import copy
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from subtune.models import encoder, forward
+from subtune.models import encoder, forward, packed
 from subtune.models.dropout import Masks
 from subtune.models.encoder import Encoder
 from subtune.models.packed import from_grid, pack, to_grid
@@ -168,9 +170,38 @@ def test_every_mask_is_another_and_a_seed_decides_them():
 def test_tokens_go_onto_the_grid_and_back(model):
     heads = model.config.num_attention_heads
     found = batch(model, (3, 1, 2))
+    (one,) = found.grids
     x = torch.randn(2, 12, 3 * heads)
-    grid = to_grid(x, found, heads).view(2, 3, heads, 6, 3)
+    grid = to_grid(x, one, heads).view(2, 3, heads, 6, 3)
     assert torch.equal(grid[1, 1, 1, :4], x[1, 6:10, 3:6])
-    assert torch.equal(from_grid(to_grid(x, found, heads), found, heads), x)
+    assert torch.equal(from_grid(to_grid(x, one, heads), one, heads), x)
     assert found.inside.sum(1).tolist() == [6, 4, 2]
+    assert (one.outside == 0).sum(1).tolist() == [6, 4, 2]
     assert found.example.tolist() == [0] * 6 + [1] * 4 + [2] * 2
+
+
+@pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])
+def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, model, monkeypatch):
+    together = banked(model, 2)
+    leaves = list(together.parameters.values())
+    sorted_by_length = [2, 1, 0, 3]
+    one = forward.logits(together, batch(model, sorted_by_length))
+    expected = torch.autograd.grad(one.square().sum(), leaves)
+    monkeypatch.setattr(packed, "PAIRS_OF_A_GRID", {"cpu": cost})
+    several = batch(model, sorted_by_length)
+    assert len(several.grids) == grids
+    found = forward.logits(together, several)
+    torch.testing.assert_close(found, one)
+    gradients = torch.autograd.grad(found.square().sum(), leaves)
+    for gradient, wanted in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(gradient, wanted, rtol=1e-4, atol=1e-5)
+
+
+@given(st.lists(st.integers(1, 128), min_size=1, max_size=40), st.integers(0, 20_000))
+def test_cut_into_grids_examples_keep_their_order_and_take_fewer_places(lengths, cost):
+    def pairs(part):
+        return len(part) * max(part) ** 2
+
+    parts = packed.parts(np.array(lengths), cost)
+    assert [length for part in parts for length in part] == lengths
+    assert sum(map(pairs, parts)) + cost * (len(parts) - 1) <= pairs(lengths)

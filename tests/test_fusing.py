@@ -75,7 +75,7 @@ def test_on_a_gpu_memory_bounds_a_pass(model, train_rows):
     members = [member("layernorm", model), member("bitfit", model)]
     longest = int(train_rows.lengths.max())
     batch = members[0].recipe.batch_size
-    run, once = step_bytes(model, members[1].entries, batch * longest, batch, longest)
+    run, once = step_bytes(model, members[1].entries, batch * longest, [(batch, longest)])
     at_least = runs_within(once + 8 * run, model, train_rows, [members[1]])
     assert at_least == 8
     # Of unlike runs the values of both are counted.

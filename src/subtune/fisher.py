@@ -187,7 +187,7 @@ def _on_grid(values: Tensor, batch: Packed) -> Tensor:
     """``[t, o]`` to ``[n, l, o]``, 0 where no token is; ``[n, o]`` to ``[n, 1, o]``."""
     if len(values) == len(batch.first):
         return values[:, None]
-    grid = values.new_zeros(*batch.size, values.shape[1])
+    grid = values.new_zeros(*batch.inside.shape, values.shape[1])
     grid[batch.inside] = values
     return grid
 

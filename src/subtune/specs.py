@@ -12,7 +12,7 @@ Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 
 # Part of every run id: raised when the same spec would no longer give the same result.
-RECIPE_VERSION = 3
+RECIPE_VERSION = 4
 
 
 class ModelSpec(Value):

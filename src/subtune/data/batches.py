@@ -31,6 +31,11 @@ def shuffled(n: int, batch_size: int, generator: np.random.Generator) -> list[np
     return [order[start : start + batch_size] for start in range(0, n, batch_size)]
 
 
+def by_length(index: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The same examples, shorter ones first: a batch's order decides nothing but its grids."""
+    return index[np.argsort(lengths[index], kind="stable")]
+
+
 def in_length_order(lengths: np.ndarray, tokens: int = EVALUATION_TOKENS) -> Iterator[np.ndarray]:
     """Batches for evaluation: every example once, sorted by length, about ``tokens`` at a time."""
     order = np.argsort(lengths, kind="stable")

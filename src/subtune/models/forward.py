@@ -22,7 +22,7 @@ from transformers.activations import ACT2FN
 from subtune.models.chosen import chosen_embedding, chosen_linear
 from subtune.models.dropout import Masks
 from subtune.models.encoder import Encoder
-from subtune.models.packed import Packed, from_grid, to_grid
+from subtune.models.packed import Grid, Packed, from_grid, to_grid
 
 # Beside a matrix may stand a low-rank update, DOWN [k, r, i] and UP [k, o, r] with the scale in it,
 # or the VALUES [e] that alone train at ROWS and COLUMNS [e], which the matrix holds already.
@@ -98,7 +98,6 @@ def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
 
 def _layer(run: _Pass, name: str, x: Tensor, first_only: bool) -> Tensor:
     """``[k, t, h]`` to the same, or to ``[k, n, h]`` of the first tokens."""
-    heads = run.config.num_attention_heads
     inner = f"{name}.attention.self"
     asking = x.index_select(1, run.batch.first) if first_only else x
     query, key, value = _as_many_runs(
@@ -106,12 +105,7 @@ def _layer(run: _Pass, name: str, x: Tensor, first_only: bool) -> Tensor:
         _linear(run, f"{inner}.key", x),
         _linear(run, f"{inner}.value", x),
     )
-    key, value = to_grid(key, run.batch, heads), to_grid(value, run.batch, heads)
-    if first_only:
-        attended = _attention(run, query.reshape(len(key), 1, -1), key, value).view_as(query)
-    else:
-        query = to_grid(query, run.batch, heads)
-        attended = from_grid(_attention(run, query, key, value), run.batch, heads)
+    attended = _attention(run, query, key, value)
     attended = _add_and_norm(run, f"{name}.attention.output", attended, asking)
     activation = ACT2FN[run.config.hidden_act]
     between = activation(_linear(run, f"{name}.intermediate.dense", attended))
@@ -119,12 +113,25 @@ def _layer(run: _Pass, name: str, x: Tensor, first_only: bool) -> Tensor:
 
 
 def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """``[k·n·a, q, d]`` for queries ``[k·n·a, q, d]``, keys and values ``[k·n·a, l, d]``."""
-    examples, longest = run.batch.size
-    outside = torch.zeros(examples, longest, device=key.device, dtype=key.dtype)
-    outside.masked_fill_(~run.batch.inside, float("-inf"))
+    """``[k, t, h]`` for queries of all tokens, ``[k, n, h]`` for queries of first tokens."""
+    grids = run.batch.grids
+    tokens = [grid.tokens for grid in grids]
+    asking = tokens if query.shape[1] == key.shape[1] else [grid.size[0] for grid in grids]
+    pieces = zip(
+        grids, query.split(asking, 1), key.split(tokens, 1), value.split(tokens, 1), strict=True
+    )
+    return torch.cat([_attention_on_grid(run, *piece) for piece in pieces], 1)
+
+
+def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """`_attention` of a grid's examples."""
     heads = run.config.num_attention_heads
-    outside = outside[None, :, None].expand(len(key) // (examples * heads), -1, heads, -1)
+    examples, longest = grid.size
+    first_only = query.shape[1] == examples
+    key, value = to_grid(key, grid, heads), to_grid(value, grid, heads)
+    query = query.reshape(len(key), 1, -1) if first_only else to_grid(query, grid, heads)
+    outside = grid.outside.to(key.dtype)[None, :, None]
+    outside = outside.expand(len(key) // (examples * heads), -1, heads, -1)
     scores = torch.baddbmm(
         outside.reshape(len(key), 1, longest), query, key.mT, alpha=query.shape[-1] ** -0.5
     )
@@ -133,7 +140,10 @@ def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         every = weights.view(-1, examples * heads, *weights.shape[1:])
         mask = run.masks.draw(every.shape[1:], run.config.attention_probs_dropout_prob)
         weights = (every * mask).view_as(weights)
-    return weights @ value
+    attended = weights @ value
+    if first_only:
+        return attended.view(-1, examples, heads * value.shape[2])
+    return from_grid(attended, grid, heads)
 
 
 def _add_and_norm(run: _Pass, name: str, x: Tensor, residual: Tensor) -> Tensor:

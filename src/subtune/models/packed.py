@@ -1,13 +1,14 @@
 """Batches without padding: the tokens of all examples, one example after the other.
 
 Only attention looks from token to token, and only inside an example; there each head's tokens are
-laid out on a grid of examples by positions, and taken off it again.
+laid out on grids of examples by positions, and taken off them again.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``l`` tokens of its longest example,
-``a`` heads, ``d`` numbers per head, ``h`` = ``a·d`` numbers per token.
+``a`` heads, ``d`` numbers per head, ``h`` = ``a·d`` numbers per token; ``m`` examples and ``s``
+tokens of a grid.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,16 +19,38 @@ from torch.autograd.function import FunctionCtx
 
 from subtune.models.encoder import Encoder
 
+# Another grid costs as much time as so many pairs of places on a CPU. On a GPU, where starting a
+# kernel costs more than its work on a short batch, every batch has one grid.
+PAIRS_OF_A_GRID = {"cpu": 8000}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Neighbouring examples of a batch, laid out for attention: ``m`` examples by ``l`` places.
+
+    ``tokens``: how many they have, ``s``. ``outside`` ``[m, l]``: 0 where a token is, -inf behind
+    an example's end. ``row`` ``[m·a·l]``: the row of ``[s·a, d]`` at each place; behind an
+    example's end stands its first token. ``place`` ``[s·a]``: the place of each such row.
+    """
+
+    tokens: int
+    outside: Tensor
+    row: Tensor
+    place: Tensor
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """``m`` and ``l``."""
+        return self.outside.shape[0], self.outside.shape[1]
+
 
 @dataclass(frozen=True)
 class Packed:
     """One batch: ``ids``, ``segments`` and ``positions`` (from 0) of every token, each ``[t]``.
 
     ``example`` ``[t]``: the example that each token belongs to. ``first`` ``[n]``: where each
-    example starts. ``inside`` ``[n, l]``: which places of the grid hold a token.
-
-    ``grid`` ``[n·a·l]``: the row of ``[t·a, d]`` at each place of the grid; on places behind an
-    example's end stands its first token. ``place`` ``[t·a]``: the place of each such row.
+    example starts. ``inside`` ``[n, l]``: which places hold a token, were all on one grid.
+    ``grids``: those of attention, which together hold every example once, in order.
     """
 
     ids: Tensor
@@ -36,13 +59,7 @@ class Packed:
     example: Tensor
     first: Tensor
     inside: Tensor
-    grid: Tensor
-    place: Tensor
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """``n`` and ``l``."""
-        return self.inside.shape[0], self.inside.shape[1]
+    grids: tuple[Grid, ...]
 
 
 def pack(inputs: Mapping[str, Sequence[np.ndarray]], index: np.ndarray, model: Encoder) -> Packed:
@@ -50,19 +67,14 @@ def pack(inputs: Mapping[str, Sequence[np.ndarray]], index: np.ndarray, model: E
 
     Args:
         inputs: ``input_ids`` and, where the model has them, ``token_type_ids`` of every example.
-        index: which examples, in which order.
-        model: the batch goes where it is, and has a grid for each of its heads.
+        index: which examples, in which order. Sorted by length they need the smallest grids.
+        model: the batch goes where it is, and has a place for each of its heads.
     """
     lengths = np.array([len(inputs["input_ids"][example]) for example in index])
-    longest = int(lengths.max())
     first = lengths.cumsum() - lengths
     example = np.arange(len(index)).repeat(lengths)
-    positions = np.arange(lengths.sum()) - first[example]
-    inside = np.arange(longest) < lengths[:, None]
-    head = np.arange(model.config.num_attention_heads)
-    token = first[:, None] + np.arange(longest) * inside
-    grid = token[:, None, :] * len(head) + head[:, None]
-    place = (example[:, None] * len(head) + head) * longest + positions[:, None]
+    cost = PAIRS_OF_A_GRID.get(model.device.type)
+    alike = [lengths] if cost is None else parts(lengths, cost)
 
     def tensor(values: np.ndarray) -> Tensor:
         return torch.from_numpy(values).to(model.device, non_blocking=True)
@@ -73,29 +85,58 @@ def pack(inputs: Mapping[str, Sequence[np.ndarray]], index: np.ndarray, model: E
     return Packed(
         ids=column("input_ids"),
         segments=column("token_type_ids") if "token_type_ids" in inputs else None,
-        positions=tensor(positions),
+        positions=tensor(np.arange(lengths.sum()) - first[example]),
         example=tensor(example),
         first=tensor(first),
-        inside=tensor(inside),
-        grid=tensor(grid.ravel()),
+        inside=tensor(np.arange(lengths.max()) < lengths[:, None]),
+        grids=tuple(_grid(part, model.config.num_attention_heads, tensor) for part in alike),
+    )
+
+
+def parts(lengths: np.ndarray, cost: int) -> list[np.ndarray]:
+    """Cut examples into neighbours of like length, while that saves more pairs than it costs."""
+    before = np.maximum.accumulate(lengths)[:-1]
+    after = np.maximum.accumulate(lengths[::-1])[::-1][1:]
+    count = np.arange(1, len(lengths))
+    pairs = count * before**2 + (len(lengths) - count) * after**2
+    if len(lengths) == 1 or len(lengths) * lengths.max() ** 2 - pairs.min() < cost:
+        return [lengths]
+    cut = int(pairs.argmin()) + 1
+    return parts(lengths[:cut], cost) + parts(lengths[cut:], cost)
+
+
+def _grid(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]) -> Grid:
+    longest = int(lengths.max())
+    first = lengths.cumsum() - lengths
+    example = np.arange(len(lengths)).repeat(lengths)
+    position = np.arange(lengths.sum()) - first[example]
+    inside = np.arange(longest) < lengths[:, None]
+    head = np.arange(heads)
+    token = first[:, None] + np.arange(longest) * inside
+    row = token[:, None, :] * heads + head[:, None]
+    place = (example[:, None] * heads + head) * longest + position[:, None]
+    return Grid(
+        tokens=int(lengths.sum()),
+        outside=tensor(np.where(inside, np.float32(0), np.float32("-inf"))),
+        row=tensor(row.ravel()),
         place=tensor(place.ravel()),
     )
 
 
-def to_grid(x: Tensor, batch: Packed, heads: int) -> Tensor:
-    """Tokens ``[k, t, h]`` onto every head's grid ``[k·n·a, l, d]``.
+def to_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
+    """A grid's tokens ``[k, s, h]`` onto every head's places ``[k·m·a, l, d]``.
 
     No gradient may come back from places that hold no token: those of keys and values have none
     behind attention's mask, those of queries none behind `from_grid`.
     """
     rows = x.unflatten(2, (heads, -1)).flatten(1, 2)
-    return _Gather.apply(rows, batch.grid, batch.place).view(-1, batch.size[1], rows.shape[2])
+    return _Gather.apply(rows, grid.row, grid.place).view(-1, grid.size[1], rows.shape[2])
 
 
-def from_grid(x: Tensor, batch: Packed, heads: int) -> Tensor:
-    """Every head's grid ``[k·n·a, l, d]`` back to tokens ``[k, t, h]``."""
-    rows = x.reshape(-1, len(batch.grid), x.shape[2])
-    tokens = _Scatter.apply(rows, batch.place)
+def from_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
+    """Every head's places ``[k·m·a, l, d]`` back to tokens ``[k, s, h]``."""
+    rows = x.reshape(-1, len(grid.row), x.shape[2])
+    tokens = _Scatter.apply(rows, grid.place)
     return tokens.unflatten(1, (-1, heads)).flatten(2)
 
 

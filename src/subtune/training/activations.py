@@ -1,8 +1,9 @@
 """How much memory a training step of runs side by side takes.
 
-Shapes: ``t`` tokens of a batch, ``n`` examples, ``l`` tokens of the longest, ``h`` hidden size,
-``a`` heads, ``i`` numbers between a layer's two dense modules, ``r`` rank.
+Shapes: ``t`` tokens of a batch, ``m`` examples of a grid, ``l`` tokens of its longest.
 """
+
+from collections.abc import Sequence
 
 from subtune.models.components import component_of
 from subtune.models.encoder import Encoder
@@ -15,7 +16,7 @@ COPIES = 4.5
 
 
 def step_bytes(
-    model: Encoder, entries: Entries, tokens: int, examples: int, longest: int
+    model: Encoder, entries: Entries, tokens: int, grids: Sequence[tuple[int, int]]
 ) -> tuple[int, int]:
     """The most that a step holds beside the model: for every run, and once for all runs.
 
@@ -29,13 +30,13 @@ def step_bytes(
         model: its shapes count.
         entries: what a run trains. Matrices train by low-rank updates or not at all.
         tokens: ``t``.
-        examples: ``n``.
-        longest: ``l``.
+        grids: of attention, each ``m`` and ``l``.
     """
     config = model.config
     hidden, between = config.hidden_size, config.intermediate_size
-    places, last = examples * longest, config.num_hidden_layers - 1
-    pairs = config.num_attention_heads * places * longest
+    last = config.num_hidden_layers - 1
+    places = sum(m * longest for m, longest in grids)
+    pairs = config.num_attention_heads * sum(m * longest**2 for m, longest in grids)
     first = min(_stage(name, config.num_hidden_layers) for name in entries)
     run = once = 0
     for layer in range(last):

@@ -12,7 +12,7 @@ from subtune.training.bank import is_matrix
 from subtune.training.recipe import Member
 
 # A pass of so many tokens keeps a CPU busy; more of them take memory and save little.
-CPU_TOKENS = 4000
+CPU_TOKENS = 3000
 # Of a GPU's free memory; the rest is for its gaps and for the estimate's error.
 GPU_SHARE = 0.7
 
@@ -68,5 +68,5 @@ def runs_within(memory: float, model: Encoder, train: Rows, members: Sequence[Me
     entries: Entries = {}
     for member in members:
         entries |= member.entries
-    run, once = step_bytes(model, entries, batch * longest, batch, longest)
+    run, once = step_bytes(model, entries, batch * longest, [(batch, longest)])
     return max(1, int((memory - once) / run))

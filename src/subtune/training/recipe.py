@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from subtune.data.batches import Rows, shuffled
+from subtune.data.batches import Rows, by_length, shuffled
 from subtune.models.dropout import Masks
 from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
@@ -94,7 +94,7 @@ def train(
         started = time.monotonic()
         totals = torch.zeros(len(runs), device=model.device)
         for batch in shuffled(len(chosen), shared.batch_size, order):
-            index = chosen[batch]
+            index = by_length(chosen[batch], rows["train"].lengths)
             packed = pack(rows["train"].inputs, index, model)
             with autocast(model.device, shared.precision):
                 parameters = frozen | bank.parameters() | matrices.parameters()

@@ -1,0 +1,73 @@
+"""What a run's step costs, against the model's size, examples' lengths and the number of runs.
+
+Random weights serve for speed; the tokens are real.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModel, BertConfig
+
+from benchmarks import inputs, trainer
+from benchmarks.products import flops_per_token
+from subtune.training.fusing import runs_at_once
+from subtune.training.recipe import train
+
+VOCABULARY = 30_522
+SHAPES = {
+    "MiniLM": BertConfig(
+        vocab_size=VOCABULARY, hidden_size=384, num_hidden_layers=6, intermediate_size=1536
+    ),
+    "BERT-base": BertConfig(vocab_size=VOCABULARY),
+    "BERT-large": BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=1024,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        intermediate_size=4096,
+    ),
+}
+RUNS = (1, 2, 4, 8, 16)
+GPU_STEPS = 16
+CPU_STEPS = {"MiniLM": 8, "BERT-base": 4, "BERT-large": 1}
+
+
+def measure(glue_dir: Path, tasks: list[str], models: list[str]) -> list[dict[str, Any]]:
+    """One row per model, task, way and number of runs side by side: seconds of a run's step.
+
+    Two epochs of few steps, of which the second counts. As many runs as subtune would take.
+    """
+    return [row for model in models for task in tasks for row in _measure(model, task, glue_dir)]
+
+
+def _measure(name: str, task: str, glue_dir: Path) -> list[dict[str, Any]]:
+    steps = GPU_STEPS if torch.cuda.is_available() else CPU_STEPS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        AutoModel.from_config(SHAPES[name]).save_pretrained(folder)
+        setting = inputs.glue(task, glue_dir, inputs.BATCH * steps, Path(folder), evaluation_rows=1)
+        rows = setting.rows
+        members = inputs.members(setting.model, (1e-3,) * RUNS[-1], epochs=2, method="layernorm")
+        most = runs_at_once(setting.model, rows["train"], members)
+        seconds = {("Trainer", 1): trainer.second_epoch(setting, members[0]) / steps}
+        for runs in RUNS:
+            if runs <= most:
+                results = train(setting.model, rows, setting.task, members[:runs])
+                spent = sum(result.history[1]["seconds"] for result in results)
+                seconds["subtune", runs] = spent / runs / steps
+        flops = flops_per_token(setting, members[0])
+    tokens = rows["train"].lengths.sum() / steps
+    return [
+        {
+            "model": name,
+            "task": setting.task.title,
+            "way": way,
+            "runs": runs,
+            "tokens": float(tokens),
+            "seconds": found,
+            "flops_per_second": flops * tokens / found,
+            "times_faster": seconds["Trainer", 1] / found,
+        }
+        for (way, runs), found in seconds.items()
+    ]
