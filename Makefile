@@ -24,7 +24,6 @@ test: install
 	$(BIN)/python -m pytest
 
 bench: install
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[benchmarks]' -c requirements.lock
 	$(BIN)/python -m benchmarks --glue-dir "$(or $(GLUE_DIR),$(error set GLUE_DIR to a directory in GLUE's official layout))"
 
 check: install

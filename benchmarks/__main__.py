@@ -10,7 +10,10 @@ import datetime
 import json
 import os
 import platform
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import datasets
 import torch
@@ -22,6 +25,7 @@ from subtune.memory import keep_freed_memory
 
 # Short sentences and long pairs.
 TASKS = ["cola", "rte"]
+FISHER_ROWS = {"cola": 256, "rte": 64}
 
 
 def main() -> None:
@@ -31,7 +35,7 @@ def main() -> None:
     parser.add_argument("--glue-dir", type=Path, required=True, help="GLUE in the official layout")
     parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--rows", type=int, help="of each training set; without it, all")
+    parser.add_argument("--rows", type=int, help="of each split; without it, all")
     parser.add_argument("--models", nargs="+", choices=scaling.SHAPES, default=[*scaling.SHAPES])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     options = parser.parse_args()
@@ -47,26 +51,47 @@ def _measure(options: argparse.Namespace) -> None:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
-    found = {
-        "machine": {
-            "device": torch.cuda.get_device_name()
-            if torch.cuda.is_available()
-            else platform.processor() or platform.machine(),
-            "threads": options.threads,
-            "torch": torch.__version__,
-            "date": datetime.date.today().isoformat(),
-        },
-        "products": products.measure(),
-        "fisher": fisher.measure(options.glue_dir, {"cola": 256, "rte": 64}),
-        "sweeps": sweeps.measure(options.glue_dir, TASKS, options.epochs, options.rows),
-        "scaling": scaling.measure(options.glue_dir, TASKS, options.models),
-        "memory": memory.measure(options.glue_dir, TASKS),
+    glue = options.glue_dir
+    parts: dict[str, Callable[[], Any]] = {
+        "machine": lambda: _machine(options.threads),
+        "products": products.measure,
+        "fisher": lambda: fisher.measure(glue, _at_most(options.rows, FISHER_ROWS)),
+        "memory": lambda: memory.measure(glue, TASKS),
+        "scaling": lambda: scaling.measure(glue, TASKS, options.models, options.rows),
+        "sweeps": lambda: sweeps.measure(glue, TASKS, options.epochs, options.rows),
     }
     options.to.mkdir(parents=True, exist_ok=True)
-    (options.to / "benchmarks.json").write_text(json.dumps(found, indent=2) + "\n")
+    found = {}
+    for name, measure in parts.items():
+        print(f"measuring: {name}", flush=True)
+        found[name] = measure()
+        # What is measured stays, should a later part be cut off.
+        (options.to / "benchmarks.json").write_text(json.dumps(found, indent=2) + "\n")
     (options.to / "benchmarks.md").write_text(report.markdown(found))
     report.plot(found, options.to / "benchmarks.png")
     print(report.markdown(found))
+
+
+def _at_most(rows: int | None, counts: dict[str, int]) -> dict[str, int]:
+    return {task: min(count, rows or count) for task, count in counts.items()}
+
+
+def _machine(threads: int) -> dict[str, Any]:
+    return {
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else _processor(),
+        "threads": threads,
+        "torch": torch.__version__,
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def _processor() -> str:
+    """The processor's name, and whether it multiplies bfloat16 itself."""
+    names = Path("/proc/cpuinfo")
+    text = names.read_text() if names.exists() else ""
+    found = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
+    name = found[1] if found else platform.processor() or platform.machine()
+    return f"{name}, AVX512-BF16" if "avx512_bf16" in text else name
 
 
 if __name__ == "__main__":

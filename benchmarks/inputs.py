@@ -38,24 +38,22 @@ class Setting:
         return {split: Rows(self.tokens[split]) for split in ("train", *self.task.evaluation)}
 
 
-def glue(
-    name: str,
-    glue_dir: Path,
-    rows: int | None = None,
-    directory: Path | None = None,
-    evaluation_rows: int | None = None,
-) -> Setting:
+def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int | None) -> Setting:
     """A real GLUE task, and MiniLM or the model in a directory that has MiniLM's vocabulary.
 
-    Of the training split the first ``rows`` count, of the others the first ``evaluation_rows``.
+    Args:
+        name: the task's.
+        glue_dir: the GLUE files.
+        directory: the model's, if not MiniLM's.
+        rows: how many rows of the splits ``train`` and ``others`` count, from the first.
     """
     task = TASKS[name]
     minilm = directory_of_package(MINILM)
     directory = directory or minilm
     data = load(DataSpec(task=task, source="tsv", version="benchmark"), str(glue_dir))
     for split, found in data.items():
-        most = rows if split == "train" else evaluation_rows
-        data[split] = found.select(range(min(most or len(found), len(found))))
+        most = rows.get("train" if split == "train" else "others") or len(found)
+        data[split] = found.select(range(min(most, len(found))))
     model = encoder.load(directory, task.num_labels).to(device())
     return Setting(directory, model, task, tokenize(data, minilm, MAX_LENGTH))
 

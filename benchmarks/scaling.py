@@ -3,6 +3,7 @@
 Random weights serve for speed; the tokens are real.
 """
 
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -34,19 +35,27 @@ GPU_STEPS = 16
 CPU_STEPS = {"MiniLM": 8, "BERT-base": 4, "BERT-large": 1}
 
 
-def measure(glue_dir: Path, tasks: list[str], models: list[str]) -> list[dict[str, Any]]:
+def measure(
+    glue_dir: Path, tasks: list[str], models: list[str], rows: int | None
+) -> list[dict[str, Any]]:
     """One row per model, task, way and number of runs side by side: seconds of a run's step.
 
     Two epochs of few steps, of which the second counts. As many runs as subtune would take.
     """
-    return [row for model in models for task in tasks for row in _measure(model, task, glue_dir)]
+    found = []
+    for model in models:
+        steps = GPU_STEPS if torch.cuda.is_available() else CPU_STEPS[model]
+        if rows is not None:
+            steps = min(steps, math.ceil(rows / inputs.BATCH))
+        for task in tasks:
+            found += _measure(model, task, glue_dir, steps)
+    return found
 
 
-def _measure(name: str, task: str, glue_dir: Path) -> list[dict[str, Any]]:
-    steps = GPU_STEPS if torch.cuda.is_available() else CPU_STEPS[name]
+def _measure(name: str, task: str, glue_dir: Path, steps: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         AutoModel.from_config(SHAPES[name]).save_pretrained(folder)
-        setting = inputs.glue(task, glue_dir, inputs.BATCH * steps, Path(folder), evaluation_rows=1)
+        setting = inputs.glue(task, glue_dir, Path(folder), train=inputs.BATCH * steps, others=1)
         rows = setting.rows
         members = inputs.members(setting.model, (1e-3,) * RUNS[-1], epochs=2, method="layernorm")
         most = runs_at_once(setting.model, rows["train"], members)

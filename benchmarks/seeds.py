@@ -38,7 +38,7 @@ def main() -> None:
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
     for task in options.tasks:
-        setting = inputs.glue(task, options.glue_dir, options.rows)
+        setting = inputs.glue(task, options.glue_dir, train=options.rows)
         found = _compare(setting, options.seeds, options.learning_rate, options.epochs)
         print(found.to_markdown(index=False, floatfmt=".4f"), flush=True)
 

@@ -15,7 +15,8 @@ def measure(
 
     The ways take turns, so that a machine whose speed drifts is the same to all.
     """
-    return [row for task in tasks for row in _task(inputs.glue(task, glue_dir, rows), epochs)]
+    settings = (inputs.glue(task, glue_dir, train=rows, others=rows) for task in tasks)
+    return [row for setting in settings for row in _task(setting, epochs)]
 
 
 def _task(setting: inputs.Setting, epochs: int) -> list[dict[str, Any]]:

@@ -1,0 +1,60 @@
+"""The benchmarks run, and what they compare computes the same."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FEW = ["--rows", "16", "--models", "MiniLM", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def written(glue_dir, tmp_path_factory):
+    """What one run on 16 rows of each split writes."""
+    folder = tmp_path_factory.mktemp("benchmarks")
+    command = [sys.executable, "-m", "benchmarks", "--glue-dir", glue_dir, "--to", folder, *FEW]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(written):
+    return json.loads((written / "benchmarks.json").read_text())
+
+
+def test_every_way_of_training_is_timed_and_scored(found):
+    assert [(row["task"], row["way"]) for row in found["sweeps"]] == [
+        (task, way)
+        for task in ("CoLA", "RTE")
+        for way in ("Trainer loop", "subtune, one by one", "subtune, side by side")
+    ]
+    for row in found["sweeps"] + found["scaling"]:
+        assert row["times_faster"] > 0 and row["flops_per_second"] > 0
+    assert all(len(row["scores"]) == 4 for row in found["sweeps"])
+
+
+def test_runs_side_by_side_score_as_one_by_one(found):
+    for alone, together in [found["sweeps"][1:3], found["sweeps"][4:6]]:
+        assert together["scores"] == pytest.approx(alone["scores"], abs=1e-6)
+
+
+def test_the_peers_fisher_information_is_ours(found):
+    assert {row["way"] for row in found["fisher"]} >= {"loop over examples", "subtune"}
+    assert all(row["largest_difference"] < 1e-5 for row in found["fisher"])
+
+
+def test_the_tables_and_the_plot_are_written(written):
+    tables = (written / "benchmarks.md").read_text()
+    assert tables.count("| CoLA ") >= 4 and "nan" not in tables
+    assert (written / "benchmarks.png").stat().st_size > 10_000
+
+
+def test_a_directory_without_glue_files_is_named(tmp_path):
+    command = [sys.executable, "-m", "benchmarks", "--glue-dir", tmp_path, "--to", tmp_path / "to"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert str(tmp_path) in done.stderr and "Traceback" not in done.stderr
