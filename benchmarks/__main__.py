@@ -19,7 +19,7 @@ import datasets
 import torch
 from transformers.utils import logging
 
-from benchmarks import fisher, memory, products, report, scaling, sweeps
+from benchmarks import fisher, memory, products, profile, report, scaling, sweeps
 from subtune.errors import SubtuneError
 from subtune.memory import keep_freed_memory
 
@@ -56,6 +56,7 @@ def _measure(options: argparse.Namespace) -> None:
         "machine": lambda: _machine(options.threads),
         "products": products.measure,
         "fisher": lambda: fisher.measure(glue, _at_most(options.rows, FISHER_ROWS)),
+        "profile": lambda: profile.measure(glue, TASKS),
         "memory": lambda: memory.measure(glue, TASKS),
         "scaling": lambda: scaling.measure(glue, TASKS, options.models, options.rows),
         "sweeps": lambda: sweeps.measure(glue, TASKS, options.epochs, options.rows),

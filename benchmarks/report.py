@@ -27,6 +27,8 @@ def markdown(found: dict[str, Any]) -> str:
         _fisher(found["fisher"]).to_markdown(index=False, disable_numparse=True),
         "A run's training step, LayerNorm, batches of 16, random weights:",
         _scaling(found["scaling"], fp32).to_markdown(index=False, disable_numparse=True),
+        "Where the time goes, MiniLM:",
+        _profile(found["profile"]).to_markdown(disable_numparse=True),
         "The most memory that a training step holds, MiniLM, batches of 16:",
         _memory(found["memory"]).to_markdown(index=False, disable_numparse=True),
     ]
@@ -77,6 +79,14 @@ def _scaling(rows: list[dict[str, Any]], fp32: float) -> pd.DataFrame:
         }
         for row in rows
     )
+
+
+def _profile(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Kinds of operators by settings."""
+    table = pd.DataFrame(rows)
+    table["setting"] = table["task"] + ", " + table["runs"].astype(str) + " side by side"
+    table["share"] = table["share"].map("{:.0%}".format)
+    return table.pivot_table("share", "kind", "setting", aggfunc="first", sort=False)
 
 
 def _memory(rows: list[dict[str, Any]]) -> pd.DataFrame:

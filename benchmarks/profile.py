@@ -1,0 +1,54 @@
+"""Where the time of training side by side goes: shares of operators, by kind."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks import inputs
+from subtune.training.fusing import runs_at_once
+from subtune.training.recipe import train
+
+STEPS = 8
+KINDS = {
+    "products with weights": {"addmm", "mm"},
+    "attention's products": {"bmm", "baddbmm"},
+    "softmax": {"_softmax", "_softmax_backward_data"},
+    "GELU": {"gelu", "gelu_backward"},
+    "LayerNorm": {"native_layer_norm", "native_layer_norm_backward"},
+    "onto grids and back": {"index_select", "index_copy_", "cat"},
+    "copies": {"copy_"},
+    "dropout's products and masks": {"mul", "mul_", "ge"},
+}
+
+
+def measure(glue_dir: Path, tasks: list[str]) -> list[dict[str, Any]]:
+    """One row per task and kind: its share of the time of two epochs of a few steps."""
+    return [row for task in tasks for row in _measure(task, glue_dir)]
+
+
+def _measure(task: str, glue_dir: Path) -> list[dict[str, Any]]:
+    setting = inputs.glue(task, glue_dir, train=STEPS * inputs.BATCH, others=1)
+    members = inputs.members(setting.model, inputs.LEARNING_RATES, epochs=2, method="layernorm")
+    members = members[: runs_at_once(setting.model, setting.rows["train"], members)]
+    on_gpu = torch.cuda.is_available()
+    activity = ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU
+    train(setting.model, setting.rows, setting.task, members)
+    with profile(activities=[activity]) as profiler:
+        started = time.perf_counter()
+        train(setting.model, setting.rows, setting.task, members)
+        seconds = time.perf_counter() - started
+    spent = {
+        event.key.removeprefix("aten::"): 1e-6
+        * (event.self_device_time_total if on_gpu else event.self_cpu_time_total)
+        for event in profiler.key_averages()
+    }
+    shares = {kind: sum(spent.get(name, 0) for name in names) for kind, names in KINDS.items()}
+    shares["other operators"] = sum(spent.values()) - sum(shares.values())
+    shares["random numbers, Python"] = seconds - sum(spent.values())
+    return [
+        {"task": setting.task.title, "runs": len(members), "kind": kind, "share": found / seconds}
+        for kind, found in shares.items()
+    ]
