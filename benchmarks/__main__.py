@@ -24,7 +24,6 @@ from subtune.errors import SubtuneError
 from subtune.memory import keep_freed_memory
 
 # Short sentences and long pairs.
-TASKS = ["cola", "rte"]
 FISHER_ROWS = {"cola": 256, "rte": 64}
 
 
@@ -36,6 +35,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--rows", type=int, help="of each split; without it, all")
+    parser.add_argument("--tasks", nargs="+", choices=FISHER_ROWS, default=[*FISHER_ROWS])
     parser.add_argument("--models", nargs="+", choices=scaling.SHAPES, default=[*scaling.SHAPES])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     options = parser.parse_args()
@@ -55,11 +55,11 @@ def _measure(options: argparse.Namespace) -> None:
     parts: dict[str, Callable[[], Any]] = {
         "machine": lambda: _machine(options.threads),
         "products": products.measure,
-        "fisher": lambda: fisher.measure(glue, _at_most(options.rows, FISHER_ROWS)),
-        "profile": lambda: profile.measure(glue, TASKS),
-        "memory": lambda: memory.measure(glue, TASKS),
-        "scaling": lambda: scaling.measure(glue, TASKS, options.models, options.rows),
-        "sweeps": lambda: sweeps.measure(glue, TASKS, options.epochs, options.rows),
+        "fisher": lambda: fisher.measure(glue, _fisher_rows(options)),
+        "profile": lambda: profile.measure(glue, options.tasks),
+        "memory": lambda: memory.measure(glue, options.tasks),
+        "scaling": lambda: scaling.measure(glue, options.tasks, options.models, options.rows),
+        "sweeps": lambda: sweeps.measure(glue, options.tasks, options.epochs, options.rows),
     }
     options.to.mkdir(parents=True, exist_ok=True)
     found = {}
@@ -73,8 +73,8 @@ def _measure(options: argparse.Namespace) -> None:
     print(report.markdown(found))
 
 
-def _at_most(rows: int | None, counts: dict[str, int]) -> dict[str, int]:
-    return {task: min(count, rows or count) for task, count in counts.items()}
+def _fisher_rows(options: argparse.Namespace) -> dict[str, int]:
+    return {t: min(FISHER_ROWS[t], options.rows or FISHER_ROWS[t]) for t in options.tasks}
 
 
 def _machine(threads: int) -> dict[str, Any]:

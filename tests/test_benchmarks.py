@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FEW = ["--rows", "16", "--models", "MiniLM", "--threads", "1"]
+FEW = ["--rows", "16", "--tasks", "cola", "--models", "MiniLM", "--threads", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,7 @@ def found(written):
 
 def test_every_way_of_training_is_timed_and_scored(found):
     assert [(row["task"], row["way"]) for row in found["sweeps"]] == [
-        (task, way)
-        for task in ("CoLA", "RTE")
-        for way in ("Trainer loop", "subtune, one by one", "subtune, side by side")
+        ("CoLA", way) for way in ("Trainer loop", "subtune, one by one", "subtune, side by side")
     ]
     for row in found["sweeps"] + found["scaling"]:
         assert row["times_faster"] > 0 and row["flops_per_second"] > 0
@@ -38,8 +36,8 @@ def test_every_way_of_training_is_timed_and_scored(found):
 
 
 def test_runs_side_by_side_score_as_one_by_one(found):
-    for alone, together in [found["sweeps"][1:3], found["sweeps"][4:6]]:
-        assert together["scores"] == pytest.approx(alone["scores"], abs=1e-6)
+    _, alone, together = found["sweeps"]
+    assert together["scores"] == pytest.approx(alone["scores"], abs=1e-6)
 
 
 def test_the_peers_fisher_information_is_ours(found):
