@@ -23,7 +23,7 @@ from benchmarks import fisher, memory, products, profile, report, scaling, sweep
 from subtune.errors import SubtuneError
 from subtune.memory import keep_freed_memory
 
-# Short sentences and long pairs.
+# Rows of short sentences, and of long pairs that take as much time.
 FISHER_ROWS = {"cola": 256, "rte": 64}
 
 

@@ -20,7 +20,7 @@ class Masks:
 
     def __init__(self, seed: int, device: torch.device):
         self.device = device
-        self._bits = np.random.Generator(np.random.SFC64(seed))
+        self._bits = np.random.SFC64(seed)
         self._generator = torch.Generator(device).manual_seed(seed)
 
     def draw(self, shape: Sequence[int], p: float) -> Tensor:
@@ -29,7 +29,7 @@ class Masks:
             mask = torch.empty(shape, device=self.device)
             return mask.bernoulli_(1 - p, generator=self._generator).mul_(1 / (1 - p))
         count = math.prod(shape)
-        draws = self._bits.integers(1 << 64, size=-(-count // LANES), dtype=np.uint64)
+        draws = self._bits.random_raw(-(-count // LANES))
         bits = torch.from_numpy(draws.view(np.int16)[:count].reshape(shape))
         kept = bits >= round(p * STEPS) - STEPS // 2
         return kept.float().mul_(1 / (1 - p))
