@@ -11,12 +11,16 @@ ROOT = Path(__file__).parent.parent
 FEW = ["--rows", "16", "--tasks", "cola", "--models", "MiniLM", "--threads", "1"]
 
 
+def benchmarks(*arguments):
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
 @pytest.fixture(scope="module")
 def written(glue_dir, tmp_path_factory):
     """What one run on 16 rows of each split writes."""
     folder = tmp_path_factory.mktemp("benchmarks")
-    command = [sys.executable, "-m", "benchmarks", "--glue-dir", glue_dir, "--to", folder, *FEW]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = benchmarks("--glue-dir", glue_dir, "--to", folder, *FEW)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -51,8 +55,23 @@ def test_the_tables_and_the_plot_are_written(written):
     assert (written / "benchmarks.png").stat().st_size > 10_000
 
 
+def test_a_part_is_measured_again_and_the_others_stay(written, glue_dir, tmp_path):
+    before = json.loads((written / "benchmarks.json").read_text())
+    (tmp_path / "benchmarks.json").write_text(json.dumps(before | {"products": None}))
+    done = benchmarks("--glue-dir", glue_dir, "--to", tmp_path, "--parts", "products")
+    assert done.returncode == 0, done.stderr
+    after = json.loads((tmp_path / "benchmarks.json").read_text())
+    assert after.pop("products")["fp32"] > 0
+    assert after == {name: rows for name, rows in before.items() if name != "products"}
+
+
+def test_parts_that_were_never_measured_are_named(glue_dir, tmp_path):
+    done = benchmarks("--glue-dir", glue_dir, "--to", tmp_path, "--parts", "products")
+    assert done.returncode == 1
+    assert "scaling, sweeps" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_a_directory_without_glue_files_is_named(tmp_path):
-    command = [sys.executable, "-m", "benchmarks", "--glue-dir", tmp_path, "--to", tmp_path / "to"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = benchmarks("--glue-dir", tmp_path, "--to", tmp_path / "to")
     assert done.returncode == 1
     assert str(tmp_path) in done.stderr and "Traceback" not in done.stderr
