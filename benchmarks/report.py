@@ -11,6 +11,7 @@ import pandas as pd
 
 # One per model and task: shape and line.
 MARKERS = ["o-", "o--", "s-", "s--", "^-", "^--"]
+OURS, PEER = "#0072B2", "#999999"
 
 
 def markdown(found: dict[str, Any]) -> str:
@@ -105,14 +106,28 @@ def _memory(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 def plot(found: dict[str, Any], path: Path) -> None:
     """How many times faster than the peer's loop: each benchmark's ways, and runs side by side."""
-    bars = [(f"{r['task']}: {r['way']}", r["times_faster"]) for r in found["sweeps"]]
-    bars += [(f"{r['task']}, {r['asked']}: {r['way']}", r["times_faster"]) for r in found["fisher"]]
-    labels, values = zip(*reversed(bars), strict=True)
-    height = 0.28 * len(bars) + 1
+    rows = [{"group": f"{r['task']}, sweep", **r} for r in found["sweeps"]]
+    rows += [{"group": f"{r['task']}, Fisher: {r['asked']}", **r} for r in found["fisher"]]
+    groups = pd.DataFrame(rows).groupby("group", sort=False)
+    # A group's name has a line of its own, above its bars.
+    labels: list[str] = []
+    values: list[float] = []
+    for group, ways in groups:
+        labels += [str(group), *ways["way"]]
+        values += [0.0, *ways["times_faster"]]
+    colours = [OURS if "subtune" in label else PEER for label in labels]
+    height = 0.22 * len(labels) + 1
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, height), layout="constrained")
-    left.barh(labels, values, color="#0072B2")
+    places = range(len(labels))
+    bars = left.barh(places, values, color=colours)
+    left.bar_label(bars, [f"{value:.2f}" if value else "" for value in values], padding=3)
+    left.set_yticks(places, labels)
+    for value, label in zip(values, left.get_yticklabels(), strict=True):
+        label.set_fontweight("normal" if value else "bold")
+    left.set_xlim(right=1.1 * max(values))
+    left.set_ylim(len(labels) - 0.5, -0.5)
     left.axvline(1, color="black", linewidth=0.8)
-    left.set_xlabel("times faster than the loop (first bar of each group)")
+    left.set_xlabel("times faster than the first bar of each group")
     scaling = pd.DataFrame(found["scaling"]).query("way == 'subtune'")
     for number, ((model, task), rows) in enumerate(scaling.groupby(["model", "task"], sort=False)):
         right.plot(rows["runs"], rows["times_faster"], MARKERS[number], label=f"{model}, {task}")
