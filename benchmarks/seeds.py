@@ -53,7 +53,8 @@ def _compare(
         (member,) = inputs.members(setting.model, (learning_rate,), epochs, "layernorm", seed)
         mine += ours(setting, [member])
         peers.append(trainer.train(setting, member))
-        print(f"{setting.task.title}  seed {seed}  subtune {mine[-1]}  Trainer {peers[-1]}")
+        line = f"{setting.task.title}  seed {seed}  subtune {mine[-1]}  Trainer {peers[-1]}"
+        print(line, flush=True)
     rows = []
     for measure in ("score", "loss"):
         a, b = (pd.Series([getattr(o, measure) for o in side]) for side in (mine, peers))
