@@ -78,9 +78,10 @@ def _measure(options: argparse.Namespace) -> None:
         found[name] = parts[name]()
         # What is measured stays, should a later part be cut off.
         path.write_text(json.dumps(found, indent=2) + "\n")
-    (options.to / "benchmarks.md").write_text(report.markdown(found))
+    text = report.markdown(found)
+    (options.to / "benchmarks.md").write_text(text)
     report.plot(found, options.to / "benchmarks.png")
-    print(report.markdown(found))
+    print(text)
 
 
 def _fisher_rows(options: argparse.Namespace) -> dict[str, int]:

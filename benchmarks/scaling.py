@@ -61,10 +61,11 @@ def _measure(name: str, task: str, glue_dir: Path, steps: int) -> list[dict[str,
         rows = setting.rows
         members = inputs.members(setting.model, (1e-3,) * RUNS[-1], epochs=2, method="layernorm")
         most = runs_at_once(setting.model, rows["train"], members)
+        counts = [runs for runs in RUNS if runs <= most]
         seconds: dict[tuple[str, int], float] = {}
         for _ in range(TURNS[name]):
             turn = {("Trainer", 1): trainer.second_epoch(setting, members[0]) / steps}
-            for runs in (runs for runs in RUNS if runs <= most):
+            for runs in counts:
                 results = train(setting.model, rows, setting.task, members[:runs])
                 spent = sum(result.history[1]["seconds"] for result in results)
                 turn["subtune", runs] = spent / runs / steps
