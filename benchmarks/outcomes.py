@@ -1,13 +1,13 @@
 """What comes of training a run: its scores and its time, whoever trains it."""
 
 from dataclasses import dataclass
-from operator import itemgetter
 
 import torch
 
 from benchmarks.inputs import Setting
 from subtune.models.loss import losses_of
-from subtune.training.recipe import Member, Result
+from subtune.training.recipe import Member
+from subtune.training.run import Result
 from subtune.training.sweeps import train_sweep
 
 
@@ -23,8 +23,9 @@ class Outcome:
 
 def ours(setting: Setting, members: list[Member]) -> list[Outcome]:
     """The members trained as a job trains a sweep."""
-    found = train_sweep(setting.model, setting.rows, setting.task, members, lambda line: None)
-    return [_outcome(setting, result) for _, result in sorted(found, key=itemgetter(0))]
+    named = {str(number): member for number, member in enumerate(members)}
+    found = dict(train_sweep(setting.model, setting.rows, setting.task, named, lambda line: None))
+    return [_outcome(setting, found[name]) for name in named]
 
 
 def _outcome(setting: Setting, result: Result) -> Outcome:

@@ -210,8 +210,9 @@ def test_a_sweep_gives_every_member_its_own_result_in_any_order(model, task, row
     ]
 
     def losses(chosen, most):
-        found = dict(train_sweep(model, rows, task, chosen, lambda line: None, most))
-        return [found[n].history[-1]["train_loss"] for n in range(len(chosen))]
+        named = {str(number): one for number, one in enumerate(chosen)}
+        found = dict(train_sweep(model, rows, task, named, lambda line: None, most))
+        return [found[name].history[-1]["train_loss"] for name in named]
 
     together = losses(members, None)
     assert together[0] != together[3]

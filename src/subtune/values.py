@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -19,7 +20,7 @@ class Value(BaseModel):
         data = self.model_dump(mode="json", exclude_none=True)
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Content id: the first 12 hexadecimal digits of the SHA-256 of the canonical JSON."""
         return hashlib.sha256(self.canonical().encode()).hexdigest()[:ID_LENGTH]

@@ -1,8 +1,12 @@
-"""Train one sweep. In: tokens, model, rankings. Out: run records, and a CSV that lists them."""
+"""Train one sweep. In: tokens, model, rankings. Out: run records, and a CSV that lists them.
+
+A sweep that is asked to stop keeps a checkpoint, and goes on from it when it is called again.
+"""
 
 from subtune.logs import job, report
+from subtune.stopping import stop_requests
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0]), stop_requests() as stopping:
     from pathlib import Path
 
     import datasets
@@ -14,10 +18,13 @@ with job(snakemake.log[0]):
     from subtune.models import encoder
     from subtune.runs import recording, records
     from subtune.specs import RunSpec
+    from subtune.training.checkpoints import Checkpoints
 
     keep_freed_memory()
     torch.set_num_threads(snakemake.threads)
     store = Path(snakemake.params.store)
+    seconds = 60 * snakemake.resources.checkpoint_minutes
+    checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
     missing = [spec for spec in specs if not records.is_recorded(store, spec.id)]
     report(f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train")
@@ -29,6 +36,7 @@ with job(snakemake.log[0]):
             Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings
         }
         most = snakemake.resources.runs_at_once or None
-        recording.train_and_record(missing, store, model, tokens, rankings, report, most)
+        recording.train_and_record(specs, store, model, tokens, rankings, report, most, checkpoints)
     rows = [{"run": spec.id} | records.read_scores(store, spec.id) for spec in specs]
     pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)
+    checkpoints.clear()

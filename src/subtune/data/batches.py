@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import datasets
 import numpy as np
 
-EVALUATION_TOKENS = 2048
+from subtune.limits import EVALUATION_TOKENS
 
 
 class Rows:

@@ -5,7 +5,8 @@ exact to 1/65536.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,3 +34,19 @@ class Masks:
         bits = torch.from_numpy(draws.view(np.int16)[:count].reshape(shape))
         kept = bits >= round(p * STEPS) - STEPS // 2
         return kept.float().mul_(1 / (1 - p))
+
+    def bits_state(self) -> dict[str, Any]:
+        """Where the masks of a CPU have come to, as JSON can hold it."""
+        state = self._bits.state
+        return state | {"state": {"state": state["state"]["state"].tolist()}}
+
+    def generator_state(self) -> Tensor:
+        """Where the masks of another device have come to."""
+        return self._generator.get_state()
+
+    def restore(self, bits: Mapping[str, Any], generator: Tensor) -> None:
+        """Go on from `bits_state` and `generator_state`."""
+        state: Any = dict(bits)
+        state["state"] = {"state": np.array(bits["state"]["state"], np.uint64)}
+        self._bits.state = state
+        self._generator.set_state(generator)

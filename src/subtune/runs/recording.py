@@ -16,7 +16,9 @@ from subtune.models.encoder import Encoder, shapes_of
 from subtune.runs.records import is_recorded
 from subtune.selection import resolve
 from subtune.specs import RunSpec, Top
-from subtune.training.recipe import Member, Result
+from subtune.training.checkpoints import Checkpoints
+from subtune.training.recipe import Member
+from subtune.training.run import Result
 from subtune.training.sweeps import train_sweep
 
 
@@ -28,31 +30,46 @@ def train_and_record(
     rankings: Mapping[str, Mapping[str, np.ndarray]],
     report: Callable[[str], None],
     most: int | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> None:
-    """Train runs that share model and tokens, and record each as soon as it is done.
+    """Train those runs of a sweep that are not on record, and record each as soon as it is done.
 
     Args:
-        specs: the runs, of one sweep.
+        specs: the sweep's runs, which share model and tokens.
         store: where records go.
         model: the pretrained model.
         tokens: all splits of the task.
         rankings: ranking id to the rank of every entry, for the runs that train a top fraction.
         report: is told one line per epoch.
         most: at most so many train side by side.
+        checkpoints: of this sweep; without them a run that is cut off starts anew.
+
+    Raises:
+        StoppedError: it was asked to stop.
+        SubtuneError: a record cannot be written.
     """
     task = specs[0].tokens.data.task
     shapes = shapes_of(model)
-    members = []
-    for spec in specs:
+    to_train = _to_train(specs, store, checkpoints)
+    wanted = {spec.id: spec for spec in specs if spec.id in to_train}
+    members = {}
+    for run, spec in wanted.items():
         ranks = rankings[spec.selection.top.ranking] if isinstance(spec.selection, Top) else None
         entries = resolve(spec.selection, shapes, spec.seed, ranks)
-        members.append(Member(entries, spec.recipe, spec.seed))
-        report(f"{spec.id}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
+        members[run] = Member(entries, spec.recipe, spec.seed)
+        report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
     rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
-    results = train_sweep(model, rows, task, members, report, most)
-    for number, result in results:
-        write_record(store, specs[number], result, rows)
-        report(f"run {number + 1}/{len(specs)} recorded: {specs[number].id}")
+    results = train_sweep(model, rows, task, members, report, most, checkpoints)
+    for number, (run, result) in enumerate(results, 1):
+        write_record(store, wanted[run], result, rows)
+        report(f"recorded {number}/{len(wanted)}: {run}")
+
+
+def _to_train(specs: Sequence[RunSpec], store: Path, checkpoints: Checkpoints | None) -> set[str]:
+    """Ids of the runs without a record, and of those that share a checkpoint with one of them."""
+    missing = {spec.id for spec in specs if not is_recorded(store, spec.id)}
+    groups = checkpoints.groups() if checkpoints else []
+    return missing.union(*(runs for runs in groups if missing.intersection(runs)))
 
 
 def write_record(store: Path, spec: RunSpec, result: Result, rows: dict[str, Rows]) -> Path:
@@ -68,6 +85,9 @@ def write_record(store: Path, spec: RunSpec, result: Result, rows: dict[str, Row
         with new_directory(target) as draft:
             _write_files(draft, spec, result, rows)
     except SubtuneError as error:
+        # A node that was given up for lost may have finished the same run meanwhile.
+        if is_recorded(store, spec.id):
+            return target
         raise SubtuneError(f"{error}; runs recorded so far are kept") from None
     return target
 

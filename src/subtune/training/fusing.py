@@ -5,14 +5,13 @@ from collections.abc import Sequence
 import torch
 
 from subtune.data.batches import Rows
+from subtune.limits import CPU_TOKENS
 from subtune.models.encoder import Encoder
 from subtune.selection import CLASSIFIER, Entries, LowRankUpdate
 from subtune.training.activations import step_bytes
 from subtune.training.bank import is_matrix
 from subtune.training.recipe import Member
 
-# A pass of so many tokens keeps a CPU busy; more of them take memory and save little.
-CPU_TOKENS = 3000
 # Of a GPU's free memory; the rest is for its gaps and for the estimate's error.
 GPU_SHARE = 0.7
 

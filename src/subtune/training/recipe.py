@@ -3,11 +3,10 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
 
 from subtune.data.batches import Rows, by_length, shuffled
 from subtune.models.dropout import Masks
@@ -19,9 +18,11 @@ from subtune.selection import Entries
 from subtune.specs import Recipe
 from subtune.tasks import Task
 from subtune.training.bank import Bank
-from subtune.training.evaluation import Evaluation, evaluate
+from subtune.training.checkpoints import Keeper, State
+from subtune.training.evaluation import evaluate
 from subtune.training.matrices import Matrices
 from subtune.training.precision import autocast, cast_once
+from subtune.training.run import Result, Run, below
 
 
 @dataclass(frozen=True)
@@ -33,33 +34,13 @@ class Member:
     seed: int
 
 
-@dataclass(frozen=True)
-class Result:
-    """What one run leaves behind.
-
-    ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples),
-    ``seconds`` (the run's share, where others train beside it) and ``<split>/<metric>`` scores.
-    ``best`` is the first epoch with the highest score: the task's first metric on its first
-    evaluation split.
-    """
-
-    history: list[dict[str, float]]
-    best_epoch: int
-    best: Evaluation
-    trainable: int
-
-    @property
-    def diverged(self) -> bool:
-        """Whether the run ended early, with a loss that is not finite."""
-        return not math.isfinite(self.history[-1]["train_loss"])
-
-
 def train(
     model: Encoder,
     rows: Mapping[str, Rows],
     task: Task,
     members: Sequence[Member],
     report: Callable[[int, str], None] = lambda number, line: None,
+    keeper: Keeper | None = None,
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
@@ -75,93 +56,154 @@ def train(
         members: the runs. Their seed decides the classifier, what low-rank updates start from,
             the order of examples and dropout.
         report: is told one line per run and epoch, with the run's number, from 0.
+        keeper: keeps the state between steps now and then, and has that of an earlier attempt. On
+            a CPU what is trained from there is bit for bit what one attempt would have trained.
+
+    Raises:
+        StoppedError: the keeper was asked to stop.
     """
-    shared, seed = members[0].recipe, members[0].seed
-    order = np.random.default_rng(seed)
-    chosen = rows_that_train(len(rows["train"]), shared, order)
-    steps = math.ceil(len(chosen) / shared.batch_size) * shared.epochs
-    masks = Masks(seed, model.device)
-    frozen = cast_once(model.parameters, shared.precision)
-    bank = Bank(model, [member.entries for member in members], seed)
-    matrices = Matrices(model, members[0].entries)
-    started_runs = [
-        _Run(number, member.recipe, [values, *matrices.leaves])
-        for number, (member, values) in enumerate(zip(members, bank.values, strict=True))
-    ]
-    runs = started_runs
-    step = 0
-    for epoch in range(1, shared.epochs + 1):
-        started = time.monotonic()
-        totals = torch.zeros(len(runs), device=model.device)
-        for batch in shuffled(len(chosen), shared.batch_size, order):
-            index = by_length(chosen[batch], rows["train"].lengths)
-            packed = pack(rows["train"].inputs, index, model)
-            with autocast(model.device, shared.precision):
-                parameters = frozen | bank.parameters() | matrices.parameters()
-                together = Encoder(model.config, parameters)
-                found = logits(together, packed, masks).float()
-            losses = losses_of(task, found, labels_of(rows["train"], index, task, model.device))
-            (losses.sum() / len(index)).backward()
-            for run in runs:
-                run.step(learning_rate_at(step, steps, run.recipe))
-            matrices.write()
-            totals += losses.detach()
-            step += 1
-        means = (totals / len(chosen)).tolist()
-        share = (time.monotonic() - started) / len(runs)
-        for place, run in enumerate(runs):
-            started = time.monotonic()
-            delta = bank.delta(place) | matrices.delta()
-            evaluation = evaluate(model, rows, task, shared.precision, delta)
-            seconds = share + time.monotonic() - started
-            run.end_epoch(epoch, means[place], seconds, evaluation)
-            report(run.number, _line(run.history[-1], shared.epochs, task))
-            if not math.isfinite(means[place]):
+    group = _Group(model, rows, task, members)
+    kept = keeper.newest() if keeper else None
+    if kept is not None:
+        group.restore(kept)
+        report(0, f"goes on from the checkpoint at step {group.step} of {group.steps}")
+    epochs = members[0].recipe.epochs
+    while group.running and group.epoch <= epochs:
+        for batch in group.batches_left():
+            group.train_batch(batch)
+            if keeper:
+                keeper.keep(group.state)
+        for run in group.unevaluated():
+            report(run.number, _line(group.evaluate(run), epochs, task))
+            if not math.isfinite(run.history[-1]["train_loss"]):
                 report(run.number, "the loss is no longer finite: this run ends here")
-        finite = [place for place, mean in enumerate(means) if math.isfinite(mean)]
-        runs = [runs[place] for place in finite]
-        bank.keep(finite)
-        if not runs:
-            break
-    return [run.result() for run in started_runs]
+            if keeper:
+                keeper.keep(group.state)
+        group.end_epoch()
+        if keeper and group.running and group.epoch <= epochs:
+            keeper.keep(group.state, epoch_ends=True)
+    return [run.result() for run in group.runs]
 
 
-@dataclass
-class _Run:
-    """A run while it trains."""
+class _Group:
+    """Runs side by side, between any two steps.
 
-    number: int
-    recipe: Recipe
-    leaves: list[nn.Parameter]
-    history: list[dict[str, float]] = field(default_factory=list)
-    best_epoch: int = 0
-    best: Evaluation | None = None
+    ``epoch`` counts from 1, ``step`` from 0 over all epochs. ``running`` are the runs that have not
+    diverged.
+    """
 
-    def __post_init__(self) -> None:
-        self._optimizer = torch.optim.AdamW(
-            self.leaves, weight_decay=self.recipe.weight_decay, fused=True
-        )
+    def __init__(
+        self, model: Encoder, rows: Mapping[str, Rows], task: Task, members: Sequence[Member]
+    ):
+        self._model, self._rows, self._task = model, rows, task
+        self._recipe, seed = members[0].recipe, members[0].seed
+        self._order = np.random.default_rng(seed)
+        self._chosen = rows_that_train(len(rows["train"]), self._recipe, self._order)
+        self._batches = self._batches_of_epoch()
+        self._masks = Masks(seed, model.device)
+        self._frozen = cast_once(model.parameters, self._recipe.precision)
+        self._bank = Bank(model, [member.entries for member in members], seed)
+        self._matrices = Matrices(model, members[0].entries)
+        self.runs = [
+            Run(number, member.recipe, [values, *self._matrices.leaves])
+            for number, (member, values) in enumerate(zip(members, self._bank.values, strict=True))
+        ]
+        self.running = self.runs
+        self.steps = len(self._batches) * self._recipe.epochs
+        self.epoch, self.step, self._evaluated = 1, 0, 0
+        self._losses = torch.zeros(len(self.runs), device=model.device)
+        self._seconds = 0.0
 
-    def step(self, learning_rate: float) -> None:
-        nn.utils.clip_grad_norm_(self.leaves, self.recipe.max_grad_norm)
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
-        self._optimizer.step()
-        self._optimizer.zero_grad()
+    def batches_left(self) -> list[np.ndarray]:
+        """Batches of this epoch that have not trained yet: each the numbers of its rows."""
+        done = self.step - (self.epoch - 1) * len(self._batches)
+        return self._batches[done:]
 
-    def end_epoch(
-        self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
-    ) -> None:
-        self.history.append(
-            {"epoch": epoch, "train_loss": train_loss, "seconds": seconds} | evaluation.flat_scores
-        )
-        if self.best is None or evaluation.first_score > self.best.first_score:
-            self.best, self.best_epoch = evaluation, epoch
+    def train_batch(self, batch: np.ndarray) -> None:
+        started = time.monotonic()
+        train = self._rows["train"]
+        index = by_length(self._chosen[batch], train.lengths)
+        packed = pack(train.inputs, index, self._model)
+        with autocast(self._model.device, self._recipe.precision):
+            trained = self._bank.parameters() | self._matrices.parameters()
+            together = Encoder(self._model.config, self._frozen | trained)
+            found = logits(together, packed, self._masks).float()
+        labels = labels_of(train, index, self._task, self._model.device)
+        losses = losses_of(self._task, found, labels)
+        (losses.sum() / len(index)).backward()
+        for run in self.running:
+            run.step(learning_rate_at(self.step, self.steps, run.recipe))
+        self._matrices.write()
+        self._losses += losses.detach()
+        self.step += 1
+        self._seconds += time.monotonic() - started
 
-    def result(self) -> Result:
-        assert self.best is not None
-        trainable = sum(leaf.numel() for leaf in self.leaves)
-        return Result(self.history, self.best_epoch, self.best, trainable)
+    def unevaluated(self) -> list[Run]:
+        """Runs that have not been evaluated since the epoch's last step."""
+        return self.running[self._evaluated :]
+
+    def evaluate(self, run: Run) -> dict[str, float]:
+        """Evaluate a run at an epoch's end; returns the epoch's row of its history."""
+        started = time.monotonic()
+        place = self.running.index(run)
+        mean = (self._losses[place] / len(self._chosen)).item()
+        delta = self._bank.delta(place) | self._matrices.delta()
+        evaluation = evaluate(self._model, self._rows, self._task, self._recipe.precision, delta)
+        seconds = self._seconds / len(self.running) + time.monotonic() - started
+        run.end_epoch(self.epoch, mean, seconds, evaluation)
+        self._evaluated += 1
+        return run.history[-1]
+
+    def end_epoch(self) -> None:
+        """Let runs go whose loss is not finite, and begin the next epoch."""
+        finite = [p for p in range(len(self.running)) if math.isfinite(self._losses[p].item())]
+        self._keep(finite)
+        self.epoch += 1
+        self._evaluated = 0
+        self._losses = torch.zeros(len(self.running), device=self._model.device)
+        self._seconds = 0.0
+        if self.epoch <= self._recipe.epochs:
+            self._batches = self._batches_of_epoch()
+
+    def state(self) -> State:
+        """Everything that decides how training goes on."""
+        tensors = {"losses": self._losses, "masks": self._masks.generator_state()}
+        for run in self.runs:
+            tensors |= {f"run.{run.number}.{name}": t for name, t in run.tensors().items()}
+        facts = {
+            "epoch": self.epoch,
+            "step": self.step,
+            "evaluated": self._evaluated,
+            "seconds": self._seconds,
+            "order": self._order_of_epoch,
+            "masks": self._masks.bits_state(),
+            "running": [run.number for run in self.running],
+            "runs": [run.facts() for run in self.runs],
+        }
+        return State(tensors, facts)
+
+    def restore(self, state: State) -> None:
+        """Go on from a state of the same runs."""
+        facts = state.facts
+        self.epoch, self.step, self._evaluated = facts["epoch"], facts["step"], facts["evaluated"]
+        self._seconds = facts["seconds"]
+        self._order.bit_generator.state = facts["order"]
+        self._batches = self._batches_of_epoch()
+        self._masks.restore(facts["masks"], state.tensors["masks"])
+        self._losses = state.tensors["losses"].to(self._model.device)
+        for run in self.runs:
+            own = below(f"run.{run.number}.", state.tensors)
+            run.restore(facts["runs"][run.number], own)
+        self._matrices.write()
+        self._keep(facts["running"])
+
+    def _keep(self, places: Sequence[int]) -> None:
+        self.running = [self.running[place] for place in places]
+        self._bank.keep(places)
+
+    def _batches_of_epoch(self) -> list[np.ndarray]:
+        self._order_of_epoch = self._order.bit_generator.state
+        return shuffled(len(self._chosen), self._recipe.batch_size, self._order)
 
 
 def _line(row: Mapping[str, float], epochs: int, task: Task) -> str:

@@ -5,37 +5,53 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from subtune.data.batches import Rows
 from subtune.models.encoder import Encoder
 from subtune.tasks import Task
+from subtune.training.checkpoints import Checkpoints
 from subtune.training.fusing import groups
-from subtune.training.recipe import Member, Result, train
+from subtune.training.recipe import Member, train
+from subtune.training.run import Result
 
 
 def train_sweep(
     model: Encoder,
     rows: Mapping[str, Rows],
     task: Task,
-    members: Sequence[Member],
+    members: Mapping[str, Member],
     report: Callable[[str], None],
     most: int | None = None,
-) -> Iterator[tuple[int, Result]]:
+    checkpoints: Checkpoints | None = None,
+) -> Iterator[tuple[str, Result]]:
     """Train every member of a sweep, side by side where that is faster.
 
-    A member's result does not depend on which others are in the sweep, nor on their order.
+    A member's result does not depend on which others are in the sweep, nor on their order. Groups
+    that have a checkpoint go on from there, together as they were.
 
     Args:
         model: the pretrained model on its device.
         rows: the training split and the task's evaluation splits.
         task: decides loss and metrics.
-        members: the runs.
+        members: the runs by their ids.
         report: is told one line per run and epoch.
         most: at most so many side by side.
+        checkpoints: of this sweep.
 
     Yields:
-        A member's number, from 0, and its result, as soon as it is there.
+        A member's id and its result, as soon as it is there.
+
+    Raises:
+        StoppedError: it was asked to stop.
     """
-    for numbers in groups(model, rows["train"], members, most):
+    kept = checkpoints.groups() if checkpoints else []
+    started = [runs for runs in kept if members.keys() >= set(runs)]
+    others = [run for run in members if not any(run in runs for runs in started)]
+    together = groups(model, rows["train"], [members[run] for run in others], most)
+    numbers = {run: number for number, run in enumerate(members, 1)}
+    for runs in [*started, *([others[place] for place in places] for places in together)]:
 
-        def tell(place: int, line: str, numbers: list[int] = numbers) -> None:
-            report(f"run {numbers[place] + 1}  {line}")
+        def tell(place: int, line: str, runs: Sequence[str] = runs) -> None:
+            report(f"run {numbers[runs[place]]}  {line}")
 
-        results = train(model, rows, task, [members[number] for number in numbers], tell)
-        yield from zip(numbers, results, strict=True)
+        keeper = checkpoints.keeper(runs, report) if checkpoints else None
+        results = train(model, rows, task, [members[run] for run in runs], tell, keeper)
+        yield from zip(runs, results, strict=True)
+        if keeper:
+            keeper.clear()

@@ -1,0 +1,201 @@
+"""Checkpoints: what runs that train side by side have learnt so far, as one file each.
+
+The file is a safetensors file of every tensor; its header holds the other facts as JSON, the ids of
+the runs, and a hash. It is written under another name, flushed to the disk and renamed, and the one
+before it is kept until the next: if the newest is not whole, training goes on from the other.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from subtune.errors import SubtuneError
+from subtune.limits import CHECKPOINTS_KEPT
+from subtune.values import ID_LENGTH
+
+ENDING = ".safetensors"
+# Raised when a state's contents change: what another version has kept is left aside.
+FORMAT = "1"
+# At the end of an epoch a checkpoint is written if the last is at least so much of the interval
+# old: epochs of seconds are not worth one each.
+AT_AN_EPOCHS_END = 0.1
+
+
+class StoppedError(SubtuneError):
+    """Training was asked to stop, and has."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that decides how training goes on: tensors, and facts that JSON can hold."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where a sweep's checkpoints lie, and when one is due.
+
+    ``seconds``: at most so long trains without one; 0 keeps one after every step. ``stopping``
+    tells why training is to stop now, or nothing.
+    """
+
+    folder: Path
+    seconds: float
+    stopping: Callable[[], str | None] = lambda: None
+
+    def groups(self) -> list[list[str]]:
+        """Ids of the runs of every group that has a checkpoint."""
+        found = []
+        for group in sorted(path for path in self.folder.glob("*") if path.is_dir()):
+            headers = (_header(path) for path in reversed(_checkpoints(group)))
+            found += [json.loads(header["runs"]) for header in headers if header][:1]
+        return found
+
+    def keeper(self, runs: Sequence[str], report: Callable[[str], None]) -> "Keeper":
+        """A group's keeper."""
+        return Keeper(self, runs, report)
+
+    def clear(self) -> None:
+        """Remove what is left: every run of the sweep is on record."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Keeper:
+    """Keeps the states of one group of runs, when it is time.
+
+    Args:
+        checkpoints: of the group's sweep.
+        runs: ids of the group's runs, in order.
+        report: is told where a checkpoint cannot be written. Training goes on without it.
+    """
+
+    def __init__(
+        self, checkpoints: Checkpoints, runs: Sequence[str], report: Callable[[str], None]
+    ):
+        name = hashlib.sha256("".join(runs).encode()).hexdigest()[:ID_LENGTH]
+        self._folder = checkpoints.folder / name
+        self._runs = list(runs)
+        self._seconds = checkpoints.seconds
+        self._stopping = checkpoints.stopping
+        self._report = report
+        self._last = time.monotonic()
+
+    def newest(self) -> State | None:
+        """The newest state that is whole."""
+        for path in reversed(_checkpoints(self._folder)):
+            state = read(path)
+            if state is not None:
+                return state
+            self._report(f"{path} is not whole, and left aside")
+        return None
+
+    def keep(self, take: Callable[[], State], epoch_ends: bool = False) -> None:
+        """Keep the state that ``take`` returns, if it is time.
+
+        Raises:
+            StoppedError: training is to stop; what can be kept is kept.
+        """
+        why = self._stopping()
+        age = time.monotonic() - self._last
+        if not why and age < self._seconds * (AT_AN_EPOCHS_END if epoch_ends else 1):
+            return
+        state = take()
+        problem = self._write(state)
+        self._last = time.monotonic()
+        if why:
+            place = "an older checkpoint" if problem else "here"
+            raise StoppedError(f"stopped by {why}: the next attempt goes on from {place}")
+
+    def clear(self) -> None:
+        """Remove the group's checkpoints: its runs are on record."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _write(self, state: State) -> str | None:
+        """What went wrong, if something did."""
+        try:
+            write(self._folder, state, self._runs)
+        except (OSError, SafetensorError) as error:
+            self._report(f"no checkpoint could be written to {self._folder}: {error}")
+            return str(error)
+        for path in _checkpoints(self._folder)[:-CHECKPOINTS_KEPT]:
+            path.unlink(missing_ok=True)
+        return None
+
+
+def write(folder: Path, state: State, runs: Sequence[str]) -> Path:
+    """Write a checkpoint, named after ``state.facts["step"]``: whole, or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{state.facts['step']:012d}{ENDING}"
+    draft = folder / f".{target.stem}.{uuid4().hex}"
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+    facts, ids = json.dumps(state.facts), json.dumps(list(runs))
+    try:
+        safetensors.torch.save_file(
+            tensors,
+            draft,
+            {"format": FORMAT, "facts": facts, "runs": ids, "hash": _hash(tensors, facts)},
+        )
+        _flush(draft)
+        draft.rename(target)
+        _flush(folder)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+def read(path: Path) -> State | None:
+    """A checkpoint's state, or nothing where the file is not what this version has written."""
+    header = _header(path)
+    if header is None:
+        return None
+    try:
+        tensors = safetensors.torch.load_file(path)
+    except (OSError, SafetensorError):
+        return None
+    if header["hash"] != _hash(tensors, header["facts"]):
+        return None
+    return State(tensors, json.loads(header["facts"]))
+
+
+def _header(path: Path) -> dict[str, str] | None:
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            return header if header.get("format") == FORMAT else None
+    except (OSError, SafetensorError):
+        return None
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Oldest first."""
+    return sorted(path for path in folder.glob(f"*{ENDING}") if not path.name.startswith("."))
+
+
+def _hash(tensors: Mapping[str, Tensor], facts: str) -> str:
+    digest = hashlib.blake2b(facts.encode(), digest_size=16)
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

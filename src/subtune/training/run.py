@@ -1,0 +1,114 @@
+"""One run while it trains: its optimiser, its learning curve, its best epoch."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from subtune.specs import Recipe
+from subtune.training.evaluation import Evaluation
+
+LEAF, DELTA, LOGITS = "leaf", "best.delta.", "best.logits."
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run leaves behind.
+
+    ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples),
+    ``seconds`` (the run's share, where others train beside it) and ``<split>/<metric>`` scores.
+    ``best`` is the first epoch with the highest score: the task's first metric on its first
+    evaluation split.
+    """
+
+    history: list[dict[str, float]]
+    best_epoch: int
+    best: Evaluation
+    trainable: int
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the run ended early, with a loss that is not finite."""
+        return not math.isfinite(self.history[-1]["train_loss"])
+
+
+class Run:
+    """A run of a group, with its number there."""
+
+    def __init__(self, number: int, recipe: Recipe, leaves: Sequence[nn.Parameter]):
+        self.number = number
+        self.recipe = recipe
+        self.history: list[dict[str, float]] = []
+        self._leaves = leaves
+        self._best_epoch = 0
+        self._best: Evaluation | None = None
+        self._optimizer = torch.optim.AdamW(leaves, weight_decay=recipe.weight_decay, fused=True)
+
+    def step(self, learning_rate: float) -> None:
+        nn.utils.clip_grad_norm_(self._leaves, self.recipe.max_grad_norm)
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+
+    def end_epoch(
+        self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
+    ) -> None:
+        self.history.append(
+            {"epoch": epoch, "train_loss": train_loss, "seconds": seconds} | evaluation.flat_scores
+        )
+        if self._best is None or evaluation.first_score > self._best.first_score:
+            self._best, self._best_epoch = evaluation, epoch
+
+    def result(self) -> Result:
+        assert self._best is not None
+        trainable = sum(leaf.numel() for leaf in self._leaves)
+        return Result(self.history, self._best_epoch, self._best, trainable)
+
+    def facts(self) -> dict[str, Any]:
+        """What `restore` needs and JSON can hold."""
+        best = self._best and {"scores": self._best.scores, "changes": self._best.changes}
+        return {"history": self.history, "best_epoch": self._best_epoch, "best": best}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What `restore` needs and is no fact: trained values, their averages, the best epoch."""
+        found: dict[str, Tensor] = {
+            f"{LEAF}.{place}": leaf for place, leaf in enumerate(self._leaves)
+        }
+        for place, averages in self._optimizer.state_dict()["state"].items():
+            found |= {f"{LEAF}.{place}.{name}": value for name, value in averages.items()}
+        if self._best is not None:
+            found |= {DELTA + name: value for name, value in self._best.delta.items()}
+            for split, logits in self._best.logits.items():
+                found[LOGITS + split] = torch.from_numpy(logits)
+        return found
+
+    def restore(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Go on from what `facts` and `tensors` returned."""
+        self.history = facts["history"]
+        self._best_epoch = facts["best_epoch"]
+        averages: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            if name.startswith(LEAF):
+                _, place, *average = name.split(".")
+                if average:
+                    averages.setdefault(int(place), {})[average[0]] = value
+                else:
+                    self._leaves[int(place)].data.copy_(value)
+        plain = self._optimizer.state_dict() | {"state": averages}
+        self._optimizer.load_state_dict(plain)
+        if facts["best"]:
+            self._best = Evaluation(
+                scores=facts["best"]["scores"],
+                logits={n: v.numpy() for n, v in below(LOGITS, tensors).items()},
+                delta=below(DELTA, tensors),
+                changes={name: (mean, n) for name, (mean, n) in facts["best"]["changes"].items()},
+            )
+
+
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with ``prefix``, without it."""
+    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
