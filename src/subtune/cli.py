@@ -44,6 +44,15 @@ def _parser() -> argparse.ArgumentParser:
     params.add_argument("--labels", type=int, default=2, help="of the classifier; default: 2")
     params.add_argument("--json", action="store_true", help="for machines")
 
+    plan = commands.add_parser("plan", help="count runs, jobs, hours and disk before anything runs")
+    plan.set_defaults(command=_plan)
+    plan.add_argument("config", nargs="?", default="config.yaml", type=Path)
+    plan.add_argument("--json", action="store_true", help="for machines")
+
+    progress = commands.add_parser("progress", help="show how far a configuration's sweeps are")
+    progress.set_defaults(command=_progress)
+    progress.add_argument("config", nargs="?", default="config.yaml", type=Path)
+
     runs = commands.add_parser("runs", help="list the recorded runs")
     runs.set_defaults(command=_runs)
     _results_option(runs)
@@ -104,6 +113,67 @@ def _params(options: argparse.Namespace) -> None:
     ]
     shown = counts.pivot(index="method", columns="model", values="shown")
     print(shown.loc[counts["method"].unique(), list(models)].to_markdown(disable_numparse=True))
+
+
+def _plan(options: argparse.Namespace) -> None:
+    import pandas as pd
+
+    from subtune import grid, planning
+    from subtune.estimates import Estimates
+
+    checked = config.read(options.config)
+    plan = grid.plan(checked)
+    estimates = Estimates(checked, plan)
+    table = planning.table(checked, plan, estimates)
+    if options.json:
+        print(table.to_json(orient="records", indent=2, double_precision=15))
+        return
+    shown = table.assign(
+        tokens=[f"{value:.2e}" for value in table["tokens"]],
+        flops=[f"{value:.2e}" for value in table["flops"]],
+        hours=[f"{value:,.1f}" for value in table["hours"]],
+        gigabytes=[f"{value:,.1f}" for value in table["gigabytes"]],
+    )
+    print(shown.to_markdown(index=False, disable_numparse=True, colalign=["left"] + ["right"] * 7))
+    print(f"\nThe longest job takes {planning.longest_sweep(plan, estimates):,.1f} hours; ", end="")
+    print(f"checkpoints take up to {planning.largest_checkpoints(plan, estimates):,.2f} GB per job")
+    print("while it runs. Assumed, under `assumptions` in the configuration:\n")
+    rows = [(key, value) for key, value in checked.assumptions.model_dump().items()]
+    print(pd.DataFrame(rows, columns=["assumption", "value"]).to_markdown(index=False))
+    for place in estimates.unknown_models:
+        print(f"\n{place} is not known before it is downloaded: counted as bert-large-cased.")
+    past = planning.measured(Path(checked.results), plan.sweeps, estimates)
+    if past:
+        took, expected = sum(row[1] for row in past), sum(row[2] for row in past)
+        print(f"\nMeasured so far: {len(past)} sweeps took {took:,.0f} s, ", end="")
+        print(f"{took / expected:.2f} times the estimate.")
+
+
+def _progress(options: argparse.Namespace) -> None:
+    import pandas as pd
+
+    from subtune import grid, progress
+    from subtune.estimates import Estimates
+
+    checked = config.read(options.config)
+    plan = grid.plan(checked)
+    results = Path(checked.results)
+    found = progress.sweeps(results, plan, progress.jobs_in_slurm())
+    states = [sweep.state for sweep in found]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    left = progress.seconds_left(results, plan, Estimates(checked, plan), found)
+    if left is not None:
+        rest = f"{left / 3600:.1f} hours" if left > 3600 else f"{left / 60:.0f} minutes"
+        counts += f"; about {rest} left at this rate"
+    print(f"{len(found)} sweeps: {counts}")
+    shown = [
+        (s.key, s.state, f"{s.share:.0%}", f"{s.silent_seconds / 60:.0f} min ago", s.last, s.log)
+        for s in found
+        if s.state not in (progress.DONE, progress.WAITING)
+    ]
+    if shown:
+        columns = ["sweep", "state", "epochs", "said", "last line", "log"]
+        print("\n" + pd.DataFrame(shown, columns=columns).to_markdown(index=False))
 
 
 def _runs(options: argparse.Namespace) -> None:

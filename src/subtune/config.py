@@ -255,14 +255,51 @@ class Style(Section):
         return name
 
 
+class Assumptions(Section):
+    """What estimates of time assume of the machine that trains. They decide no result."""
+
+    device: str = Field(default="one A100", description="for people to read")
+    teraflops: dict[Literal["fp32", "bf16"], Annotated[float, Field(gt=0)]] = Field(
+        default={"fp32": 12.0, "bf16": 80.0},
+        description="10¹² floating-point operations per second that large products reach",
+    )
+    milliseconds_per_layer: float = Field(
+        default=1.5, ge=0, description="what a training step takes per layer beside its products"
+    )
+    runs_side_by_side: int = Field(
+        default=8, ge=1, description="that share a step, where no matrices train"
+    )
+    start_minutes: float = Field(default=1.0, ge=0, description="of every job, before it trains")
+    time_margin: float = Field(default=2.0, ge=1, description="of the time that a job asks for")
+    longest_job_hours: int = Field(
+        default=24, ge=1, description="the partition's limit; a longer sweep goes on in a new job"
+    )
+
+    @field_validator("teraflops")
+    @classmethod
+    def _both_precisions(cls, given: dict[str, float]) -> dict[str, float]:
+        if len(given) < 2:
+            raise ValueError(f"found {', '.join(given) or 'none'}, expected fp32 and bf16")
+        return given
+
+
 class Config(Section):
-    """What to run, and nothing about where it runs."""
+    """What to run. Keys about jobs, machines and downloads decide no result."""
 
     results: str = Field(default="results", min_length=1)
     source: Literal["hub", "tsv", "builtin"] = Field(
         default="hub", description="where the GLUE tasks' rows come from"
     )
     revision: str | None = Field(default=None, description="revision of the hub's GLUE")
+    hub_cache: str | None = Field(
+        default=None, description="where downloads are kept; without it, `hub` in the results"
+    )
+    environment: Literal["cpu", "cuda"] = Field(
+        default="cpu", description="which of envs/ `--sdm conda` makes for jobs that compute"
+    )
+    container: str | None = Field(
+        default=None, description="image that `--sdm apptainer` runs every job in"
+    )
     glue_dir: str | None = Field(
         default=None, description="GLUE in the official layout, for `source: tsv`"
     )
@@ -270,12 +307,24 @@ class Config(Section):
     tasks: dict[Name, OwnTask] = {}
     selections: dict[Name, OwnSelection] = {}
     experiments: dict[Name, Experiment] = Field(min_length=1)
-    runs_per_job: int = Field(default=8, ge=1, description="runs that one cluster job trains")
+    runs_per_job: int = Field(default=8, ge=1, description="most runs that one cluster job trains")
+    million_examples_per_job: float = Field(
+        default=64,
+        gt=0,
+        description="training examples of all runs of a job and all epochs, at most; a run that "
+        "shares no steps counts sixfold",
+    )
     runs_at_once: int | None = Field(
         default=None,
         ge=1,
         description="most runs of a job to train side by side; without it, as many as pay",
     )
+    checkpoint_minutes: int = Field(
+        default=10,
+        ge=0,
+        description="a job that is cut off repeats at most so much; 0: at most one step",
+    )
+    assumptions: Assumptions = Assumptions()
     figures: dict[
         Literal["figure1", "figure2", "figure3", "figure4", "figure5", "changes", "reproduction"],
         Style,
@@ -341,6 +390,9 @@ def read(path: Path) -> Config:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SubtuneError(f"found no configuration file {str(path)!r}") from None
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
@@ -443,6 +495,7 @@ def _fields(steps: tuple) -> list[str]:
         "tasks": OwnTask,
         "experiments": Experiment,
         "figures": Style,
+        "assumptions": Assumptions,
     }
     if not steps:
         return list(Config.model_fields)

@@ -1,10 +1,10 @@
 """Directories that are written whole or not at all."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 from safetensors import SafetensorError
 
@@ -22,7 +22,8 @@ def new_directory(target: Path) -> Iterator[Path]:
     """
     if target.exists():
         raise SubtuneError(f"{target} is there already; move it away or name a new directory")
-    draft = target.parent / f".{target.name}.{os.getpid()}"
+    # A process on another node may have the same number.
+    draft = target.parent / f".{target.name}.{uuid4().hex}"
     try:
         draft.mkdir(parents=True)
         yield draft

@@ -4,17 +4,18 @@ Nothing here looks at results. Local data and model files are hashed, because th
 of what decides a result.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from subtune.config import Config, Experiment, ModelSource
 from subtune.data import builtin, files, hub, tsv
+from subtune.data.sizes import TaskSize, size_of
 from subtune.errors import SubtuneError
 from subtune.masks import Scope, fishers_in_scope
 from subtune.models.files import directory_of_package, version_of
-from subtune.selection import selects_matrices
+from subtune.selection import Work, selects_matrices, work_of
 from subtune.specs import (
     DataSpec,
     FisherSpec,
@@ -29,6 +30,9 @@ from subtune.specs import (
     Top,
 )
 from subtune.values import Value, fingerprint
+
+# What a pass over an example costs where a run trains alone, to one that shares its steps.
+ALONE = 6
 
 
 class Sweep(Value):
@@ -56,13 +60,17 @@ class Planned:
 
 @dataclass
 class Plan:
-    """All values of all stages by key, where models lie, and each experiment's runs."""
+    """All values of all stages by key, where models lie, and each experiment's runs.
+
+    ``sizes`` are those of the tasks, by the key of their tokens.
+    """
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
     model_ids: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     datasets: dict[str, DataSpec] = field(default_factory=dict)
     tokens: dict[str, TokensSpec] = field(default_factory=dict)
+    sizes: dict[str, TaskSize] = field(default_factory=dict)
     fishers: dict[str, FisherSpec] = field(default_factory=dict)
     rankings: dict[str, RankingSpec] = field(default_factory=dict)
     runs: dict[str, RunSpec] = field(default_factory=dict)
@@ -95,7 +103,7 @@ def plan(config: Config) -> Plan:
         for planned in runs:
             result.runs.setdefault(planned.run.id, planned.run)
             users.setdefault(planned.run.id, set()).add(name)
-    for sweep in _sweeps(result.runs, users, config.runs_per_job):
+    for sweep in _sweeps(result, users, config):
         result.sweeps[sweep.key] = sweep
     return result
 
@@ -151,6 +159,7 @@ def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> 
         )
         result.datasets[rows.key] = rows
         result.tokens[tokens[task].key] = tokens[task]
+        result.sizes[tokens[task].key] = _size(config, rows)
         result.fishers[fishers[task].key] = fishers[task]
     return _Inputs(name, model, tokens, fishers)
 
@@ -233,27 +242,73 @@ def _run(
     )
 
 
-def _sweeps(
-    runs: Mapping[str, RunSpec], users: Mapping[str, set[str]], runs_per_job: int
-) -> list[Sweep]:
+def _sweeps(plan: Plan, users: Mapping[str, set[str]], config: Config) -> list[Sweep]:
     """Group runs that share all but selection, learning rate and seed.
 
     Runs that several experiments need are grouped apart, so that no job trains what was not
     asked for.
     """
     groups: dict[tuple, list[str]] = {}
-    for run, spec in runs.items():
+    for run, spec in plan.runs.items():
         shared = spec.recipe.model_dump_json(exclude={"learning_rate"})
         key = (spec.model.id, spec.tokens.id, shared, tuple(sorted(users[run])))
         groups.setdefault(key, []).append(run)
     return [
-        Sweep(
-            task=runs[members[0]].tokens.data.task.name,
-            runs=tuple(members[start : start + runs_per_job]),
-        )
+        Sweep(task=plan.runs[runs[0]].tokens.data.task.name, runs=tuple(runs))
         for members in groups.values()
-        for start in range(0, len(members), runs_per_job)
+        for runs in _jobs(plan, members, config)
     ]
+
+
+def _jobs(plan: Plan, runs: list[str], config: Config) -> Iterator[list[str]]:
+    """Runs of one group, cut into jobs.
+
+    Where they are too much for one, those that train alone are cut apart from those that share
+    their steps, which gain from being many.
+    """
+    most = 1e6 * config.million_examples_per_job
+    examples = {run: _examples(plan, run) for run in runs}
+    kinds = [runs]
+    if sum(examples.values()) > most:
+        alone = {run for run in runs if trains_alone(plan, run)}
+        kinds = [[r for r in runs if r in alone], [r for r in runs if r not in alone]]
+    for kind in kinds:
+        job: list[str] = []
+        total = 0
+        for run in kind:
+            if job and (len(job) == config.runs_per_job or total + examples[run] > most):
+                yield job
+                job, total = [], 0
+            job.append(run)
+            total += examples[run]
+        if job:
+            yield job
+
+
+def _examples(plan: Plan, run: str) -> int:
+    """Examples that a run sees, ALONE times as many where it shares no steps."""
+    spec = plan.runs[run]
+    rows = plan.sizes[spec.tokens.key].rows_within(spec.recipe.train_rows)
+    seen = rows * spec.recipe.epochs
+    return seen * (ALONE if trains_alone(plan, run) else 1)
+
+
+def trains_alone(plan: Plan, run: str) -> bool:
+    """Whether a run trains matrices by their own entries, and so shares no step with others."""
+    return work(plan, run) in (Work.ENTRIES, Work.MATRICES)
+
+
+def work(plan: Plan, run: str) -> Work:
+    """What a run trains."""
+    selection = plan.runs[run].selection
+    if isinstance(selection, Top):
+        selection = plan.rankings[selection.top.ranking].of
+    return work_of(selection)
+
+
+def _size(config: Config, rows: DataSpec) -> TaskSize:
+    own = config.tasks.get(rows.task.name)
+    return size_of(rows.task, rows.source, own.files if own else None)
 
 
 def data_spec(config: Config, name: str) -> DataSpec:

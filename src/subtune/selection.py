@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from enum import Enum
 from fnmatch import translate
 from functools import cache
 from typing import NamedTuple
@@ -32,7 +33,7 @@ class LowRankUpdate(NamedTuple):
 Entries = dict[str, np.ndarray | LowRankUpdate | None]
 
 LAYERS = re.compile(r"(\d+)-(\d*)")
-MOST_LAYERS = 999
+MOST_LAYERS = 99
 
 
 @cache
@@ -89,6 +90,32 @@ def selects_matrices(parameters: Parameters) -> bool:
     shapes = {name: () for name in names if name.removesuffix(".bias") not in EMBEDDINGS}
     chosen = selected(parameters, shapes)
     return any(name.endswith(".weight") and "LayerNorm" not in name for name in chosen)
+
+
+class Work(Enum):
+    """What a selection trains, and what its training step costs in units of the forward pass.
+
+    The way back computes gradients of what layers read, and where matrices train, theirs too. Of a
+    frozen encoder there is no way back.
+    """
+
+    NOTHING = 1.0
+    VECTORS = 2.0
+    ENTRIES = 2.1
+    LOW_RANK = 2.3
+    MATRICES = 3.0
+
+
+@cache
+def work_of(selection: Parameters | Random | Lora) -> Work:
+    """What a selection trains, judged by the names that every encoder has."""
+    if isinstance(selection, Random):
+        return Work.ENTRIES
+    if isinstance(selection, Lora):
+        return Work.LOW_RANK
+    if set(selection.parameters) <= set(selection.without or ()):
+        return Work.NOTHING
+    return Work.MATRICES if selects_matrices(selection) else Work.VECTORS
 
 
 def top_count(fraction: float, n: int) -> int:

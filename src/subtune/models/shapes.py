@@ -2,23 +2,15 @@
 
 from pathlib import Path
 
-from transformers import AutoConfig, BertConfig, PretrainedConfig, RobertaConfig
+from transformers import AutoConfig, PretrainedConfig
 
 from subtune.errors import SubtuneError
 from subtune.models import encoder
+from subtune.models.dimensions import papers_models
 from subtune.models.files import CONFIG, check_family
 
-# The fields that decide a shape, as the published checkpoints have them.
 PAPERS_MODELS: dict[str, PretrainedConfig] = {
-    "bert-base-cased": BertConfig(vocab_size=28996),
-    "bert-large-cased": BertConfig(
-        vocab_size=28996,
-        hidden_size=1024,
-        num_hidden_layers=24,
-        num_attention_heads=16,
-        intermediate_size=4096,
-    ),
-    "roberta-base": RobertaConfig(vocab_size=50265, max_position_embeddings=514, type_vocab_size=1),
+    name: AutoConfig.for_model(**fields) for name, fields in papers_models().items()
 }
 
 

@@ -1,0 +1,58 @@
+"""How many rows and tokens a task has, as far as that is known before any download."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from subtune.data import builtin, files
+from subtune.tasks import Task
+
+# Of English text: an example's two or three special tokens, and tokens to a word.
+SPECIAL_TOKENS = 3
+TOKENS_PER_WORD = 1.3
+
+
+class TaskSize(NamedTuple):
+    """Rows of the training split, of all evaluation splits, of all; tokens of a training row."""
+
+    train_rows: int
+    evaluation_rows: int
+    all_rows: int
+    tokens: float
+
+    def rows_within(self, limit: int | None) -> int:
+        """Rows of the training split, at most ``limit``."""
+        return min(limit or self.train_rows, self.train_rows)
+
+
+@cache
+def of_glue() -> dict[str, TaskSize]:
+    """GLUE's tasks: rows as published, tokens as `resources/sizes/glue.csv` says."""
+    path = resources.files("subtune") / "resources" / "sizes" / "glue.csv"
+    found = {}
+    for line in path.read_text().splitlines()[1:]:
+        name, train, evaluation, test, tokens, _ = line.split(",")
+        every = int(train) + int(evaluation) + int(test)
+        found[name] = TaskSize(int(train), int(evaluation), every, float(tokens))
+    return found
+
+
+def size_of(task: Task, source: str, paths: Mapping[str, str] | None = None) -> TaskSize:
+    """The size of a task whose rows come from ``source``; ``paths`` are its own files."""
+    if source == "builtin":
+        return _size(task, builtin.splits(task))
+    if source == "files":
+        return _size(task, {s: files.rows(p) for s, p in files.paths(paths or {}, task).items()})
+    return of_glue()[task.name]
+
+
+def _size(task: Task, splits: Mapping[str, list[dict[str, str]]]) -> TaskSize:
+    train = splits["train"]
+    words = sum(len(row.get(name, "").split()) for row in train for name in task.text)
+    return TaskSize(
+        train_rows=len(train),
+        evaluation_rows=sum(len(splits[split]) for split in task.evaluation),
+        all_rows=sum(map(len, splits.values())),
+        tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / max(1, len(train)),
+    )

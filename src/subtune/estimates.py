@@ -1,0 +1,196 @@
+"""What a configuration will cost, before anything runs: time, memory, disk.
+
+Everything follows from the model's dimensions, the task's size, the runs of a job, and the
+configuration's `assumptions`. A result never depends on an estimate.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from subtune import grid
+from subtune.config import Config
+from subtune.data.sizes import TaskSize
+from subtune.grid import Plan
+from subtune.limits import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
+from subtune.models.dimensions import Dimensions, dimensions_of
+from subtune.selection import Work
+from subtune.specs import RunSpec
+
+FLOAT_BYTES = 4
+# What Python, torch and its libraries take: on a CPU 0.6 GB, and CUDA's as much again and more.
+PROCESS_MB = 3000
+# Weights as read and as used, and what evaluation makes of them with a run's values.
+COPIES_OF_MODEL = 3
+# Gradient, the optimiser's two averages, and the best epoch's values.
+COPIES_OF_TRAINED = 4
+FISHER_EXAMPLES_OF_A_BATCH = 16
+# A run's predictions, history and scores.
+BYTES_OF_A_PREDICTION = 24
+# What vectors or low-rank updates are of a model, at most.
+SMALL_SHARE = 0.03
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Tokens of training and evaluation, floating-point operations, seconds, bytes on disk."""
+
+    tokens: float = 0
+    flops: float = 0
+    seconds: float = 0
+    bytes: float = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
+            self.tokens + other.tokens,
+            self.flops + other.flops,
+            self.seconds + other.seconds,
+            self.bytes + other.bytes,
+        )
+
+
+class Estimates:
+    """Costs of a plan's stages. Each is computed once."""
+
+    def __init__(self, config: Config, plan: Plan):
+        self._plan = plan
+        self._assumed = config.assumptions
+        self.run = cache(self._run)
+
+    @property
+    def unknown_models(self) -> list[str]:
+        """Places of models whose dimensions are not known yet: assumed to be those of the largest
+        of the papers' models."""
+        return sorted({p for p in self._plan.places.values() if dimensions_of(p) is None})
+
+    def start(self) -> Cost:
+        """What every job takes before it computes anything."""
+        return Cost(seconds=60 * self._assumed.start_minutes)
+
+    def sweep(self, sweep: str) -> Cost:
+        """All runs of a sweep, and its job's start."""
+        return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start())
+
+    def checkpoints(self, sweep: str) -> float:
+        """Bytes of a sweep's checkpoints at most: of its largest group two."""
+        largest = max(self._trained_bytes(run) for run in self._plan.sweeps[sweep].runs)
+        return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
+
+    def fisher(self, fisher: str) -> Cost:
+        """Fisher information of one task."""
+        spec = self._plan.fishers[fisher]
+        size, model = self._plan.sizes[spec.tokens.key], self._dimensions(spec.model.id)
+        rows = size.rows_within(spec.rows)
+        tokens = min(size.tokens, spec.tokens.max_length)
+        flops = Work.MATRICES.value * rows * model.forward_flops(tokens)
+        batches = rows / FISHER_EXAMPLES_OF_A_BATCH
+        seconds = self._seconds(flops, batches, model, "fp32")
+        return Cost(rows * tokens, flops, seconds) + self.start()
+
+    def train_scores(self, runs: Iterable[str]) -> Cost:
+        """Scores of runs on the rows that they were trained on."""
+        total = self.start()
+        for run in runs:
+            spec = self._plan.runs[run]
+            size, model = self._plan.sizes[spec.tokens.key], self._dimensions(spec.model.id)
+            rows = size.rows_within(spec.recipe.train_rows)
+            total += self._evaluation(rows, spec, model)
+        return total
+
+    def minutes(self, cost: Cost, attempt: int = 1) -> int:
+        """The time to ask a scheduler for: with a margin, more after every attempt, and at most
+        the longest that a cluster gives. A longer sweep goes on from its checkpoint."""
+        wanted = self._assumed.time_margin * attempt * cost.seconds / 60
+        return min(math.ceil(wanted) + 10, 60 * self._assumed.longest_job_hours)
+
+    def sweep_memory(self, sweep: str, attempt: int = 1) -> int:
+        """Megabytes of main memory to ask for, with or without a GPU: half as much again after
+        every attempt."""
+        runs = self._plan.sweeps[sweep].runs
+        specs = [self._plan.runs[run] for run in runs]
+        first = specs[0]
+        trains_matrices = any(map(self._alone, runs))
+        batch = max(s.recipe.batch_size for s in specs)
+        return self._memory(first.model.id, first.tokens.key, trains_matrices, batch, attempt)
+
+    def fisher_memory(self, fisher: str, attempt: int = 1) -> int:
+        """As `sweep_memory`, for the Fisher information of a task."""
+        spec = self._plan.fishers[fisher]
+        return self._memory(
+            spec.model.id, spec.tokens.key, True, FISHER_EXAMPLES_OF_A_BATCH, attempt
+        )
+
+    def tokens_memory(self, tokens: str, attempt: int = 1) -> int:
+        """As `sweep_memory`, for the token ids of a task."""
+        return int((1000 + self._rows_mb(self._plan.sizes[tokens])) * _growth(attempt))
+
+    def _memory(
+        self, model_id: str, tokens: str, trains_matrices: bool, batch: int, attempt: int
+    ) -> int:
+        model, size = self._dimensions(model_id), self._plan.sizes[tokens]
+        copies = COPIES_OF_MODEL + COPIES_OF_TRAINED * trains_matrices
+        in_pass = max(CPU_TOKENS, batch * self._plan.tokens[tokens].max_length)
+        longest = self._plan.tokens[tokens].max_length
+        # Of each token, what attention and the activations of a layer keep for the way back.
+        layer = 8 * model.hidden_size + 3 * model.intermediate_size
+        layer += 2 * model.num_attention_heads * longest
+        activations = in_pass * model.num_hidden_layers * layer
+        floats = copies * model.parameters + activations
+        megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._rows_mb(size)
+        return int(megabytes * _growth(attempt))
+
+    def _rows_mb(self, size: TaskSize) -> float:
+        # Of each row two numpy arrays of 64-bit numbers, with a hundred bytes around each.
+        return size.all_rows * (2 * (100 + 8 * size.tokens)) / 1e6
+
+    def _run(self, run: str) -> Cost:
+        spec = self._plan.runs[run]
+        size, model = self._plan.sizes[spec.tokens.key], self._dimensions(spec.model.id)
+        recipe = spec.recipe
+        rows = size.rows_within(recipe.train_rows)
+        tokens = min(size.tokens, spec.tokens.max_length)
+        work = grid.work(self._plan, run).value
+        flops = work * rows * recipe.epochs * model.forward_flops(tokens)
+        steps = math.ceil(rows / recipe.batch_size) * recipe.epochs
+        beside = 1 if self._alone(run) else self._assumed.runs_side_by_side
+        seconds = self._seconds(flops, steps / beside, model, recipe.precision)
+        trained = Cost(
+            rows * tokens * recipe.epochs,
+            flops,
+            seconds,
+            self._trained_bytes(run) + size.evaluation_rows * BYTES_OF_A_PREDICTION,
+        )
+        return trained + self._evaluation(size.evaluation_rows * recipe.epochs, spec, model)
+
+    def _evaluation(self, rows: float, spec: RunSpec, model: Dimensions) -> Cost:
+        tokens = min(self._plan.sizes[spec.tokens.key].tokens, spec.tokens.max_length)
+        flops = rows * model.forward_flops(tokens)
+        batches = rows * tokens / EVALUATION_TOKENS
+        # A pass without a way back starts a third of a step's kernels.
+        seconds = self._seconds(flops, batches / 3, model, spec.recipe.precision)
+        return Cost(rows * tokens, flops, seconds)
+
+    def _seconds(
+        self, flops: float, steps: float, model: Dimensions, precision: Literal["fp32", "bf16"]
+    ) -> float:
+        per_second = 1e12 * self._assumed.teraflops[precision]
+        overhead = self._assumed.milliseconds_per_layer / 1e3 * model.num_hidden_layers
+        return flops / per_second + steps * overhead
+
+    def _alone(self, run: str) -> bool:
+        return grid.trains_alone(self._plan, run)
+
+    def _trained_bytes(self, run: str) -> float:
+        share = 1 if self._alone(run) else SMALL_SHARE
+        return share * self._dimensions(self._plan.runs[run].model.id).parameters * FLOAT_BYTES
+
+    def _dimensions(self, model: str) -> Dimensions:
+        found = dimensions_of(self._plan.places[model]) or dimensions_of("bert-large-cased")
+        assert found is not None
+        return found
+
+
+def _growth(attempt: int) -> float:
+    return 1 + 0.5 * (attempt - 1)

@@ -1,0 +1,76 @@
+"""What a configuration asks for, per experiment, and what that is expected to cost."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from subtune.config import Config, Experiment
+from subtune.estimates import Cost, Estimates
+from subtune.grid import Plan
+
+COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
+TOTAL = "all, each once"
+
+
+def table(config: Config, plan: Plan, estimates: Estimates) -> pd.DataFrame:
+    """One row per experiment, and one of all, where what they have in common counts once.
+
+    Columns: `COLUMNS`. ``jobs`` are those that the Slurm profile submits: one per sweep, one per
+    task's Fisher information, one for all token ids. ``tokens`` are trained on or evaluated,
+    ``flops`` floating-point operations, ``hours`` those of the assumed device, ``gigabytes`` what
+    the run records take.
+    """
+    fishers = {
+        name: set(_fishers(plan, name, experiment))
+        for name, experiment in config.experiments.items()
+    }
+    rows = [
+        _row(name, estimates, {p.run.id for p in runs}, plan.sweeps_of(name), fishers[name])
+        for name, runs in plan.experiments.items()
+    ]
+    every = set[str]().union(*fishers.values())
+    rows.append(_row(TOTAL, estimates, set(plan.runs), list(plan.sweeps), every))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _fishers(plan: Plan, name: str, experiment: Experiment) -> list[str]:
+    """Keys of the Fisher information that an experiment's masks or tables are made of."""
+    if experiment.paper != "layernorm" and experiment.fractions is None:
+        return []
+    return [fisher.key for fisher in plan.experiment_fishers[name].values()]
+
+
+def _row(
+    name: str, estimates: Estimates, runs: set[str], sweeps: list[str], fishers: set[str]
+) -> tuple:
+    costs = [estimates.run(run) for run in sorted(runs)]
+    costs += [estimates.fisher(fisher) for fisher in sorted(fishers)]
+    costs += [estimates.start()] * len(sweeps)
+    cost = sum(costs, Cost())
+    jobs = len(sweeps) + len(fishers) + 1
+    hours, gigabytes = cost.seconds / 3600, cost.bytes / 1e9
+    return name, len(runs), len(sweeps), jobs, cost.tokens, cost.flops, hours, gigabytes
+
+
+def largest_checkpoints(plan: Plan, estimates: Estimates) -> float:
+    """Gigabytes that the checkpoints of one job take at most, while it runs."""
+    return max(estimates.checkpoints(sweep) for sweep in plan.sweeps) / 1e9
+
+
+def longest_sweep(plan: Plan, estimates: Estimates) -> float:
+    """Hours of the longest job."""
+    return max(estimates.sweep(sweep).seconds for sweep in plan.sweeps) / 3600
+
+
+def measured(
+    results: Path, sweeps: Iterable[str], estimates: Estimates
+) -> list[tuple[str, float, float]]:
+    """Sweeps that are done: key, seconds of the attempt that ended them, estimated seconds."""
+    found = []
+    for sweep in sweeps:
+        path = results / "benchmarks" / "train" / f"{sweep}.tsv"
+        if path.is_file():
+            seconds = float(pd.read_csv(path, sep="\t")["s"].iloc[0])
+            found.append((sweep, seconds, estimates.sweep(sweep).seconds))
+    return found
