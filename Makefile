@@ -21,7 +21,7 @@ demo: install
 	$(BIN)/snakemake --profile demo
 
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 bench: install
 	$(BIN)/python -m benchmarks --glue-dir "$(or $(GLUE_DIR),$(error set GLUE_DIR to a directory in GLUE's official layout))"

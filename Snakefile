@@ -25,6 +25,11 @@ include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 
 
+if CONFIG.container:
+
+    container: CONFIG.container
+
+
 localrules:
     all,
 

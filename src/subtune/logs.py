@@ -3,37 +3,55 @@
 import contextlib
 import errno
 import os
+import socket
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from subtune.errors import SubtuneError
 
+# How a log's first line names the job that wrote it.
+SLURM_JOB = "Slurm job"
+
 
 @contextlib.contextmanager
 def job(log: str | Path) -> Iterator[None]:
-    """Send a job's output to ``log`` and forbid it the network.
+    """Send a job's output to ``log``, and forbid it the network and caches that others write.
 
     A `SubtuneError`, and a disk that is full, end the job with one line and no traceback.
     """
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    with download_job(log):
-        yield
+    with tempfile.TemporaryDirectory(prefix="subtune-") as own:
+        os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": own, "HF_DATASETS_CACHE": own}
+        with _logged(log):
+            yield
 
 
 @contextlib.contextmanager
-def download_job(log: str | Path) -> Iterator[None]:
-    """As `job`, for the jobs that may use the network."""
+def download_job(log: str | Path, cache: str | Path) -> Iterator[None]:
+    """As `job`, for the jobs that may use the network. What they download is kept in ``cache``."""
+    with tempfile.TemporaryDirectory(prefix="subtune-") as own:
+        os.environ |= {"HF_HUB_CACHE": str(Path(cache).resolve()), "HF_DATASETS_CACHE": own}
+        with _logged(log):
+            yield
+
+
+@contextlib.contextmanager
+def _logged(log: str | Path) -> Iterator[None]:
     # Progress bars and thread pools of the libraries have no place in a log file.
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    where = f"on {socket.gethostname()}"
+    if "SLURM_JOB_ID" in os.environ:
+        where += f", {SLURM_JOB} {os.environ['SLURM_JOB_ID']}"
     with (
         open(log, "w", buffering=1, encoding="utf-8") as file,
         contextlib.redirect_stdout(file),
         contextlib.redirect_stderr(file),
     ):
+        report(where)
         try:
             yield
         except SubtuneError as error:
@@ -45,7 +63,7 @@ def download_job(log: str | Path) -> Iterator[None]:
         else:
             return
         report(f"error: {message}")
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {message} (log: {log})", file=sys.stderr)
     sys.exit(1)
 
 

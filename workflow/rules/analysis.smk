@@ -14,7 +14,7 @@ rule scores:
         results("logs/{experiment}/scores.log"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         runs=lambda wildcards: [
             {
@@ -50,14 +50,21 @@ rule train_scores_of_sweep:
     benchmark:
         results("benchmarks/train_scores/{sweep}.tsv")
     conda:
-        "../../envs/subtune.yaml"
+        COMPUTES
     threads: 1
     resources:
-        mem_mb=16000,
-        runtime=240,
+        mem_mb=lambda wildcards, attempt: (
+            ESTIMATES.sweep_memory(wildcards.sweep, attempt)
+        ),
+        runtime=lambda wildcards, attempt: ESTIMATES.minutes(
+            ESTIMATES.train_scores(compared_on_training_rows(wildcards.sweep)), attempt
+        ),
         gpu=1,
     params:
-        runs=lambda wildcards: compared_on_training_rows(wildcards.sweep),
+        runs=lambda wildcards: [
+            PLAN.runs[run].canonical()
+            for run in compared_on_training_rows(wildcards.sweep)
+        ],
         store=results("runs"),
     script:
         "../scripts/train_scores_of_sweep.py"
@@ -79,7 +86,7 @@ rule train_scores:
         experiment=of_paper("bitfit"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
     script:
@@ -95,7 +102,7 @@ rule reproduction:
         results("logs/{experiment}/reproduction.log"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         paper=lambda wildcards: paper_of(wildcards.experiment),
     script:
@@ -113,7 +120,7 @@ rule parameter_changes:
         experiment=of_paper("bitfit", "bitfit_plus"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         shown=lambda wildcards: changes_in(wildcards.experiment),
         store=results("runs"),
@@ -130,7 +137,7 @@ rule changes:
         results("logs/{experiment}/changes.log"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         store=results("runs"),
     script:
@@ -150,7 +157,7 @@ rule information:
         results("logs/{experiment}/information.log"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         tasks=lambda wildcards: list(CONFIG.experiments[wildcards.experiment].tasks),
     script:

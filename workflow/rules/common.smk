@@ -1,9 +1,12 @@
 # The configuration, checked, and the plan of every stage that follows from it.
 
+from pathlib import Path
+
 from snakemake.exceptions import WorkflowError
 
 from subtune import config as subtune_config
-from subtune import exhibits, grid
+from subtune import exhibits, grid, sources
+from subtune.estimates import Estimates
 from subtune.errors import SubtuneError
 
 try:
@@ -13,9 +16,20 @@ except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 
 
+# Environments and containers hold what subtune needs; itself it is here.
+sources.offer(Path(workflow.basedir) / "src")
+COMPUTES = f"../../envs/{CONFIG.environment}.yaml"
+
+# What jobs ask a scheduler for; a laptop does not look at it.
+ESTIMATES = Estimates(CONFIG, PLAN)
+
+
 def results(path):
     """A path inside the configured results directory."""
     return f"{CONFIG.results}/{path}"
+
+
+HUB_CACHE = CONFIG.hub_cache or results("hub")
 
 
 wildcard_constraints:
@@ -42,9 +56,9 @@ def paper_of(experiment):
     return CONFIG.experiments[experiment].paper
 
 
-# Runs whose training score BitFit's generalisation gap looks at: run to its spec.
+# Runs whose training score BitFit's generalisation gap looks at.
 COMPARED_ON_TRAINING_ROWS = {
-    planned.run.id: planned.run.canonical()
+    planned.run.id
     for name, runs in PLAN.experiments.items()
     if paper_of(name) == "bitfit"
     for planned in runs
@@ -53,13 +67,8 @@ COMPARED_ON_TRAINING_ROWS = {
 
 
 def compared_on_training_rows(sweep):
-    """Specs of a sweep's runs that are scored on their training rows."""
-    runs = PLAN.sweeps[sweep].runs
-    return [
-        COMPARED_ON_TRAINING_ROWS[run]
-        for run in runs
-        if run in COMPARED_ON_TRAINING_ROWS
-    ]
+    """A sweep's runs that are scored on their training rows."""
+    return [run for run in PLAN.sweeps[sweep].runs if run in COMPARED_ON_TRAINING_ROWS]
 
 
 def exhibits_of(experiment):

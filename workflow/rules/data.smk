@@ -11,7 +11,10 @@ rule dataset:
     priority: 1
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
+    resources:
+        # Not among the params: no result depends on where downloads are kept.
+        hub_cache=HUB_CACHE,
     params:
         spec=lambda wildcards: PLAN.datasets[wildcards.dataset].canonical(),
         glue_dir=lambda wildcards: (
@@ -44,11 +47,13 @@ rule tokens:
         results("benchmarks/tokens/{tokens}.tsv")
     priority: 1
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=lambda wildcards, attempt: (
+            ESTIMATES.tokens_memory(wildcards.tokens, attempt)
+        ),
+        runtime=lambda wildcards, attempt: 30 * attempt,
     params:
         max_length=lambda wildcards: PLAN.tokens[wildcards.tokens].max_length,
     script:

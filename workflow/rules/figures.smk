@@ -20,7 +20,7 @@ rule parameter_changes_figure:
         figure="figure[0-9]+",
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         titles=lambda wildcards: titles_of(wildcards.experiment),
         shown=lambda wildcards: changes_in(wildcards.experiment)[wildcards.figure],
@@ -42,7 +42,7 @@ rule reproduction_figure:
         results("logs/{experiment}/reproduction_figure.log"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
         style=CONFIG.style("reproduction").model_dump(),
@@ -65,7 +65,7 @@ rule figure1:
         experiment=of_paper("layernorm"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         titles=lambda wildcards: titles_of(wildcards.experiment),
         style=CONFIG.style("figure1").model_dump(),
@@ -88,7 +88,7 @@ rule figure2:
         experiment=of_paper("layernorm"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
         scopes=["individual"],
@@ -113,7 +113,7 @@ rule figure3:
         experiment=of_paper("layernorm"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         titles=lambda wildcards: titles_of(wildcards.experiment),
         style=CONFIG.style("figure3").model_dump(),
@@ -136,12 +136,17 @@ rule figure4:
         experiment=of_paper("layernorm"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         titles=lambda wildcards: titles_of(wildcards.experiment),
         style=CONFIG.style("figure4").model_dump(),
     script:
         "../scripts/figure4.py"
+
+
+localrules:
+    # Not inherited from figure2.
+    figure5,
 
 
 use rule figure2 as figure5 with:

@@ -19,11 +19,15 @@ rule fisher:
         results("benchmarks/fisher/{fisher}.tsv")
     priority: 1
     conda:
-        "../../envs/subtune.yaml"
+        COMPUTES
     threads: 1
     resources:
-        mem_mb=16000,
-        runtime=240,
+        mem_mb=lambda wildcards, attempt: (
+            ESTIMATES.fisher_memory(wildcards.fisher, attempt)
+        ),
+        runtime=lambda wildcards, attempt: (
+            ESTIMATES.minutes(ESTIMATES.fisher(wildcards.fisher), attempt)
+        ),
         gpu=1,
     params:
         spec=lambda wildcards: PLAN.fishers[wildcards.fisher].canonical(),

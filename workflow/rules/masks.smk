@@ -13,7 +13,7 @@ rule ranking:
         results("logs/ranking/{ranking}.log"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         of=lambda wildcards: PLAN.rankings[wildcards.ranking].of.canonical(),
     script:

@@ -11,7 +11,9 @@ rule model:
     priority: 1
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
+    resources:
+        hub_cache=HUB_CACHE,
     params:
         spec=lambda wildcards: PLAN.models[wildcards.model].canonical(),
         place=lambda wildcards: PLAN.places[wildcards.model],

@@ -12,7 +12,7 @@ rule table1:
         experiment=of_paper("layernorm"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     script:
         "../scripts/table1.py"
 
@@ -36,7 +36,7 @@ for paper in exhibits.COMPARISONS:
             exhibit="|".join(exhibits.COMPARISONS[paper]),
         localrule: True
         conda:
-            "../../envs/subtune.yaml"
+            "../../envs/cpu.yaml"
         params:
             tasks=lambda wildcards: tasks_of(wildcards.experiment),
             paper=lambda wildcards: paper_of(wildcards.experiment),
@@ -57,7 +57,7 @@ rule choices:
         results("logs/{experiment}/choices.log"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
     script:
@@ -73,7 +73,7 @@ rule paired_tests:
         results("logs/{experiment}/paired_tests.log"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     script:
         "../scripts/paired_tests.py"
 
@@ -89,7 +89,7 @@ rule best_learning_rates:
         experiment=of_paper("bitfit"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
     script:
@@ -107,7 +107,7 @@ rule generalisation_gap:
         experiment=of_paper("bitfit"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
     script:
@@ -125,7 +125,7 @@ rule repeat_variance:
         experiment=of_paper("bitfit_plus"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     script:
         "../scripts/repeat_variance.py"
 
@@ -144,7 +144,7 @@ rule methods_and_counts:
         experiment=of_paper("spafit"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         models=lambda wildcards: list(CONFIG.experiments[wildcards.experiment].models),
         methods=lambda wildcards: {
@@ -163,7 +163,7 @@ rule table4:
         results("logs/{experiment}/table4.log"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     params:
         tasks=lambda wildcards: tasks_of(wildcards.experiment),
     script:
@@ -179,6 +179,6 @@ rule kruskal_wallis:
         results("logs/{experiment}/kruskal_wallis.log"),
     localrule: True
     conda:
-        "../../envs/subtune.yaml"
+        "../../envs/cpu.yaml"
     script:
         "../scripts/kruskal_wallis.py"

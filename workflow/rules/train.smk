@@ -1,7 +1,8 @@
 # Sweeps: one job trains many runs and leaves a record of each in the run store.
 #
-# A record is never an output that Snakemake deletes: a job that is cut off keeps the runs it has
-# done, and a sweep that has grown by one learning rate trains that one only.
+# Records and checkpoints are never outputs that Snakemake deletes: a job that is cut off keeps the
+# runs it has done and goes on with the others, and a sweep that has grown by one learning rate
+# trains that one only.
 
 
 rule train:
@@ -21,18 +22,24 @@ rule train:
     benchmark:
         results("benchmarks/train/{sweep}.tsv")
     conda:
-        "../../envs/subtune.yaml"
+        COMPUTES
     threads: 1
     resources:
-        mem_mb=16000,
-        runtime=lambda wildcards, attempt: 1440 * attempt,
+        mem_mb=lambda wildcards, attempt: (
+            ESTIMATES.sweep_memory(wildcards.sweep, attempt)
+        ),
+        runtime=lambda wildcards, attempt: (
+            ESTIMATES.minutes(ESTIMATES.sweep(wildcards.sweep), attempt)
+        ),
         gpu=1,
-        # Not among the params: it decides no result, so that no sweep is stale for it.
+        # Not among the params: they decide no result, so that no sweep is stale for them.
         runs_at_once=CONFIG.runs_at_once or 0,
+        checkpoint_minutes=CONFIG.checkpoint_minutes,
     params:
         runs=lambda wildcards: [
             PLAN.runs[run].canonical() for run in PLAN.sweeps[wildcards.sweep].runs
         ],
         store=results("runs"),
+        checkpoints=results("checkpoints/{sweep}"),
     script:
         "../scripts/train.py"

@@ -2,7 +2,7 @@
 
 from subtune.logs import download_job, report
 
-with download_job(snakemake.log[0]):
+with download_job(snakemake.log[0], snakemake.resources.hub_cache):
     from subtune.data.load import load
     from subtune.specs import DataSpec
 

@@ -2,7 +2,7 @@
 
 from subtune.logs import download_job
 
-with download_job(snakemake.log[0]):
+with download_job(snakemake.log[0], snakemake.resources.hub_cache):
     from pathlib import Path
 
     from subtune.models import files
