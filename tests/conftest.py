@@ -10,11 +10,20 @@ from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
 from subtune.models.files import directory_of_package
 
+# Files of tests that take minutes, the longest first.
+SLOWEST = ("test_cluster", "test_workflow", "test_papers", "test_benchmarks", "test_hub")
+
 VOCABULARY = """
 the a an is was not very film story good bad great dull warm cold happy sad people dog cat
 runs sleeps sings he she it they who what where when this that and or but of in on to .
 """
 WORDS = VOCABULARY.split()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let slow files begin first, so that no worker is left with one in the end."""
+    places = {name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FEW = ["--rows", "16", "--tasks", "cola", "--models", "MiniLM", "--threads", "1"]
+FEW = ["--rows", "8", "--tasks", "cola", "--models", "MiniLM", "--threads", "1"]
 
 
 def benchmarks(*arguments):
@@ -18,7 +18,7 @@ def benchmarks(*arguments):
 
 @pytest.fixture(scope="module")
 def written(glue_dir, tmp_path_factory):
-    """What one run on 16 rows of each split writes."""
+    """What one run on 8 rows of each split writes."""
     folder = tmp_path_factory.mktemp("benchmarks")
     done = benchmarks("--glue-dir", glue_dir, "--to", folder, *FEW)
     assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import http.server
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import datasets
 import pytest
+
+from tests.test_workflow import SNAKEMAKE, Project
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 GLUE = "datasets/nyu-mll/glue"
@@ -165,3 +168,29 @@ print(encoder.load(target, 2).parameters["classifier.weight"].shape)
     assert done.returncode == 0, done.stderr
     assert "['config.json', 'model.safetensors', 'tokenizer.json']" in done.stdout
     assert "[2, 32]" in done.stdout
+
+
+def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert):
+    """The other jobs run in a network namespace that has none, not even to this machine."""
+    alone = ["unshare", "--map-root-user", "--net"]
+    if subprocess.run([*alone, "true"], capture_output=True).returncode:
+        pytest.skip("this machine lets no one make a network namespace")
+    project = Project(tmp_path / "project", tiny_bert)
+    project.config |= {"source": "hub", "revision": COMMIT, "hub_cache": "downloads"}
+    project.config["models"] = {"tiny": {"hub": MODEL}}
+    experiment = project.config["experiments"]["layernorm"]
+    experiment |= {"tasks": ["mrpc"], "fractions": None}
+    environment = {"HF_ENDPOINT": hub, "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
+    project.run(project.config, "--until", "dataset", "model", environment=environment)
+    assert list((project.directory / "downloads").glob("models--*"))
+    table = "results/layernorm/table2.md"
+    done = subprocess.run(
+        [*alone, *SNAKEMAKE, "-c2", "--configfile", "mine.yaml", "--", table],
+        cwd=project.directory,
+        env={**os.environ, **environment, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "MRPC" in (project.directory / table).read_text()

@@ -26,6 +26,7 @@ PLANNED_ONLY = {
     "make demo": "snakemake --profile demo -n",
     "make test": "make -n test",
     ".venv/bin/snakemake -c8 layernorm": "snakemake -n layernorm",
+    ".venv/bin/snakemake --profile slurm layernorm": "snakemake --profile slurm -n layernorm",
     ".venv/bin/snakemake -c8 layernorm --forcerun scores": (
         "snakemake -n layernorm --forcerun scores"
     ),

@@ -1,0 +1,250 @@
+"""Jobs on a real Slurm: submitted, cut off in every way, and in the end the same as on a laptop."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests import cluster
+from tests.test_workflow import SNAKEMAKE, Project
+
+ROOT = Path(__file__).parent.parent
+# Slurm's plugin waits 10 s longer after every look that finds no job done.
+PROFILE = [
+    "--profile",
+    "slurm",
+    "--slurm-init-seconds-before-status-checks",
+    "1",
+    "--latency-wait",
+    "5",
+]
+TABLE = "results/layernorm/choices.md"
+STEPS_BEFORE = 10
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    """A cluster of one node."""
+    reason = cluster.why_not()
+    if reason:
+        pytest.skip(reason)
+    cluster.start()
+    yield
+    cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory, tiny_bert) -> Project:
+    """One sweep of a tiny model, trained here without any interruption."""
+    project = Project(tmp_path_factory.mktemp("reference"), tiny_bert)
+    experiment = project.config["experiments"]["layernorm"]
+    experiment |= {"tasks": ["mood"], "epochs": 30}
+    experiment["fractions"] = None
+    project.run(project.config, "--", TABLE)
+    # On Slurm a checkpoint after every step, of which a flush to the disk takes most of the time.
+    project.config["checkpoint_minutes"] = 0
+    return project
+
+
+@pytest.fixture
+def project(reference, tmp_path, slurm) -> Project:
+    """The reference's project as it was before it trained."""
+    copied = Project.__new__(Project)
+    copied.directory, copied.config = tmp_path / "project", reference.config
+    shutil.copytree(reference.directory, copied.directory)
+    for name in ("sweeps", "runs", "logs", "layernorm", "checkpoints"):
+        shutil.rmtree(copied.directory / "results" / name, ignore_errors=True)
+    return copied
+
+
+@pytest.fixture
+def submit() -> Iterator[Callable[..., "Submitted"]]:
+    """Starts a `Submitted`; what still runs when a test has failed is ended."""
+    started: list[Submitted] = []
+
+    def start(*arguments, **options) -> Submitted:
+        started.append(Submitted(*arguments, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.wait()
+    cluster.cancel_all()
+
+
+class Submitted:
+    """A running `snakemake --profile slurm` in a project."""
+
+    def __init__(self, project: Project, targets: Sequence[str] = (TABLE,)):
+        self.directory = project.directory
+        (self.directory / "mine.yaml").write_text(yaml.safe_dump(project.config))
+        self.output = self.directory / "snakemake.log"
+        with self.output.open("w") as file:
+            self.process = subprocess.Popen(
+                [*SNAKEMAKE, *PROFILE, "--configfile", "mine.yaml", "--", *targets],
+                cwd=self.directory,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait(self) -> str:
+        """What it printed, when it has ended well."""
+        code = self.process.wait(timeout=400)
+        text = self.output.read_text()
+        assert code == 0, text
+        return text
+
+    def step(self) -> int:
+        """The step of the newest checkpoint."""
+        found = (self.directory / "results/checkpoints").glob("*/*/[0-9]*.safetensors")
+        return max((int(path.stem) for path in found), default=0)
+
+    def trains(self) -> None:
+        """Wait until the sweep is in the midst of an epoch, some epochs after its start."""
+        cluster.wait_for(lambda: self.step() > STEPS_BEFORE, "a checkpoint", 120)
+
+    def pids(self) -> list[int]:
+        """Processes of the training script."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                here = (folder / "cwd").resolve() == self.directory.resolve()
+                words = (folder / "cmdline").read_bytes().decode().split("\0")
+                if here and words[-2:-1] and words[-2].endswith("train.py"):
+                    found.append(int(folder.name))
+        return found
+
+    def log(self) -> str:
+        """The newest attempt's; Snakemake removes that of the one before when the next begins."""
+        logs = (self.directory / "results/logs/train").glob("*.log")
+        return "".join(path.read_text() for path in logs)
+
+
+def assert_same_results(project: Project, reference: Project) -> None:
+    """All but times is the same to the last bit, and nothing is left of the checkpoints."""
+    found, expected = (one.directory / "results" for one in (project, reference))
+    assert (found.parent / TABLE).read_bytes() == (expected.parent / TABLE).read_bytes()
+    runs = sorted(path.name for path in (expected / "runs").iterdir())
+    assert sorted(path.name for path in (found / "runs").iterdir()) == runs
+    for run in runs:
+        for path in (expected / "runs" / run).iterdir():
+            if path.name != "history.csv":
+                assert (found / "runs" / run / path.name).read_bytes() == path.read_bytes()
+    assert not list((found / "checkpoints").iterdir())
+
+
+def assert_went_on(submitted: Submitted, step: int) -> None:
+    """The last attempt trained no step again that the checkpoint at ``step`` holds."""
+    [at] = re.findall(r"goes on from the checkpoint at step (\d+)", submitted.log())[:1]
+    assert int(at) >= step > STEPS_BEFORE
+
+
+def test_a_job_that_is_killed_goes_on(project, reference, submit):
+    submitted = submit(project)
+    submitted.trains()
+    step = submitted.step()
+    [pid] = submitted.pids()
+    os.kill(pid, signal.SIGKILL)
+    submitted.wait()
+    assert_went_on(submitted, step)
+    assert_same_results(project, reference)
+
+
+def test_a_job_that_is_cancelled_goes_on(project, reference, submit):
+    submitted = submit(project)
+    submitted.trains()
+    step = submitted.step()
+    job = cluster.ask("squeue", "-h", "-o", "%A").strip()
+    assert "TresPerJob=gres:gpu:1" in cluster.ask("scontrol", "show", "job", job)
+    cluster.ask("scancel", job)
+    cluster.wait_for(lambda: "error: stopped by SIGTERM" in submitted.log(), "the job to stop")
+    submitted.wait()
+    assert_went_on(submitted, step)
+    assert_same_results(project, reference)
+
+
+def test_a_job_at_its_time_limit_goes_on(project, reference, submit):
+    submitted = submit(project)
+    submitted.trains()
+    [pid] = submitted.pids()
+    # It stands still until Slurm, which looks every half a minute, warns it and lets it go on.
+    os.kill(pid, signal.SIGSTOP)
+    job = cluster.ask("squeue", "-h", "-o", "%A").strip()
+    cluster.ask("scontrol", "update", f"jobid={job}", "EndTime=now+60")
+    step = submitted.step()
+    cluster.wait_for(lambda: "error: stopped by SIGTERM" in submitted.log(), "the job to stop")
+    submitted.wait()
+    assert_went_on(submitted, step)
+    assert_same_results(project, reference)
+
+
+def test_a_job_whose_node_is_lost_goes_on(project, reference, submit):
+    submitted = submit(project)
+    submitted.trains()
+    step = submitted.step()
+    cluster.lose_node()
+    assert not submitted.pids()
+    cluster.start_node()
+    submitted.wait()
+    assert_went_on(submitted, step)
+    assert_same_results(project, reference)
+
+
+def test_snakemake_that_is_killed_can_be_called_again(project, reference, submit):
+    submitted = submit(project)
+    submitted.trains()
+    submitted.process.kill()
+    submitted.process.wait()
+    project.run(project.config, "--unlock")
+    again = submit(project)
+    again.wait()
+    assert_same_results(project, reference)
+
+
+def test_a_job_has_the_gpu_it_asked_for_and_others_have_none(slurm, tmp_path):
+    """By the device files of a scheduler that has them: there is no GPU behind them."""
+    script = "import os\nopen(snakemake.output[0], 'w').write(str(sorted(os.environ.items())))\n"
+    (tmp_path / "show.py").write_text(script)
+    shutil.copytree(ROOT / "slurm", tmp_path / "slurm")
+    (tmp_path / "Snakefile").write_text(
+        "rule all:\n    localrule: True\n    input: 'train', 'tokens'\n"
+        "rule train:\n    output: 'train'\n    resources: gpu=1\n    script: 'show.py'\n"
+        "rule tokens:\n    output: 'tokens'\n    script: 'show.py'\n"
+    )
+    done = subprocess.run(
+        [*SNAKEMAKE, *PROFILE], cwd=tmp_path, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "('CUDA_VISIBLE_DEVICES', '0')" in (tmp_path / "train").read_text()
+    assert "CUDA_VISIBLE_DEVICES" not in (tmp_path / "tokens").read_text()
+
+
+def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tmp_path, tiny_bert):
+    config = yaml.safe_load((ROOT / "demo/config.yaml").read_text())["config"]
+    experiment = config["experiments"]["layernorm"]
+    experiment |= {"tasks": ["sst2", "rte"], "epochs": 1}
+    experiment["methods"].pop("random")
+    experiment["fractions"]["scopes"] = ["individual"]
+    config |= {"experiments": {"layernorm": experiment}, "results": "results"}
+    laptop, on_slurm = (Project(tmp_path / name, tiny_bert) for name in ("laptop", "on-slurm"))
+    names = ("table1", "table2", "choices", "kruskal_wallis")
+    targets = [f"results/layernorm/{name}.{ending}" for name in names for ending in ("csv", "md")]
+    on_slurm.config = config
+    submitted = submit(on_slurm, targets=targets)
+    laptop.run(config, "--", *targets)
+    text = submitted.wait()
+    for target in targets:
+        found, expected = (one.directory / target for one in (on_slurm, laptop))
+        assert found.read_bytes() == expected.read_bytes()
+    # One job for all token ids, one for the information of each task, one for each sweep.
+    sweeps = list((on_slurm.directory / "results/sweeps").glob("*.csv"))
+    assert text.count("has been submitted") == 1 + 2 + len(sweeps)
