@@ -101,8 +101,7 @@ def start_node() -> None:
 
 def lose_node() -> None:
     """End slurmd and everything that runs on the node, at once."""
-    for pid in _pids("slurmd") + _pids("slurmstepd"):
-        _kill_tree(pid)
+    _kill_trees(_pids("slurmd") + _pids("slurmstepd"))
 
 
 def cancel_all() -> None:
@@ -114,8 +113,7 @@ def cancel_all() -> None:
 def stop() -> None:
     """End the cluster and remove its files."""
     lose_node()
-    for pid in _pids("slurmctld"):
-        _kill_tree(pid)
+    _kill_trees(_pids("slurmctld"))
     shutil.rmtree(PLACE, ignore_errors=True)
     for name in ("slurm.conf", "gres.conf"):
         (ETC / name).unlink(missing_ok=True)
@@ -164,12 +162,29 @@ def _pids(name: str) -> list[int]:
     return found
 
 
-def _kill_tree(pid: int) -> None:
-    children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True)
-    for child in children.stdout.split():
-        _kill_tree(int(child))
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+def _kill_trees(pids: list[int]) -> None:
+    """Kill processes with all that they started, and wait until they have ended.
+
+    One that writes to the disk ends when its write has.
+    """
+    found = pids + [child for pid in pids for child in _descendants(pid)]
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not any(_runs(pid) for pid in found), "processes to end")
+
+
+def _descendants(pid: int) -> list[int]:
+    answer = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True)
+    children = [int(child) for child in answer.stdout.split()]
+    return children + [one for child in children for one in _descendants(child)]
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there, and more than an entry that its parent has not read yet."""
+    with contextlib.suppress(OSError):
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    return False
 
 
 if __name__ == "__main__":
