@@ -13,6 +13,10 @@ from subtune.models.files import directory_of_package
 # Files of tests that take minutes, the longest first.
 SLOWEST = ("test_cluster", "test_workflow", "test_papers", "test_benchmarks", "test_hub")
 
+# Tests run side by side, one to a core: more threads of each would only wait for one another.
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
+
 VOCABULARY = """
 the a an is was not very film story good bad great dull warm cold happy sad people dog cat
 runs sleeps sings he she it they who what where when this that and or but of in on to .

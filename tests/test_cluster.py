@@ -91,7 +91,6 @@ class Submitted:
             self.process = subprocess.Popen(
                 [*SNAKEMAKE, *PROFILE, "--configfile", "mine.yaml", "--", *targets],
                 cwd=self.directory,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
                 stdout=file,
                 stderr=subprocess.STDOUT,
             )

@@ -187,7 +187,7 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert):
     done = subprocess.run(
         [*alone, *SNAKEMAKE, "-c2", "--configfile", "mine.yaml", "--", table],
         cwd=project.directory,
-        env={**os.environ, **environment, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=300,

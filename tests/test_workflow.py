@@ -59,7 +59,7 @@ class Project:
         done = subprocess.run(
             [*SNAKEMAKE, "-c2", "--configfile", "mine.yaml", *arguments],
             cwd=self.directory,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
+            env={**os.environ, **(environment or {})},
             capture_output=True,
             text=True,
             timeout=900,

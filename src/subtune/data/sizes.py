@@ -1,5 +1,6 @@
 """How many rows and tokens a task has, as far as that is known before any download."""
 
+import csv
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -30,12 +31,13 @@ class TaskSize(NamedTuple):
 def of_glue() -> dict[str, TaskSize]:
     """GLUE's tasks: rows as published, tokens as `resources/sizes/glue.csv` says."""
     path = resources.files("subtune") / "resources" / "sizes" / "glue.csv"
-    found = {}
-    for line in path.read_text().splitlines()[1:]:
-        name, train, evaluation, test, tokens, _ = line.split(",")
-        every = int(train) + int(evaluation) + int(test)
-        found[name] = TaskSize(int(train), int(evaluation), every, float(tokens))
-    return found
+    with path.open(encoding="utf-8") as file:
+        return {row["task"]: _published(row) for row in csv.DictReader(file)}
+
+
+def _published(row: Mapping[str, str]) -> TaskSize:
+    train, evaluation, test = (int(row[f"{kind}_rows"]) for kind in ("train", "evaluation", "test"))
+    return TaskSize(train, evaluation, train + evaluation + test, float(row["tokens"]))
 
 
 def size_of(task: Task, source: str, paths: Mapping[str, str] | None = None) -> TaskSize:
