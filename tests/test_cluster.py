@@ -97,7 +97,7 @@ class Submitted:
 
     def wait(self) -> str:
         """What it printed, when it has ended well."""
-        code = self.process.wait(timeout=400)
+        code = self.process.wait(timeout=600)
         text = self.output.read_text()
         assert code == 0, text
         return text
@@ -109,7 +109,7 @@ class Submitted:
 
     def trains(self) -> None:
         """Wait until the sweep is in the midst of an epoch, some epochs after its start."""
-        cluster.wait_for(lambda: self.step() > STEPS_BEFORE, "a checkpoint", 120)
+        cluster.wait_for(lambda: self.step() > STEPS_BEFORE, "a checkpoint", 300)
 
     def pids(self) -> list[int]:
         """Processes of the training script."""
