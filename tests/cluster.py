@@ -7,12 +7,13 @@ is not ours is left alone.
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import psutil
 
 ETC = Path("/etc/slurm")
 PLACE = Path("/var/tmp/subtune-slurm")
@@ -101,7 +102,7 @@ def start_node() -> None:
 
 def lose_node() -> None:
     """End slurmd and everything that runs on the node, at once."""
-    _kill_trees(_pids("slurmd") + _pids("slurmstepd"))
+    _kill_trees(_named("slurmd") + _named("slurmstepd"))
 
 
 def cancel_all() -> None:
@@ -113,7 +114,7 @@ def cancel_all() -> None:
 def stop() -> None:
     """End the cluster and remove its files."""
     lose_node()
-    _kill_trees(_pids("slurmctld"))
+    _kill_trees(_named("slurmctld"))
     shutil.rmtree(PLACE, ignore_errors=True)
     for name in ("slurm.conf", "gres.conf"):
         (ETC / name).unlink(missing_ok=True)
@@ -153,37 +154,26 @@ def _run(program: str) -> None:
     subprocess.run([str(_path_of(program))], check=True, stdin=subprocess.DEVNULL)
 
 
-def _pids(name: str) -> list[int]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (folder / "comm").read_text().strip() == name:
-                found.append(int(folder.name))
-    return found
+def _named(name: str) -> list[psutil.Process]:
+    return [one for one in psutil.process_iter(["name"]) if one.info["name"] == name]
 
 
-def _kill_trees(pids: list[int]) -> None:
+def _kill_trees(processes: list[psutil.Process]) -> None:
     """Kill processes with all that they started, and wait until they have ended.
 
     One that writes to the disk ends when its write has.
     """
-    found = pids + [child for pid in pids for child in _descendants(pid)]
-    for pid in found:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not any(_runs(pid) for pid in found), "processes to end")
+    found = processes + [child for one in processes for child in one.children(recursive=True)]
+    for one in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    wait_for(lambda: not any(map(_runs, found)), "processes to end")
 
 
-def _descendants(pid: int) -> list[int]:
-    answer = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True)
-    children = [int(child) for child in answer.stdout.split()]
-    return children + [one for child in children for one in _descendants(child)]
-
-
-def _runs(pid: int) -> bool:
+def _runs(process: psutil.Process) -> bool:
     """Whether a process is there, and more than an entry that its parent has not read yet."""
-    with contextlib.suppress(OSError):
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
     return False
 
 

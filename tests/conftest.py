@@ -1,6 +1,7 @@
 """Models and data that tests share: MiniLM, two tiny random encoders, and the real GLUE files."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,15 @@ def glue_dir() -> Path:
     if not path:
         pytest.skip("set GLUE_DIR to a directory in GLUE's official layout to run this test")
     return Path(path)
+
+
+@pytest.fixture(scope="session")
+def no_network() -> list[str]:
+    """What a command begins with to run where there is no network, not even to this machine."""
+    command = ["unshare", "--map-root-user", "--net"]
+    if subprocess.run([*command, "true"], capture_output=True).returncode:
+        pytest.skip("this machine lets no one make a network namespace")
+    return command
 
 
 @pytest.fixture(scope="session")

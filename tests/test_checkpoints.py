@@ -172,10 +172,10 @@ def test_where_none_can_be_written_training_goes_on(model, rows, tmp_path):
     assert "no checkpoint could be written" in said[0]
 
 
-def sweep(tiny_bert, store, specs, kept):
+def sweep(tiny_bert, store, specs, kept, report=print):
     model = encoder.load(tiny_bert, TASK.num_labels)
     tokens = examples.tokens(TASK, tiny_bert)
-    recording.train_and_record(specs, store, model, tokens, {}, print, None, kept)
+    recording.train_and_record(specs, store, model, tokens, {}, report, None, kept)
 
 
 def test_a_sweep_goes_on_where_it_was_cut_and_records_each_run_once(tiny_bert, tmp_path):
@@ -210,9 +210,7 @@ def test_a_cut_between_two_records_trains_nothing_again(tiny_bert, tmp_path, mon
         sweep(tiny_bert, tmp_path, specs, kept)
     assert [records.is_recorded(tmp_path, spec.id) for spec in specs] == [True, False]
     lines = []
-    model = encoder.load(tiny_bert, TASK.num_labels)
-    tokens = examples.tokens(TASK, tiny_bert)
-    recording.train_and_record(specs, tmp_path, model, tokens, {}, lines.append, None, kept)
+    sweep(tiny_bert, tmp_path, specs, kept, lines.append)
     assert all(records.is_recorded(tmp_path, spec.id) for spec in specs)
     assert any("at step 6 of 6" in line for line in lines)
     assert not any(" loss " in line for line in lines)

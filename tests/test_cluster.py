@@ -1,14 +1,12 @@
 """Jobs on a real Slurm: submitted, cut off in every way, and in the end the same as on a laptop."""
 
-import contextlib
-import os
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -56,9 +54,7 @@ def reference(tmp_path_factory, tiny_bert) -> Project:
 @pytest.fixture
 def project(reference, tmp_path, slurm) -> Project:
     """The reference's project as it was before it trained."""
-    copied = Project.__new__(Project)
-    copied.directory, copied.config = tmp_path / "project", reference.config
-    shutil.copytree(reference.directory, copied.directory)
+    copied = reference.copy(tmp_path / "project")
     for name in ("sweeps", "runs", "logs", "layernorm", "checkpoints"):
         shutil.rmtree(copied.directory / "results" / name, ignore_errors=True)
     return copied
@@ -111,15 +107,14 @@ class Submitted:
         """Wait until the sweep is in the midst of an epoch, some epochs after its start."""
         cluster.wait_for(lambda: self.step() > STEPS_BEFORE, "a checkpoint", 300)
 
-    def pids(self) -> list[int]:
+    def training(self) -> list[psutil.Process]:
         """Processes of the training script."""
         found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                here = (folder / "cwd").resolve() == self.directory.resolve()
-                words = (folder / "cmdline").read_bytes().decode().split("\0")
-                if here and words[-2:-1] and words[-2].endswith("train.py"):
-                    found.append(int(folder.name))
+        for one in psutil.process_iter(["cwd", "cmdline"]):
+            script = (one.info["cmdline"] or [])[-1:]
+            here = one.info["cwd"] == str(self.directory.resolve())
+            if here and script and script[0].endswith("train.py"):
+                found.append(one)
         return found
 
     def log(self) -> str:
@@ -141,21 +136,22 @@ def assert_same_results(project: Project, reference: Project) -> None:
     assert not list((found / "checkpoints").iterdir())
 
 
-def assert_went_on(submitted: Submitted, step: int) -> None:
-    """The last attempt trained no step again that the checkpoint at ``step`` holds."""
+def assert_goes_on(submitted: Submitted, step: int, project: Project, reference: Project) -> None:
+    """It ends as the reference did, and its last attempt trained no step again that the checkpoint
+    at ``step`` holds."""
+    submitted.wait()
     [at] = re.findall(r"goes on from the checkpoint at step (\d+)", submitted.log())[:1]
     assert int(at) >= step > STEPS_BEFORE
+    assert_same_results(project, reference)
 
 
 def test_a_job_that_is_killed_goes_on(project, reference, submit):
     submitted = submit(project)
     submitted.trains()
     step = submitted.step()
-    [pid] = submitted.pids()
-    os.kill(pid, signal.SIGKILL)
-    submitted.wait()
-    assert_went_on(submitted, step)
-    assert_same_results(project, reference)
+    [process] = submitted.training()
+    process.kill()
+    assert_goes_on(submitted, step, project, reference)
 
 
 def test_a_job_that_is_cancelled_goes_on(project, reference, submit):
@@ -166,37 +162,32 @@ def test_a_job_that_is_cancelled_goes_on(project, reference, submit):
     assert "TresPerJob=gres:gpu:1" in cluster.ask("scontrol", "show", "job", job)
     cluster.ask("scancel", job)
     cluster.wait_for(lambda: "error: stopped by SIGTERM" in submitted.log(), "the job to stop")
-    submitted.wait()
-    assert_went_on(submitted, step)
-    assert_same_results(project, reference)
+    assert_goes_on(submitted, step, project, reference)
 
 
 def test_a_job_at_its_time_limit_goes_on(project, reference, submit):
     submitted = submit(project)
     submitted.trains()
-    [pid] = submitted.pids()
+    [process] = submitted.training()
     # It stands still until Slurm, which looks every half a minute, warns it and lets it go on.
-    os.kill(pid, signal.SIGSTOP)
+    process.suspend()
     job = cluster.ask("squeue", "-h", "-o", "%A").strip()
     cluster.ask("scontrol", "update", f"jobid={job}", "EndTime=now+60")
     step = submitted.step()
     cluster.wait_for(lambda: "error: stopped by SIGTERM" in submitted.log(), "the job to stop")
-    submitted.wait()
-    assert_went_on(submitted, step)
-    assert_same_results(project, reference)
+    assert_goes_on(submitted, step, project, reference)
 
 
 def test_a_job_whose_node_is_lost_goes_on(project, reference, submit):
     submitted = submit(project)
     submitted.trains()
     step = submitted.step()
+    assert submitted.training()
     cluster.lose_node()
-    lost = submitted.pids()
+    lost = submitted.training()
     cluster.start_node()
     assert not lost
-    submitted.wait()
-    assert_went_on(submitted, step)
-    assert_same_results(project, reference)
+    assert_goes_on(submitted, step, project, reference)
 
 
 def test_snakemake_that_is_killed_can_be_called_again(project, reference, submit):

@@ -11,7 +11,7 @@ import yaml
 
 from subtune import cli, config, grid, sources
 from tests.test_readme import call
-from tests.test_workflow import SNAKEMAKE
+from tests.test_workflow import SNAKEMAKE, job_counts
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "cluster.md").read_text()
@@ -59,23 +59,18 @@ def paper_scale(tmp_path: Path) -> Path:
     return path
 
 
-def test_all_papers_with_three_seeds_are_planned_without_network_or_gpu(tmp_path):
+def test_all_papers_with_three_seeds_are_planned_without_network_or_gpu(tmp_path, no_network):
     """Fewer than 500 jobs are submitted. How long planning takes is measured elsewhere."""
-    alone = ["unshare", "--map-root-user", "--net"]
-    if subprocess.run([*alone, "true"], capture_output=True).returncode:
-        pytest.skip("this machine lets no one make a network namespace")
+    config_file = paper_scale(tmp_path)
     done = subprocess.run(
-        [*alone, *SNAKEMAKE, "--profile", "slurm", "-n", "--configfile", paper_scale(tmp_path)],
+        [*no_network, *SNAKEMAKE, "--profile", "slurm", "-n", "--configfile", config_file],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    counts = {
-        rule: int(count)
-        for rule, count in re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, re.MULTILINE)
-    }
+    counts = job_counts(done.stdout + done.stderr)
     # Token ids are one group, and scores on training rows are in the groups of their sweeps.
     assert 100 < counts["train"] + counts["fisher"] + 1 < 500
 

@@ -1,10 +1,12 @@
 """What a configuration is expected to cost: by dimensions, sizes and assumptions."""
 
+import math
 from pathlib import Path
 
 import pytest
 import yaml
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoTokenizer
 
 from subtune import config, grid, planning
 from subtune.data import tsv
@@ -47,15 +49,8 @@ def bitfit(**changes) -> dict:
 def test_a_models_parameters_are_counted_without_it(name):
     shapes = shapes_of(PAPERS_MODELS[name], num_labels=2)
     hidden = PAPERS_MODELS[name].hidden_size
-    encoder_alone = sum(_product(shape) for shape in shapes.values()) - (2 * hidden + 2)
+    encoder_alone = sum(math.prod(shape) for shape in shapes.values()) - (2 * hidden + 2)
     assert dimensions_of(f"someone/{name}").parameters == encoder_alone
-
-
-def _product(shape) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
 
 
 def test_dimensions_of_a_local_model_are_those_of_its_configuration(minilm):
@@ -105,8 +100,6 @@ def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
     assert size.all_rows == sum(map(len, rows.values()))
     # Every so many rows: STS-B's come from one source after another.
     some = rows["train"][:: len(rows["train"]) // 400 or 1]
-    from transformers import AutoTokenizer
-
     texts = [[row[column] for row in some] for column in TASKS[task].text]
     ids = AutoTokenizer.from_pretrained(minilm)(*texts)["input_ids"]
     assert size.tokens == pytest.approx(sum(map(len, ids)) / len(ids), rel=0.2)

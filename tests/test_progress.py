@@ -26,9 +26,7 @@ def finished(tmp_path_factory, tiny_bert):
 @pytest.fixture
 def project(finished, tmp_path, monkeypatch):
     """Of three sweeps one is done, one was cut off after its first run, one has not begun."""
-    copied = Project.__new__(Project)
-    copied.directory, copied.config = tmp_path / "project", finished.config
-    shutil.copytree(finished.directory, copied.directory)
+    copied = finished.copy(tmp_path / "project")
     monkeypatch.chdir(copied.directory)
     plan = grid.plan(config.read(Path("mine.yaml")))
     cut, waiting = list(plan.sweeps)[:2]

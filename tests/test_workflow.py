@@ -48,6 +48,13 @@ class Project:
             },
         }
 
+    def copy(self, directory: Path) -> "Project":
+        """This project with all that it has, in another directory."""
+        copied = copy.copy(self)
+        copied.directory = directory
+        shutil.copytree(self.directory, directory)
+        return copied
+
     def changed(self, **experiment) -> dict:
         config = copy.deepcopy(self.config)
         config["experiments"]["layernorm"].update(experiment)
@@ -70,13 +77,19 @@ class Project:
 
     def planned(self, config: dict) -> dict[str, int]:
         """The jobs of a dry run: rule to count, without the target rule."""
-        counts = re.findall(r"^(\w+) +(\d+)$", self.run(config, "-n"), re.MULTILINE)
-        return {rule: int(count) for rule, count in counts if rule not in ("all", "total")}
+        counts = job_counts(self.run(config, "-n"))
+        return {rule: count for rule, count in counts.items() if rule not in ("all", "total")}
 
     def records(self) -> dict[str, int]:
         """Run ids on record, with the time at which each was written."""
         store = self.directory / "results" / "runs"
         return {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
+
+
+def job_counts(printed: str) -> dict[str, int]:
+    """The jobs that a dry run printed: rule to count, and their total."""
+    counts = re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)
+    return {rule: int(count) for rule, count in counts}
 
 
 def table(task: str, split: str, rows: int) -> str:

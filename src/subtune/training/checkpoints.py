@@ -113,27 +113,26 @@ class Keeper:
         age = time.monotonic() - self._last
         if not why and age < self._seconds * (AT_AN_EPOCHS_END if epoch_ends else 1):
             return
-        state = take()
-        problem = self._write(state)
+        written = self._write(take())
         self._last = time.monotonic()
         if why:
-            place = "an older checkpoint" if problem else "here"
+            place = "here" if written else "an older checkpoint"
             raise StoppedError(f"stopped by {why}: the next attempt goes on from {place}")
 
     def clear(self) -> None:
         """Remove the group's checkpoints: its runs are on record."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _write(self, state: State) -> str | None:
-        """What went wrong, if something did."""
+    def _write(self, state: State) -> bool:
+        """Whether the state could be kept."""
         try:
             write(self._folder, state, self._runs)
         except (OSError, SafetensorError) as error:
             self._report(f"no checkpoint could be written to {self._folder}: {error}")
-            return str(error)
+            return False
         for path in _checkpoints(self._folder)[:-CHECKPOINTS_KEPT]:
             path.unlink(missing_ok=True)
-        return None
+        return True
 
 
 def write(folder: Path, state: State, runs: Sequence[str]) -> Path:
