@@ -9,8 +9,6 @@ import argparse
 import datetime
 import json
 import os
-import platform
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from transformers.utils import logging
 
 from benchmarks import fisher, inputs, memory, products, profile, report, scaling, sweeps
 from subtune.errors import SubtuneError
+from subtune.machine import processor_name
 from subtune.memory import keep_freed_memory
 
 # Rows of short sentences, and of long pairs that take as much time.
@@ -90,20 +89,20 @@ def _fisher_rows(options: argparse.Namespace) -> dict[str, int]:
 
 def _machine(threads: int) -> dict[str, Any]:
     return {
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else _processor(),
+        "device": _device(),
         "threads": threads,
         "torch": torch.__version__,
         "date": datetime.date.today().isoformat(),
     }
 
 
-def _processor() -> str:
-    """The processor's name, and whether it multiplies bfloat16 itself."""
-    names = Path("/proc/cpuinfo")
-    text = names.read_text() if names.exists() else ""
-    found = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
-    name = found[1] if found else platform.processor() or platform.machine()
-    return f"{name}, AVX512-BF16" if "avx512_bf16" in text else name
+def _device() -> str:
+    """The device's name, and whether a processor multiplies bfloat16 itself."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    flags = Path("/proc/cpuinfo")
+    has_bf16 = flags.is_file() and "avx512_bf16" in flags.read_text()
+    return processor_name() + ", AVX512-BF16" * has_bf16
 
 
 if __name__ == "__main__":

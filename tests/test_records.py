@@ -43,6 +43,7 @@ def test_a_record_holds_everything_and_nothing_else_is_left_in_the_store(store, 
         "history.csv",
         "predictions.parquet",
         "changes.csv",
+        "provenance.json",
         "delta.safetensors",
     }
     assert records.read_spec(store, spec.id) == spec

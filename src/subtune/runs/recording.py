@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -12,7 +13,9 @@ import safetensors.torch
 from subtune.data.batches import Rows
 from subtune.directories import new_directory
 from subtune.errors import SubtuneError
+from subtune.machine import EnergyMeter
 from subtune.models.encoder import Encoder, shapes_of
+from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
 from subtune.selection import resolve
 from subtune.specs import RunSpec, Top
@@ -59,9 +62,16 @@ def train_and_record(
         members[run] = Member(entries, spec.recipe, spec.seed)
         report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
     rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
-    results = train_sweep(model, rows, task, members, report, most, checkpoints)
+    energy = EnergyMeter(model.device)
+
+    def tell(line: str) -> None:
+        energy.read()
+        report(line)
+
+    results = train_sweep(model, rows, task, members, tell, most, checkpoints)
     for number, (run, result) in enumerate(results, 1):
-        write_record(store, wanted[run], result, rows)
+        origin = provenance(model.device) | {"joules": energy.spent()}
+        write_record(store, wanted[run], result, rows, origin)
         report(f"recorded {number}/{len(wanted)}: {run}")
 
 
@@ -72,7 +82,9 @@ def _to_train(specs: Sequence[RunSpec], store: Path, checkpoints: Checkpoints | 
     return missing.union(*(runs for runs in groups if missing.intersection(runs)))
 
 
-def write_record(store: Path, spec: RunSpec, result: Result, rows: dict[str, Rows]) -> Path:
+def write_record(
+    store: Path, spec: RunSpec, result: Result, rows: dict[str, Rows], origin: Mapping[str, Any]
+) -> Path:
     """Write a run's record. If the record is there already, it stays as it is.
 
     Raises:
@@ -83,7 +95,7 @@ def write_record(store: Path, spec: RunSpec, result: Result, rows: dict[str, Row
         return target
     try:
         with new_directory(target) as draft:
-            _write_files(draft, spec, result, rows)
+            _write_files(draft, spec, result, rows, origin)
     except SubtuneError as error:
         # A node that was given up for lost may have finished the same run meanwhile.
         if is_recorded(store, spec.id):
@@ -92,7 +104,9 @@ def write_record(store: Path, spec: RunSpec, result: Result, rows: dict[str, Row
     return target
 
 
-def _write_files(folder: Path, spec: RunSpec, result: Result, rows: dict[str, Rows]) -> None:
+def _write_files(
+    folder: Path, spec: RunSpec, result: Result, rows: dict[str, Rows], origin: Mapping[str, Any]
+) -> None:
     scores = {
         "best_epoch": result.best_epoch,
         "scores": result.best.scores,
@@ -107,6 +121,7 @@ def _write_files(folder: Path, spec: RunSpec, result: Result, rows: dict[str, Ro
         folder / "changes.csv", index=False
     )
     safetensors.torch.save_file(result.best.delta, folder / "delta.safetensors")
+    (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
     (folder / "spec.json").write_text(spec.model_dump_json(indent=2, exclude_none=True) + "\n")
 
 

@@ -1,0 +1,45 @@
+"""Where, when and with what a run was trained. It decides no result."""
+
+import platform
+import subprocess
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import subtune
+from subtune.machine import device_name
+
+PACKAGES = ("torch", "transformers", "tokenizers", "datasets")
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """``device``, ``threads``, ``recorded`` (UTC), ``commit`` (none outside a repository; with
+    ``-dirty`` where files were changed) and ``versions``."""
+    return {
+        "device": device_name(device),
+        "threads": torch.get_num_threads(),
+        "recorded": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "commit": commit(),
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that compute."""
+    found = {"python": platform.python_version(), "subtune": version("subtune")}
+    return found | {name: version(name) for name in PACKAGES}
+
+
+def commit() -> str | None:
+    """The commit of the repository that this code lies in."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
+    try:
+        found = subprocess.run(
+            command, cwd=Path(subtune.__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stdout.strip()
