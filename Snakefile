@@ -21,6 +21,7 @@ include: "workflow/rules/fisher.smk"
 include: "workflow/rules/masks.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/analysis.smk"
+include: "workflow/rules/submission.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 

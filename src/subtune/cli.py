@@ -60,6 +60,12 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--method", help="only this method's runs")
     runs.add_argument("--json", action="store_true", help="for machines")
 
+    submission = commands.add_parser(
+        "check-submission", help="check a zip file before it goes to the GLUE server"
+    )
+    submission.set_defaults(command=_check_submission)
+    submission.add_argument("file", type=Path)
+
     export = commands.add_parser("export", help="write a run's model, for transformers or PEFT")
     export.set_defaults(command=_export)
     export.add_argument("run", help="the run's id, or its first digits")
@@ -78,6 +84,14 @@ def _results_option(command: argparse.ArgumentParser) -> None:
 def _check(options: argparse.Namespace) -> None:
     checked = config.read(options.config)
     print(f"{options.config}: {len(checked.experiments)} experiment(s), no problems found")
+
+
+def _check_submission(options: argparse.Namespace) -> None:
+    from subtune.submission import checking, server
+
+    checking.check(options.file)
+    rows = sum(server.ROWS.values())
+    print(f"{options.file}: {len(server.FILES)} files, {rows:,} predictions, no problems found")
 
 
 def _schema(options: argparse.Namespace) -> None:

@@ -303,6 +303,9 @@ class Config(Section):
     glue_dir: str | None = Field(
         default=None, description="GLUE in the official layout, for `source: tsv`"
     )
+    test_scores: str | None = Field(
+        default=None, description="CSV file with the scores that the GLUE server returned"
+    )
     models: dict[Name, ModelSource] = {}
     tasks: dict[Name, OwnTask] = {}
     selections: dict[Name, OwnSelection] = {}
@@ -346,6 +349,12 @@ class Config(Section):
     def _tsv_has_a_directory(self) -> Self:
         if self.source == "tsv" and self.glue_dir is None:
             raise ValueError("glue_dir: missing, and needed with `source: tsv`")
+        return self
+
+    @model_validator(mode="after")
+    def _server_knows_the_rows(self) -> Self:
+        if self.source == "builtin" and self.test_scores is not None:
+            raise ValueError("test_scores: the GLUE server has no scores of `source: builtin`")
         return self
 
     def all_models(self) -> dict[str, ModelSource]:

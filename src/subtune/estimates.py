@@ -99,6 +99,20 @@ class Estimates:
             total += self._evaluation(rows, spec, model)
         return total
 
+    def test_predictions(self, runs: Iterable[str]) -> Cost:
+        """What runs predict of their tasks' test rows."""
+        total = self.start()
+        for run in runs:
+            spec = self._plan.runs[run]
+            rows = self._plan.sizes[spec.tokens.key].test_rows
+            total += self._evaluation(rows, spec, self._dimensions(spec.model.id))
+        return total
+
+    def evaluation_memory(self, run: str, attempt: int = 1) -> int:
+        """As `sweep_memory`, for predictions of one run after the other."""
+        spec = self._plan.runs[run]
+        return self._memory(spec.model.id, spec.tokens.key, False, 1, attempt)
+
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
         """The time to ask a scheduler for: with a margin, more after every attempt, and at most
         the longest that a cluster gives. A longer sweep goes on from its checkpoint."""

@@ -2,7 +2,11 @@
 
 from typing import NamedTuple
 
-from subtune.config import Experiment
+import pandas as pd
+
+from subtune.analysis import test_scores
+from subtune.analysis.scores import columns_of
+from subtune.config import Config, Experiment
 
 # Tables that show methods task by task, to the printed scores that stand below ours.
 COMPARISONS: dict[str, dict[str, list[str]]] = {
@@ -20,6 +24,11 @@ OTHER_TABLES = {
     "bitfit_plus": ["repeat_variance"],
     "spafit": ["table1"],
 }
+# Test scores, once the GLUE server has returned some.
+TEST_SCORES = {
+    "layernorm": {"table3": ["table3"]},
+    "bitfit": {"table1_test": ["table1"]},
+}
 # Of every paper.
 COMMON_TABLES = ["choices", "paired_tests"]
 
@@ -29,6 +38,13 @@ class Changes(NamedTuple):
 
     method: str
     task: str
+
+
+class Submission(NamedTuple):
+    """Predictions for the GLUE server: of one method, with one model."""
+
+    model: str
+    method: str
 
 
 CHANGES: dict[str, dict[str, Changes]] = {
@@ -54,10 +70,16 @@ CHANGES: dict[str, dict[str, Changes]] = {
 }
 
 
-def tables(experiment: Experiment) -> list[str]:
+def tables(config: Config, experiment: Experiment) -> list[str]:
     """The tables of an experiment's paper for which it has the runs."""
     found = [*COMPARISONS[experiment.paper], *OTHER_TABLES[experiment.paper], *COMMON_TABLES]
+    found += TEST_SCORES.get(experiment.paper, {}) if config.test_scores else []
     return [name for name in found if name != "repeat_variance" or len(experiment.seeds) > 1]
+
+
+def printed(paper: str, table: str) -> list[str]:
+    """The printed scores that stand below ours in a comparison."""
+    return (COMPARISONS[paper] | TEST_SCORES.get(paper, {}))[table]
 
 
 def figures(experiment: Experiment) -> list[str]:
@@ -77,3 +99,31 @@ def changes(experiment: Experiment) -> dict[str, Changes]:
         for figure, shown in CHANGES.get(experiment.paper, {}).items()
         if shown.method in experiment.all_methods() and shown.task in experiment.tasks
     }
+
+
+def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
+    """The zip files for the GLUE server by name, where an experiment has runs on GLUE's own rows.
+
+    One per method; where there are several models, in a directory of each.
+    """
+    if config.source == "builtin" or not submitted_tasks(config, experiment):
+        return {}
+    several = len(experiment.models) > 1
+    return {
+        f"{model}/{method}" if several else method: Submission(model, method)
+        for model in experiment.models
+        for method in experiment.methods_of(model)
+    }
+
+
+def form(config: Config, name: str) -> pd.DataFrame:
+    """The form for an experiment's test scores."""
+    experiment = config.experiments[name]
+    tasks = [config.all_tasks()[task] for task in submitted_tasks(config, experiment)]
+    submitted = submissions(config, experiment).values()
+    return test_scores.form(name, submitted, columns_of(tasks, experiment.paper))
+
+
+def submitted_tasks(config: Config, experiment: Experiment) -> list[str]:
+    """Those of an experiment's tasks that are the GLUE server's."""
+    return [task for task in experiment.tasks if config.all_tasks()[task].submission]

@@ -83,6 +83,14 @@ class Plan:
         wanted = {planned.run.id for planned in self.experiments[experiment]}
         return [key for key, sweep in self.sweeps.items() if wanted.intersection(sweep.runs)]
 
+    def runs_on(self, experiment: str, model: str, task: str) -> dict[str, str]:
+        """An experiment's whole methods on a task, each with the id of one of its runs."""
+        return {
+            planned.method: planned.run.id
+            for planned in self.experiments[experiment]
+            if (planned.model, planned.task, planned.scope) == (model, task, None)
+        }
+
     def rankings_of(self, sweep: str) -> list[str]:
         """Keys of the rankings that a sweep's masks are taken from."""
         selections = [self.runs[run].selection for run in self.sweeps[sweep].runs]

@@ -8,6 +8,8 @@ from subtune.values import Value
 
 METRICS = ("accuracy", "f1", "matthews_correlation", "pearsonr", "spearmanr")
 CORRELATIONS = ("pearsonr", "spearmanr")
+# GLUE's diagnostic set, whose labels are MNLI's.
+DIAGNOSTIC = "diagnostic"
 
 
 class Task(Value):
@@ -86,8 +88,8 @@ TASKS: dict[str, Task] = {
             labels=("entailment", "neutral", "contradiction"),
             metrics=("accuracy",),
             evaluation=("validation_matched", "validation_mismatched"),
-            test=("test_matched", "test_mismatched"),
-            submission=("MNLI-m.tsv", "MNLI-mm.tsv"),
+            test=("test_matched", "test_mismatched", DIAGNOSTIC),
+            submission=("MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"),
         ),
         Task(
             name="cola",

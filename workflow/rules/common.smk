@@ -2,16 +2,21 @@
 
 from pathlib import Path
 
+import pandas as pd
 from snakemake.exceptions import WorkflowError
 
 from subtune import config as subtune_config
 from subtune import exhibits, grid, sources
+from subtune.analysis import test_scores
 from subtune.estimates import Estimates
 from subtune.errors import SubtuneError
 
 try:
     CONFIG = subtune_config.check(config)
     PLAN = grid.plan(CONFIG)
+    FORMS = {name: exhibits.form(CONFIG, name) for name in CONFIG.experiments}
+    if CONFIG.test_scores:
+        test_scores.read(Path(CONFIG.test_scores), pd.concat(FORMS.values()))
 except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 
@@ -74,9 +79,11 @@ def compared_on_training_rows(sweep):
 def exhibits_of(experiment):
     """Every table and figure of an experiment."""
     settings = CONFIG.experiments[experiment]
-    paths = [path for name in exhibits.tables(settings) for path in written(name)]
+    paths = [path for name in exhibits.tables(CONFIG, settings) for path in written(name)]
     paths += [path for name in exhibits.figures(settings) for path in drawn(name)]
     paths.append(results("{experiment}/reproduction.csv"))
+    if exhibits.submissions(CONFIG, settings):
+        paths.append(results("{experiment}/submission/contents.md"))
     return [path.format(experiment=experiment) for path in paths]
 
 
@@ -84,6 +91,22 @@ def changes_in(experiment):
     """The heat maps of changes of an experiment: figure to method and task."""
     shown = exhibits.changes(CONFIG.experiments[experiment])
     return {figure: changes._asdict() for figure, changes in shown.items()}
+
+
+def shows_test_scores(wildcards):
+    """Whether a table is of scores that the GLUE server returned."""
+    tables = exhibits.TEST_SCORES.get(paper_of(wildcards.experiment), {})
+    return wildcards.exhibit in tables
+
+
+def runs_on(wildcards):
+    """One run of each method, with the wildcards' model on their task."""
+    return PLAN.runs_on(wildcards.experiment, wildcards.encoder, wildcards.task).values()
+
+
+def any_run_on(wildcards):
+    """They share model and tokens, so that any one of them tells."""
+    return PLAN.runs[next(iter(runs_on(wildcards)))]
 
 
 def tasks_of(experiment):

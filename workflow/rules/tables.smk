@@ -23,7 +23,10 @@ for paper in exhibits.COMPARISONS:
         name:
             f"comparison_{paper}"
         input:
-            rules.scores.output.chosen,
+            lambda wildcards: results(
+                "{experiment}/data/"
+                + ("test_scores.csv" if shows_test_scores(wildcards) else "chosen.csv")
+            ),
         output:
             [
                 results(f"{{experiment}}/{{exhibit}}.{ending}")
@@ -33,17 +36,22 @@ for paper in exhibits.COMPARISONS:
             results("logs/{experiment}/{exhibit}.log"),
         wildcard_constraints:
             experiment=of_paper(paper),
-            exhibit="|".join(exhibits.COMPARISONS[paper]),
+            exhibit="|".join(
+                [*exhibits.COMPARISONS[paper], *exhibits.TEST_SCORES.get(paper, {})]
+            ),
         localrule: True
         conda:
             "../../envs/cpu.yaml"
         params:
             tasks=lambda wildcards: tasks_of(wildcards.experiment),
             paper=lambda wildcards: paper_of(wildcards.experiment),
-            printed=lambda wildcards: exhibits.COMPARISONS[
-                paper_of(wildcards.experiment)
-            ][wildcards.exhibit],
-            data=lambda wildcards: CONFIG.source,
+            printed=lambda wildcards: exhibits.printed(
+                paper_of(wildcards.experiment), wildcards.exhibit
+            ),
+            split=lambda wildcards: "test" if shows_test_scores(wildcards) else "",
+            data=lambda wildcards: (
+                "test set" if shows_test_scores(wildcards) else f"{CONFIG.source} data"
+            ),
         script:
             "../scripts/comparison.py"
 
@@ -172,7 +180,8 @@ rule table4:
 
 rule kruskal_wallis:
     input:
-        rules.scores.output.chosen,
+        dev=rules.scores.output.chosen,
+        test=results("{experiment}/data/test_scores.csv") if CONFIG.test_scores else [],
     output:
         written("kruskal_wallis"),
     log:

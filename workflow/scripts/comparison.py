@@ -13,6 +13,8 @@ with job(snakemake.log[0]):
     paper = snakemake.params.paper
     tasks = [Task.model_validate(task) for task in snakemake.params.tasks]
     printed = pd.concat([reported.scores(paper, name) for name in snakemake.params.printed])
+    if snakemake.params.split:
+        printed = printed[printed["split"] == snakemake.params.split]
     table = comparison.comparison(
         scores.read_scores(snakemake.input[0]),
         printed,

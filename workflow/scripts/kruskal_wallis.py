@@ -1,4 +1,4 @@
-"""Kruskal–Wallis test of BitFit against LayerNorm. In: the chosen runs. Out: csv, md, tex."""
+"""Kruskal–Wallis test of BitFit against LayerNorm. In: dev and test scores. Out: csv, md, tex."""
 
 from subtune.logs import job
 
@@ -6,5 +6,6 @@ with job(snakemake.log[0]):
     from subtune.analysis import scores, significance
     from subtune.tables import writing
 
-    chosen = scores.read_scores(snakemake.input[0])
-    writing.write(significance.kruskal_wallis_table(chosen), snakemake.output)
+    dev = scores.read_scores(snakemake.input.dev)
+    test = scores.read_scores(snakemake.input.test) if snakemake.input.test else None
+    writing.write(significance.kruskal_wallis_table(dev, test), snakemake.output)

@@ -101,6 +101,13 @@ def methods_only(chosen: pd.DataFrame) -> pd.DataFrame:
     return chosen[chosen["scope"] == ""]
 
 
+def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
+    """The run per model, task and method whose dev score is highest; of equals the first seed's."""
+    deciding = methods_only(chosen).query("decides")
+    best = deciding.sort_values("value", ascending=False, kind="stable")
+    return best.drop_duplicates(["model", "task", "method"]).sort_index()
+
+
 def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Each seed's mean over columns, for the models, methods and seeds that have them all.
 

@@ -5,7 +5,7 @@ import datasets
 from subtune.data.rows import features
 from subtune.download import snapshot
 from subtune.errors import SubtuneError
-from subtune.tasks import Task
+from subtune.tasks import DIAGNOSTIC, Task
 
 REPOSITORY = "nyu-mll/glue"
 REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
@@ -17,23 +17,27 @@ def read(task: Task, revision: str) -> datasets.DatasetDict:
     Raises:
         SubtuneError: the hub cannot be reached, or has no such revision or files.
     """
+    places = {s: _place(task, s) for s in ("train", *task.evaluation, *task.test)}
     folder = snapshot(
         REPOSITORY,
         revision,
-        [f"{task.name}/*.parquet"],
+        [f"{path}-*.parquet" for path in places.values()],
         repo_type="dataset",
         name=f"source: could not download {REPOSITORY}",
         instead="set `source: tsv` and a `glue_dir`",
     )
     result = {}
-    for split in ("train", *task.evaluation, *task.test):
-        files = sorted(str(path) for path in (folder / task.name).glob(f"{split}-*.parquet"))
+    for split, place in places.items():
+        files = sorted(str(path) for path in folder.glob(f"{place}-*.parquet"))
         if not files:
-            raise SubtuneError(
-                f"source: {REPOSITORY} at {revision} has no {task.name}/{split}-*.parquet"
-            )
+            raise SubtuneError(f"source: {REPOSITORY} at {revision} has no {place}-*.parquet")
         result[split] = _one_shape(datasets.Dataset.from_parquet(files), task)
     return datasets.DatasetDict(result)
+
+
+def _place(task: Task, split: str) -> str:
+    """Where a split's files are; the diagnostic set is a task of its own there."""
+    return "ax/test" if split == DIAGNOSTIC else f"{task.name}/{split}"
 
 
 def _one_shape(rows: datasets.Dataset, task: Task) -> datasets.Dataset:

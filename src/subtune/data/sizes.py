@@ -22,6 +22,11 @@ class TaskSize(NamedTuple):
     all_rows: int
     tokens: float
 
+    @property
+    def test_rows(self) -> int:
+        """Rows of all test splits."""
+        return self.all_rows - self.train_rows - self.evaluation_rows
+
     def rows_within(self, limit: int | None) -> int:
         """Rows of the training split, at most ``limit``."""
         return min(limit or self.train_rows, self.train_rows)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from subtune.errors import SubtuneError
-from subtune.tasks import Task
+from subtune.tasks import DIAGNOSTIC, Task
 
 FOLDERS = {
     "qnli": "QNLI",
@@ -35,6 +35,8 @@ CUT_OFF_LINES = ("qqp",)
 
 def path_of(glue_dir: Path, task: Task, split: str) -> Path:
     """The file of a split: ``validation_matched`` is ``dev_matched.tsv``."""
+    if split == DIAGNOSTIC:
+        return glue_dir / "diagnostic" / "diagnostic.tsv"
     return glue_dir / FOLDERS[task.name] / f"{split.replace('validation', 'dev')}.tsv"
 
 

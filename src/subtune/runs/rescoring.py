@@ -1,9 +1,11 @@
-"""A recorded run's scores on other rows than those it was evaluated on."""
+"""What a recorded run predicts of other rows than those it was evaluated on."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import datasets
 import numpy as np
+import pandas as pd
 
 from subtune import metrics
 from subtune.data.batches import Rows
@@ -31,6 +33,39 @@ def score_on_training_rows(
     """
     chosen = rows_that_train(len(split), spec.recipe, np.random.default_rng(spec.seed))
     rows = Rows(split.select(chosen))
-    parameters = applied(model.parameters, as_tensors(records.read_delta(store, spec.id)))
-    logits = predict(Encoder(model.config, parameters), rows, spec.recipe.precision)
+    logits = predict(_trained(store, spec, model), rows, spec.recipe.precision)
     return metrics.score(spec.tokens.data.task, logits, rows.labels)
+
+
+def on_test_rows(
+    store: Path, specs: Iterable[RunSpec], model: Encoder, tokens: datasets.DatasetDict
+) -> pd.DataFrame:
+    """What runs of one task predict of its test splits, at their best epochs.
+
+    Args:
+        store: where the runs' records are.
+        specs: the runs.
+        model: the pretrained model that they started from.
+        tokens: all splits of the task that there are.
+
+    Returns:
+        ``run``, ``split``, ``idx`` (the row's number), and a logit per label.
+
+    Raises:
+        SubtuneError: a run's delta cannot be read.
+    """
+    parts = [pd.DataFrame({"run": [], "split": [], "idx": []})]
+    for spec in specs:
+        trained = _trained(store, spec, model)
+        for split in spec.tokens.data.task.test:
+            if split in tokens:
+                logits = predict(trained, Rows(tokens[split]), spec.recipe.precision)
+                part = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(logits.shape[1])})
+                part.insert(0, "idx", np.arange(len(part)))
+                parts.append(part.assign(run=spec.id, split=split))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _trained(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
+    delta = as_tensors(records.read_delta(store, spec.id))
+    return Encoder(model.config, applied(model.parameters, delta))

@@ -34,7 +34,7 @@ def comparison(
         printed: the exhibit, from `subtune.reported.scores`.
         columns: the tasks' columns.
         source: the paper.
-        data: where our tasks' rows come from.
+        data: of which rows our scores are.
     """
     keys = [column.key for column in columns]
     averaged = averaged_tasks(printed)
@@ -51,7 +51,7 @@ def comparison(
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
             values += [averages(scores, over)["value"] for over in means.values()]
             rows.append(
-                [f"this run: {model}, {data} data", title_of(method), f"{counts[method]:,}"]
+                [f"this run: {model}, {data}", title_of(method), f"{counts[method]:,}"]
                 + [f"{counts[method] / counts['full']:.3%}" if "full" in counts else EMPTY]
                 + [cell(value) for value in values]
             )
