@@ -30,7 +30,7 @@ TEST_SCORES = {
     "bitfit": {"table1_test": ["table1"]},
 }
 # Of every paper.
-COMMON_TABLES = ["choices", "paired_tests"]
+COMMON_TABLES = ["claims", "choices", "paired_tests"]
 
 
 class Changes(NamedTuple):
@@ -89,6 +89,19 @@ def figures(experiment: Experiment) -> list[str]:
         found += ["figure3", "figure4"]
         found += ["figure1"] if "full" in experiment.methods else []
         found += ["figure2", "figure5"] if experiment.fractions else []
+    return found
+
+
+def evidence(experiment: Experiment) -> dict[str, str]:
+    """What claims are asked of (fields of `subtune.analysis.claims.Evidence`), to the data file."""
+    found = {"scores": "chosen"}
+    if experiment.paper == "layernorm":
+        found |= {"components": "component_shares", "layers": "layernorm_information"}
+        found |= {"changes": "changes"} if "full" in experiment.methods else {}
+    if experiment.paper in CHANGES:
+        found["parameters"] = "parameter_changes"
+    if experiment.paper == "bitfit":
+        found["gaps"] = "train_scores"
     return found
 
 

@@ -109,6 +109,22 @@ rule reproduction:
         "../scripts/reproduction.py"
 
 
+rule claims:
+    input:
+        unpack(lambda wildcards: evidence_of(wildcards.experiment)),
+    output:
+        results("{experiment}/data/claims.csv"),
+    log:
+        results("logs/{experiment}/claims.log"),
+    localrule: True
+    conda:
+        "../../envs/cpu.yaml"
+    params:
+        paper=lambda wildcards: paper_of(wildcards.experiment),
+    script:
+        "../scripts/claims.py"
+
+
 rule parameter_changes:
     input:
         rules.scores.output.chosen,
@@ -153,6 +169,7 @@ rule information:
     output:
         layernorm=results("{experiment}/data/layernorm_information.csv"),
         components=results("{experiment}/data/component_ranking.csv"),
+        shares=results("{experiment}/data/component_shares.csv"),
     log:
         results("logs/{experiment}/information.log"),
     localrule: True

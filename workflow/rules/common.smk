@@ -93,6 +93,14 @@ def changes_in(experiment):
     return {figure: changes._asdict() for figure, changes in shown.items()}
 
 
+def evidence_of(experiment):
+    """What a paper's claims are asked of, as far as the experiment makes it."""
+    return {
+        name: results(f"{experiment}/data/{file}.csv")
+        for name, file in exhibits.evidence(CONFIG.experiments[experiment]).items()
+    }
+
+
 def shows_test_scores(wildcards):
     """Whether a table is of scores that the GLUE server returned."""
     tables = exhibits.TEST_SCORES.get(paper_of(wildcards.experiment), {})

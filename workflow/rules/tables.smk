@@ -72,6 +72,20 @@ rule choices:
         "../scripts/choices.py"
 
 
+rule claims_table:
+    input:
+        rules.claims.output[0],
+    output:
+        written("claims"),
+    log:
+        results("logs/{experiment}/claims_table.log"),
+    localrule: True
+    conda:
+        "../../envs/cpu.yaml"
+    script:
+        "../scripts/claims_table.py"
+
+
 rule paired_tests:
     input:
         rules.scores.output.chosen,

@@ -1,4 +1,4 @@
-"""Fisher information by layer and component. In: the tasks' sums. Out: two tables."""
+"""Fisher information by layer and component. In: the tasks' sums. Out: three tables."""
 
 from subtune.logs import job
 
@@ -10,4 +10,6 @@ with job(snakemake.log[0]):
     tables = [pd.read_csv(path) for path in snakemake.input]
     sums = dict(zip(snakemake.params.tasks, tables, strict=True))
     information.layernorm_by_layer(sums).to_csv(snakemake.output.layernorm, index=False)
-    information.component_ranking(sums).to_csv(snakemake.output.components, index=False)
+    shares = information.component_shares(sums)
+    shares.to_csv(snakemake.output.shares, index=False)
+    information.component_ranking(shares).to_csv(snakemake.output.components, index=False)

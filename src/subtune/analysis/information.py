@@ -8,24 +8,38 @@ from subtune import reported
 from subtune.models.components import COMPONENTS, component_of
 
 
-def component_ranking(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Components by Fisher information (LayerNorm paper, 2.4 and Table 1).
-
-    The information is averaged within each component over all layers, divided by the task's sum
-    over components, and added over tasks.
+def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Each component's share of a task's information: the mean over its entries of all layers,
+    divided by the sum of these means (LayerNorm paper, 2.4).
 
     Args:
         sums: task name to its ``parameter``, ``size``, ``information``.
 
     Returns:
-        ``rank``, ``component``, ``information``, ``reported_rank``, one row per component.
+        ``task``, ``component``, ``share``.
     """
-    total = pd.Series(0.0, index=list(COMPONENTS))
-    for table in sums.values():
+    parts = []
+    for task, table in sums.items():
         component = table["parameter"].map(lambda name: component_of(name).component)
         added = table.groupby(component)[["information", "size"]].sum().loc[list(COMPONENTS)]
         mean = added["information"] / added["size"]
-        total += mean / mean.sum()
+        share = (mean / mean.sum()).to_numpy()
+        parts.append(pd.DataFrame({"task": task, "component": list(COMPONENTS), "share": share}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def component_ranking(shares: pd.DataFrame) -> pd.DataFrame:
+    """Components by Fisher information (LayerNorm paper, 2.4 and Table 1).
+
+    Their shares of each task's information are added over tasks.
+
+    Args:
+        shares: from `component_shares`.
+
+    Returns:
+        ``rank``, ``component``, ``information``, ``reported_rank``, one row per component.
+    """
+    total = shares.groupby("component")["share"].sum().loc[list(COMPONENTS)]
     total = total.sort_values(ascending=False, kind="stable")
     printed = reported.table("layernorm_table1.csv").set_index("component")["rank"]
     return pd.DataFrame(

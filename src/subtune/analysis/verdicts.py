@@ -1,0 +1,72 @@
+"""Whether numbers support a claim: an interval over units, and a rule for each kind of claim.
+
+A unit is what a claim is asked of once: a task's column in a table, or a task. The interval is
+Student's, at 95 %, for the mean over units.
+
+* ``more``: supported where the whole interval is above 0; not supported where all of it is below
+  what counts as nothing.
+* ``same``: supported where the whole interval counts as nothing; not supported where none of it does.
+* ``no less``: supported where the whole interval is above what counts as nothing, taken negative;
+  not supported where all of it is below.
+
+What is in between, and fewer than `FEWEST_UNITS`, is not enough runs to tell.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+Kind = Literal["more", "same", "no less"]
+FEWEST_UNITS = 3
+LEVEL = 0.95
+SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = "supported", "not supported", "not enough runs"
+
+
+class Interval(NamedTuple):
+    """A mean over units, and the interval for it; NaN where there are too few."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """The mean of a claim's units and its interval."""
+    if not len(values):
+        return Interval(math.nan, math.nan, math.nan)
+    mean = float(np.mean(values))
+    if len(values) < FEWEST_UNITS:
+        return Interval(mean, math.nan, math.nan)
+    if np.ptp(values) == 0:
+        return Interval(mean, mean, mean)
+    low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=stats.sem(values))
+    return Interval(mean, float(low), float(high))
+
+
+def verdict(kind: Kind, found: Interval, nothing: float) -> str:
+    """What an interval says of a claim.
+
+    Args:
+        kind: the claim's kind, as in the head of this module.
+        found: of the claim's statistic.
+        nothing: a value nearer to 0 than this counts as nothing.
+    """
+    low, high = found.low, found.high
+    if math.isnan(low):
+        return NOT_ENOUGH
+    supported = {
+        "more": low > 0,
+        "same": -nothing < low and high < nothing,
+        "no less": low > -nothing,
+    }
+    refuted = {
+        "more": high < nothing,
+        "same": low >= nothing or high <= -nothing,
+        "no less": high <= -nothing,
+    }
+    if supported[kind]:
+        return SUPPORTED
+    return NOT_SUPPORTED if refuted[kind] else NOT_ENOUGH

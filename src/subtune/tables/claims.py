@@ -1,0 +1,33 @@
+"""A paper's claims as a checklist."""
+
+import pandas as pd
+
+from subtune.tables.writing import EMPTY
+
+
+def checklist(claims: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim: what was computed, of how many tasks or columns, and what follows.
+
+    Args:
+        claims: from `subtune.analysis.claims.claims_table`.
+    """
+    return pd.DataFrame(
+        {
+            "claim": claims["claim"],
+            "printed in": claims["printed"],
+            "statistic": claims["statistic"],
+            "paper": claims["paper"].map(_number),
+            "this run": claims["ours"].map(_number),
+            "95 % interval": [
+                EMPTY if pd.isna(low) else f"{_number(low)} to {_number(high)}"
+                for low, high in zip(claims["low"], claims["high"], strict=True)
+            ],
+            "p": claims["p_value"].map(_number),
+            "of": claims["units"],
+            "verdict": claims["verdict"],
+        }
+    )
+
+
+def _number(value: float) -> str:
+    return EMPTY if pd.isna(value) else f"{value:.3f}"
