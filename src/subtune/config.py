@@ -243,7 +243,9 @@ class Style(Section):
     """How one figure is drawn."""
 
     colormap: str = Field(default="viridis", description="for heat maps")
-    width: float = Field(default=10.0, gt=0, le=50, description="inches")
+    width: float = Field(
+        default=6.3, gt=0, le=50, description="inches, of a paper's text; narrow figures take half"
+    )
 
     @field_validator("colormap")
     @classmethod
@@ -329,7 +331,16 @@ class Config(Section):
     )
     assumptions: Assumptions = Assumptions()
     figures: dict[
-        Literal["figure1", "figure2", "figure3", "figure4", "figure5", "changes", "reproduction"],
+        Literal[
+            "figure1",
+            "figure2",
+            "figure3",
+            "figure4",
+            "figure5",
+            "changes",
+            "reproduction",
+            "learning_curves",
+        ],
         Style,
     ] = Field(default={}, description="of the LayerNorm paper, `changes` of BitFit and BitFit+")
 

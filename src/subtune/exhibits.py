@@ -84,7 +84,7 @@ def printed(paper: str, table: str) -> list[str]:
 
 def figures(experiment: Experiment) -> list[str]:
     """The figures of an experiment's paper for which it has the runs."""
-    found = ["reproduction", *changes(experiment)]
+    found = ["reproduction", "learning_curves", *changes(experiment)]
     if experiment.paper == "layernorm":
         found += ["figure3", "figure4"]
         found += ["figure1"] if "full" in experiment.methods else []

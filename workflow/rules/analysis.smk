@@ -36,6 +36,38 @@ rule scores:
         "../scripts/scores.py"
 
 
+rule runs:
+    input:
+        [results(f"sweeps/{sweep}.csv") for sweep in PLAN.sweeps],
+    output:
+        csv=results("runs.csv"),
+        parquet=results("runs.parquet"),
+        columns=results("runs_columns.csv"),
+    log:
+        results("logs/runs.log"),
+    localrule: True
+    conda:
+        "../../envs/cpu.yaml"
+    params:
+        planned=[
+            {
+                "run": planned.run.id,
+                "experiment": experiment,
+                "model": planned.model,
+                "task": planned.task,
+                "method": planned.method,
+                "fraction": planned.fraction,
+                "scope": planned.scope,
+                "flops": ESTIMATES.run(planned.run.id).flops,
+            }
+            for experiment, runs in PLAN.experiments.items()
+            for planned in runs
+        ],
+        store=results("runs"),
+    script:
+        "../scripts/runs.py"
+
+
 rule train_scores_of_sweep:
     input:
         sweep=results("sweeps/{sweep}.csv"),
@@ -107,6 +139,22 @@ rule reproduction:
         paper=lambda wildcards: paper_of(wildcards.experiment),
     script:
         "../scripts/reproduction.py"
+
+
+rule learning_curves:
+    input:
+        rules.scores.output.all,
+    output:
+        results("{experiment}/data/learning_curves.csv"),
+    log:
+        results("logs/{experiment}/learning_curves.log"),
+    localrule: True
+    conda:
+        "../../envs/cpu.yaml"
+    params:
+        store=results("runs"),
+    script:
+        "../scripts/learning_curves.py"
 
 
 rule claims:

@@ -50,6 +50,28 @@ rule reproduction_figure:
         "../scripts/reproduction_figure.py"
 
 
+rule learning_curves_figure:
+    input:
+        chosen=rules.scores.output.chosen,
+        curves=rules.learning_curves.output[0],
+    output:
+        report(
+            drawn("learning_curves"),
+            caption="../report/learning_curves.rst",
+            category="{experiment}",
+        ),
+    log:
+        results("logs/{experiment}/learning_curves_figure.log"),
+    localrule: True
+    conda:
+        "../../envs/cpu.yaml"
+    params:
+        titles=lambda wildcards: titles_of(wildcards.experiment),
+        style=CONFIG.style("learning_curves").model_dump(),
+    script:
+        "../scripts/learning_curves_figure.py"
+
+
 rule figure1:
     input:
         rules.changes.output[0],

@@ -7,4 +7,5 @@ with job(snakemake.log[0]):
 
     from subtune.tables import claims, writing
 
-    writing.write(claims.checklist(pd.read_csv(snakemake.input[0])), snakemake.output)
+    table = claims.checklist(pd.read_csv(snakemake.input[0]))
+    writing.write(table, snakemake.output, writing.Emphasis(wide=claims.WIDE))

@@ -22,4 +22,9 @@ with job(snakemake.log[0]):
         paper,
         snakemake.params.data,
     )
-    writing.write(table, snakemake.output, comparison.best_scores(table, paper))
+    emphasis = writing.Emphasis(
+        bold=comparison.best_scores(table, paper),
+        marks=comparison.differing(table),
+        note=comparison.NOTE,
+    )
+    writing.write(table, snakemake.output, emphasis)

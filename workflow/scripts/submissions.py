@@ -20,7 +20,9 @@ with job(snakemake.log[0]):
         snakemake.params.submissions.items(), snakemake.output.zips, strict=True
     ):
         runs = best[(best["model"] == model) & (best["method"] == method)]
-        own = {task.removesuffix(".parquet"): t for (of, task), t in predicted.items() if of == model}
+        own = {
+            task.removesuffix(".parquet"): t for (of, task), t in predicted.items() if of == model
+        }
         predictions, parts[name] = writing.submission(own, runs)
         writing.write(Path(path), predictions)
         checking.check(Path(path))

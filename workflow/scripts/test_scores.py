@@ -9,9 +9,7 @@ with job(snakemake.log[0]):
 
     from subtune.analysis import scores, test_scores
 
-    entered = test_scores.read(
-        Path(snakemake.input.entered), pd.DataFrame(snakemake.params.forms)
-    )
+    entered = test_scores.read(Path(snakemake.input.entered), pd.DataFrame(snakemake.params.forms))
     own = entered[entered["experiment"] == snakemake.wildcards.experiment]
     chosen = scores.read_scores(snakemake.input.chosen)
     test_scores.as_chosen(chosen, own).to_csv(snakemake.output[0], index=False)

@@ -418,8 +418,8 @@ def claims_table(paper: str, ours: Evidence, papers: Evidence) -> pd.DataFrame:
         printed = verdicts.interval(claim.units(papers)).mean
         shown = [float(np.exp(value)) if claim.is_ratio else value for value in (printed, *found)]
         rows.append(
-            (claim.text, claim.printed, claim.statistic, shown[0], len(units), *shown[1:])
-            + (p_value, verdict)
+            [claim.text, claim.printed, claim.statistic]
+            + [shown[0], len(units), *shown[1:], p_value, verdict]
         )
     names = ["claim", "printed", "statistic", "paper", "units", "ours", "low", "high"]
     return pd.DataFrame(rows, columns=[*names, "p_value", "verdict"])

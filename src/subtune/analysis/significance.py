@@ -71,11 +71,12 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
         if first in means and second in means:
             both = means[[first, second]].dropna()
             difference = both[first] - both[second]
-            rows.append((first, second, len(both), difference.mean(), _wilcoxon(difference)))
+            rows.append((first, second, len(both), difference.mean(), wilcoxon(difference)))
     return pd.DataFrame(rows, columns=["first", "second", "pairs", "mean_difference", "p_value"])
 
 
-def _wilcoxon(difference: pd.Series) -> float | None:
+def wilcoxon(difference: pd.Series) -> float | None:
+    """Two-sided p-value of the signed-rank test; 1 where nothing differs, none of fewer than two."""
     if len(difference) < 2:
         return None
     return 1.0 if (difference == 0).all() else float(stats.wilcoxon(difference).pvalue)

@@ -5,7 +5,8 @@ Student's, at 95 %, for the mean over units.
 
 * ``more``: supported where the whole interval is above 0; not supported where all of it is below
   what counts as nothing.
-* ``same``: supported where the whole interval counts as nothing; not supported where none of it does.
+* ``same``: supported where the whole interval counts as nothing; not supported where none of it
+  does.
 * ``no less``: supported where the whole interval is above what counts as nothing, taken negative;
   not supported where all of it is below.
 

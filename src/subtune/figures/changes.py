@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from subtune.figures.drawing import layer_ticks
+from subtune.figures.drawing import COLUMN, layer_ticks
 from subtune.methods import LAYER_PARAMETERS
 
 
@@ -21,16 +21,17 @@ def parameter_changes(changes: pd.DataFrame, title: str, style: Mapping[str, Any
     """
     models = list(changes["model"].unique())
     order = [name for name in LAYER_PARAMETERS if name in set(changes["parameter"])]
-    size = (style["width"] * 0.62 * len(models), 1.4 + 0.32 * len(order))
+    width = style["width"] * (COLUMN if len(models) == 1 else 1)
+    size = (width, 0.9 + 0.2 * len(order))
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, len(models), squeeze=False).ravel()
     for axes, model in zip(panels, models, strict=True):
         own = changes[changes["model"] == model]
         grid = own.pivot(index="parameter", columns="layer", values="change").reindex(order)
         image = axes.imshow(grid, aspect="auto", cmap=style["colormap"], vmin=0)
-        axes.set_title(f"{title} ({model})", fontsize=10)
+        axes.set_title(f"{title}\n({model})")
         axes.set_xticks(*layer_ticks(grid.columns))
         axes.set_yticks(range(len(order)), order)
         axes.set_xlabel("layer")
-        figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)", fontsize=9)
+        figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)")
     return figure

@@ -12,13 +12,31 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 matplotlib.use("Agg")
+# Read at the size that they are drawn in: a paper's text. Fonts in PDF files are TrueType, whole.
+matplotlib.rcParams |= {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "figure.titlesize": 8,
+    "figure.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "lines.linewidth": 1,
+    "pdf.fonttype": 42,
+}
+DOTS_PER_INCH = 220
+# What a narrow figure takes of the text's width.
+COLUMN = 0.5
+# Okabe and Ito's, which the colour-blind tell apart; lines beyond them differ by style.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+LINE_STYLES = ("-", "--", ":", "-.")
 
 
 def save(figure: Figure, outputs: Sequence[str | Path]) -> None:
     """Write the figure to each output, in the format of its ending, without a time stamp."""
     for path in map(Path, outputs):
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
-        figure.savefig(path, dpi=150, metadata=metadata)
+        figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
 
 
 def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure, list[Axes]]:
@@ -26,8 +44,8 @@ def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure,
     # Rows of four, or of three where that leaves fewer gaps.
     columns = min((4, 3), key=lambda width: -count % width) if count > 4 else count
     rows = math.ceil(count / columns)
-    height = 0.8 + rows * height_of_panel * width / columns * 1.4
-    figure = Figure(figsize=(width * 1.2, height), layout="constrained")
+    height = 0.8 + rows * height_of_panel * width / columns * 1.2
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for spare in axes[count:]:
         spare.remove()
@@ -39,8 +57,8 @@ def heat_map(
 ) -> AxesImage:
     """Draw a table as colours with its numbers in them, rows and columns named as they are."""
     image = panel.imshow(grid, aspect="auto", cmap=colormap, vmin=limits[0], vmax=limits[1])
-    panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right", fontsize=8)
-    panel.set_yticks(range(grid.shape[0]), [str(layer) for layer in grid.index], fontsize=8)
+    panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right")
+    panel.set_yticks(range(grid.shape[0]), [str(layer) for layer in grid.index])
     for (row, column), value in np.ndenumerate(grid.to_numpy()):
         if np.isfinite(value):
             red, green, blue, _ = image.cmap(image.norm(value))
@@ -51,7 +69,7 @@ def heat_map(
                 number.format(value),
                 ha="center",
                 va="center",
-                fontsize=6,
+                fontsize=5.5,
                 color="white" if dark else "black",
             )
     return image

@@ -9,7 +9,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from subtune.figures.drawing import heat_map, layer_ticks, panels_of
+from subtune.figures.drawing import COLUMN, heat_map, layer_ticks, panels_of
 from subtune.models.components import COMPONENTS
 from subtune.tables.writing import METRIC_TITLES, title_of
 
@@ -25,6 +25,7 @@ REFERENCES: dict[str, dict[str, Any]] = {
     "full": {"color": "0.0", "linestyle": "-."},
 }
 PARTS = ("weight", "bias")
+HEIGHT_OF_LAYER = 0.14
 
 
 def figure1(changes: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str, Any]) -> Figure:
@@ -44,12 +45,12 @@ def figure1(changes: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str
         image = panel.imshow(grid, aspect="auto", cmap=style["colormap"], norm=norm)
         panel.set_title(titles[task])
         panel.set_xticks(*layer_ticks(grid.columns))
-        panel.set_yticks(range(len(COMPONENTS)), COMPONENTS, fontsize=7)
+        panel.set_yticks(range(len(COMPONENTS)), COMPONENTS, fontsize=6)
     for panel in panels:
         panel.label_outer()
     figure.supxlabel("layer")
     bar = figure.colorbar(image, ax=list(panels), shrink=0.8)
-    bar.set_label("mean |change|, full fine-tuning\n(parameter units, log scale)", fontsize=8)
+    bar.set_label("mean |change|, full fine-tuning\n(parameter units, log scale)")
     return figure
 
 
@@ -82,7 +83,7 @@ def score_by_fraction(
             seeds = own[own["scope"] == scope].groupby("fraction")["value"]
             line, spread = seeds.mean(), seeds.std().fillna(0)
             panel.plot(
-                line.index, line, markersize=4, label=SCOPE_TITLES[scope], **SCOPE_STYLES[scope]
+                line.index, line, markersize=2.5, label=SCOPE_TITLES[scope], **SCOPE_STYLES[scope]
             )
             if spread.any():
                 colour = SCOPE_STYLES[scope]["color"]
@@ -90,11 +91,11 @@ def score_by_fraction(
                     line.index, line - spread, line + spread, color=colour, alpha=0.2, linewidth=0
                 )
         panel.set_title(titles[column])
-        panel.set_ylabel(METRIC_TITLES[own["metric"].iloc[0]], fontsize=8)
+        panel.set_ylabel(METRIC_TITLES[own["metric"].iloc[0]], fontsize=7)
         panel.set_xlim(left=0)
         panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
         panel.grid(color="0.9")
-        panel.tick_params(labelsize=8)
+        panel.tick_params(labelsize=6)
     figure.supxlabel("trained share of LayerNorm's parameters")
     handles, labels = panels[0].get_legend_handles_labels()
     if len(labels) > 1:
@@ -114,25 +115,23 @@ def figure3(
         shares: ``task``, ``layer``, ``part``, ``share`` of the task's LayerNorm information.
         printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them.
     """
-    layers = max(shares["layer"].nunique(), printed["layer"].nunique())
-    figure = Figure(figsize=(style["width"] * 1.3, 1.6 + 0.24 * layers), layout="constrained")
-    panels = figure.subplots(1, 4)
+    layers = [shares["layer"].nunique(), printed["layer"].nunique()]
+    height = 2.6 + HEIGHT_OF_LAYER * sum(layers)
+    figure = Figure(figsize=(style["width"], height), layout="constrained")
+    panels = figure.subplots(2, 2, height_ratios=layers)
     largest = shares["share"].max()
-    for part, ours, theirs in zip(PARTS, panels[:2], panels[2:], strict=True):
+    for part, ours, theirs in zip(PARTS, *panels, strict=True):
         grid = _grid(shares, part, "share", titles)
         image = heat_map(ours, grid * 100, style["colormap"], (0, largest * 100), "{:.1f}")
         ours.set_title(f"this run: {part}")
         grid = _grid(printed, part, "value", titles)
         other = heat_map(theirs, grid, style["colormap"], (0, 1), "{:.2g}")
         theirs.set_title(f"paper: {part}")
-    for panel in panels:
-        panel.set_xlabel("task")
-    panels[0].set_ylabel("layer")
-    figure.colorbar(image, ax=panels[:2], location="bottom", shrink=0.7).set_label(
-        "% of the task's LayerNorm information"
-    )
-    figure.colorbar(other, ax=panels[2:], location="bottom", shrink=0.7).set_label(
-        "as printed (scale not stated; BERT-large-cased)"
+    for row in panels:
+        row[0].set_ylabel("layer")
+    figure.colorbar(image, ax=panels[0]).set_label("% of the task's\nLayerNorm information")
+    figure.colorbar(other, ax=panels[1]).set_label(
+        "as printed\n(scale not stated; BERT-large-cased)"
     )
     return figure
 
@@ -142,15 +141,16 @@ def figure4(
 ) -> Figure:
     """LayerNorm's global Fisher information, layer × part: ours and the paper's."""
     layers = max(shares["layer"].nunique(), printed["layer"].nunique())
-    figure = Figure(figsize=(style["width"] * 0.65, 1.6 + 0.24 * layers), layout="constrained")
+    size = (style["width"] * COLUMN, 1.4 + HEIGHT_OF_LAYER * layers)
+    figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, 2)
     sources = (
         (
             shares.rename(columns={"share": "value"}),
             "this run",
-            f"sum over {tasks} tasks of shares",
+            f"sum over {tasks}\ntasks of shares",
         ),
-        (printed, "paper", "as printed (scale not stated)"),
+        (printed, "paper", "as printed\n(scale not stated)"),
     )
     for panel, (table, title, unit) in zip(panels, sources, strict=True):
         grid = table.pivot(index="layer", columns="part", values="value")[list(PARTS)]

@@ -6,11 +6,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from subtune.figures.drawing import COLOURS, COLUMN
 from subtune.reported import AVERAGE
 from subtune.tables.writing import EMPTY
 
 MARKERS = "osD^v<>P*X"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
 
 def reproduction(
@@ -23,7 +23,8 @@ def reproduction(
         titles: column of the tables to its title.
         style: ``width`` in inches.
     """
-    figure = Figure(figsize=(style["width"] * 0.7, style["width"] * 0.62), layout="constrained")
+    width = style["width"] * COLUMN
+    figure = Figure(figsize=(width, width * 1.05), layout="constrained")
     axes = figure.subplots()
     table = table[table["task"] != AVERAGE]
     both = table.dropna(subset=["ours"]).drop_duplicates(["our_model", "model", "method", "task"])
@@ -37,7 +38,8 @@ def reproduction(
             linestyle="none",
             marker=MARKERS[number % len(MARKERS)],
             color=COLOURS[number % len(COLOURS)],
-            markersize=5,
+            markersize=3.5,
+            elinewidth=0.8,
             label=titles[task],
         )
     low = min([0.0, *both["ours"], *both["reported"]])
@@ -49,7 +51,7 @@ def reproduction(
     axes.set_aspect("equal")
     axes.grid(color="0.9")
     if tasks:
-        axes.legend(fontsize=8, loc="upper left")
+        axes.legend(fontsize=6, loc="upper left")
     return figure
 
 

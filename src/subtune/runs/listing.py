@@ -58,7 +58,7 @@ def _row(store: Path, run: str) -> tuple:
         scores["best_epoch"],
         scores.get("diverged", False),
         scores["trainable"],
-        (store / run / "delta.safetensors").stat().st_size,
+        records.delta_path(store, run).stat().st_size,
     )
 
 

@@ -63,13 +63,40 @@ def read_scores(store: Path, run: str) -> dict[str, Any]:
         raise SubtuneError(f"{path} is not readable JSON; {_mend(store, run)}") from None
 
 
+def read_provenance(store: Path, run: str) -> dict[str, Any]:
+    """Where, when and with what the run was trained; empty for a record that does not say so.
+
+    Raises:
+        SubtuneError: it cannot be read.
+    """
+    path = store / run / "provenance.json"
+    try:
+        return json.loads(path.read_text()) if path.is_file() else {}
+    except json.JSONDecodeError:
+        raise SubtuneError(f"{path} is not readable JSON; {_mend(store, run)}") from None
+
+
+def read_history(store: Path, run: str) -> pd.DataFrame:
+    """The learning curve: one row per epoch, as `subtune.training.run.Result` describes it.
+
+    Raises:
+        SubtuneError: there is no such record.
+    """
+    return _read_csv(store, run, "history.csv")
+
+
+def delta_path(store: Path, run: str) -> Path:
+    """The file with the values that changed."""
+    return store / run / "delta.safetensors"
+
+
 def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
     """The values that changed, as `subtune.training.delta` describes them.
 
     Raises:
         SubtuneError: there is no such record, or it cannot be read.
     """
-    path = store / run / "delta.safetensors"
+    path = delta_path(store, run)
     try:
         return safetensors.numpy.load_file(path)
     except FileNotFoundError:
@@ -98,9 +125,17 @@ def all_runs(store: Path) -> list[str]:
 
 
 def read_changes(store: Path, run: str) -> pd.DataFrame:
-    """``parameter``, ``mean_abs_change`` and ``size`` of every trained tensor."""
+    """``parameter``, ``mean_abs_change`` and ``size`` of every trained tensor.
+
+    Raises:
+        SubtuneError: there is no such record.
+    """
+    return _read_csv(store, run, "changes.csv")
+
+
+def _read_csv(store: Path, run: str, name: str) -> pd.DataFrame:
     try:
-        return pd.read_csv(store / run / "changes.csv")
+        return pd.read_csv(store / run / name)
     except FileNotFoundError:
         raise SubtuneError(_lost(store, run)) from None
 

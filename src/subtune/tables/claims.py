@@ -4,6 +4,9 @@ import pandas as pd
 
 from subtune.tables.writing import EMPTY
 
+# What wraps in a paper's table.
+WIDE = {"claim": 0.28, "statistic": 0.28}
+
 
 def checklist(claims: pd.DataFrame) -> pd.DataFrame:
     """One row per claim: what was computed, of how many tasks or columns, and what follows.

@@ -6,10 +6,16 @@ import pandas as pd
 
 from subtune import reported
 from subtune.analysis.scores import Column, averages, methods_only
+from subtune.analysis.significance import wilcoxon
 from subtune.reported import AVERAGE, averaged_tasks
-from subtune.tables.writing import EMPTY, cell, title_of
+from subtune.tables.writing import EMPTY, MARK, cell, title_of
 from subtune.tasks import TASKS
 
+DIFFERS = 0.05
+NOTE = (
+    f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {DIFFERS}, "
+    "uncorrected). Best scores are bold."
+)
 # Methods that do not compete for the best score.
 NOT_COMPETING = {"spafit": ["full"]}
 # Rows that a paper prints from another one.
@@ -85,13 +91,41 @@ def best_scores(table: pd.DataFrame, source: str) -> pd.DataFrame:
     Returns:
         True and False, in the shape of ``table``.
     """
-    scores = table.iloc[:, 4:].apply(
-        lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce")
-    )
+    scores = _numbers(table.iloc[:, 4:])
     left_out = [title_of(method) for method in NOT_COMPETING.get(source, [])]
     scores[table["method"].isin(left_out)] = float("nan")
     best = scores.groupby(table["scores of"]).transform("max")
     return (scores == best).reindex(columns=table.columns, fill_value=False)
+
+
+def differing(table: pd.DataFrame) -> pd.DataFrame:
+    """Marks after the methods whose scores differ from full fine-tuning's of the same rows.
+
+    Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `DIFFERS`, uncorrected. It
+    takes six columns to find any difference.
+
+    Args:
+        table: from `comparison`.
+
+    Returns:
+        Text, in the shape of ``table``.
+    """
+    tasks = [column for column in table.columns[4:] if not column.startswith("average")]
+    scores = _numbers(table[tasks])
+    marks = pd.DataFrame("", index=table.index, columns=table.columns)
+    for _, block in scores.groupby(table["scores of"]):
+        full = block[table.loc[block.index, "method"] == title_of("full")]
+        for row, own in block.iterrows():
+            difference = (own - full.iloc[0]).dropna() if len(full) else pd.Series(dtype=float)
+            p_value = wilcoxon(difference)
+            if p_value is not None and p_value < DIFFERS:
+                marks.loc[row, "method"] = f" {MARK}"
+    return marks
+
+
+def _numbers(scores: pd.DataFrame) -> pd.DataFrame:
+    """The scores that cells show, without their spread."""
+    return scores.apply(lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce"))
 
 
 def parameter_counts(table: pd.DataFrame) -> dict[str, int]:

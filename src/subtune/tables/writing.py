@@ -1,6 +1,7 @@
 """How every table names things, shows numbers and is written."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -23,6 +24,12 @@ METRIC_TITLES = {
     "spearmanr": "Spearman correlation",
 }
 EMPTY = "–"
+# After the name of a method whose scores differ.
+MARK = "†"
+PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
+NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
+# Characters that pdfLaTeX does not know.
+LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
 
 
 def title_of(method: str) -> str:
@@ -30,31 +37,60 @@ def title_of(method: str) -> str:
     return TITLES.get(method, method)
 
 
-def write(
-    table: pd.DataFrame, outputs: Sequence[str | Path], bold: pd.DataFrame | None = None
-) -> None:
-    """Write a table to each output, in the format of its ending: .csv, .md or .tex.
+@dataclass(frozen=True)
+class Emphasis:
+    """What Markdown and LaTeX show beside a table's values.
 
-    Args:
-        table: what to write.
-        outputs: where.
-        bold: which cells are bold, where the format knows bold.
+    ``bold``: which cells are bold. ``marks``: what stands after a cell's text. ``note``: what the
+    marks mean. ``wide``: text columns that wrap in LaTeX, to their share of the text's width.
     """
+
+    bold: pd.DataFrame | None = None
+    marks: pd.DataFrame | None = None
+    note: str = ""
+    wide: Mapping[str, float] = field(default_factory=dict)
+
+
+PLAIN = Emphasis()
+
+
+def write(table: pd.DataFrame, outputs: Sequence[str | Path], emphasis: Emphasis = PLAIN) -> None:
+    """Write a table to each output, in the format of its ending: .csv, .md or .tex."""
     for path in map(Path, outputs):
         if path.suffix == ".csv":
             table.to_csv(path, index=False)
-        elif path.suffix == ".md":
-            shown = table.astype(object).where(table.notna(), EMPTY)
-            if bold is not None:
-                shown = shown.where(~bold, "**" + shown.astype(str) + "**")
-            path.write_text(shown.to_markdown(index=False, disable_numparse=True) + "\n")
         else:
-            latex = table.style.hide(axis="index").format(na_rep=EMPTY, escape="latex")
-            latex = latex.format_index(escape="latex", axis="columns")
-            if bold is not None:
-                marks = bold.map(lambda is_bold: "textbf:--rwrap" if is_bold else "")
-                latex = latex.apply(lambda _, marks=marks: marks, axis=None)
-            path.write_text(latex.to_latex(hrules=True))
+            shown = table.astype(object).where(table.notna(), EMPTY).astype(str)
+            text = _markdown if path.suffix == ".md" else _latex
+            path.write_text(text(shown, emphasis))
+
+
+def _markdown(table: pd.DataFrame, emphasis: Emphasis) -> str:
+    shown = table.replace(r"\|", r"\|", regex=True)
+    if emphasis.bold is not None:
+        shown = shown.where(~emphasis.bold, "**" + shown + "**")
+    if emphasis.marks is not None:
+        shown = shown + emphasis.marks
+    text = shown.to_markdown(index=False, disable_numparse=True) + "\n"
+    return f"{text}\n{emphasis.note}\n" if emphasis.note else text
+
+
+def _latex(table: pd.DataFrame, emphasis: Emphasis) -> str:
+    """A tabular for booktabs, which graphicx makes smaller where it is wider than the text."""
+    shown = table if emphasis.marks is None else table + emphasis.marks
+    latex = shown.style.hide(axis="index").format(escape="latex")
+    latex = latex.format_index(escape="latex", axis="columns")
+    if emphasis.bold is not None:
+        styles = emphasis.bold.map(lambda is_bold: "textbf:--rwrap" if is_bold else "")
+        latex = latex.apply(lambda _: styles, axis=None)
+    columns = "".join(
+        rf"p{{{emphasis.wide[name]:g}\textwidth}}" if name in emphasis.wide else "l"
+        for name in table
+    )
+    tabular = latex.to_latex(hrules=True, column_format=columns).strip()
+    note = rf"\par\smallskip{{\footnotesize {emphasis.note}\par}}" if emphasis.note else ""
+    lines = [PREAMBLE, rf"\resizebox{{{NO_WIDER}}}{{!}}{{%", tabular + "}", note]
+    return "\n".join(line for line in lines if line).translate(LATEX) + "\n"
 
 
 def cell(values: pd.Series) -> str:

@@ -1,0 +1,54 @@
+"""Learning curves of the runs that the tables show."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from subtune.figures.drawing import COLOURS, LINE_STYLES, panels_of
+from subtune.tables.writing import METRIC_TITLES, title_of
+
+
+def learning_curves(
+    curves: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str, Any]
+) -> Figure:
+    """Dev score by epoch, a line per method and a panel per task, and per model if several.
+
+    Args:
+        curves: ``model``, ``task``, ``method``, ``metric``, ``epoch``, ``score``, of one run each.
+        titles: task name to title, in the order of the panels.
+        style: ``width`` in inches.
+    """
+    several = curves["model"].nunique() > 1
+    panels = [
+        (model, task)
+        for model in curves["model"].unique()
+        for task in titles
+        if ((curves["model"] == model) & (curves["task"] == task)).any()
+    ]
+    methods = list(curves["method"].unique())
+    figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
+    for panel, (model, task) in zip(axes, panels, strict=True):
+        own = curves[(curves["model"] == model) & (curves["task"] == task)]
+        for number, method in enumerate(methods):
+            line = own[own["method"] == method]
+            panel.plot(
+                line["epoch"],
+                line["score"],
+                color=COLOURS[number % len(COLOURS)],
+                linestyle=LINE_STYLES[number // len(COLOURS) % len(LINE_STYLES)],
+                marker=".",
+                markersize=3,
+                label=title_of(method),
+            )
+        panel.set_title(f"{titles[task]} ({model})" if several else titles[task])
+        panel.set_ylabel(METRIC_TITLES[own["metric"].iloc[0]], fontsize=7)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panel.grid(color="0.9")
+        panel.tick_params(labelsize=6)
+    figure.supxlabel("epoch")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)))
+    return figure
