@@ -24,6 +24,7 @@ include: "workflow/rules/analysis.smk"
 include: "workflow/rules/submission.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/report.smk"
 
 
 if CONFIG.container:
@@ -39,6 +40,8 @@ rule all:
     default_target: True
     input:
         [exhibits_of(experiment) for experiment in CONFIG.experiments],
+        results("report.html"),
+        results("runs.csv"),
 
 
 for paper in CONFIG.experiments:

@@ -24,6 +24,58 @@ OTHER_TABLES = {
     "bitfit_plus": ["repeat_variance"],
     "spafit": ["table1"],
 }
+# What exhibits show, in the order of the papers; those of every paper are around them.
+TITLES: dict[str, dict[str, str]] = {
+    "layernorm": {
+        "figure1": "Change of each component in full fine-tuning",
+        "table1": "Components by Fisher information",
+        "table2": "Dev scores",
+        "table3": "Test scores",
+        "kruskal_wallis": "BitFit against LayerNorm",
+        "figure2": "Dev score by trained fraction, masks of the task itself",
+        "figure3": "Fisher information of LayerNorm, by layer and task",
+        "figure4": "Global Fisher information of LayerNorm",
+        "figure5": "Dev score by trained fraction, three kinds of mask",
+        "table4": "Metrics",
+    },
+    "bitfit": {
+        "table1": "Dev scores of BERT-large, beside other methods",
+        "table1_test": "Test scores",
+        "table2": "Dev scores by model",
+        "figure1": "Change of the biases, RTE",
+        "table3": "Parts of the biases, and random parameters",
+        "generalisation_gap": "Generalisation gap",
+        "table6": "Best learning rates",
+        "figure3": "Change of the biases, CoLA",
+        "figure4": "Change of the biases, MRPC",
+        "figure5": "Change of the biases, STS-B",
+    },
+    "bitfit_plus": {
+        "figure3": "Replications",
+        "figure4": "Change of the biases, RTE",
+        "figure5": "Change of the biases, MRPC",
+        "figure6": "Change of the biases, CoLA",
+        "figure7": "Ablations",
+        "repeat_variance": "Variance over seeds",
+        "figure8": "Change, g_LN1, RTE",
+        "figure9": "Change, g_LN2, RTE",
+        "figure10": "Change, g_LN1,g_LN2, RTE",
+        "figure11": "Change, rand_bias, RTE",
+        "figure12": "Change, bitfit without b_m2,b_q, RTE",
+        "figure13": "Change, bitfit,g_LN1,g_LN2, RTE",
+        "figure14": "Change, b_m2,b_q,g_LN1,g_LN2, RTE",
+        "figure15": "Change, b_LN1,b_LN2, RTE",
+    },
+    "spafit": {"table1": "Methods and their parameters", "table2": "Dev scores"},
+}
+FIRST = {"claims": "Claims"}
+LAST = {
+    "reproduction": "Every printed score beside ours",
+    "paired_tests": "Pairs of methods",
+    "choices": "What was chosen",
+    "learning_curves": "Learning curves",
+    "submission/contents": "Files for the GLUE server",
+}
 # Test scores, once the GLUE server has returned some.
 TEST_SCORES = {
     "layernorm": {"table3": ["table3"]},
@@ -75,6 +127,23 @@ def tables(config: Config, experiment: Experiment) -> list[str]:
     found = [*COMPARISONS[experiment.paper], *OTHER_TABLES[experiment.paper], *COMMON_TABLES]
     found += TEST_SCORES.get(experiment.paper, {}) if config.test_scores else []
     return [name for name in found if name != "repeat_variance" or len(experiment.seeds) > 1]
+
+
+def titled(config: Config, experiment: Experiment) -> dict[str, str]:
+    """The exhibits that an experiment has, in the order of its paper, with their titles."""
+    there = [*tables(config, experiment), *figures(experiment)]
+    there += ["submission/contents"] if submissions(config, experiment) else []
+    titles = FIRST | TITLES[experiment.paper] | LAST
+    return {name: title for name, title in titles.items() if name in there}
+
+
+def caption(paper: str, name: str) -> str:
+    """The name of the file with an exhibit's caption."""
+    if name in CHANGES.get(paper, {}):
+        return "parameter_changes"
+    if name in COMPARISONS[paper] or name in TEST_SCORES.get(paper, {}):
+        return "comparison"
+    return name.replace("/", "_") if name in FIRST | LAST else f"{paper}_{name}"
 
 
 def printed(paper: str, table: str) -> list[str]:

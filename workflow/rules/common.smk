@@ -78,13 +78,8 @@ def compared_on_training_rows(sweep):
 
 def exhibits_of(experiment):
     """Every table and figure of an experiment."""
-    settings = CONFIG.experiments[experiment]
-    paths = [path for name in exhibits.tables(CONFIG, settings) for path in written(name)]
-    paths += [path for name in exhibits.figures(settings) for path in drawn(name)]
-    paths.append(results("{experiment}/reproduction.csv"))
-    if exhibits.submissions(CONFIG, settings):
-        paths.append(results("{experiment}/submission/contents.md"))
-    return [path.format(experiment=experiment) for path in paths]
+    shown = exhibits.titled(CONFIG, CONFIG.experiments[experiment])
+    return [path for name in shown for path in files_of(experiment, name)]
 
 
 def changes_in(experiment):
@@ -130,16 +125,65 @@ def first_run(sweep):
     return PLAN.runs[PLAN.sweeps[sweep].runs[0]]
 
 
-def written(name):
-    """A table in each format."""
-    return [
+def written(name, caption):
+    """A table in each format, of which the report shows one."""
+    csv, *others = (
         results(f"{{experiment}}/{name}.{ending}") for ending in ("csv", "md", "tex")
+    )
+    return [report(csv, caption=caption_file(caption), category="{experiment}"), *others]
+
+
+def drawn(name, caption):
+    """A figure in each format."""
+    return report(
+        [results(f"{{experiment}}/{name}.{ending}") for ending in ("png", "pdf")],
+        caption=caption_file(caption),
+        category="{experiment}",
+    )
+
+
+def caption_file(caption):
+    return str(Path(workflow.basedir) / "workflow" / "report" / f"{caption}.rst")
+
+
+def files_of(experiment, name):
+    """Every file of a table or figure."""
+    settings = CONFIG.experiments[experiment]
+    endings = ["csv", "md", "tex"]
+    if name in exhibits.figures(settings):
+        endings = ["png", "pdf"] + ["csv"] * (name == "reproduction")
+    return [results(f"{experiment}/{name}.{ending}") for ending in endings]
+
+
+def sections():
+    """What the report shows: the experiments, with their exhibits in order."""
+    return [
+        {
+            "name": name,
+            "exhibits": [
+                {
+                    "name": exhibit,
+                    "title": title,
+                    "caption": caption_file(exhibits.caption(settings.paper, exhibit)),
+                    "files": files_of(name, exhibit),
+                }
+                for exhibit, title in exhibits.titled(CONFIG, settings).items()
+            ],
+            "scores": results(f"{name}/data/scores.csv"),
+            "curves": results(f"{name}/data/learning_curves.csv"),
+        }
+        for name, settings in CONFIG.experiments.items()
     ]
 
 
-def drawn(name):
-    """A figure in each format."""
-    return [results(f"{{experiment}}/{name}.{ending}") for ending in ("png", "pdf")]
+def files_in_report():
+    """Every file that the report shows or reads."""
+    files = [results("runs.parquet")]
+    for section in sections():
+        files += [section["scores"], section["curves"]]
+        for exhibit in section["exhibits"]:
+            files += [exhibit["caption"], *exhibit["files"]]
+    return list(dict.fromkeys(files))
 
 
 def titles_of(experiment):

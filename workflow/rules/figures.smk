@@ -5,14 +5,7 @@ rule parameter_changes_figure:
     input:
         rules.parameter_changes.output[0],
     output:
-        report(
-            [
-                results(f"{{experiment}}/{{figure}}.{ending}")
-                for ending in ("png", "pdf")
-            ],
-            caption="../report/parameter_changes.rst",
-            category="{experiment}",
-        ),
+        drawn("{figure}", "parameter_changes"),
     log:
         results("logs/{experiment}/{figure}.log"),
     wildcard_constraints:
@@ -33,11 +26,7 @@ rule reproduction_figure:
     input:
         rules.reproduction.output[0],
     output:
-        report(
-            drawn("reproduction"),
-            caption="../report/reproduction.rst",
-            category="{experiment}",
-        ),
+        drawn("reproduction", "reproduction"),
     log:
         results("logs/{experiment}/reproduction_figure.log"),
     localrule: True
@@ -55,11 +44,7 @@ rule learning_curves_figure:
         chosen=rules.scores.output.chosen,
         curves=rules.learning_curves.output[0],
     output:
-        report(
-            drawn("learning_curves"),
-            caption="../report/learning_curves.rst",
-            category="{experiment}",
-        ),
+        drawn("learning_curves", "learning_curves"),
     log:
         results("logs/{experiment}/learning_curves_figure.log"),
     localrule: True
@@ -76,11 +61,7 @@ rule figure1:
     input:
         rules.changes.output[0],
     output:
-        report(
-            drawn("figure1"),
-            caption="../report/figure1.rst",
-            category="{experiment}",
-        ),
+        drawn("figure1", "layernorm_figure1"),
     log:
         results("logs/{experiment}/figure1.log"),
     wildcard_constraints:
@@ -99,11 +80,7 @@ rule figure2:
     input:
         rules.scores.output.chosen,
     output:
-        report(
-            drawn("figure2"),
-            caption="../report/figure2.rst",
-            category="{experiment}",
-        ),
+        drawn("figure2", "layernorm_figure2"),
     log:
         results("logs/{experiment}/figure2.log"),
     wildcard_constraints:
@@ -124,11 +101,7 @@ rule figure3:
     input:
         rules.information.output.layernorm,
     output:
-        report(
-            drawn("figure3"),
-            caption="../report/figure3.rst",
-            category="{experiment}",
-        ),
+        drawn("figure3", "layernorm_figure3"),
     log:
         results("logs/{experiment}/figure3.log"),
     wildcard_constraints:
@@ -147,11 +120,7 @@ rule figure4:
     input:
         rules.information.output.layernorm,
     output:
-        report(
-            drawn("figure4"),
-            caption="../report/figure4.rst",
-            category="{experiment}",
-        ),
+        drawn("figure4", "layernorm_figure4"),
     log:
         results("logs/{experiment}/figure4.log"),
     wildcard_constraints:
@@ -173,11 +142,7 @@ localrules:
 
 use rule figure2 as figure5 with:
     output:
-        report(
-            drawn("figure5"),
-            caption="../report/figure5.rst",
-            category="{experiment}",
-        ),
+        drawn("figure5", "layernorm_figure5"),
     log:
         results("logs/{experiment}/figure5.log"),
     params:

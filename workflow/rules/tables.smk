@@ -5,7 +5,7 @@ rule table1:
     input:
         rules.information.output.components,
     output:
-        written("table1"),
+        written("table1", "layernorm_table1"),
     log:
         results("logs/{experiment}/table1.log"),
     wildcard_constraints:
@@ -28,10 +28,7 @@ for paper in exhibits.COMPARISONS:
                 + ("test_scores.csv" if shows_test_scores(wildcards) else "chosen.csv")
             ),
         output:
-            [
-                results(f"{{experiment}}/{{exhibit}}.{ending}")
-                for ending in ("csv", "md", "tex")
-            ],
+            written("{exhibit}", "comparison"),
         log:
             results("logs/{experiment}/{exhibit}.log"),
         wildcard_constraints:
@@ -60,7 +57,7 @@ rule choices:
     input:
         rules.scores.output.chosen,
     output:
-        written("choices"),
+        written("choices", "choices"),
     log:
         results("logs/{experiment}/choices.log"),
     localrule: True
@@ -76,7 +73,7 @@ rule claims_table:
     input:
         rules.claims.output[0],
     output:
-        written("claims"),
+        written("claims", "claims"),
     log:
         results("logs/{experiment}/claims_table.log"),
     localrule: True
@@ -90,7 +87,7 @@ rule paired_tests:
     input:
         rules.scores.output.chosen,
     output:
-        written("paired_tests"),
+        written("paired_tests", "paired_tests"),
     log:
         results("logs/{experiment}/paired_tests.log"),
     localrule: True
@@ -104,7 +101,7 @@ rule best_learning_rates:
     input:
         rules.scores.output.chosen,
     output:
-        written("table6"),
+        written("table6", "bitfit_table6"),
     log:
         results("logs/{experiment}/table6.log"),
     wildcard_constraints:
@@ -122,7 +119,7 @@ rule generalisation_gap:
     input:
         rules.train_scores.output[0],
     output:
-        written("generalisation_gap"),
+        written("generalisation_gap", "bitfit_generalisation_gap"),
     log:
         results("logs/{experiment}/generalisation_gap.log"),
     wildcard_constraints:
@@ -140,7 +137,7 @@ rule repeat_variance:
     input:
         rules.scores.output.chosen,
     output:
-        written("repeat_variance"),
+        written("repeat_variance", "bitfit_plus_repeat_variance"),
     log:
         results("logs/{experiment}/repeat_variance.log"),
     wildcard_constraints:
@@ -159,7 +156,7 @@ rule methods_and_counts:
             for model in CONFIG.experiments[wildcards.experiment].models
         ],
     output:
-        written("table1"),
+        written("table1", "spafit_table1"),
     log:
         results("logs/{experiment}/table1.log"),
     wildcard_constraints:
@@ -180,7 +177,7 @@ rule methods_and_counts:
 
 rule table4:
     output:
-        written("table4"),
+        written("table4", "layernorm_table4"),
     log:
         results("logs/{experiment}/table4.log"),
     localrule: True
@@ -197,7 +194,7 @@ rule kruskal_wallis:
         dev=rules.scores.output.chosen,
         test=results("{experiment}/data/test_scores.csv") if CONFIG.test_scores else [],
     output:
-        written("kruskal_wallis"),
+        written("kruskal_wallis", "layernorm_kruskal_wallis"),
     log:
         results("logs/{experiment}/kruskal_wallis.log"),
     localrule: True

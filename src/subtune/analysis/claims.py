@@ -4,6 +4,7 @@ A claim's units are numbers for which 0 means no difference: differences of scor
 logarithms of ratios. `subtune.analysis.verdicts` says what follows from them.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -22,7 +23,9 @@ LAYERNORM = "output.LayerNorm"
 SMALL_FRACTION = 0.1
 # What counts as nothing: two points of a score, 5 % of a ratio, 2 % of all information, a weak rank
 # correlation.
-SCORE, RATIO, SHARE, RANK = 0.02, float(np.log(1.05)), 0.02, 0.1
+COUNTS_AS_NOTHING = {"score": 0.02, "ratio": 0.05, "share": 0.02, "rank correlation": 0.1}
+SCORE, SHARE, RANK = (COUNTS_AS_NOTHING[kind] for kind in ("score", "share", "rank correlation"))
+RATIO = math.log(1 + COUNTS_AS_NOTHING["ratio"])
 BIASES_THAT_CHANGE = ("b_q", "b_m2")
 
 
@@ -417,10 +420,8 @@ def claims_table(paper: str, ours: Evidence, papers: Evidence) -> pd.DataFrame:
             verdict = verdicts.NOT_SUPPORTED
         printed = verdicts.interval(claim.units(papers)).mean
         shown = [float(np.exp(value)) if claim.is_ratio else value for value in (printed, *found)]
-        rows.append(
-            [claim.text, claim.printed, claim.statistic]
-            + [shown[0], len(units), *shown[1:], p_value, verdict]
-        )
+        about = (claim.text, claim.printed, claim.statistic)
+        rows.append((*about, shown[0], len(units), *shown[1:], p_value, verdict))
     names = ["claim", "printed", "statistic", "paper", "units", "ours", "low", "high"]
     return pd.DataFrame(rows, columns=[*names, "p_value", "verdict"])
 

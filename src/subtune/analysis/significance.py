@@ -76,7 +76,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def wilcoxon(difference: pd.Series) -> float | None:
-    """Two-sided p-value of the signed-rank test; 1 where nothing differs, none of fewer than two."""
+    """Two-sided p-value of the signed-rank test: 1 where nothing differs, none of less than two."""
     if len(difference) < 2:
         return None
     return 1.0 if (difference == 0).all() else float(stats.wilcoxon(difference).pvalue)

@@ -1,0 +1,172 @@
+"""The report: a template filled with the pipeline's tables, figures and data."""
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from subtune.analysis.claims import COUNTS_AS_NOTHING
+from subtune.report.sparkline import sparkline
+from subtune.tables.choices import shown
+from subtune.tables.writing import EMPTY, title_of
+
+JOULES_PER_KILOWATT_HOUR = 3.6e6
+MEDIA_TYPES = {
+    ".csv": "text/csv",
+    ".tex": "text/x-tex",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".zip": "application/zip",
+}
+# Where a PNG file says how many dots wide it is, and how many of them make a pixel of the page.
+WIDTH_IN_PNG = slice(16, 20)
+DOTS_PER_PIXEL = 2
+NUMBERED = re.compile(r"(table|figure)(\d+)")
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table (CSV, Markdown, LaTeX) or a figure (PNG, PDF) with its title and caption."""
+
+    name: str
+    title: str
+    caption: str
+    files: Sequence[Path]
+
+    @property
+    def heading(self) -> str:
+        """As the paper names it: ``Table 2. Dev scores``."""
+        found = NUMBERED.match(self.name)
+        return f"{found[1].capitalize()} {found[2]}. {self.title}" if found else self.title
+
+    @property
+    def anchor(self) -> str:
+        return self.name.replace("/", "-")
+
+
+@dataclass(frozen=True)
+class Section:
+    """An experiment: its exhibits in order, its scores, its runs' learning curves.
+
+    ``scores`` and ``curves`` are `subtune.analysis.scores.collect`'s and
+    `subtune.analysis.curves.learning_curves`' tables.
+    """
+
+    name: str
+    exhibits: Sequence[Exhibit]
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+
+
+def page(sections: Sequence[Section], runs: pd.DataFrame, config: str) -> str:
+    """The report as HTML that refers to nothing outside itself.
+
+    Args:
+        sections: one per experiment.
+        runs: from `subtune.runs.tidy.table`.
+        config: the configuration as YAML.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("subtune", "report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "table": lambda path: markdown_table(path.read_text(encoding="utf-8")),
+        "data": data_address,
+        "width": lambda path: int.from_bytes(path.read_bytes()[WIDTH_IN_PNG]) // DOTS_PER_PIXEL,
+    }
+    style = resources.files("subtune").joinpath("report", "page.css").read_text(encoding="utf-8")
+    return environment.get_template("page.html").render(
+        sections=sections,
+        style=Markup(style),
+        config=config,
+        cost=cost(runs),
+        origin=origin(runs),
+        seeds=sorted(runs["seed"].unique()),
+        runs_of=runs_of,
+        nothing=COUNTS_AS_NOTHING,
+    )
+
+
+def markdown_table(text: str) -> Markup:
+    """A table that `subtune.tables.writing` wrote as Markdown, as HTML that scrolls by itself."""
+    return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
+
+
+def data_address(path: Path) -> str:
+    """A file as an address that holds all of it."""
+    content = base64.b64encode(path.read_bytes()).decode()
+    return f"data:{MEDIA_TYPES[path.suffix]};base64,{content}"
+
+
+def runs_of(section: Section) -> list[dict[str, Any]]:
+    """A section's runs with their learning curves, a row each."""
+    curves = {run: own["score"].tolist() for run, own in section.curves.groupby("run")}
+    deciding = section.scores[section.scores["decides"]]
+    return [
+        {
+            "run": row["run"],
+            "model": row["model"],
+            "task": row["task"],
+            "method": _method(row),
+            "learning rate": shown(row["learning_rate"]),
+            "seed": row["seed"],
+            "score": f"{row['value']:.4f}",
+            "curve": Markup(sparkline(curves[row["run"]], row["best_epoch"])),
+        }
+        for row in deciding.to_dict("records")
+    ]
+
+
+def _method(row: Mapping[str, Any]) -> str:
+    name = title_of(row["method"])
+    return f"{name}, top {row['fraction']:.0%}, {row['scope']}" if row["scope"] else name
+
+
+def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
+    """What every experiment took, and all of them, where what they share counts once."""
+    users = runs["experiments"].str.split(" ")
+    names = list(dict.fromkeys(name for used in users for name in used))
+    rows = [_cost(name, runs[[name in used for used in users]]) for name in names]
+    return rows if len(rows) == 1 else [*rows, _cost("all, each once", runs)]
+
+
+def _cost(name: str, runs: pd.DataFrame) -> dict[str, str]:
+    devices = runs["device"].dropna().unique() if "device" in runs else []
+    joules = runs["joules"].dropna() if "joules" in runs else pd.Series(dtype=float)
+    energy = f"{joules.sum() / JOULES_PER_KILOWATT_HOUR:.3f} kWh" if len(joules) else "not readable"
+    return {
+        "experiment": name,
+        "runs": f"{len(runs):,}",
+        "hours": f"{runs['seconds'].sum() / 3600:,.2f}",
+        "FLOPs (estimated)": f"{runs['flops'].sum():.2e}",
+        "energy": energy,
+        "device": ", ".join(devices) or "not recorded",
+    }
+
+
+def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
+    """What the runs were trained with: commits, versions, and when."""
+    rows = [("commit of subtune", _distinct(runs, "commit"))]
+    versions = [column for column in runs if column.startswith("versions.")]
+    rows += [(column.removeprefix("versions."), _distinct(runs, column)) for column in versions]
+    if "recorded" in runs:
+        times = runs["recorded"].dropna()
+        rows.append(("recorded", f"{times.min()} to {times.max()}" if len(times) else EMPTY))
+    return rows
+
+
+def _distinct(runs: pd.DataFrame, column: str) -> str:
+    found = runs[column].dropna().unique() if column in runs else []
+    return ", ".join(map(str, found)) or "not recorded"

@@ -1,0 +1,19 @@
+# One page with every table, figure, cost and origin, that opens without a network.
+
+
+rule report_page:
+    input:
+        files_in_report(),
+    output:
+        results("report.html"),
+    log:
+        results("logs/report.log"),
+    localrule: True
+    conda:
+        "../../envs/cpu.yaml"
+    params:
+        sections=sections(),
+        runs=results("runs.parquet"),
+        config=CONFIG.model_dump(mode="json", exclude_defaults=True),
+    script:
+        "../scripts/report_page.py"
