@@ -24,6 +24,13 @@ OTHER_TABLES = {
     "bitfit_plus": ["repeat_variance"],
     "spafit": ["table1"],
 }
+PAPERS = {
+    "layernorm": "LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning "
+    "(ValizadehAslani & Liang, 2024)",
+    "bitfit": "BitFit (Ben-Zaken et al., 2021)",
+    "bitfit_plus": "BitFit+ (Weng et al.)",
+    "spafit": "SPAFIT",
+}
 # What exhibits show, in the order of the papers; those of every paper are around them.
 TITLES: dict[str, dict[str, str]] = {
     "layernorm": {

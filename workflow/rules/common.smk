@@ -160,6 +160,7 @@ def sections():
     return [
         {
             "name": name,
+            "paper": exhibits.PAPERS[settings.paper],
             "exhibits": [
                 {
                     "name": exhibit,

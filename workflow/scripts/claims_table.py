@@ -8,4 +8,5 @@ with job(snakemake.log[0]):
     from subtune.tables import claims, writing
 
     table = claims.checklist(pd.read_csv(snakemake.input[0]))
-    writing.write(table, snakemake.output, writing.Emphasis(wide=claims.WIDE))
+    emphasis = writing.Emphasis(bold=claims.told(table), wide=claims.WIDE)
+    writing.write(table, snakemake.output, emphasis)

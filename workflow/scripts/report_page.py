@@ -14,6 +14,7 @@ with job(snakemake.log[0]):
     sections = [
         Section(
             name=section["name"],
+            paper=section["paper"],
             exhibits=[
                 Exhibit(
                     name=exhibit["name"],

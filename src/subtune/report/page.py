@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from subtune.analysis.claims import COUNTS_AS_NOTHING
+from subtune.figures.drawing import DOTS_PER_INCH
 from subtune.report.sparkline import sparkline
 from subtune.tables.choices import shown
 from subtune.tables.writing import EMPTY, title_of
@@ -26,9 +27,9 @@ MEDIA_TYPES = {
     ".png": "image/png",
     ".zip": "application/zip",
 }
-# Where a PNG file says how many dots wide it is, and how many of them make a pixel of the page.
+# Where a PNG file says how many dots wide it is, and how many pixels of a page are an inch.
 WIDTH_IN_PNG = slice(16, 20)
-DOTS_PER_PIXEL = 2
+PIXELS_PER_INCH = 96
 NUMBERED = re.compile(r"(table|figure)(\d+)")
 
 
@@ -54,13 +55,14 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class Section:
-    """An experiment: its exhibits in order, its scores, its runs' learning curves.
+    """An experiment: whose paper, its exhibits in order, its scores, its runs' learning curves.
 
     ``scores`` and ``curves`` are `subtune.analysis.scores.collect`'s and
     `subtune.analysis.curves.learning_curves`' tables.
     """
 
     name: str
+    paper: str
     exhibits: Sequence[Exhibit]
     scores: pd.DataFrame
     curves: pd.DataFrame
@@ -84,7 +86,7 @@ def page(sections: Sequence[Section], runs: pd.DataFrame, config: str) -> str:
     environment.filters |= {
         "table": lambda path: markdown_table(path.read_text(encoding="utf-8")),
         "data": data_address,
-        "width": lambda path: int.from_bytes(path.read_bytes()[WIDTH_IN_PNG]) // DOTS_PER_PIXEL,
+        "width": width_of,
     }
     style = resources.files("subtune").joinpath("report", "page.css").read_text(encoding="utf-8")
     return environment.get_template("page.html").render(
@@ -108,6 +110,12 @@ def data_address(path: Path) -> str:
     """A file as an address that holds all of it."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:{MEDIA_TYPES[path.suffix]};base64,{content}"
+
+
+def width_of(path: Path) -> int:
+    """A figure's width in pixels of the page, as large as in print."""
+    dots = int.from_bytes(path.read_bytes()[WIDTH_IN_PNG])
+    return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
 
 
 def runs_of(section: Section) -> list[dict[str, Any]]:

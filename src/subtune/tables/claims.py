@@ -2,7 +2,15 @@
 
 import pandas as pd
 
+from subtune.analysis.verdicts import NOT_ENOUGH
 from subtune.tables.writing import EMPTY
+
+
+def told(table: pd.DataFrame) -> pd.DataFrame:
+    """Where a checklist's verdicts are that runs were enough for."""
+    marked = pd.DataFrame(False, index=table.index, columns=table.columns)
+    return marked.assign(verdict=table["verdict"] != NOT_ENOUGH)
+
 
 # What wraps in a paper's table.
 WIDE = {"claim": 0.28, "statistic": 0.28}

@@ -60,9 +60,13 @@ def write(table: pd.DataFrame, outputs: Sequence[str | Path], emphasis: Emphasis
         if path.suffix == ".csv":
             table.to_csv(path, index=False)
         else:
-            shown = table.astype(object).where(table.notna(), EMPTY).astype(str)
+            shown = table.astype(object).where(table.notna(), EMPTY).map(_text)
             text = _markdown if path.suffix == ".md" else _latex
             path.write_text(text(shown, emphasis))
+
+
+def _text(value: object) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def _markdown(table: pd.DataFrame, emphasis: Emphasis) -> str:
