@@ -1,11 +1,12 @@
 # make demo   the four papers on a laptop
+# make report the demo's report: results/demo/report.html
 # make test   every test
 # make bench  speed beside peers, on real GLUE: make bench GLUE_DIR=/path/to/glue
 # make check  formatting, lint and types
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test bench check format schema
+.PHONY: install demo report test bench check format schema
 
 install: .venv/installed
 
@@ -19,6 +20,12 @@ install: .venv/installed
 
 demo: install
 	$(BIN)/snakemake --profile demo
+
+# Another configuration's: make report CONFIGURATION="-c2 --configfile FILE"
+CONFIGURATION ?= --profile demo
+
+report: install
+	$(BIN)/snakemake $(CONFIGURATION) -- report_page
 
 test: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder

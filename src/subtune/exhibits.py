@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from subtune.analysis import test_scores
+from subtune.analysis import server_scores
 from subtune.analysis.scores import columns_of
 from subtune.config import Config, Experiment
 
@@ -210,7 +210,7 @@ def form(config: Config, name: str) -> pd.DataFrame:
     experiment = config.experiments[name]
     tasks = [config.all_tasks()[task] for task in submitted_tasks(config, experiment)]
     submitted = submissions(config, experiment).values()
-    return test_scores.form(name, submitted, columns_of(tasks, experiment.paper))
+    return server_scores.form(name, submitted, columns_of(tasks, experiment.paper))
 
 
 def submitted_tasks(config: Config, experiment: Experiment) -> list[str]:

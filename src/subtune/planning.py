@@ -7,6 +7,7 @@ import pandas as pd
 
 from subtune.config import Config, Experiment
 from subtune.estimates import Cost, Estimates
+from subtune.exhibits import submissions, submitted_tasks
 from subtune.grid import Plan
 
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
@@ -17,21 +18,42 @@ def table(config: Config, plan: Plan, estimates: Estimates) -> pd.DataFrame:
     """One row per experiment, and one of all, where what they have in common counts once.
 
     Columns: `COLUMNS`. ``jobs`` are those that the Slurm profile submits: one per sweep, one per
-    task's Fisher information, one for all token ids. ``tokens`` are trained on or evaluated,
-    ``flops`` floating-point operations, ``hours`` those of the assumed device, ``gigabytes`` what
-    the run records take.
+    task's Fisher information, one per model and task whose test rows are predicted, one for all
+    token ids. ``tokens`` are trained on or evaluated, ``flops`` floating-point operations,
+    ``hours`` those of the assumed device, ``gigabytes`` what the run records take.
     """
     fishers = {
         name: set(_fishers(plan, name, experiment))
         for name, experiment in config.experiments.items()
     }
+    tests = {name: _test_predictions(config, plan, name) for name in config.experiments}
     rows = [
-        _row(name, estimates, {p.run.id for p in runs}, plan.sweeps_of(name), fishers[name])
+        _row(
+            name,
+            estimates,
+            {p.run.id for p in runs},
+            plan.sweeps_of(name),
+            fishers[name],
+            tests[name],
+        )
         for name, runs in plan.experiments.items()
     ]
     every = set[str]().union(*fishers.values())
-    rows.append(_row(TOTAL, estimates, set(plan.runs), list(plan.sweeps), every))
+    all_tests = [job for jobs in tests.values() for job in jobs]
+    rows.append(_row(TOTAL, estimates, set(plan.runs), list(plan.sweeps), every, all_tests))
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _test_predictions(config: Config, plan: Plan, name: str) -> list[list[str]]:
+    """Of each job that predicts test rows, the runs."""
+    experiment = config.experiments[name]
+    if not submissions(config, experiment):
+        return []
+    return [
+        list(plan.runs_on(name, model, task).values())
+        for model in experiment.models
+        for task in submitted_tasks(config, experiment)
+    ]
 
 
 def _fishers(plan: Plan, name: str, experiment: Experiment) -> list[str]:
@@ -42,13 +64,19 @@ def _fishers(plan: Plan, name: str, experiment: Experiment) -> list[str]:
 
 
 def _row(
-    name: str, estimates: Estimates, runs: set[str], sweeps: list[str], fishers: set[str]
+    name: str,
+    estimates: Estimates,
+    runs: set[str],
+    sweeps: list[str],
+    fishers: set[str],
+    tests: list[list[str]],
 ) -> tuple:
     costs = [estimates.run(run) for run in sorted(runs)]
     costs += [estimates.fisher(fisher) for fisher in sorted(fishers)]
+    costs += [estimates.test_predictions(runs) for runs in tests]
     costs += [estimates.start()] * len(sweeps)
     cost = sum(costs, Cost())
-    jobs = len(sweeps) + len(fishers) + 1
+    jobs = len(sweeps) + len(fishers) + len(tests) + 1
     hours, gigabytes = cost.seconds / 3600, cost.bytes / 1e9
     return name, len(runs), len(sweeps), jobs, cost.tokens, cost.flops, hours, gigabytes
 

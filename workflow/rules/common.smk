@@ -7,7 +7,7 @@ from snakemake.exceptions import WorkflowError
 
 from subtune import config as subtune_config
 from subtune import exhibits, grid, sources
-from subtune.analysis import test_scores
+from subtune.analysis import server_scores
 from subtune.estimates import Estimates
 from subtune.errors import SubtuneError
 
@@ -16,7 +16,7 @@ try:
     PLAN = grid.plan(CONFIG)
     FORMS = {name: exhibits.form(CONFIG, name) for name in CONFIG.experiments}
     if CONFIG.test_scores:
-        test_scores.read(Path(CONFIG.test_scores), pd.concat(FORMS.values()))
+        server_scores.read(Path(CONFIG.test_scores), pd.concat(FORMS.values()))
 except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 

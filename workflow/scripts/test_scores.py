@@ -7,9 +7,9 @@ with job(snakemake.log[0]):
 
     import pandas as pd
 
-    from subtune.analysis import scores, test_scores
+    from subtune.analysis import scores, server_scores
 
-    entered = test_scores.read(Path(snakemake.input.entered), pd.DataFrame(snakemake.params.forms))
+    entered = server_scores.read(Path(snakemake.input.entered), pd.DataFrame(snakemake.params.forms))
     own = entered[entered["experiment"] == snakemake.wildcards.experiment]
     chosen = scores.read_scores(snakemake.input.chosen)
-    test_scores.as_chosen(chosen, own).to_csv(snakemake.output[0], index=False)
+    server_scores.as_chosen(chosen, own).to_csv(snakemake.output[0], index=False)

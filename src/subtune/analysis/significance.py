@@ -24,7 +24,7 @@ def kruskal_wallis_table(chosen: pd.DataFrame, test: pd.DataFrame | None = None)
 
     Args:
         chosen: the runs of the best learning rates.
-        test: the same with test scores, from `subtune.analysis.test_scores.as_chosen`.
+        test: the same with test scores, from `subtune.analysis.server_scores.as_chosen`.
     """
     pair = ("bitfit", "layernorm")
     own = {"table 2 (validation)": _scores_of(pair, chosen)}

@@ -6,7 +6,7 @@ WIDTH, HEIGHT, MARGIN = 96, 24, 3
 
 
 def sparkline(scores: Sequence[float], best_epoch: int) -> str:
-    """An SVG image: the score by epoch from the lowest to the highest, with a dot at the best epoch.
+    """An SVG image: the score by epoch from its lowest to its highest, and a dot at the best epoch.
 
     Args:
         scores: one per epoch.

@@ -1,0 +1,96 @@
+"""Scores that the GLUE server returns: from the form to Table 3 and the combined test."""
+
+import pandas as pd
+import pytest
+
+from subtune import reported
+from subtune.analysis import server_scores, significance
+from subtune.analysis.scores import columns_of
+from subtune.errors import SubtuneError
+from subtune.tasks import TASKS
+
+METHODS = ("full", "bitfit", "layernorm", "random")
+
+
+@pytest.fixture
+def form():
+    tasks = [task for task in TASKS.values() if task.name != "wnli"]
+    submitted = [("bert-large-cased", method) for method in METHODS]
+    return server_scores.form("layernorm", submitted, columns_of(tasks))
+
+
+def printed(exhibit):
+    """What a table of the LayerNorm paper prints, as if it were ours."""
+    table = reported.scores("layernorm", exhibit).rename(columns={"task": "column"})
+    return table.assign(
+        run=table["method"] + "/" + table["column"].str.partition("_")[0],
+        task=table["column"].str.partition("_")[0],
+        scope="",
+        fraction=1.0,
+        seed=0,
+        decides=~table["column"].str.endswith("mismatched"),
+    )
+
+
+def entered(form, path, **changed):
+    """The form, filled with what the paper's Table 3 prints."""
+    scores = reported.scores("layernorm", "table3").set_index(["method", "task"])["value"]
+    form["score"] = [100 * scores[key] for key in zip(form["method"], form["task"], strict=True)]
+    for column, value in changed.items():
+        form[column] = form[column].astype(object)
+        form.loc[0, column] = value
+    form.to_csv(path, index=False)
+    return path
+
+
+def test_the_papers_own_test_scores_give_the_papers_p_values(form, tmp_path):
+    scores = server_scores.read(entered(form.copy(), tmp_path / "scores.csv"), form)
+    dev = printed("table2")
+    test = server_scores.as_chosen(dev, scores)
+    table = significance.kruskal_wallis_table(dev, test).set_index("scores")
+    for ours, papers in (
+        ("this run's table 2 (validation)", "paper's table2 (validation)"),
+        ("this run's table 3 (test)", "paper's table3 (test)"),
+        ("this run's table 2 + table 3", "paper's table2 + table3"),
+    ):
+        assert round(table["p_value"][ours], 5) == table["reported"][papers]
+
+
+def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
+    form.to_csv(tmp_path / "empty.csv", index=False)
+    scores = server_scores.read(tmp_path / "empty.csv", form)
+    assert scores.empty
+    assert server_scores.as_chosen(printed("table2"), scores).empty
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"method": "bitft"}, "line 2: method: found 'bitft'.*did you mean 'bitfit'"),
+        ({"task": "mnli"}, "line 2: task: found 'mnli', expected one of .*mnli_matched"),
+        ({"experiment": "mine"}, "line 2: experiment: found 'mine', expected one of layernorm"),
+        ({"score": "high"}, "line 2: score: found 'high', expected a number, 0 to 100"),
+        ({"score": "912"}, "line 2: score: found '912', expected a number, 0 to 100"),
+        ({"task": "sst2"}, "line 3: entered twice"),
+    ],
+)
+def test_a_mistake_in_the_form_is_one_line(form, changed, message, tmp_path):
+    path = entered(form.copy(), tmp_path / "scores.csv", **changed)
+    with pytest.raises(SubtuneError, match=message):
+        server_scores.read(path, form)
+
+
+def test_shares_in_place_of_percentages_are_noticed(form, tmp_path):
+    path = entered(form.copy(), tmp_path / "scores.csv")
+    table = pd.read_csv(path)
+    table.assign(score=table["score"] / 100).to_csv(path, index=False)
+    with pytest.raises(SubtuneError, match="expected the server's scale, 0 to 100"):
+        server_scores.read(path, form)
+
+
+def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
+    form.drop(columns="model").to_csv(tmp_path / "scores.csv", index=False)
+    with pytest.raises(SubtuneError, match="column 'model' is missing"):
+        server_scores.read(tmp_path / "scores.csv", form)
+    with pytest.raises(SubtuneError, match="found no file"):
+        server_scores.read(tmp_path / "none.csv", form)
