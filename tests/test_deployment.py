@@ -72,7 +72,7 @@ def test_all_papers_with_three_seeds_are_planned_without_network_or_gpu(tmp_path
     assert done.returncode == 0, done.stderr
     counts = job_counts(done.stdout + done.stderr)
     # Token ids are one group, and scores on training rows are in the groups of their sweeps.
-    assert 100 < counts["train"] + counts["fisher"] + 1 < 500
+    assert 100 < sum(counts[rule] for rule in ("train", "fisher", "test_predictions")) + 1 < 500
 
 
 def test_jobs_that_compute_ask_for_a_gpu_and_others_do_not():
@@ -81,9 +81,10 @@ def test_jobs_that_compute_ask_for_a_gpu_and_others_do_not():
     # What is printed of a job begins with its rule's name.
     parts = re.split(r"^ *(?:local)?rule (\w+):$", text, flags=re.MULTILINE)[1:]
     blocks = list(zip(parts[::2], parts[1::2], strict=True))
-    assert {rule for rule, block in blocks if "gpu=1" in block} == {"train", "fisher"}
+    computing = {"train", "fisher", "test_predictions"}
+    assert {rule for rule, block in blocks if "gpu=1" in block} == computing
     for rule, block in blocks:
-        if rule in ("train", "fisher"):
+        if rule in computing:
             assert "slurm_extra=--signal=TERM@120" in block
             assert int(re.search(r"mem_mb=(\d+)", block)[1]) > 3000
             assert int(re.search(r"runtime=(\d+)", block)[1]) > 10

@@ -1,8 +1,13 @@
 """All four papers end to end, on a tiny model and a few rows of the built-in tasks."""
 
+import re
+import shutil
+import subprocess
+
 import pandas as pd
 import pytest
 
+from tests.browser import opened
 from tests.test_workflow import Project
 
 SETTINGS = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "train_rows": 16}
@@ -69,14 +74,14 @@ def results(tmp_path_factory, tiny_bert):
 )  # fmt: skip
 def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
     folder = results / experiment
-    for table in [*tables, "choices", "paired_tests"]:
+    for table in [*tables, "claims", "choices", "paired_tests"]:
         for ending in ("csv", "md", "tex"):
             assert (folder / f"{table}.{ending}").stat().st_size > 0, table
-    for figure in [*figures, "reproduction"]:
+    for figure in [*figures, "reproduction", "learning_curves"]:
         for ending in ("png", "pdf"):
             assert (folder / f"{figure}.{ending}").stat().st_size > 1000, figure
     drawn = {path.stem for path in folder.glob("*.png")}
-    assert drawn == {*figures, "reproduction"}
+    assert drawn == {*figures, "reproduction", "learning_curves"}
 
 
 def test_papers_share_the_runs_they_have_in_common(results):
@@ -109,3 +114,72 @@ def test_training_scores_stand_beside_dev_scores(results):
     table = pd.read_csv(results / "bitfit" / "data" / "train_scores.csv")
     assert set(table["method"]) == {"full", "bitfit"}
     assert (table["gap"] - (table["train"] - table["dev"])).abs().max() < 1e-12
+
+
+def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
+    with opened(results / "report.html") as (page, complaints):
+        assert complaints == []
+        broken = "[...document.images].filter(i => !i.complete || !i.naturalWidth).length"
+        assert page.evaluate("document.images.length") == len(list(results.glob("*/*.png")))
+        assert page.evaluate(broken) == 0
+        links = page.evaluate("[...document.links].map(a => a.getAttribute('href'))")
+        assert all(link.startswith(("#", "data:")) for link in links)
+        nowhere = "[...document.querySelectorAll('a[href^=\"#\"]')].filter(a => !document" + (
+            ".getElementById(decodeURIComponent(a.getAttribute('href').slice(1)))).length"
+        )
+        assert page.evaluate(nowhere) == 0
+        headings = page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
+        assert headings[:3] == ["bitfit", "bitfit_plus", "spafit"]
+
+
+def test_every_download_of_the_report_is_the_file(results):
+    with opened(results / "report.html") as (page, _):
+        with page.expect_download() as download:
+            page.click("#bitfit-table1 >> text=CSV")
+        assert (
+            download.value.path().read_bytes() == (results / "bitfit" / "table1.csv").read_bytes()
+        )
+
+
+def test_the_table_of_all_runs_has_every_run_once(results):
+    table = pd.read_parquet(results / "runs.parquet")
+    assert sorted(table["run"]) == sorted(path.name for path in (results / "runs").iterdir())
+    pd.testing.assert_frame_equal(
+        table[["run", "score", "seconds"]],
+        pd.read_csv(results / "runs.csv", dtype={"run": str})[["run", "score", "seconds"]],
+    )
+    assert list(pd.read_csv(results / "runs_columns.csv")["column"]) == list(table)
+
+
+def test_every_table_compiles_in_latex_and_fits_the_page(results, tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("no LaTeX on this machine (Debian: apt install texlive-latex-recommended)")
+    tables = sorted(results.glob("*/*.tex"))
+    body = "\n".join(
+        f"\\begin{{table}}[p]\\centering\\input{{{path}}}\\end{{table}}\\clearpage"
+        for path in tables
+    )
+    packages = "\\usepackage[T1]{fontenc}\\usepackage{lmodern,booktabs,graphicx}"
+    (tmp_path / "all.tex").write_text(
+        f"\\documentclass{{article}}{packages}\\begin{{document}}{body}\\end{{document}}"
+    )
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert not re.findall(r"Overfull .*|Float too large.*", done.stdout)
+    assert f"({len(tables)} pages" in done.stdout
+
+
+def test_figures_are_as_wide_as_a_papers_text_or_half_of_it_with_their_fonts(results):
+    for path in results.glob("*/*.pdf"):
+        content = path.read_bytes()
+        [width] = {float(found) for found in re.findall(rb"/MediaBox \[ 0 0 ([\d.]+)", content)}
+        assert width / 72 == pytest.approx(6.3, abs=0.1) or width / 72 == pytest.approx(
+            3.15, abs=0.1
+        )
+        assert b"/FontFile2" in content and b"/Type3" not in content

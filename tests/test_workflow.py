@@ -139,7 +139,7 @@ def test_right_after_a_run_nothing_is_to_be_done(project):
 def test_a_figures_colour_redraws_that_figure_only(project):
     config = project.changed()
     config["figures"] = {"figure3": {"colormap": "cividis"}}
-    assert project.planned(config) == {"figure3": 1}
+    assert project.planned(config) == {"figure3": 1, "report_page": 1}
 
 
 def test_a_new_learning_rate_trains_its_runs_only(project):

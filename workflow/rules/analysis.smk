@@ -63,7 +63,7 @@ rule runs:
             for experiment, runs in PLAN.experiments.items()
             for planned in runs
         ],
-        store=results("runs"),
+        store=lambda wildcards: results("runs"),
     script:
         "../scripts/runs.py"
 

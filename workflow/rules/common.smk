@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 from snakemake.exceptions import WorkflowError
+from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
 from subtune import exhibits, grid, sources
@@ -104,7 +105,9 @@ def shows_test_scores(wildcards):
 
 def runs_on(wildcards):
     """One run of each method, with the wildcards' model on their task."""
-    return PLAN.runs_on(wildcards.experiment, wildcards.encoder, wildcards.task).values()
+    return PLAN.runs_on(
+        wildcards.experiment, wildcards.encoder, wildcards.task
+    ).values()
 
 
 def any_run_on(wildcards):
@@ -130,16 +133,21 @@ def written(name, caption):
     csv, *others = (
         results(f"{{experiment}}/{name}.{ending}") for ending in ("csv", "md", "tex")
     )
-    return [report(csv, caption=caption_file(caption), category="{experiment}"), *others]
+    return [shown(csv, caption), *others]
 
 
 def drawn(name, caption):
     """A figure in each format."""
-    return report(
+    return shown(
         [results(f"{{experiment}}/{name}.{ending}") for ending in ("png", "pdf")],
-        caption=caption_file(caption),
-        category="{experiment}",
+        caption,
     )
+
+
+def shown(files, caption):
+    """Outputs that `snakemake --report` shows."""
+    place = caption_file(caption)
+    return in_report(files, caption=place, category="{experiment}")
 
 
 def caption_file(caption):
@@ -179,7 +187,7 @@ def sections():
 
 def files_in_report():
     """Every file that the report shows or reads."""
-    files = [results("runs.parquet")]
+    files = []
     for section in sections():
         files += [section["scores"], section["curves"]]
         for exhibit in section["exhibits"]:

@@ -3,7 +3,8 @@
 
 rule report_page:
     input:
-        files_in_report(),
+        runs=rules.runs.output.parquet,
+        files=files_in_report(),
     output:
         results("report.html"),
     log:
@@ -13,7 +14,6 @@ rule report_page:
         "../../envs/cpu.yaml"
     params:
         sections=sections(),
-        runs=results("runs.parquet"),
         config=CONFIG.model_dump(mode="json", exclude_defaults=True),
     script:
         "../scripts/report_page.py"

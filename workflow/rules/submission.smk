@@ -5,9 +5,7 @@
 rule test_predictions:
     input:
         chosen=results("{experiment}/data/chosen.csv"),
-        tokens=lambda wildcards: results(
-            f"tokens/{any_run_on(wildcards).tokens.key}"
-        ),
+        tokens=lambda wildcards: results(f"tokens/{any_run_on(wildcards).tokens.key}"),
         model=lambda wildcards: results(f"models/{PLAN.model_ids[wildcards.encoder]}"),
     output:
         results("{experiment}/data/test/{encoder}/{task}.parquet"),

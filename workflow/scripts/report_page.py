@@ -30,5 +30,5 @@ with job(snakemake.log[0]):
         for section in snakemake.params.sections
     ]
     config = yaml.safe_dump(snakemake.params.config, sort_keys=False, allow_unicode=True)
-    html = page(sections, pd.read_parquet(snakemake.params.runs), config)
+    html = page(sections, pd.read_parquet(snakemake.input.runs), config)
     Path(snakemake.output[0]).write_text(html, encoding="utf-8")

@@ -1,0 +1,180 @@
+"""Claims: what an interval says of them, and what the papers' own numbers and made-up ones say."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from subtune.analysis import claims, verdicts
+from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED, Interval
+from subtune.tables import claims as table
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "verdict"),
+    [
+        ("more", 0.01, 0.30, SUPPORTED),
+        ("more", -0.10, 0.01, NOT_SUPPORTED),
+        ("more", -0.10, 0.10, NOT_ENOUGH),
+        ("same", -0.01, 0.01, SUPPORTED),
+        ("same", -0.30, -0.03, NOT_SUPPORTED),
+        ("same", 0.03, 0.30, NOT_SUPPORTED),
+        ("same", -0.30, 0.01, NOT_ENOUGH),
+        ("no less", -0.01, 0.30, SUPPORTED),
+        ("no less", -0.30, -0.03, NOT_SUPPORTED),
+        ("no less", -0.30, 0.30, NOT_ENOUGH),
+    ],
+)
+def test_a_verdict_follows_from_where_the_interval_lies(kind, low, high, verdict):
+    assert verdicts.verdict(kind, Interval((low + high) / 2, low, high), 0.02) == verdict
+
+
+def test_fewer_than_three_units_are_not_enough():
+    found = verdicts.interval([0.5, 0.6])
+    assert found.mean == 0.55 and math.isnan(found.low)
+    assert verdicts.verdict("more", found, 0.02) == NOT_ENOUGH
+    assert math.isnan(verdicts.interval([]).mean)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=3, max_size=20), st.floats(-1, 1))
+def test_an_interval_holds_its_mean_and_moves_with_the_values(values, step):
+    found, moved = verdicts.interval(values), verdicts.interval([v + step for v in values])
+    assert found.low <= found.mean + 1e-12 and found.mean <= found.high + 1e-12
+    assert moved.high - moved.low == pytest.approx(found.high - found.low, abs=1e-6)
+
+
+def test_the_interval_is_that_of_the_t_test():
+    values = [0.01, 0.03, -0.02, 0.05]
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert verdicts.interval(values)[1:] == pytest.approx((low, high))
+
+
+def scores(**methods):
+    """Dev scores per method, a value per column."""
+    rows = [
+        ("tiny", f"task{column}", method, 1.0, "", value, 100)
+        for method, values in methods.items()
+        for column, value in enumerate(values)
+    ]
+    names = ["model", "column", "method", "fraction", "scope", "value", "trainable"]
+    frame = pd.DataFrame(rows, columns=names)
+    return frame.assign(task=frame["column"])
+
+
+def verdict_of(paper, text, **evidence):
+    found = claims.claims_table(paper, claims.Evidence(**evidence), claims.printed_evidence(paper))
+    [row] = found[found["claim"].str.contains(text, regex=False)].to_dict("records")
+    return row
+
+
+def test_every_paper_has_claims_and_every_claim_says_where_it_is_printed():
+    assert set(claims.CLAIMS) == {"layernorm", "bitfit", "bitfit_plus", "spafit"}
+    for paper in claims.CLAIMS.values():
+        assert all(claim.printed and claim.statistic for claim in paper)
+
+
+def test_the_printed_scores_are_asked_the_same_question():
+    row = verdict_of("layernorm", "scores as training only biases", scores=scores(full=[0.5]))
+    # The means of Table 2's rows: LayerNorm .81511, BitFit .82020.
+    bitfit = [0.9145, 0.9278, 0.8399, 0.8457, 0.6364, 0.9183, 0.9043, 0.7473, 0.8476]
+    layernorm = [0.9072, 0.9312, 0.8285, 0.8348, 0.6412, 0.9130, 0.9039, 0.7401, 0.8361]
+    assert row["paper"] == pytest.approx(np.mean(layernorm) - np.mean(bitfit))
+    assert (row["units"], row["verdict"]) == (0, NOT_ENOUGH)
+
+
+def test_averages_are_compared_where_a_paper_prints_nothing_else():
+    row = verdict_of("bitfit_plus", "the other biases", scores=scores(full=[0.5]))
+    assert not math.isnan(row["paper"])
+
+
+def test_methods_that_score_alike_are_alike_and_others_are_not():
+    same = scores(bitfit=[0.9, 0.8, 0.7, 0.6], layernorm=[0.905, 0.795, 0.702, 0.598])
+    other = scores(bitfit=[0.9, 0.91, 0.92, 0.93], layernorm=[0.5, 0.51, 0.52, 0.54])
+    text = "scores as training only biases"
+    assert verdict_of("layernorm", text, scores=same)["verdict"] == SUPPORTED
+    row = verdict_of("layernorm", text, scores=other)
+    assert row["verdict"] == NOT_SUPPORTED and row["p_value"] < 0.05
+
+
+def test_the_order_of_tasks_does_not_matter():
+    frame = scores(bitfit=[0.9, 0.8, 0.7], random=[0.5, 0.5, 0.6], layernorm=[0.8, 0.8, 0.9])
+    there, back = (
+        claims.claims_table(
+            "layernorm", claims.Evidence(table), claims.printed_evidence("layernorm")
+        )
+        for table in (frame, frame.iloc[::-1])
+    )
+    pd.testing.assert_frame_equal(there, back)
+
+
+def test_a_component_is_compared_with_the_largest_other_one():
+    changes = pd.DataFrame(
+        [(task, c, 0, value) for task in "abc" for c, value in
+         (("output.LayerNorm", 0.4), ("output.dense", 0.1), ("attention.self.key", 0.2))],
+        columns=["task", "component", "layer", "change"],
+    )  # fmt: skip
+    row = verdict_of("layernorm", "changes the output LayerNorm", scores=scores(), changes=changes)
+    assert row["ours"] == pytest.approx(2) and row["verdict"] == SUPPORTED
+
+
+def test_later_layers_are_compared_by_rank_and_parts_by_share():
+    layers = pd.DataFrame(
+        [(task, layer, part, share) for task in "abc"
+         for layer, share in ((0, 0.05), (1, 0.1), (2, 0.15)) for part, share in
+         (("weight", share), ("bias", 2 * share))],
+        columns=["task", "layer", "part", "share"],
+    )  # fmt: skip
+    row = verdict_of("layernorm", "later layers", scores=scores(), layers=layers)
+    assert row["ours"] == pytest.approx(1) and row["verdict"] == SUPPORTED
+    row = verdict_of("layernorm", "biases carry more", scores=scores(), layers=layers)
+    assert row["ours"] == pytest.approx(0.3) and row["verdict"] == SUPPORTED
+
+
+def test_masks_are_compared_column_by_column():
+    frame = scores(layernorm=[0.8, 0.8, 0.8])
+    masks = [
+        frame.assign(scope=scope, fraction=fraction, value=frame["value"] - less)
+        for scope, less in (("individual", 0.01), ("cv", 0.2))
+        for fraction in (0.1, 0.4)
+    ]
+    every = pd.concat([frame, *masks])
+    row = verdict_of("layernorm", "mask from the other tasks", scores=every)
+    assert (row["units"], row["verdict"]) == (3, NOT_SUPPORTED)
+    row = verdict_of("layernorm", "small part of LayerNorm", scores=every)
+    assert row["ours"] == pytest.approx(-0.01) and row["verdict"] == SUPPORTED
+
+
+def test_families_of_methods_are_compared_by_their_means_and_their_parameters():
+    frame = scores(**{"lora-I": [0.5] * 3, "lora-II": [0.7] * 3, "SPAFIT-1-3-I": [0.65] * 3})
+    frame.loc[frame["method"].str.startswith("SPAFIT"), "trainable"] = 40
+    row = verdict_of("spafit", "no less than LoRA", scores=frame)
+    assert row["ours"] == pytest.approx(0.05) and row["verdict"] == SUPPORTED
+    row = verdict_of("spafit", "fewer parameters", scores=frame)
+    assert row["ours"] == pytest.approx(2.5) and row["verdict"] == SUPPORTED
+
+
+def test_two_biases_must_both_change_more_than_any_other():
+    changes = {"b_q": 0.3, "b_m2": 0.1, "b_v": 0.2, "g_LN1": 9.0}
+    rows = [("tiny", task, "bitfit", name, 0, changes[name]) for task in "abc" for name in changes]
+    names = ["model", "task", "method", "parameter", "layer", "change"]
+    row = verdict_of(
+        "bitfit",
+        "b_q and b_m2 change",
+        scores=scores(),
+        parameters=pd.DataFrame(rows, columns=names),
+    )
+    assert row["ours"] == pytest.approx(0.5) and row["verdict"] == NOT_SUPPORTED
+
+
+def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
+    frame = scores(bitfit=[0.9, 0.8, 0.7], full=[0.8, 0.7, 0.6])
+    found = claims.claims_table("bitfit", claims.Evidence(frame), claims.printed_evidence("bitfit"))
+    shown = table.checklist(found).set_index("claim")
+    row = shown.loc["Training only biases scores as full fine-tuning does"]
+    assert (row["this run"], row["95 % interval"], row["of"]) == ("0.100", "0.100 to 0.100", 3)
+    assert shown.loc["A frozen encoder scores less", "this run"] == "–"
+    assert table.told(table.checklist(found))["verdict"].sum() == 1
