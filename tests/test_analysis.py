@@ -90,7 +90,9 @@ def test_components_are_ranked_by_mean_information_normalised_per_task():
     # Per component the mean is (2 weights + 2 biases) · information / 8 entries.
     one = sums(output_LayerNorm=3.0)
     other = sums(output_LayerNorm=0.0, attention_self_query=2000.0)
-    table = information.component_ranking({"a": one, "b": other}).set_index("component")
+    table = information.component_ranking(
+        information.component_shares({"a": one, "b": other})
+    ).set_index("component")
     assert table.loc["output.LayerNorm", "information"] == pytest.approx(3 / 10)
     assert table.loc["attention.self.query", "information"] == pytest.approx(1 / 10 + 2000 / 2006)
     assert table["information"].sum() == pytest.approx(2)
@@ -155,7 +157,7 @@ def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
 def compared(chosen, source="layernorm", exhibit="table2", tasks=("rte",)):
     columns = scores.columns_of([TASKS[task] for task in tasks], source)
     return comparison.comparison(
-        chosen, reported.scores(source, exhibit), columns, source, "builtin"
+        chosen, reported.scores(source, exhibit), columns, source, "builtin data"
     )
 
 

@@ -25,7 +25,7 @@ GLUE_ROWS = {
 MINI_VERSIONS = {
     "qnli": "98e557953f68f2b6",
     "sst2": "ac5610c2fb86e9d8",
-    "mnli": "c9ccdeae9a6f6dd9",
+    "mnli": "1126ffa692e5f6bc",
     "cola": "58bd2dd96cd9862a",
     "mrpc": "6acd1069a09cb6ac",
     "stsb": "73d2ad0790d9147b",

@@ -89,10 +89,20 @@ def hub(tmp_path_factory, tiny_bert):
         path = root / GLUE / "mrpc" / f"{split}-00000-of-00001.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         rows.to_parquet(path)
+    for split in ("train", "validation_matched", "validation_mismatched", "test_matched"):
+        pairs_of_mnli(root / GLUE / "mnli" / f"{split}-00000-of-00001.parquet", label=0)
+    pairs_of_mnli(root / GLUE / "mnli" / "test_mismatched-00000-of-00001.parquet", label=-1)
+    pairs_of_mnli(root / GLUE / "ax" / "test-00000-of-00001.parquet", label=-1)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Hub, root=root))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
+
+
+def pairs_of_mnli(path: Path, label: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    row = {"premise": [path.parent.name], "hypothesis": ["b"], "label": [label], "idx": [0]}
+    datasets.Dataset.from_dict(row).to_parquet(path)
 
 
 def run(code: str, endpoint: str, tmp_path: Path) -> subprocess.CompletedProcess:
@@ -116,14 +126,14 @@ def run(code: str, endpoint: str, tmp_path: Path) -> subprocess.CompletedProcess
     )
 
 
-LOAD_MRPC = """
+LOAD = """
 import json
 from subtune.data.load import load
 from subtune.errors import SubtuneError
 from subtune.specs import DataSpec
 from subtune.tasks import TASKS
 try:
-    rows = load(DataSpec(task=TASKS["mrpc"], source="hub", version="{revision}"))
+    rows = load(DataSpec(task=TASKS["{task}"], source="hub", version="{revision}"))
     print(json.dumps({{split: rows[split].to_dict() for split in rows}}))
 except SubtuneError as error:
     print("error:", error)
@@ -131,7 +141,7 @@ except SubtuneError as error:
 
 
 def test_glue_is_downloaded_at_a_revision_and_gets_the_one_shape(hub, tmp_path):
-    done = run(LOAD_MRPC.format(revision=COMMIT), hub, tmp_path)
+    done = run(LOAD.format(task="mrpc", revision=COMMIT), hub, tmp_path)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert rows["train"] == {
@@ -143,13 +153,20 @@ def test_glue_is_downloaded_at_a_revision_and_gets_the_one_shape(hub, tmp_path):
     assert rows["test"]["label"] == [-1, -1]
 
 
+def test_the_diagnostic_set_comes_with_mnli(hub, tmp_path):
+    done = run(LOAD.format(task="mnli", revision=COMMIT), hub, tmp_path)
+    rows = json.loads(done.stdout)
+    assert rows["diagnostic"] == {"idx": [0], "text_a": ["ax"], "text_b": ["b"], "label": [-1]}
+    assert rows["test_mismatched"]["text_a"] == ["mnli"]
+
+
 def test_a_revision_that_the_hub_does_not_have_is_named(hub, tmp_path):
-    done = run(LOAD_MRPC.format(revision="f" * 40), hub, tmp_path)
+    done = run(LOAD.format(task="mrpc", revision="f" * 40), hub, tmp_path)
     assert f"error: source: could not download nyu-mll/glue at {'f' * 40}" in done.stdout
 
 
 def test_a_hub_that_cannot_be_reached_says_what_to_do(tmp_path):
-    done = run(LOAD_MRPC.format(revision=COMMIT), "http://127.0.0.1:9", tmp_path)
+    done = run(LOAD.format(task="mrpc", revision=COMMIT), "http://127.0.0.1:9", tmp_path)
     assert "error: source: could not download" in done.stdout, done.stderr
     assert "check the network" in done.stdout
 

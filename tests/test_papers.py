@@ -1,5 +1,6 @@
 """All four papers end to end, on a tiny model and a few rows of the built-in tasks."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.browser import opened
-from tests.test_workflow import Project
+from tests.test_workflow import ROOT, Project
 
 SETTINGS = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "train_rows": 16}
 RATES = [1e-3]
@@ -183,3 +184,17 @@ def test_figures_are_as_wide_as_a_papers_text_or_half_of_it_with_their_fonts(res
             3.15, abs=0.1
         )
         assert b"/FontFile2" in content and b"/Type3" not in content
+
+
+def test_the_notebook_asks_its_question_of_the_table_of_all_runs(results, monkeypatch, tmp_path):
+    notebook = json.loads((ROOT / "examples" / "runs.ipynb").read_text())
+    [code] = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    assert len(code.splitlines()) <= 10
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "demo").symlink_to(results)
+    monkeypatch.chdir(tmp_path)
+    found: dict = {}
+    exec(code, found)
+    table = found["table"]
+    assert table.loc["full", "share of full"] == 1
+    assert table["trained"].is_monotonic_increasing

@@ -36,6 +36,10 @@ PLANNED_ONLY = {
     ".venv/bin/snakemake -c2 --configfile examples/bitfit-plus.yaml --config glue_dir=glue": (
         "snakemake -n --configfile examples/bitfit-plus.yaml --config glue_dir=GLUE_DIR"
     ),
+    "make report": "snakemake --profile demo -n -- report_page",
+    # It shows what is there; tests/test_papers.py makes one.
+    ".venv/bin/snakemake --profile demo --report snakemake-report.html": "snakemake --help",
+    ".venv/bin/subtune check-submission ZIP": "subtune check-submission --help",
     # Without a demo on record there is nothing to list or export.
     ".venv/bin/subtune runs --results results/demo --task rte": "subtune runs --help",
     ".venv/bin/subtune export RUN --results results/demo --to my-model": "subtune export --help",

@@ -115,6 +115,15 @@ def any_run_on(wildcards):
     return PLAN.runs[next(iter(runs_on(wildcards)))]
 
 
+def predicted(experiment, model):
+    """Task to the file with what a model's methods predict of its test rows."""
+    tasks = exhibits.submitted_tasks(CONFIG, CONFIG.experiments[experiment])
+    return {
+        task: results(f"{experiment}/data/test/{model}/{task}.parquet")
+        for task in tasks
+    }
+
+
 def tasks_of(experiment):
     """The definitions of an experiment's tasks, in its order."""
     return [

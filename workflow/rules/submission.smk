@@ -38,9 +38,9 @@ for experiment, settings in CONFIG.experiments.items():
         input:
             chosen=results(f"{experiment}/data/chosen.csv"),
             predicted=[
-                results(f"{experiment}/data/test/{model}/{task}.parquet")
+                path
                 for model in settings.models
-                for task in exhibits.submitted_tasks(CONFIG, settings)
+                for path in predicted(experiment, model).values()
             ],
         output:
             zips=[
@@ -51,14 +51,20 @@ for experiment, settings in CONFIG.experiments.items():
                 results(f"{experiment}/submission/contents.{ending}")
                 for ending in ("csv", "md", "tex")
             ],
-            form=results(f"{experiment}/submission/test_scores.csv"),
+            form=results(f"{experiment}/submission/form.csv"),
         log:
             results(f"logs/{experiment}/submissions.log"),
         localrule: True
         conda:
             "../../envs/cpu.yaml"
         params:
-            submissions=exhibits.submissions(CONFIG, settings),
+            submissions=[
+                {"name": name, "model": model, "method": method}
+                | {"predicted": predicted(experiment, model)}
+                for name, (model, method) in exhibits.submissions(
+                    CONFIG, settings
+                ).items()
+            ],
             form=FORMS[experiment].to_dict("records"),
         script:
             "../scripts/submissions.py"

@@ -13,17 +13,13 @@ with job(snakemake.log[0]):
     from subtune.tables.writing import write
 
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
-    # Named after model and task.
-    predicted = {Path(path).parts[-2:]: pd.read_parquet(path) for path in snakemake.input.predicted}
+    predicted = {path: pd.read_parquet(path) for path in snakemake.input.predicted}
     parts = {}
-    for (name, (model, method)), path in zip(
-        snakemake.params.submissions.items(), snakemake.output.zips, strict=True
-    ):
-        runs = best[(best["model"] == model) & (best["method"] == method)]
-        own = {
-            task.removesuffix(".parquet"): t for (of, task), t in predicted.items() if of == model
-        }
-        predictions, parts[name] = writing.submission(own, runs)
+    for submission, path in zip(snakemake.params.submissions, snakemake.output.zips, strict=True):
+        runs = best[best["model"] == submission["model"]]
+        runs = runs[runs["method"] == submission["method"]]
+        own = {task: predicted[place] for task, place in submission["predicted"].items()}
+        predictions, parts[submission["name"]] = writing.submission(own, runs)
         writing.write(Path(path), predictions)
         checking.check(Path(path))
     write(contents(parts), snakemake.output.contents)

@@ -9,7 +9,9 @@ with job(snakemake.log[0]):
 
     from subtune.analysis import scores, server_scores
 
-    entered = server_scores.read(Path(snakemake.input.entered), pd.DataFrame(snakemake.params.forms))
+    entered = server_scores.read(
+        Path(snakemake.input.entered), pd.DataFrame(snakemake.params.forms)
+    )
     own = entered[entered["experiment"] == snakemake.wildcards.experiment]
     chosen = scores.read_scores(snakemake.input.chosen)
     server_scores.as_chosen(chosen, own).to_csv(snakemake.output[0], index=False)

@@ -41,9 +41,10 @@ def interval(values: Sequence[float]) -> Interval:
     mean = float(np.mean(values))
     if len(values) < FEWEST_UNITS:
         return Interval(mean, math.nan, math.nan)
-    if np.ptp(values) == 0:
+    error = stats.sem(values)
+    if error == 0:
         return Interval(mean, mean, mean)
-    low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=stats.sem(values))
+    low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=error)
     return Interval(mean, float(low), float(high))
 
 
