@@ -25,8 +25,9 @@ def check(path: Path) -> None:
             problems = list(_problems(archive))
     except FileNotFoundError:
         raise SubtuneError(f"found no file {str(path)!r}") from None
-    except IsADirectoryError:
-        raise SubtuneError(f"{path} is a directory, expected a zip file") from None
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        raise SubtuneError(f"{path}: {reason}, expected a zip file") from None
     except zipfile.BadZipFile:
         raise SubtuneError(f"{path} is not a zip file, or one that was cut off") from None
     if problems:
