@@ -65,19 +65,20 @@ def test_cost_is_added_by_experiment_and_what_is_shared_counts_once():
     one, other, total = report.cost(runs())
     assert (one["hours"], other["hours"], total["hours"]) == ("1.50", "1.00", "2.00")
     assert (one["energy"], total["energy"]) == ("1.000 kWh", "1.500 kWh")
-    assert total["device"] == "CPU X"
+    assert total["device"] == "CPU X, not recorded (1 of 3 runs)"
 
 
 def test_what_was_not_recorded_is_said():
     [row] = report.cost(runs(experiments="one", device=None, joules=None))
-    assert (row["energy"], row["device"]) == ("not readable", "not recorded")
-    assert dict(report.origin(runs(commit=None)))["commit of subtune"] == "not recorded"
+    assert (row["energy"], row["device"]) == ("not readable", "not recorded (3 of 3 runs)")
+    origin = dict(report.origin(runs().drop(columns="commit")))
+    assert origin["commit of subtune"] == "not recorded (3 of 3 runs)"
 
 
 def test_origin_names_every_commit_and_version_once():
     rows = dict(report.origin(runs()))
-    assert rows["commit of subtune"] == "abc, abc-dirty"
-    assert rows["torch"] == "2.13.0"
+    assert rows["commit of subtune"] == "abc, abc-dirty, not recorded (1 of 3 runs)"
+    assert rows["torch"] == "2.13.0, not recorded (1 of 3 runs)"
 
 
 def test_text_from_a_table_is_text_on_the_page(html):

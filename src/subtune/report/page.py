@@ -151,7 +151,6 @@ def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
 
 
 def _cost(name: str, runs: pd.DataFrame) -> dict[str, str]:
-    devices = runs["device"].dropna().unique() if "device" in runs else []
     joules = runs["joules"].dropna() if "joules" in runs else pd.Series(dtype=float)
     energy = f"{joules.sum() / JOULES_PER_KILOWATT_HOUR:.3f} kWh" if len(joules) else "not readable"
     return {
@@ -160,7 +159,7 @@ def _cost(name: str, runs: pd.DataFrame) -> dict[str, str]:
         "hours": f"{runs['seconds'].sum() / 3600:,.2f}",
         "FLOPs (estimated)": f"{runs['flops'].sum():.2e}",
         "energy": energy,
-        "device": ", ".join(devices) or "not recorded",
+        "device": _distinct(runs, "device"),
     }
 
 
@@ -176,5 +175,8 @@ def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _distinct(runs: pd.DataFrame, column: str) -> str:
-    found = runs[column].dropna().unique() if column in runs else []
-    return ", ".join(map(str, found)) or "not recorded"
+    """What runs have in a column, and of how many of them it is not known."""
+    values = runs[column] if column in runs else pd.Series(None, index=runs.index, dtype=object)
+    found = [str(value) for value in values.dropna().unique()]
+    missing = int(values.isna().sum())
+    return ", ".join(found + [f"not recorded ({missing} of {len(runs)} runs)"] * (missing > 0))
