@@ -25,17 +25,17 @@ def checklist(claims: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "claim": claims["claim"],
-            "printed in": claims["printed"],
-            "statistic": claims["statistic"],
-            "paper": claims["paper"].map(_number),
+            "verdict": claims["verdict"],
             "this run": claims["ours"].map(_number),
             "95 % interval": [
                 EMPTY if pd.isna(low) else f"{_number(low)} to {_number(high)}"
                 for low, high in zip(claims["low"], claims["high"], strict=True)
             ],
+            "paper": claims["paper"].map(_number),
             "p": claims["p_value"].map(_number),
             "of": claims["units"],
-            "verdict": claims["verdict"],
+            "statistic": claims["statistic"],
+            "printed in": claims["printed"],
         }
     )
 
