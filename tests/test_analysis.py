@@ -315,3 +315,22 @@ def test_a_table_is_written_in_three_formats(tmp_path):
     assert pd.read_csv(outputs[0])["a_b"][0] == "50%"
     assert "| 50%" in outputs[1].read_text() and "| –" in outputs[1].read_text()
     assert r"a\_b" in outputs[2].read_text() and r"50\%" in outputs[2].read_text()
+
+
+def test_stars_and_bars_stay_what_they_are_in_markdown(tmp_path):
+    table = pd.DataFrame({"trains": ["**.bias", "a|b"], "score": [1 / 3, None]})
+    writing.write(table, [tmp_path / "t.md", tmp_path / "t.csv"])
+    text = (tmp_path / "t.md").read_text()
+    assert r"\*\*.bias" in text and r"a\|b" in text and "0.33333" in text
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "t.csv"), table)
+
+
+def test_what_differs_from_full_fine_tuning_is_marked():
+    """Six columns that all differ are what the test needs; five are not."""
+    names = ["scores of", "method", "parameters", "% of full"]
+    scores = {f"c{column}": ["0.9000", f"0.8{column}00", "–"] for column in range(6)}
+    about = dict(zip(names, (["run"] * 3, ["Full", "BitFit", "Random"], "–", "–"), strict=True))
+    table = pd.DataFrame(about | scores)
+    assert comparison.differing(table)["method"].tolist() == ["", " †", ""]
+    assert not comparison.differing(table.drop(columns="c5")).to_numpy().any()
+    assert not comparison.differing(table[table["method"] != "Full"]).to_numpy().any()

@@ -173,7 +173,7 @@ def test_what_papers_share_is_counted_once():
     parts, every = table.drop(planning.TOTAL), table.loc[planning.TOTAL]
     assert every["runs"] < parts["runs"].sum()
     assert every["hours"] < parts["hours"].sum()
-    # One model has Fisher information of 8 tasks; test rows are predicted per paper, model and task.
+    # One model has Fisher information of 8 tasks; test rows are predicted per model and task.
     assert every["jobs"] == every["sweeps"] + 8 + (8 + 3 * 8 + 3 + 9) + 1
 
 

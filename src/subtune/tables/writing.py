@@ -70,7 +70,8 @@ def _text(value: object) -> str:
 
 
 def _markdown(table: pd.DataFrame, emphasis: Emphasis) -> str:
-    shown = table.replace(r"\|", r"\|", regex=True)
+    # Patterns of names have stars, which would make text bold.
+    shown = table.replace(r"([*|])", r"\\\1", regex=True)
     if emphasis.bold is not None:
         shown = shown.where(~emphasis.bold, "**" + shown + "**")
     if emphasis.marks is not None:
