@@ -67,23 +67,6 @@ def test_exhibits_are_in_the_papers_order():
     assert names.index("figure2") < names.index("figure5") < names.index("choices")
 
 
-def test_a_submission_is_named_after_its_method_and_where_models_are_several_after_both():
-    one = experiment(methods={"bitfit": [1e-3], "full": [1e-4]})
-    assert list(exhibits.submissions(config(one), one)) == ["bitfit", "full"]
-    two = experiment(paper="bitfit", models=["bert-base-cased", "roberta-base"])
-    assert list(exhibits.submissions(config(two), two)) == [
-        "bert-base-cased/bitfit",
-        "roberta-base/bitfit",
-    ]
-
-
-def test_what_is_not_glue_is_not_submitted():
-    of = experiment()
-    assert exhibits.submissions(config(of, source="builtin"), of) == {}
-    own = {"files": {}, "text": ["text"], "metrics": ["spearmanr"]}
-    assert exhibits.submissions(config(of, tasks={"rte": own}), of) == {}
-
-
 def test_test_scores_have_a_table_once_there_are_some():
     of = experiment()
     assert "table3" not in exhibits.tables(config(of), of)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import torch
 
 from subtune import machine
+from subtune.runs import provenance
 
 CPU = torch.device("cpu")
 
@@ -51,3 +52,8 @@ def test_a_gpus_energy_is_its_drivers_counter(monkeypatch):
         torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="1-2")
     )
     assert machine.EnergyMeter(torch.device("cuda")).spent() == 3.5
+
+
+def test_a_package_that_is_not_installed_as_such_is_left_out(monkeypatch):
+    monkeypatch.setattr(provenance, "PACKAGES", ("torch", "no-such-package"))
+    assert set(provenance.versions()) == {"python", "torch"}

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.browser import opened
-from tests.test_workflow import ROOT, Project
+from tests.test_workflow import ROOT, SNAKEMAKE, Project
 
 SETTINGS = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "train_rows": 16}
 RATES = [1e-3]
@@ -198,3 +198,14 @@ def test_the_notebook_asks_its_question_of_the_table_of_all_runs(results, monkey
     table = found["table"]
     assert table.loc["full", "share of full"] == 1
     assert table["trained"].is_monotonic_increasing
+
+
+def test_snakemakes_own_report_is_made_without_a_network(results, no_network):
+    done = subprocess.run(
+        [*no_network, *SNAKEMAKE, "--configfile", "mine.yaml", "--report", "of-snakemake.html"],
+        cwd=results.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (results.parent / "of-snakemake.html").stat().st_size > 1e6

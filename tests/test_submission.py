@@ -13,9 +13,10 @@ from subtune.data.tokens import tokenize
 from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.runs import recording, rescoring
-from subtune.submission import checking, server, writing
+from subtune.submission import checking, planned, server, writing
 from subtune.tasks import TASKS
 from tests import examples
+from tests.test_exhibits import config, experiment
 
 
 @pytest.fixture(scope="module")
@@ -259,3 +260,20 @@ def test_the_real_diagnostic_set_is_mnlis_third_test_split(glue_dir, tmp_path):
     rows = list(tsv.rows(path, task, labelled=False))
     assert len(rows) == server.ROWS["AX.tsv"]
     assert rows[0]["premise"] == "The cat sat on the mat."
+
+
+def test_a_submission_is_named_after_its_method_and_where_models_are_several_after_both():
+    one = experiment(methods={"bitfit": [1e-3], "full": [1e-4]})
+    assert list(planned.submissions(config(one), one)) == ["bitfit", "full"]
+    two = experiment(paper="bitfit", models=["bert-base-cased", "roberta-base"])
+    assert list(planned.submissions(config(two), two)) == [
+        "bert-base-cased/bitfit",
+        "roberta-base/bitfit",
+    ]
+
+
+def test_what_is_not_glue_is_not_submitted():
+    of = experiment()
+    assert planned.submissions(config(of, source="builtin"), of) == {}
+    own = {"files": {}, "text": ["text"], "metrics": ["spearmanr"]}
+    assert planned.submissions(config(of, tasks={"rte": own}), of) == {}

@@ -7,8 +7,8 @@ import pandas as pd
 
 from subtune.config import Config, Experiment
 from subtune.estimates import Cost, Estimates
-from subtune.exhibits import submissions, submitted_tasks
 from subtune.grid import Plan
+from subtune.submission.planned import submissions, submitted_tasks
 
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
 TOTAL = "all, each once"

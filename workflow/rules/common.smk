@@ -9,13 +9,14 @@ from snakemake.io import report as in_report
 from subtune import config as subtune_config
 from subtune import exhibits, grid, sources
 from subtune.analysis import server_scores
+from subtune.submission.planned import form, submissions, submitted_tasks
 from subtune.estimates import Estimates
 from subtune.errors import SubtuneError
 
 try:
     CONFIG = subtune_config.check(config)
     PLAN = grid.plan(CONFIG)
-    FORMS = {name: exhibits.form(CONFIG, name) for name in CONFIG.experiments}
+    FORMS = {name: form(CONFIG, name) for name in CONFIG.experiments}
     if CONFIG.test_scores:
         server_scores.read(Path(CONFIG.test_scores), pd.concat(FORMS.values()))
 except SubtuneError as problem:
@@ -117,7 +118,7 @@ def any_run_on(wildcards):
 
 def predicted(experiment, model):
     """Task to the file with what a model's methods predict of its test rows."""
-    tasks = exhibits.submitted_tasks(CONFIG, CONFIG.experiments[experiment])
+    tasks = submitted_tasks(CONFIG, CONFIG.experiments[experiment])
     return {
         task: results(f"{experiment}/data/test/{model}/{task}.parquet")
         for task in tasks

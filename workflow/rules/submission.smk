@@ -45,7 +45,7 @@ for experiment, settings in CONFIG.experiments.items():
         output:
             zips=[
                 results(f"{experiment}/submission/{name}.zip")
-                for name in exhibits.submissions(CONFIG, settings)
+                for name in submissions(CONFIG, settings)
             ],
             contents=[
                 results(f"{experiment}/submission/contents.{ending}")
@@ -61,9 +61,7 @@ for experiment, settings in CONFIG.experiments.items():
             submissions=[
                 {"name": name, "model": model, "method": method}
                 | {"predicted": predicted(experiment, model)}
-                for name, (model, method) in exhibits.submissions(
-                    CONFIG, settings
-                ).items()
+                for name, (model, method) in submissions(CONFIG, settings).items()
             ],
             form=FORMS[experiment].to_dict("records"),
         script:

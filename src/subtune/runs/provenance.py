@@ -1,9 +1,10 @@
 """Where, when and with what a run was trained. It decides no result."""
 
+import contextlib
 import platform
 import subprocess
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 import subtune
 from subtune.machine import device_name
 
-PACKAGES = ("torch", "transformers", "tokenizers", "datasets")
+PACKAGES = ("subtune", "torch", "transformers", "tokenizers", "datasets")
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
@@ -28,9 +29,12 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the packages that compute."""
-    found = {"python": platform.python_version(), "subtune": version("subtune")}
-    return found | {name: version(name) for name in PACKAGES}
+    """Of Python, and of the packages that compute as far as they are installed as such."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def commit() -> str | None:
