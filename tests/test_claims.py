@@ -153,6 +153,9 @@ def test_families_of_methods_are_compared_by_their_means_and_their_parameters():
     frame.loc[frame["method"].str.startswith("SPAFIT"), "trainable"] = 40
     row = verdict_of("spafit", "no less than LoRA", scores=frame)
     assert row["ours"] == pytest.approx(0.05) and row["verdict"] == SUPPORTED
+    every = pd.concat([frame, scores(full=[0.64] * 3), scores(**{"full-bitfit": [0.1] * 3})])
+    row = verdict_of("spafit", "as full fine-tuning", scores=every)
+    assert row["ours"] == pytest.approx(0.01) and row["verdict"] == SUPPORTED
     row = verdict_of("spafit", "fewer parameters", scores=frame)
     assert row["ours"] == pytest.approx(2.5) and row["verdict"] == SUPPORTED
 

@@ -5,6 +5,7 @@ logarithms of ratios. `subtune.analysis.verdicts` says what follows from them.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -94,11 +95,11 @@ def _minus(first: str | Iterable[str], second: str | Iterable[str]) -> Units:
 
 
 def _families(first: str, second: str) -> Units:
-    """As `_minus`, of all methods whose names start so."""
+    """As `_minus`, of all methods whose names match these patterns from the start."""
 
     def units(evidence: Evidence) -> Sequence[float]:
         methods = evidence.scores["method"].unique()
-        own = [[m for m in methods if m.startswith(start)] for start in (first, second)]
+        own = [[m for m in methods if re.match(pattern, m)] for pattern in (first, second)]
         return _minus(*own)(evidence)
 
     return units
@@ -111,7 +112,7 @@ def _parameters_of_families(first: str, second: str) -> Units:
         if "trainable" not in evidence.scores:
             return []
         counts = evidence.scores.groupby(["model", "task", "method"])["trainable"].max().unstack()
-        own = [counts.filter(regex=f"^{start}") for start in (first, second)]
+        own = [counts.filter(regex=f"^{pattern}") for pattern in (first, second)]
         return np.log(own[0].max(axis=1) / own[1].min(axis=1)).dropna().tolist()
 
     return units
@@ -396,7 +397,7 @@ CLAIMS: dict[str, list[Claim]] = {
             "5, Table 2",
             "mean of the SPAFIT methods − Full",
             "same",
-            _families("SPAFIT-", "full"),
+            _families("SPAFIT-", "full$"),
         ),
     ],
 }
