@@ -1,6 +1,7 @@
 """Models and data that tests share: MiniLM, two tiny random encoders, and the real GLUE files."""
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,8 @@ SLOWEST = ("test_cluster", "test_workflow", "test_papers", "test_benchmarks", "t
 # Tests run side by side, one to a core: more threads of each would only wait for one another.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
+# A shell has its background jobs ignore Ctrl-C, and what they start after them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 VOCABULARY = """
 the a an is was not very film story good bad great dull warm cold happy sad people dog cat
