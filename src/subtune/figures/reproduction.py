@@ -39,6 +39,8 @@ def reproduction(
             marker=MARKERS[number % len(MARKERS)],
             color=COLOURS[number % len(COLOURS)],
             markersize=3.5,
+            # Where colours begin anew, markers are open.
+            fillstyle="full" if number < len(COLOURS) else "none",
             elinewidth=0.8,
             label=titles[task],
         )
