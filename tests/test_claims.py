@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from subtune.analysis import claims, verdicts
+from subtune.analysis import claims, evidence, verdicts
 from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED, Interval
 from subtune.tables import claims as table
 
@@ -65,8 +65,13 @@ def scores(**methods):
     return frame.assign(task=frame["column"])
 
 
-def verdict_of(paper, text, **evidence):
-    found = claims.claims_table(paper, claims.Evidence(**evidence), claims.printed_evidence(paper))
+def claims_of(paper, **tables):
+    ours, papers = evidence.Evidence(**tables), evidence.printed_evidence(paper)
+    return claims.claims_table(paper, ours, papers)
+
+
+def verdict_of(paper, text, **tables):
+    found = claims_of(paper, **tables)
     [row] = found[found["claim"].str.contains(text, regex=False)].to_dict("records")
     return row
 
@@ -102,12 +107,7 @@ def test_methods_that_score_alike_are_alike_and_others_are_not():
 
 def test_the_order_of_tasks_does_not_matter():
     frame = scores(bitfit=[0.9, 0.8, 0.7], random=[0.5, 0.5, 0.6], layernorm=[0.8, 0.8, 0.9])
-    there, back = (
-        claims.claims_table(
-            "layernorm", claims.Evidence(table), claims.printed_evidence("layernorm")
-        )
-        for table in (frame, frame.iloc[::-1])
-    )
+    there, back = (claims_of("layernorm", scores=rows) for rows in (frame, frame.iloc[::-1]))
     pd.testing.assert_frame_equal(there, back)
 
 
@@ -175,7 +175,7 @@ def test_two_biases_must_both_change_more_than_any_other():
 
 def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     frame = scores(bitfit=[0.9, 0.8, 0.7], full=[0.8, 0.7, 0.6])
-    found = claims.claims_table("bitfit", claims.Evidence(frame), claims.printed_evidence("bitfit"))
+    found = claims_of("bitfit", scores=frame)
     shown = table.checklist(found).set_index("claim")
     row = shown.loc["Training only biases scores as full fine-tuning does"]
     assert (row["this run"], row["95 % interval"], row["of"]) == ("0.100", "0.100 to 0.100", 3)

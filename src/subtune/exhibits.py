@@ -159,7 +159,7 @@ def figures(experiment: Experiment) -> list[str]:
 
 
 def evidence(experiment: Experiment) -> dict[str, str]:
-    """What claims are asked of (fields of `subtune.analysis.claims.Evidence`), to the data file."""
+    """Fields of `subtune.analysis.evidence.Evidence` that there is data for, to the data's name."""
     found = {"scores": "chosen"}
     if experiment.paper == "layernorm":
         found |= {"components": "component_shares", "layers": "layernorm_information"}
