@@ -4,6 +4,7 @@ import random
 
 import datasets
 
+from subtune.config import Config, Experiment
 from subtune.data.batches import Rows
 from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
@@ -67,3 +68,15 @@ def run_spec(selection: Selection = METHODS["layernorm"], task: str = "sst2", **
         recipe=recipe(**changes),
         seed=0,
     )
+
+
+def experiment(**changed) -> Experiment:
+    """An experiment of one task and one method, with what is changed."""
+    settings = {"models": ["minilm"], "tasks": ["rte"], "methods": {"bitfit": [1e-3]}}
+    return Experiment.model_validate(settings | {"epochs": 1, "batch_size": 8} | changed)
+
+
+def config(experiment: Experiment, **changed) -> Config:
+    """A configuration with one experiment, with what is changed."""
+    settings = {"source": "hub", "experiments": {"mine": experiment}}
+    return Config.model_validate(settings | changed)

@@ -6,19 +6,10 @@ from typing import get_args
 import pytest
 
 from subtune import exhibits
-from subtune.config import Config, Experiment, Paper
+from subtune.config import Paper
+from tests.examples import config, experiment
 
 CAPTIONS = Path(__file__).parent.parent / "workflow" / "report"
-
-
-def experiment(**changed):
-    settings = {"models": ["minilm"], "tasks": ["rte"], "methods": {"bitfit": [1e-3]}}
-    return Experiment.model_validate(settings | {"epochs": 1, "batch_size": 8} | changed)
-
-
-def config(experiment, **changed):
-    settings = {"source": "hub", "experiments": {"mine": experiment}}
-    return Config.model_validate(settings | changed)
 
 
 @pytest.mark.parametrize(("seeds", "there"), [([0], False), ([0, 1], True)])

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from subtune import cli
+from subtune.data import sizes, tsv
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
 from subtune.errors import SubtuneError
@@ -16,7 +17,7 @@ from subtune.runs import recording, rescoring
 from subtune.submission import checking, planned, server, writing
 from subtune.tasks import TASKS
 from tests import examples
-from tests.test_exhibits import config, experiment
+from tests.examples import config, experiment
 
 
 @pytest.fixture(scope="module")
@@ -252,9 +253,13 @@ def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_p
     assert parts["made_of"].str.startswith("run ").sum() == 5
 
 
-def test_the_real_diagnostic_set_is_mnlis_third_test_split(glue_dir, tmp_path):
-    from subtune.data import tsv
+def test_the_server_has_as_many_rows_of_a_task_as_its_test_splits():
+    for name, size in sizes.of_glue().items():
+        rows = [file.rows for file in server.FILES.values() if file.task == name]
+        assert sum(rows) == size.test_rows
 
+
+def test_the_real_diagnostic_set_is_mnlis_third_test_split(glue_dir, tmp_path):
     task = TASKS["mnli"]
     path = tsv.path_of(glue_dir, task, "diagnostic")
     rows = list(tsv.rows(path, task, labelled=False))

@@ -1,6 +1,7 @@
 """The table of all runs, and its data dictionary."""
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -70,8 +71,6 @@ def test_every_column_has_one_meaning(store):
 
 
 def test_a_record_that_does_not_say_where_it_was_trained_has_a_row_too(store, tmp_path):
-    import shutil
-
     copied = shutil.copytree(store, tmp_path / "runs")
     first = records.all_runs(copied)[0]
     (copied / first / "provenance.json").unlink()

@@ -138,26 +138,30 @@ def first_run(sweep):
     return PLAN.runs[PLAN.sweeps[sweep].runs[0]]
 
 
+TABLE_ENDINGS, FIGURE_ENDINGS = ["csv", "md", "tex"], ["png", "pdf"]
+
+
 def written(name, caption):
     """A table in each format, of which the report shows one."""
     csv, *others = (
-        results(f"{{experiment}}/{name}.{ending}") for ending in ("csv", "md", "tex")
+        results(f"{{experiment}}/{name}.{ending}") for ending in TABLE_ENDINGS
     )
-    return [shown(csv, caption), *others]
+    return [shown(csv, caption, "{experiment}"), *others]
 
 
 def drawn(name, caption):
     """A figure in each format."""
     return shown(
-        [results(f"{{experiment}}/{name}.{ending}") for ending in ("png", "pdf")],
+        [results(f"{{experiment}}/{name}.{ending}") for ending in FIGURE_ENDINGS],
         caption,
+        "{experiment}",
     )
 
 
-def shown(files, caption):
+def shown(files, caption, category):
     """Outputs that `snakemake --report` shows."""
     place = caption_file(caption)
-    return in_report(files, caption=place, category="{experiment}")
+    return in_report(files, caption=place, category=category)
 
 
 def caption_file(caption):
@@ -167,9 +171,9 @@ def caption_file(caption):
 def files_of(experiment, name):
     """Every file of a table or figure."""
     settings = CONFIG.experiments[experiment]
-    endings = ["csv", "md", "tex"]
+    endings = TABLE_ENDINGS
     if name in exhibits.figures(settings):
-        endings = ["png", "pdf"] + ["csv"] * (name == "reproduction")
+        endings = FIGURE_ENDINGS + ["csv"] * (name == "reproduction")
     return [results(f"{experiment}/{name}.{ending}") for ending in endings]
 
 

@@ -48,8 +48,15 @@ for experiment, settings in CONFIG.experiments.items():
                 for name in submissions(CONFIG, settings)
             ],
             contents=[
-                results(f"{experiment}/submission/contents.{ending}")
-                for ending in ("csv", "md", "tex")
+                shown(
+                    results(f"{experiment}/submission/contents.csv"),
+                    "submission_contents",
+                    experiment,
+                ),
+                *(
+                    results(f"{experiment}/submission/contents.{ending}")
+                    for ending in TABLE_ENDINGS[1:]
+                ),
             ],
             form=results(f"{experiment}/submission/form.csv"),
         log:
@@ -80,8 +87,6 @@ rule test_scores:
     conda:
         "../../envs/cpu.yaml"
     params:
-        forms=lambda wildcards: [
-            row for form in FORMS.values() for row in form.to_dict("records")
-        ],
+        forms=[row for form in FORMS.values() for row in form.to_dict("records")],
     script:
         "../scripts/test_scores.py"

@@ -11,6 +11,7 @@ import pandas as pd
 
 from subtune.analysis import evidence, verdicts
 from subtune.analysis.evidence import Evidence, Units
+from subtune.analysis.scores import by_method
 from subtune.analysis.significance import kruskal_wallis
 
 # What counts as nothing: two points of a score, 5 % of a ratio, 2 % of all information, a weak rank
@@ -257,7 +258,7 @@ def claims_table(paper: str, ours: Evidence, papers: Evidence) -> pd.DataFrame:
 def _p_value(groups: tuple[str, str] | None, scores: pd.DataFrame) -> float | None:
     if groups is None or not set(groups) <= set(scores["method"]):
         return None
-    wide = evidence.by_method(scores)[list(groups)].dropna()
+    wide = by_method(scores)[list(groups)].dropna()
     if len(wide) < verdicts.FEWEST_UNITS:
         return None
     return kruskal_wallis(*(wide[group].tolist() for group in groups))

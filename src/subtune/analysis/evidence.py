@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from subtune import reported
-from subtune.analysis.scores import methods_only
+from subtune.analysis.scores import by_method, methods_only
 from subtune.reported import AVERAGE
 
 LAYERNORM = "output.LayerNorm"
@@ -43,11 +43,6 @@ class Evidence:
 
 
 Units = Callable[[Evidence], Sequence[float]]
-
-
-def by_method(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores of whole methods, of means over seeds: a row per model and column of the tables."""
-    return methods_only(scores).groupby(["model", "column", "method"])["value"].mean().unstack()
 
 
 def minus(first: str | Iterable[str], second: str | Iterable[str]) -> Units:

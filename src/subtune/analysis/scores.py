@@ -101,6 +101,11 @@ def methods_only(chosen: pd.DataFrame) -> pd.DataFrame:
     return chosen[chosen["scope"] == ""]
 
 
+def by_method(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds of whole methods: a row per model and column of the tables."""
+    return methods_only(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
+
+
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
     """The run per model, task and method whose dev score is highest; of equals the first seed's."""
     deciding = methods_only(chosen).query("decides")

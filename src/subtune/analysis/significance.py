@@ -7,7 +7,7 @@ import pandas as pd
 from scipy import stats
 
 from subtune import reported
-from subtune.analysis.scores import methods_only
+from subtune.analysis.scores import by_method, methods_only
 
 
 def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
@@ -65,7 +65,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
         minus second, of means over seeds), ``p_value`` (two-sided; 1 where nothing differs, empty
         with fewer than two pairs).
     """
-    means = methods_only(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
+    means = by_method(chosen)
     rows = []
     for first, second in itertools.combinations(chosen["method"].drop_duplicates(), 2):
         if first in means and second in means:

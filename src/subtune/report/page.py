@@ -25,7 +25,6 @@ MEDIA_TYPES = {
     ".tex": "text/x-tex",
     ".pdf": "application/pdf",
     ".png": "image/png",
-    ".zip": "application/zip",
 }
 # Where a PNG file says how many dots wide it is, and how many pixels of a page are an inch.
 WIDTH_IN_PNG = slice(16, 20)

@@ -1,9 +1,8 @@
-"""Where, when and with what a run was trained. It decides no result."""
+"""Where and with what runs are trained. It decides no result."""
 
 import contextlib
 import platform
 import subprocess
-import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,11 @@ PACKAGES = ("subtune", "torch", "transformers", "tokenizers", "datasets")
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
-    """``device``, ``threads``, ``recorded`` (UTC), ``commit`` (none outside a repository; with
-    ``-dirty`` where files were changed) and ``versions``."""
+    """``device``, ``threads``, ``commit`` (none outside a repository; with ``-dirty`` where files
+    were changed) and ``versions``, as a job finds them when it begins."""
     return {
         "device": device_name(device),
         "threads": torch.get_num_threads(),
-        "recorded": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commit": commit(),
         "versions": versions(),
     }

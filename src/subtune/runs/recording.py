@@ -1,6 +1,7 @@
 """Training runs that are not on record yet, and recording each as soon as it is done."""
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def train_and_record(
         members[run] = Member(entries, spec.recipe, spec.seed)
         report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
     rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
-    energy = EnergyMeter(model.device)
+    origin, energy = provenance(model.device), EnergyMeter(model.device)
 
     def tell(line: str) -> None:
         energy.read()
@@ -70,8 +71,9 @@ def train_and_record(
 
     results = train_sweep(model, rows, task, members, tell, most, checkpoints)
     for number, (run, result) in enumerate(results, 1):
-        origin = provenance(model.device) | {"joules": energy.spent()}
-        write_record(store, wanted[run], result, rows, origin)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        own = origin | {"recorded": now, "joules": energy.spent()}
+        write_record(store, wanted[run], result, rows, own)
         report(f"recorded {number}/{len(wanted)}: {run}")
 
 
