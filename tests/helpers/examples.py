@@ -1,0 +1,99 @@
+"""Small inputs that several tests build on."""
+
+import random
+
+import datasets
+import numpy as np
+
+from subtune.config import Config, Experiment
+from subtune.data.batches import Rows
+from subtune.data.rows import split_from_rows
+from subtune.data.tokens import tokenize
+from subtune.methods import METHODS
+from subtune.models import encoder
+from subtune.selection import resolve
+from subtune.specs import DataSpec, ModelSpec, Ranked, Recipe, RunSpec, Selection, TokensSpec, Top
+from subtune.tasks import TASKS, Task
+
+WORDS = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings"
+
+
+def sentences(count: int, seed: int = 0) -> list[str]:
+    """Word salad of 2 to 9 words: lengths differ, so that padding matters."""
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(WORDS.split(), k=rng.randrange(2, 10))) for _ in range(count)]
+
+
+def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datasets.DatasetDict:
+    """Token ids of random sentences with random labels, for any task of one or two texts."""
+    rng = random.Random(1)
+
+    def split(count: int, seed: int) -> datasets.Dataset:
+        columns = [sentences(count, seed + i) for i in range(len(task.text))]
+        labels = [
+            f"{rng.random() * 5:.2f}" if task.labels is None else rng.choice(task.labels)
+            for _ in range(count)
+        ]
+        table = [
+            dict(zip(task.text, texts, strict=True)) | {task.label: label}
+            for *texts, label in zip(*columns, labels, strict=True)
+        ]
+        return split_from_rows(task, table, labelled=True, place="example")
+
+    splits = {name: split(evaluation, 10 + i) for i, name in enumerate(task.evaluation)}
+    return tokenize(datasets.DatasetDict({"train": split(rows, 0), **splits}), directory, 24)
+
+
+def rows_of(task: Task, tokens: datasets.DatasetDict) -> dict[str, Rows]:
+    return {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
+
+
+def recipe(**changes) -> Recipe:
+    settings = {
+        "learning_rate": 1e-2,
+        "batch_size": 4,
+        "epochs": 2,
+        "schedule": "linear",
+        "warmup": 0.1,
+        "weight_decay": 0.0,
+        "max_grad_norm": 1.0,
+        "precision": "fp32",
+    }
+    return Recipe(**(settings | changes))
+
+
+def run_spec(selection: Selection = METHODS["layernorm"], task: str = "sst2", **changes) -> RunSpec:
+    data = DataSpec(task=TASKS[task], source="builtin", version="1")
+    return RunSpec(
+        model=ModelSpec(source="files", version="1"),
+        tokens=TokensSpec(data=data, tokenizer="t", max_length=24),
+        selection=selection,
+        recipe=recipe(**changes),
+        seed=0,
+    )
+
+
+def experiment(**changed) -> Experiment:
+    """An experiment of one task and one method, with what is changed."""
+    settings = {"models": ["minilm"], "tasks": ["rte"], "methods": {"bitfit": [1e-3]}}
+    return Experiment.model_validate(settings | {"epochs": 1, "batch_size": 8} | changed)
+
+
+def config(experiment: Experiment, **changed) -> Config:
+    """A configuration with one experiment, with what is changed."""
+    settings = {"source": "hub", "experiments": {"mine": experiment}}
+    return Config.model_validate(settings | changed)
+
+
+def top(model, fraction):
+    """A mask over LayerNorm in which every third entry comes first."""
+    names = [name for name in model.parameters if ".output.LayerNorm." in name]
+    flat = np.arange(len(names) * 32)
+    rank = np.argsort(np.argsort((flat * 7) % len(flat), kind="stable")).astype(np.int32)
+    ranks = dict(zip(names, np.split(rank, len(names)), strict=True))
+    selection = Top(top=Ranked(ranking="r", fraction=fraction))
+    return resolve(selection, encoder.shapes_of(model), 0, ranks)
+
+
+def entries_of(kind, model):
+    return top(model, 0.3) if kind == "top" else resolve(METHODS[kind], encoder.shapes_of(model), 0)

@@ -1,0 +1,122 @@
+"""A copy of the workflow that a test runs as a user does, and what commands print."""
+
+import copy
+import os
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parent.parent.parent
+BIN = Path(sys.executable).parent
+SNAKEMAKE = [sys.executable, "-m", "snakemake"]
+TASKS = ("mood", "motion", "grade")
+
+
+class Project:
+    """A copy of the workflow in a directory of its own, with a tiny model and three tiny tasks."""
+
+    def __init__(self, directory: Path, model: Path):
+        self.directory = directory
+        directory.mkdir(exist_ok=True)
+        for name in ("Snakefile", "workflow", "envs", "config.yaml", "demo", "slurm"):
+            source = ROOT / name
+            copy_of = shutil.copytree if source.is_dir() else shutil.copy
+            copy_of(source, directory / name)
+        for task in (*TASKS, "extra"):
+            for split, rows in (("train", 24), ("validation", 12)):
+                (directory / f"{task}-{split}.csv").write_text(table(task, split, rows))
+        self.config = {
+            "results": "results",
+            "source": "builtin",
+            "models": {"tiny": {"path": str(model)}},
+            "tasks": {task: own_task(task) for task in (*TASKS, "extra")},
+            "experiments": {
+                "layernorm": {
+                    "models": ["tiny"],
+                    "tasks": list(TASKS),
+                    "methods": {"full": [1e-3], "bitfit": [1e-2], "layernorm": [1e-2]},
+                    "fractions": {"values": [0.25], "learning_rates": [1e-2]},
+                    "epochs": 1,
+                    "batch_size": 8,
+                    "max_length": 16,
+                }
+            },
+        }
+
+    def copy(self, directory: Path) -> "Project":
+        """This project with all that it has, in another directory."""
+        copied = copy.copy(self)
+        copied.directory = directory
+        shutil.copytree(self.directory, directory)
+        return copied
+
+    def changed(self, **experiment) -> dict:
+        config = copy.deepcopy(self.config)
+        config["experiments"]["layernorm"].update(experiment)
+        return config
+
+    def run(self, config: dict, *arguments: str, environment: dict | None = None) -> str:
+        """Call snakemake as a user does, and return what it printed."""
+        (self.directory / "mine.yaml").write_text(yaml.safe_dump(config))
+        done = subprocess.run(
+            [*SNAKEMAKE, "-c2", "--configfile", "mine.yaml", *arguments],
+            cwd=self.directory,
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, output
+        return output
+
+    def planned(self, config: dict) -> dict[str, int]:
+        """The jobs of a dry run: rule to count, without the target rule."""
+        counts = job_counts(self.run(config, "-n"))
+        return {rule: count for rule, count in counts.items() if rule not in ("all", "total")}
+
+    def records(self) -> dict[str, int]:
+        """Run ids on record, with the time at which each was written."""
+        store = self.directory / "results" / "runs"
+        return {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
+
+
+def job_counts(printed: str) -> dict[str, int]:
+    """The jobs that a dry run printed: rule to count, and their total."""
+    counts = re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)
+    return {rule: int(count) for rule, count in counts}
+
+
+def table(task: str, split: str, rows: int) -> str:
+    rng = random.Random(f"{task}/{split}")
+    words = ["film", "story", "dog", "cat", "runs", "sleeps", "sings"]
+    lines = ["text,label"]
+    for _ in range(rows):
+        label = rng.choice(("sad", "happy"))
+        lines.append(f"the {rng.choice(words)} is {rng.choice(words)} and {label},{label}")
+    return "\n".join(lines) + "\n"
+
+
+def own_task(task: str) -> dict:
+    return {
+        "files": {split: f"{task}-{split}.csv" for split in ("train", "validation")},
+        "text": ["text"],
+        "labels": ["sad", "happy"],
+        "metrics": ["accuracy"],
+    }
+
+
+def call(command: str, **slots: str) -> subprocess.CompletedProcess:
+    words = [slots.get(word, word) for word in shlex.split(command)]
+    words = [word.replace("GLUE_DIR", slots.get("GLUE_DIR", "")) for word in words]
+    name = Path(words[0]).name
+    program = ["make"] if name == "make" else [sys.executable, str(BIN / name)]
+    return subprocess.run(
+        [*program, *words[1:]], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )

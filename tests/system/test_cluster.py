@@ -1,0 +1,239 @@
+"""Jobs on a real Slurm: submitted, cut off in every way, and in the end the same as on a laptop."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+
+import psutil
+import pytest
+import yaml
+
+from tests.helpers import cluster
+from tests.helpers.project import ROOT, SNAKEMAKE, Project
+
+# Slurm's plugin waits 10 s longer after every look that finds no job done.
+PROFILE = [
+    "--profile",
+    "slurm",
+    "--slurm-init-seconds-before-status-checks",
+    "1",
+    "--latency-wait",
+    "5",
+]
+TABLE = "results/layernorm/choices.md"
+STEPS_BEFORE = 10
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    """A cluster of one node."""
+    reason = cluster.why_not()
+    if reason:
+        pytest.skip(reason)
+    cluster.start()
+    yield
+    cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory, tiny_bert) -> Project:
+    """One sweep of a tiny model, trained here without any interruption."""
+    project = Project(tmp_path_factory.mktemp("reference"), tiny_bert)
+    experiment = project.config["experiments"]["layernorm"]
+    experiment |= {"tasks": ["mood"], "epochs": 30}
+    experiment["fractions"] = None
+    project.run(project.config, "--", TABLE)
+    # On Slurm a checkpoint after every step, of which a flush to the disk takes most of the time.
+    project.config["checkpoint_minutes"] = 0
+    return project
+
+
+@pytest.fixture
+def project(reference, tmp_path, slurm) -> Project:
+    """The reference's project as it was before it trained."""
+    copied = reference.copy(tmp_path / "project")
+    for name in ("sweeps", "runs", "logs", "layernorm", "checkpoints"):
+        shutil.rmtree(copied.directory / "results" / name, ignore_errors=True)
+    return copied
+
+
+@pytest.fixture
+def submit() -> Iterator[Callable[..., "Submitted"]]:
+    """Starts a `Submitted`; what still runs when a test has failed is ended."""
+    started: list[Submitted] = []
+
+    def start(*arguments, **options) -> Submitted:
+        started.append(Submitted(*arguments, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.wait()
+    cluster.cancel_all()
+
+
+class Submitted:
+    """A running `snakemake --profile slurm` in a project."""
+
+    def __init__(self, project: Project, targets: Sequence[str] = (TABLE,)):
+        self.directory = project.directory
+        (self.directory / "mine.yaml").write_text(yaml.safe_dump(project.config))
+        self.output = self.directory / "snakemake.log"
+        with self.output.open("w") as file:
+            self.process = subprocess.Popen(
+                [*SNAKEMAKE, *PROFILE, "--configfile", "mine.yaml", "--", *targets],
+                cwd=self.directory,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait(self) -> str:
+        """What it printed, when it has ended well."""
+        code = self.process.wait(timeout=600)
+        text = self.output.read_text()
+        assert code == 0, text
+        return text
+
+    def step(self) -> int:
+        """The step of the newest checkpoint."""
+        found = (self.directory / "results/checkpoints").glob("*/*/[0-9]*.safetensors")
+        return max((int(path.stem) for path in found), default=0)
+
+    def trains(self) -> None:
+        """Wait until the sweep is in the midst of an epoch, some epochs after its start."""
+        cluster.wait_for(lambda: self.step() > STEPS_BEFORE, "a checkpoint", 300)
+
+    def training(self) -> list[psutil.Process]:
+        """Processes of the training script."""
+        found = []
+        for one in psutil.process_iter(["cwd", "cmdline"]):
+            script = (one.info["cmdline"] or [])[-1:]
+            here = one.info["cwd"] == str(self.directory.resolve())
+            if here and script and script[0].endswith("train.py"):
+                found.append(one)
+        return found
+
+    def log(self) -> str:
+        """The newest attempt's; Snakemake removes that of the one before when the next begins."""
+        logs = (self.directory / "results/logs/train").glob("*.log")
+        return "".join(path.read_text() for path in logs)
+
+
+def assert_same_results(project: Project, reference: Project) -> None:
+    """All but times is the same to the last bit, and nothing is left of the checkpoints."""
+    found, expected = (one.directory / "results" for one in (project, reference))
+    assert (found.parent / TABLE).read_bytes() == (expected.parent / TABLE).read_bytes()
+    runs = sorted(path.name for path in (expected / "runs").iterdir())
+    assert sorted(path.name for path in (found / "runs").iterdir()) == runs
+    for run in runs:
+        for path in (expected / "runs" / run).iterdir():
+            if path.name not in ("history.csv", "provenance.json"):
+                assert (found / "runs" / run / path.name).read_bytes() == path.read_bytes()
+    assert not list((found / "checkpoints").iterdir())
+
+
+def assert_goes_on(submitted: Submitted, step: int, project: Project, reference: Project) -> None:
+    """It ends as the reference did, and its last attempt trained no step again that the checkpoint
+    at ``step`` holds."""
+    submitted.wait()
+    [at] = re.findall(r"goes on from the checkpoint at step (\d+)", submitted.log())[:1]
+    assert int(at) >= step > STEPS_BEFORE
+    assert_same_results(project, reference)
+
+
+def test_a_job_that_is_killed_goes_on(project, reference, submit):
+    submitted = submit(project)
+    submitted.trains()
+    step = submitted.step()
+    [process] = submitted.training()
+    process.kill()
+    assert_goes_on(submitted, step, project, reference)
+
+
+def test_a_job_that_is_cancelled_goes_on(project, reference, submit):
+    submitted = submit(project)
+    submitted.trains()
+    step = submitted.step()
+    job = cluster.ask("squeue", "-h", "-o", "%A").strip()
+    assert "TresPerJob=gres:gpu:1" in cluster.ask("scontrol", "show", "job", job)
+    cluster.ask("scancel", job)
+    cluster.wait_for(lambda: "error: stopped by SIGTERM" in submitted.log(), "the job to stop")
+    assert_goes_on(submitted, step, project, reference)
+
+
+def test_a_job_at_its_time_limit_goes_on(project, reference, submit):
+    submitted = submit(project)
+    submitted.trains()
+    [process] = submitted.training()
+    # It stands still until Slurm, which looks every half a minute, warns it and lets it go on.
+    process.suspend()
+    job = cluster.ask("squeue", "-h", "-o", "%A").strip()
+    cluster.ask("scontrol", "update", f"jobid={job}", "EndTime=now+60")
+    step = submitted.step()
+    cluster.wait_for(lambda: "error: stopped by SIGTERM" in submitted.log(), "the job to stop")
+    assert_goes_on(submitted, step, project, reference)
+
+
+def test_a_job_whose_node_is_lost_goes_on(project, reference, submit):
+    submitted = submit(project)
+    submitted.trains()
+    step = submitted.step()
+    assert submitted.training()
+    cluster.lose_node()
+    lost = submitted.training()
+    cluster.start_node()
+    assert not lost
+    assert_goes_on(submitted, step, project, reference)
+
+
+def test_snakemake_that_is_killed_can_be_called_again(project, reference, submit):
+    submitted = submit(project)
+    submitted.trains()
+    submitted.process.kill()
+    submitted.process.wait()
+    project.run(project.config, "--unlock")
+    again = submit(project)
+    again.wait()
+    assert_same_results(project, reference)
+
+
+def test_a_job_has_the_gpu_it_asked_for_and_others_have_none(slurm, tmp_path):
+    """By the device files of a scheduler that has them: there is no GPU behind them."""
+    script = "import os\nopen(snakemake.output[0], 'w').write(str(sorted(os.environ.items())))\n"
+    (tmp_path / "show.py").write_text(script)
+    shutil.copytree(ROOT / "slurm", tmp_path / "slurm")
+    (tmp_path / "Snakefile").write_text(
+        "rule all:\n    localrule: True\n    input: 'train', 'tokens'\n"
+        "rule train:\n    output: 'train'\n    resources: gpu=1\n    script: 'show.py'\n"
+        "rule tokens:\n    output: 'tokens'\n    script: 'show.py'\n"
+    )
+    done = subprocess.run(
+        [*SNAKEMAKE, *PROFILE], cwd=tmp_path, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "('CUDA_VISIBLE_DEVICES', '0')" in (tmp_path / "train").read_text()
+    assert "CUDA_VISIBLE_DEVICES" not in (tmp_path / "tokens").read_text()
+
+
+def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tmp_path, tiny_bert):
+    config = yaml.safe_load((ROOT / "demo/config.yaml").read_text())["config"]
+    experiment = config["experiments"]["layernorm"]
+    experiment |= {"tasks": ["sst2", "rte"], "epochs": 1}
+    experiment["methods"].pop("random")
+    experiment["fractions"]["scopes"] = ["individual"]
+    config |= {"experiments": {"layernorm": experiment}, "results": "results"}
+    laptop, on_slurm = (Project(tmp_path / name, tiny_bert) for name in ("laptop", "on-slurm"))
+    names = ("table1", "table2", "choices", "kruskal_wallis")
+    targets = [f"results/layernorm/{name}.{ending}" for name in names for ending in ("csv", "md")]
+    on_slurm.config = config
+    submitted = submit(on_slurm, targets=targets)
+    laptop.run(config, "--", *targets)
+    text = submitted.wait()
+    for target in targets:
+        found, expected = (one.directory / target for one in (on_slurm, laptop))
+        assert found.read_bytes() == expected.read_bytes()
+    # One job for all token ids, one for the information of each task, one for each sweep.
+    sweeps = list((on_slurm.directory / "results/sweeps").glob("*.csv"))
+    assert text.count("has been submitted") == 1 + 2 + len(sweeps)

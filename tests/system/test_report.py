@@ -1,0 +1,140 @@
+"""The report's parts, and the page in a real browser."""
+
+import re
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from subtune.figures import drawing
+from subtune.report import page as report
+from subtune.report.sparkline import sparkline
+from subtune.tables import writing
+from tests.helpers.browser import opened
+
+
+def runs(**columns):
+    frame = pd.DataFrame(
+        {
+            "experiments": ["one", "one other", "other"],
+            "seconds": [3600.0, 1800.0, 1800.0],
+            "flops": [1e12, 2e12, 3e12],
+            "seed": [0, 1, 0],
+            "device": ["CPU X", "CPU X", None],
+            "joules": [3.6e6, None, 1.8e6],
+            "commit": ["abc", "abc-dirty", None],
+            "versions.torch": ["2.13.0", "2.13.0", None],
+            "recorded": ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", None],
+        }
+    )
+    return frame.assign(**columns)
+
+
+@pytest.fixture
+def section(tmp_path):
+    table = pd.DataFrame({"method": ["<b>Full</b>", "a|b"], "score": [0.51234567, None]})
+    files = [tmp_path / f"table2.{ending}" for ending in ("csv", "md", "tex")]
+    writing.write(table, files)
+    figure = Figure(figsize=(6.3, 2))
+    figure.subplots().plot([1, 2])
+    pictures = [tmp_path / "figure1.png", tmp_path / "figure1.pdf"]
+    drawing.save(figure, pictures)
+    scores = pd.DataFrame(
+        {"run": ["a1", "b2"], "model": "tiny", "task": "rte", "method": ["full", "layernorm"],
+         "fraction": [1.0, 0.2], "scope": ["", "cv"], "learning_rate": [1e-4, 5e-3], "seed": 0,
+         "best_epoch": [2, 1], "value": [0.6, 0.5], "decides": True}
+    )  # fmt: skip
+    curves = pd.DataFrame(
+        {"run": ["a1", "a1", "b2", "b2"], "epoch": [1, 2, 1, 2], "score": [0.5, 0.6, 0.5, 0.5]}
+    )
+    exhibits = [
+        report.Exhibit("table2", "Dev scores", "What it shows.", files),
+        report.Exhibit("figure1", "Change", "What it shows.", pictures),
+    ]
+    return report.Section("mine", "A paper (2024)", exhibits, scores, curves)
+
+
+@pytest.fixture
+def html(section, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(report.page([section], runs(), "results: results\n"), encoding="utf-8")
+    return path
+
+
+def test_cost_is_added_by_experiment_and_what_is_shared_counts_once():
+    one, other, total = report.cost(runs())
+    assert (one["hours"], other["hours"], total["hours"]) == ("1.50", "1.00", "2.00")
+    assert (one["energy"], total["energy"]) == ("1.000 kWh", "1.500 kWh")
+    assert total["device"] == "CPU X, not recorded (1 of 3 runs)"
+
+
+def test_what_was_not_recorded_is_said():
+    [row] = report.cost(runs(experiments="one", device=None, joules=None))
+    assert (row["energy"], row["device"]) == ("not readable", "not recorded (3 of 3 runs)")
+    origin = dict(report.origin(runs().drop(columns="commit")))
+    assert origin["commit of subtune"] == "not recorded (3 of 3 runs)"
+
+
+def test_origin_names_every_commit_and_version_once():
+    rows = dict(report.origin(runs()))
+    assert rows["commit of subtune"] == "abc, abc-dirty, not recorded (1 of 3 runs)"
+    assert rows["torch"] == "2.13.0, not recorded (1 of 3 runs)"
+
+
+def test_text_from_a_table_is_text_on_the_page(html):
+    text = html.read_text()
+    assert "<b>Full</b>" not in text and "&lt;b&gt;Full&lt;/b&gt;" in text
+    assert "a|b" in text
+
+
+def test_a_curve_has_its_range_in_words_and_stays_in_its_frame():
+    image = sparkline([0.5, 0.7, 0.6], best_epoch=2)
+    assert "0.5000 to 0.7000 in 3 epochs, best in epoch 2" in image
+    points = re.findall(r"([\d.]+),([\d.]+)", image)
+    assert all(0 <= float(x) <= 96 and 0 <= float(y) <= 24 for x, y in points)
+    assert sparkline([0.5], 1) and sparkline([0.5, 0.5], 1)
+
+
+def test_a_numbered_exhibit_is_named_as_in_the_paper(section):
+    assert [e.heading for e in section.exhibits] == ["Table 2. Dev scores", "Figure 1. Change"]
+
+
+def test_the_configuration_and_every_run_are_on_the_page(html):
+    text = html.read_text()
+    assert "results: results" in text
+    assert "a1" in text and "b2" in text and "LayerNorm, top 20%, cv" in text
+
+
+@pytest.mark.parametrize("width", [360, 900, 1600])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_opens_without_a_network_and_without_a_complaint(html, width, scheme):
+    with opened(html, width, scheme) as (page, complaints):
+        assert complaints == []
+        assert page.title() == "subtune: report"
+        # The page itself never scrolls sideways; wide tables do so in their own frames.
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 23, 26)"}[scheme]
+
+
+def test_everything_can_be_reached_by_keyboard(html):
+    with opened(html, 360) as (page, _):
+        reached = set()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            reached.add(page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
+        wanted = page.evaluate(
+            "[...document.querySelectorAll('a, summary, [tabindex]')]"
+            ".filter(e => e.checkVisibility()).map(e => e.outerHTML.slice(0, 200))"
+        )
+        assert set(wanted) <= reached
+        page.focus("summary")
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.querySelector('details').open")
+
+
+def test_print_shows_what_is_folded_on_the_screen(html, tmp_path):
+    with opened(html) as (page, _):
+        page.emulate_media(media="print")
+        assert page.is_visible("text=results: results")
+        assert not page.is_visible("nav")

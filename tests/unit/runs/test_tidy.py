@@ -1,0 +1,78 @@
+"""The table of all runs, and its data dictionary."""
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+
+from subtune.models import encoder
+from subtune.runs import recording, records, tidy
+from tests.helpers import examples
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, tiny_bert):
+    path = tmp_path_factory.mktemp("runs")
+    for task in ("sst2", "stsb"):
+        spec = examples.run_spec(task=task)
+        data = spec.tokens.data.task
+        model = encoder.load(tiny_bert, data.num_labels)
+        tokens = examples.tokens(data, tiny_bert)
+        recording.train_and_record([spec], path, model, tokens, {}, lambda line: None)
+    return path
+
+
+def planned(store):
+    about = {"model": "tiny", "method": "layernorm", "fraction": None, "scope": None, "flops": 2e9}
+    runs = [(run, records.read_spec(store, run)) for run in records.all_runs(store)]
+    return [
+        {"run": run, "experiment": experiment, "task": spec.tokens.data.task.name, **about}
+        for experiment in ("one", "other")
+        for run, spec in runs
+    ]
+
+
+def test_a_run_is_one_row_whoever_uses_it(store):
+    table = tidy.table(store, planned(store))
+    assert list(table["experiments"]) == ["one other", "one other"]
+    assert list(table["run"]) == records.all_runs(store)
+
+
+def test_all_that_decides_a_run_is_in_its_row(store):
+    table = tidy.table(store, planned(store)).set_index("run")
+    for run, row in table.iterrows():
+        spec = records.read_spec(store, run)
+        assert row["spec.recipe.learning_rate"] == row["learning_rate"] == 1e-2
+        assert row["spec.selection"] == spec.selection.canonical()
+        assert json.loads(row["spec.tokens.data.task.metrics"]) == list(
+            spec.tokens.data.task.metrics
+        )
+        fields = {name.partition(".")[2] for name in table if name.startswith("spec.")}
+        assert fields >= {f"recipe.{name}" for name in type(spec.recipe).model_fields}
+        assert {"seed", "recipe_version", "tokens.max_length"} <= fields
+
+
+def test_scores_times_and_places_are_those_of_the_record(store):
+    table = tidy.table(store, planned(store)).set_index("run")
+    for run, row in table.iterrows():
+        history = records.read_history(store, run)
+        assert row["seconds"] == pytest.approx(history["seconds"].sum())
+        assert row["epochs_trained"] == 2
+        assert row["score"] == row[f"scores.validation.{row['metric']}"]
+        assert row["record"] == str(store / run)
+        assert row["device"] and row["versions.torch"] and row["recorded"].endswith("Z")
+
+
+def test_every_column_has_one_meaning(store):
+    columns = list(tidy.table(store, planned(store)))
+    meaning = tidy.meaning(columns)
+    assert list(meaning["column"]) == columns
+
+
+def test_a_record_that_does_not_say_where_it_was_trained_has_a_row_too(store, tmp_path):
+    copied = shutil.copytree(store, tmp_path / "runs")
+    first = records.all_runs(copied)[0]
+    (copied / first / "provenance.json").unlink()
+    table = tidy.table(copied, planned(copied)).set_index("run")
+    assert pd.isna(table.loc[first, "device"])

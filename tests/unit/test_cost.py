@@ -1,0 +1,182 @@
+"""What a configuration is expected to cost: by dimensions, sizes and assumptions."""
+
+import math
+
+import pytest
+import yaml
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoTokenizer
+
+from subtune import config, grid, planning
+from subtune.data import tsv
+from subtune.data.batches import Rows
+from subtune.data.sizes import of_glue, size_of
+from subtune.estimates import Estimates
+from subtune.methods import METHODS
+from subtune.models import encoder
+from subtune.models.dimensions import dimensions_of, papers_models
+from subtune.models.shapes import PAPERS_MODELS, shapes_of
+from subtune.selection import Work, resolve, work_of
+from subtune.tasks import TASKS
+from subtune.training.recipe import Member, train
+from tests.helpers import examples
+from tests.helpers.project import ROOT
+
+
+def estimates(data: dict) -> tuple[Estimates, grid.Plan]:
+    checked = config.check(data)
+    plan = grid.plan(checked)
+    return Estimates(checked, plan), plan
+
+
+def papers(**changes) -> dict:
+    data = yaml.safe_load((ROOT / "config.yaml").read_text())
+    for experiment in data["experiments"].values():
+        experiment |= changes
+    return data
+
+
+def bitfit(**changes) -> dict:
+    """One paper of three models, whose runs all have as many epochs."""
+    data = papers(**changes)
+    data["experiments"] = {"bitfit": data["experiments"]["bitfit"]}
+    return data
+
+
+@pytest.mark.parametrize("name", papers_models())
+def test_a_models_parameters_are_counted_without_it(name):
+    shapes = shapes_of(PAPERS_MODELS[name], num_labels=2)
+    hidden = PAPERS_MODELS[name].hidden_size
+    encoder_alone = sum(math.prod(shape) for shape in shapes.values()) - (2 * hidden + 2)
+    assert dimensions_of(f"someone/{name}").parameters == encoder_alone
+
+
+def test_dimensions_of_a_local_model_are_those_of_its_configuration(minilm):
+    found = dimensions_of(str(minilm))
+    assert (found.hidden_size, found.num_hidden_layers, found.vocab_size) == (384, 6, 30522)
+    assert dimensions_of("someone/unheard-of") is None
+
+
+@pytest.mark.parametrize(
+    ("method", "work"),
+    [
+        ("frozen", Work.NOTHING),
+        ("bitfit", Work.VECTORS),
+        ("layernorm", Work.VECTORS),
+        ("lora-II", Work.LOW_RANK),
+        ("full", Work.MATRICES),
+        ("random", Work.ENTRIES),
+    ],
+)
+def test_a_training_steps_operations_are_counted_without_it(method, work, minilm):
+    """Against torch's own counter, over training and evaluation of a few rows."""
+    assert work_of(METHODS[method]) is work
+    task = TASKS["sst2"]
+    model = encoder.load(minilm, 2)
+    tokens = examples.tokens(task, minilm, rows=32, evaluation=8)
+    rows = {split: Rows(tokens[split]) for split in ("train", "validation")}
+    entries = resolve(METHODS[method], encoder.shapes_of(model), 0)
+    with FlopCounterMode(display=False) as counter:
+        train(model, rows, task, [Member(entries, examples.recipe(epochs=1), 0)])
+    dimensions = dimensions_of(str(minilm))
+    one = dimensions.forward_flops
+    expected = work.value * 32 * one(rows["train"].lengths.mean())
+    expected += 8 * one(rows["validation"].lengths.mean())
+    assert expected == pytest.approx(counter.get_total_flops(), rel=0.12)
+
+
+@pytest.mark.parametrize("task", ["cola", "sst2", "mrpc", "stsb", "rte", "wnli"])
+def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
+    found = tsv.paths(glue_dir, TASKS[task])
+    rows = {
+        split: list(tsv.rows(path, TASKS[task], labelled=split not in TASKS[task].test))
+        for split, path in found.items()
+    }
+    size = of_glue()[task]
+    assert size.train_rows == len(rows["train"])
+    assert size.evaluation_rows == sum(len(rows[split]) for split in TASKS[task].evaluation)
+    assert size.all_rows == sum(map(len, rows.values()))
+    # Every so many rows: STS-B's come from one source after another.
+    some = rows["train"][:: len(rows["train"]) // 400 or 1]
+    texts = [[row[column] for row in some] for column in TASKS[task].text]
+    ids = AutoTokenizer.from_pretrained(minilm)(*texts)["input_ids"]
+    assert size.tokens == pytest.approx(sum(map(len, ids)) / len(ids), rel=0.2)
+
+
+def test_a_mini_tasks_size_is_counted():
+    size = size_of(TASKS["rte"], "builtin")
+    assert (size.train_rows, size.evaluation_rows, size.all_rows) == (200, 100, 340)
+
+
+def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
+    found, plan = estimates(papers(seeds=[0, 1, 2]))
+    assert 100 < len(plan.sweeps) < 500
+    assert planning.longest_sweep(plan, found) < 24
+    for sweep in plan.sweeps:
+        assert 4_000 < found.sweep_memory(sweep) < 64_000
+        assert 10 < found.minutes(found.sweep(sweep)) <= 24 * 60
+
+
+def test_a_request_grows_with_model_task_runs_and_attempt():
+    found, plan = estimates(bitfit(tasks=["cola", "qqp"]))
+    runs = {
+        (plan.places[spec.model.id].rpartition("/")[2], spec.tokens.data.task.name): run
+        for run, spec in plan.runs.items()
+        if work_of(METHODS["full"]) is grid.work(plan, run)
+    }
+    base, large, long = (
+        found.run(runs[key])
+        for key in (
+            ("bert-base-cased", "cola"),
+            ("bert-large-cased", "cola"),
+            ("bert-base-cased", "qqp"),
+        )
+    )
+    assert large.seconds > 1.5 * base.seconds
+    assert large.flops == pytest.approx(3.5 * base.flops, rel=0.1)
+    assert long.seconds > 20 * base.seconds
+    assert found.run(runs["bert-large-cased", "cola"]).bytes == pytest.approx(1.33e9, rel=0.02)
+    sweep = max(plan.sweeps, key=lambda key: len(plan.sweeps[key].runs))
+    assert found.sweep(sweep).seconds > sum(
+        found.run(run).seconds for run in plan.sweeps[sweep].runs
+    )
+    assert found.sweep_memory(sweep, attempt=2) == pytest.approx(
+        1.5 * found.sweep_memory(sweep), abs=2
+    )
+    short = min(plan.sweeps, key=lambda key: found.sweep(key).seconds)
+    cost = found.sweep(short)
+    assert found.minutes(cost, 2) > found.minutes(cost, 1)
+
+
+def test_long_runs_are_cut_into_jobs_with_those_that_share_steps_together():
+    _, plan = estimates(bitfit(tasks=["rte", "mnli"]))
+    by_task: dict[str, list] = {"rte": [], "mnli": []}
+    for sweep in plan.sweeps.values():
+        by_task[sweep.task].append(sweep)
+    assert len(by_task["mnli"]) > len(by_task["rte"])
+    for sweep in by_task["mnli"]:
+        alone = {grid.trains_alone(plan, run) for run in sweep.runs}
+        assert len(alone) == 1
+        assert len(sweep.runs) <= (1 if True in alone else 8)
+    assert any(
+        {grid.trains_alone(plan, r) for r in s.runs} == {True, False} for s in by_task["rte"]
+    )
+
+
+def test_what_papers_share_is_counted_once():
+    checked = config.check(papers())
+    plan = grid.plan(checked)
+    found = planning.table(checked, plan, Estimates(checked, plan))
+    table = found.set_index("experiment")
+    parts, every = table.drop(planning.TOTAL), table.loc[planning.TOTAL]
+    assert every["runs"] < parts["runs"].sum()
+    assert every["hours"] < parts["hours"].sum()
+    # One model has Fisher information of 8 tasks; test rows are predicted per model and task.
+    assert every["jobs"] == every["sweeps"] + 8 + (8 + 3 * 8 + 3 + 9) + 1
+
+
+def test_a_faster_device_takes_less_time():
+    slow, plan = estimates(papers())
+    fast, _ = estimates(papers() | {"assumptions": {"teraflops": {"fp32": 60, "bf16": 400}}})
+    sweep = next(iter(plan.sweeps))
+    assert fast.sweep(sweep).seconds < slow.sweep(sweep).seconds

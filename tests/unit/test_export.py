@@ -1,0 +1,157 @@
+"""Exports: plain transformers and PEFT predict what the record says, in a fresh process."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from subtune import cli
+from subtune.data.batches import Rows
+from subtune.errors import SubtuneError
+from subtune.export import export_adapter, export_model
+from subtune.methods import METHODS
+from subtune.models import encoder, files
+from subtune.models.encoder import Encoder
+from subtune.runs import listing, recording, records
+from subtune.specs import Lora, LowRank
+from subtune.tasks import TASKS
+from subtune.training import delta
+from subtune.training.evaluation import predict
+from tests.helpers import examples
+
+PREDICT = """
+import json, sys
+import torch
+from transformers import AutoModelForSequenceClassification
+
+path, base, rows = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+if base:
+    from peft import PeftModel
+    model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=int(sys.argv[4]))
+    model = PeftModel.from_pretrained(model, path)
+else:
+    model = AutoModelForSequenceClassification.from_pretrained(path)
+model.eval()
+with torch.inference_mode():
+    print(json.dumps([model(**{k: torch.tensor([v]) for k, v in row.items()}).logits[0].tolist()
+                      for row in rows]))
+"""
+
+# SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
+BIASES_THEN_LORA = Lora(
+    lora=LowRank(targets=("encoder.layer.1.attention.self.*.weight",), rank=4, alpha=8),
+    parameters=(
+        "encoder.layer.0.**.bias",
+        "encoder.layer.1.intermediate.dense.bias",
+        "encoder.layer.1.output.*.bias",
+    ),
+)
+
+
+def recorded(results, directory, selection, task="sst2"):
+    """A run on record in ``results``, beside the model it started from."""
+    spec = examples.run_spec(selection, task, learning_rate=3e-2)
+    files.fetch(spec.model, str(directory), results / "models" / spec.model.id)
+    model = encoder.load(directory, TASKS[task].num_labels)
+    tokens = examples.tokens(TASKS[task], directory)
+    recording.train_and_record([spec], results / "runs", model, tokens, {}, lambda line: None)
+    return spec, tokens
+
+
+def logits_on_record(results, spec):
+    table = pd.read_parquet(results / "runs" / spec.id / "predictions.parquet")
+    return table[table["split"] == "validation"].filter(like="logit_").to_numpy()
+
+
+def logits_in_a_fresh_process(path, tokens, base="", num_labels=2):
+    rows = [
+        {key: row[key] for key in ("input_ids", "token_type_ids") if key in row}
+        for row in tokens["validation"]
+    ]
+    arguments = [str(path), str(base), json.dumps(rows), str(num_labels)]
+    done = subprocess.run(
+        [sys.executable, "-c", PREDICT, *arguments], capture_output=True, text=True, check=True
+    )
+    return np.array(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize("method", ["layernorm", "rand_uniform", "lora-II"])
+def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request):
+    directory = request.getfixturevalue(family)
+    spec, tokens = recorded(tmp_path, directory, METHODS[method])
+    export_model(tmp_path, spec.id, tmp_path / "out")
+    found = logits_in_a_fresh_process(tmp_path / "out", tokens)
+    assert found == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["layernorm", "rand_row_col", "lora-II"])
+def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, tmp_path, tiny_bert):
+    spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
+    model = encoder.load(tiny_bert, TASKS["sst2"].num_labels)
+    values = delta.as_tensors(records.read_delta(tmp_path / "runs", spec.id))
+    trained = Encoder(model.config, delta.applied(model.parameters, values))
+    found = predict(trained, Rows(tokens["validation"]), "fp32")
+    assert np.array_equal(found, logits_on_record(tmp_path, spec))
+
+
+def test_an_exported_regression_has_one_output_and_labels_have_their_words(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["bitfit"], "stsb")
+    export_model(tmp_path, spec.id, tmp_path / "stsb")
+    config = json.loads((tmp_path / "stsb" / "config.json").read_text())
+    assert config["problem_type"] == "regression"
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["bitfit"], "rte")
+    export_model(tmp_path, spec.id, tmp_path / "rte")
+    config = json.loads((tmp_path / "rte" / "config.json").read_text())
+    assert list(config["id2label"].values()) == list(TASKS["rte"].labels)
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize("selection", [METHODS["lora-I"], BIASES_THEN_LORA], ids=["I", "mixed"])
+def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, request):
+    pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
+    directory = request.getfixturevalue(family)
+    spec, tokens = recorded(tmp_path, directory, selection)
+    export_adapter(tmp_path, spec.id, tmp_path / "out")
+    found = logits_in_a_fresh_process(tmp_path / "out", tokens, directory)
+    assert found == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+
+
+def test_an_adapter_of_a_run_without_lora_is_refused(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    with pytest.raises(SubtuneError, match="trained without LoRA"):
+        export_adapter(tmp_path, spec.id, tmp_path / "out")
+
+
+def test_an_export_never_overwrites(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    (tmp_path / "out").mkdir()
+    with pytest.raises(SubtuneError, match="is there already"):
+        export_model(tmp_path, spec.id, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_runs_are_listed_by_name_with_their_scores_and_sizes(tmp_path, tiny_bert, capsys):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    recorded(tmp_path, tiny_bert, METHODS["bitfit"])
+    table = listing.table(tmp_path / "runs")
+    assert table["method"].tolist() == ["bitfit", "layernorm"]
+    row = table[table["run"] == spec.id].iloc[0]
+    assert row["trained"] == 2 * 2 * 32 + 66
+    assert not row["diverged"]
+    assert 4 * row["trained"] < row["delta_bytes"] < 8 * row["trained"]
+    arguments = ["--results", str(tmp_path)]
+    assert cli.main(["runs", *arguments, "--method", "layernorm", "--json"]) == 0
+    assert [run["run"] for run in json.loads(capsys.readouterr().out)] == [spec.id]
+    assert cli.main(["runs", *arguments, "--method", "layernrom"]) == 1
+    assert "did you mean 'layernorm'?" in capsys.readouterr().err
+
+
+def test_a_run_is_found_by_the_start_of_its_id(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    assert records.find(tmp_path / "runs", spec.id[:5]) == spec.id
+    with pytest.raises(SubtuneError, match="found 0 runs 'zzz'"):
+        records.find(tmp_path / "runs", "zzz")

@@ -1,0 +1,139 @@
+"""Fisher information against a loop written from Eq. 2 of the LayerNorm paper."""
+
+import datasets
+import numpy as np
+import pytest
+import torch
+
+from subtune import fisher
+from subtune.fisher import fisher_information
+from subtune.masks import ranks, summed
+from subtune.models import encoder
+from subtune.tasks import TASKS
+from tests.helpers import examples, reference
+
+
+def loop(model, tokens, task, seed=0):
+    """Eq. 2: the mean over examples of the squared gradient of log p(y|x)."""
+    start = model.parameters | encoder.new_classifier(model, seed)
+    leaves = {name: value.clone().requires_grad_(True) for name, value in start.items()}
+    total = {name: torch.zeros(p.shape, dtype=torch.float64) for name, p in leaves.items()}
+    for row in tokens:
+        inputs = {n: [row[n]] for n in ("input_ids", "token_type_ids") if n in row}
+        logits = reference.logits(model.config, leaves, inputs)
+        if task.is_regression:
+            log_p = -0.5 * (row["label"] - logits[0, 0]) ** 2
+        else:
+            log_p = logits.log_softmax(-1)[0, row["label"]]
+        gradients = torch.autograd.grad(log_p, list(leaves.values()))
+        for name, gradient in zip(leaves, gradients, strict=True):
+            total[name] += gradient.double() ** 2
+    return {name: value.numpy() / len(tokens) for name, value in total.items()}
+
+
+def matrices(model):
+    return [n for n, value in model.parameters.items() if value.ndim > 1]
+
+
+def assert_agrees(found, expected):
+    # Gradients are float32; some, the keys' biases', are zero but for its rounding.
+    nothing = 1e-12 * max(values.max() for values in expected.values())
+    for name, values in found.entries.items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-3, atol=nothing)
+    for _, row in found.sums.iterrows():
+        wanted = expected[row["parameter"]].sum()
+        assert row["information"] == pytest.approx(wanted, rel=1e-4, abs=1e-9), row["parameter"]
+
+
+@pytest.mark.parametrize("task", ["sst2", "mnli", "stsb"])
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+def test_it_agrees_with_the_loop_for_both_families_and_kinds_of_task(task, family, request):
+    directory = request.getfixturevalue(family)
+    task = TASKS[task]
+    tokens = examples.tokens(task, directory)["train"]
+    model = encoder.load(directory, task.num_labels)
+    expected = loop(model, tokens, task)
+    assert_agrees(fisher_information(model, tokens, task), expected)
+    every = fisher_information(model, tokens, task, in_full=matrices(model))
+    assert list(every.entries) == list(model.parameters)
+    assert_agrees(every, expected)
+
+
+@pytest.mark.parametrize("tile", [1, 40, 100, 10_000])
+def test_the_size_of_a_tile_does_not_matter(tile, tiny_bert, monkeypatch):
+    task = TASKS["sst2"]
+    tokens = examples.tokens(task, tiny_bert, rows=3)["train"]
+    model = encoder.load(tiny_bert, 2)
+    monkeypatch.setattr(fisher, "TILE", tile)
+    found = fisher_information(model, tokens, task, in_full=matrices(model))
+    assert_agrees(found, loop(model, tokens, task))
+
+
+def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
+    task = TASKS["mrpc"]
+    tokens = examples.tokens(task, minilm, rows=6)["train"]
+    model = encoder.load(minilm, task.num_labels)
+    found = fisher_information(model, tokens, task)
+    expected = loop(model, tokens, task)
+    assert_agrees(found, expected)
+    names = [name for name in found.entries if ".output.LayerNorm." in name]
+    ours = ranks(summed([{name: found.entries[name] for name in names}]))
+    theirs = ranks(summed([{name: expected[name] for name in names}]))
+    n = sum(rank.size for rank in ours.values())
+    for fraction in (0.01, 0.2, 0.5):
+        kept = [
+            np.concatenate([rank < fraction * n for rank in ranking.values()])
+            for ranking in (ours, theirs)
+        ]
+        # Entries at the very edge may swap, where two informations differ by less than a float's
+        # rounding.
+        assert (kept[0] != kept[1]).sum() <= 2
+
+
+def test_squaring_a_batch_mean_gradient_would_be_a_different_number(tiny_bert):
+    task = TASKS["sst2"]
+    tokens = examples.tokens(task, tiny_bert)["train"]
+    model = encoder.load(tiny_bert, 2)
+    found = fisher_information(model, tokens, task).entries["classifier.bias"]
+    start = model.parameters | encoder.new_classifier(model, 0)
+    bias = start["classifier.bias"].requires_grad_(True)
+    inputs = {"input_ids": tokens["input_ids"]}
+    logits = reference.logits(model.config, start, inputs)
+    torch.nn.functional.cross_entropy(logits, torch.tensor(tokens["label"])).backward()
+    assert not np.allclose(found, bias.grad.numpy() ** 2, rtol=0.1)
+
+
+def test_only_what_is_asked_for_is_computed_and_it_is_the_same(tiny_bert):
+    task = TASKS["sst2"]
+    tokens = examples.tokens(task, tiny_bert)["train"]
+    model = encoder.load(tiny_bert, 2)
+    names = [name for name in model.parameters if ".output.LayerNorm." in name]
+    every = fisher_information(model, tokens, task)
+    found = fisher_information(model, tokens, task, only=names)
+    assert list(found.entries) == names == found.sums["parameter"].tolist()
+    for name in names:
+        np.testing.assert_allclose(found.entries[name], every.entries[name], rtol=1e-5)
+
+
+def test_a_sample_is_drawn_by_seed_and_is_a_part_of_the_rows(tiny_bert):
+    task = TASKS["sst2"]
+    tokens = examples.tokens(task, tiny_bert, rows=12)["train"]
+    model = encoder.load(tiny_bert, 2)
+
+    def bias(rows, seed=0):
+        return fisher_information(model, tokens, task, rows, seed).entries["pooler.dense.bias"]
+
+    assert (bias(5) == bias(5)).all()
+    assert not np.allclose(bias(5), bias(12), rtol=1e-3)
+
+
+def test_the_order_of_rows_does_not_matter(tiny_bert):
+    task = TASKS["sst2"]
+    tokens = examples.tokens(task, tiny_bert)["train"]
+    turned = tokens.select(range(len(tokens) - 1, -1, -1))
+    model = encoder.load(tiny_bert, 2)
+    one = fisher_information(model, tokens, task)
+    other = fisher_information(model, datasets.Dataset.from_list(turned.to_list()), task)
+    assert one.sums["information"].to_numpy() == pytest.approx(
+        other.sums["information"].to_numpy(), rel=1e-4
+    )

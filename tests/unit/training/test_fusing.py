@@ -1,0 +1,83 @@
+"""Which runs train side by side, and how many."""
+
+import pytest
+
+from subtune.methods import METHODS
+from subtune.models import encoder
+from subtune.selection import resolve
+from subtune.tasks import TASKS
+from subtune.training.activations import step_bytes
+from subtune.training.fusing import CPU_TOKENS, groups, runs_at_once, runs_within
+from subtune.training.recipe import Member
+from tests.helpers import examples
+
+
+@pytest.fixture(scope="module")
+def model(tiny_bert):
+    return encoder.load(tiny_bert, 2)
+
+
+@pytest.fixture(scope="module")
+def train_rows(tiny_bert):
+    task = TASKS["sst2"]
+    return examples.rows_of(task, examples.tokens(task, tiny_bert))["train"]
+
+
+def member(method, model, seed=0, **recipe):
+    entries = resolve(METHODS[method], encoder.shapes_of(model), seed)
+    return Member(entries, examples.recipe(**recipe), seed)
+
+
+def test_runs_share_a_pass_whatever_vectors_they_train_and_however_fast(model, train_rows):
+    members = [
+        member("layernorm", model),
+        member("bitfit", model, learning_rate=1e-4),
+        member("layernorm", model, schedule="constant", weight_decay=0.1, max_grad_norm=9.0),
+    ]
+    assert groups(model, train_rows, members) == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"method": "layernorm", "seed": 1},
+        {"method": "layernorm", "batch_size": 8},
+        {"method": "layernorm", "epochs": 3},
+        {"method": "layernorm", "train_rows": 5},
+        {"method": "layernorm", "precision": "bf16"},
+        {"method": "lora-I"},
+        {"method": "full"},
+        {"method": "rand_row_col"},
+        # Alone it needs no backward pass through the encoder.
+        {"method": "frozen"},
+    ],
+    ids=lambda other: "-".join(map(str, other.values())),
+)
+def test_runs_of_another_kind_do_not(other, model, train_rows):
+    members = [member("layernorm", model), member(model=model, **other)] * 2
+    others = [[1], [3]] if other["method"] in ("full", "rand_row_col") else [[1, 3]]
+    assert groups(model, train_rows, members) == [[0, 2], *others]
+
+
+def test_a_pass_holds_as_many_runs_as_it_may(model, train_rows):
+    members = [member("layernorm", model)] * 7
+    assert groups(model, train_rows, members, most=3) == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_on_a_cpu_the_tokens_of_a_pass_are_bounded(model, train_rows):
+    runs = runs_at_once(model, train_rows, [member("layernorm", model, batch_size=4)])
+    tokens = train_rows.lengths.mean() * 4
+    assert runs * tokens <= CPU_TOKENS < (runs + 1) * tokens
+    assert runs_at_once(model, train_rows, [member("layernorm", model, batch_size=10**6)]) >= 1
+
+
+def test_on_a_gpu_memory_bounds_a_pass(model, train_rows):
+    members = [member("layernorm", model), member("bitfit", model)]
+    longest = int(train_rows.lengths.max())
+    batch = members[0].recipe.batch_size
+    run, once = step_bytes(model, members[1].entries, batch * longest, [(batch, longest)])
+    at_least = runs_within(once + 8 * run, model, train_rows, [members[1]])
+    assert at_least == 8
+    # Of unlike runs the values of both are counted.
+    assert 1 <= runs_within(once + 8 * run, model, train_rows, members) <= at_least
+    assert runs_within(0, model, train_rows, members) == 1

@@ -1,0 +1,285 @@
+"""Training against plain loops, and what it must leave untouched."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from subtune.data.batches import in_length_order, shuffled
+from subtune.models import encoder
+from subtune.models.encoder import Encoder
+from subtune.selection import LowRankUpdate
+from subtune.tasks import TASKS
+from subtune.training.delta import INDEX_SUFFIX, applied
+from subtune.training.evaluation import predict
+from subtune.training.recipe import Member, learning_rate_at, train
+from subtune.training.sweeps import train_sweep
+from tests.helpers import examples, reference
+
+
+@pytest.fixture
+def model(tiny_bert):
+    return encoder.load(tiny_bert, 2)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return TASKS["sst2"]
+
+
+@pytest.fixture
+def rows(task, tiny_bert):
+    return examples.rows_of(task, examples.tokens(task, tiny_bert))
+
+
+def member(kind, model, seed=0, **recipe):
+    return Member(examples.entries_of(kind, model), examples.recipe(**recipe), seed)
+
+
+def train_alone(model, rows, task, member):
+    [result] = train(model, rows, task, [member])
+    return result
+
+
+def values_after(model, result):
+    return applied(model.parameters, result.best.delta)
+
+
+def plain_loop(model, rows, member):
+    """Parameters after training, by transformers' own model on padded batches.
+
+    Dense AdamW; gradients outside the selection are set to zero. A low-rank update is two more
+    matrices.
+    """
+    recipe, entries = member.recipe, member.entries
+    start = model.parameters | encoder.new_classifier(model, member.seed)
+    leaves = {name: value.clone().requires_grad_(True) for name, value in start.items()}
+    low_rank, masks = {}, {}
+    generator = torch.Generator().manual_seed(member.seed)
+    for name, value in start.items():
+        entry = entries.get(name, np.zeros(0, int))
+        if isinstance(entry, LowRankUpdate):
+            down = torch.empty(entry.rank, value.shape[1])
+            torch.nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=generator)
+            up = torch.zeros(value.shape[0], entry.rank)
+            low_rank[name] = (down.requires_grad_(True), up.requires_grad_(True), entry.scale)
+            entry = np.zeros(0, int)
+        mask = torch.zeros(value.numel())
+        mask[slice(None) if entry is None else torch.from_numpy(entry)] = 1
+        masks[name] = mask.view(value.shape)
+    every = [*leaves.values(), *(matrix for update in low_rank.values() for matrix in update[:2])]
+    optimizer = torch.optim.AdamW(every, weight_decay=0)
+
+    def effective():
+        updates = {n: leaves[n] + scale * up @ down for n, (down, up, scale) in low_rank.items()}
+        return leaves | updates
+
+    order = np.random.default_rng(member.seed)
+    chosen = order.permutation(len(rows["train"]))
+    steps = -(-len(chosen) // recipe.batch_size) * recipe.epochs
+    step = 0
+    for _ in range(recipe.epochs):
+        permutation = order.permutation(len(chosen))
+        for first in range(0, len(chosen), recipe.batch_size):
+            index = chosen[permutation[first : first + recipe.batch_size]]
+            batch = reference.rows_at(rows["train"].inputs, index)
+            logits = reference.logits(model.config, effective(), batch)
+            labels = torch.from_numpy(rows["train"].labels[index]).long()
+            torch.nn.functional.cross_entropy(logits, labels).backward()
+            for name, leaf in leaves.items():
+                if leaf.grad is not None:
+                    leaf.grad *= masks[name]
+            torch.nn.utils.clip_grad_norm_(every, recipe.max_grad_norm)
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate_at(step, steps, recipe)
+            optimizer.step()
+            optimizer.zero_grad()
+            step += 1
+    return {name: value.detach() for name, value in effective().items()}
+
+
+def assert_same_parameters(found, expected, rtol=1e-4, atol=2e-5):
+    for name, values in expected.items():
+        # Adam divides by the gradient's size, so that rounding of a zero gradient is magnified.
+        if "key.bias" not in name:
+            torch.testing.assert_close(found[name], values, rtol=rtol, atol=atol, msg=name)
+
+
+KINDS = ["full", "bitfit", "layernorm", "random", "top", "lora-II"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_selection_trains_as_a_dense_masked_loop_does(kind, model, task, rows):
+    one = member(kind, model, seed=3, epochs=1, learning_rate=3e-3)
+    result = train_alone(model, rows, task, one)
+    assert_same_parameters(values_after(model, result), plain_loop(model, rows, one))
+
+
+def test_runs_side_by_side_train_as_each_does_alone_in_a_plain_loop(model, task, rows):
+    members = [
+        member("layernorm", model, epochs=1, learning_rate=3e-3),
+        member("bitfit", model, epochs=1, learning_rate=1e-3, schedule="constant"),
+        member("top", model, epochs=1, learning_rate=1e-2, max_grad_norm=0.1),
+        member("frozen", model, epochs=1, learning_rate=1e-2),
+    ]
+    results = train(model, rows, task, members)
+    for one, result in zip(members, results, strict=True):
+        assert_same_parameters(values_after(model, result), plain_loop(model, rows, one))
+
+
+def test_low_rank_updates_train_side_by_side(model, task, rows):
+    members = [member("lora-I", model, epochs=1, learning_rate=rate) for rate in (1e-3, 1e-2)]
+    for one, result in zip(members, train(model, rows, task, members), strict=True):
+        assert_same_parameters(values_after(model, result), plain_loop(model, rows, one))
+
+
+@pytest.mark.parametrize("kind", ["layernorm", "lora-II"])
+def test_with_dropout_too_a_run_does_not_depend_on_who_trains_beside_it(kind, model, task, rows):
+    model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.2
+    members = [member(kind, model, learning_rate=rate) for rate in (1e-3, 3e-3, 1e-2)]
+    together = train(model, rows, task, members)
+    for one, result in zip(members, together, strict=True):
+        alone = train_alone(model, rows, task, one)
+        assert_same_parameters(values_after(model, result), values_after(model, alone))
+        losses = [[row["train_loss"] for row in r.history] for r in (result, alone)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["bitfit", "layernorm", "random", "rand_row_col", "top"])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_entries_outside_the_selection_stay_bit_identical(kind, weight_decay, model, task, rows):
+    one = member(kind, model, weight_decay=weight_decay)
+    result = train_alone(model, rows, task, one)
+    for name, values in values_after(model, result).items():
+        same = (values == model.parameters[name]).flatten()
+        if name not in one.entries:
+            assert same.all(), name
+        elif one.entries[name] is not None:
+            outside = np.setdiff1d(np.arange(values.numel()), one.entries[name])
+            assert same[outside].all(), name
+            assert not same[one.entries[name]].all() or "embeddings" in name, name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_does_not_write_into_the_pretrained_model(kind, model, task, rows):
+    before = {name: value.clone() for name, value in model.parameters.items()}
+    train_alone(model, rows, task, member(kind, model))
+    assert all(torch.equal(model.parameters[name], before[name]) for name in before)
+
+
+@pytest.mark.parametrize("kind", ["full", "random", "rand_row_col", "lora-II", "frozen"])
+def test_a_delta_gives_the_predictions_of_the_record(kind, model, task, rows):
+    result = train_alone(model, rows, task, member(kind, model))
+    trained = Encoder(model.config, values_after(model, result))
+    assert (predict(trained, rows["validation"], "fp32") == result.best.logits["validation"]).all()
+
+
+def test_a_delta_holds_the_selected_entries_only(model, task, rows):
+    members = [member("layernorm", model), member("top", model)]
+    for one, result in zip(members, train(model, rows, task, members), strict=True):
+        values = {k: v for k, v in result.best.delta.items() if not k.endswith(INDEX_SUFFIX)}
+        assert sum(v.numel() for v in values.values()) == result.trainable
+        assert list(values) == list(one.entries)
+    assert result.trainable == 77 + 66  # ⌈0.3·256⌉ of all LayerNorms, and the classifier
+
+
+def test_a_sweep_gives_every_member_its_own_result_in_any_order(model, task, rows):
+    members = [
+        member("layernorm", model),
+        member("full", model, learning_rate=1e-3),
+        member("bitfit", model),
+        member("layernorm", model, seed=1),
+        member("lora-I", model),
+    ]
+
+    def losses(chosen, most):
+        named = {str(number): one for number, one in enumerate(chosen)}
+        found = dict(train_sweep(model, rows, task, named, lambda line: None, most))
+        return [found[name].history[-1]["train_loss"] for name in named]
+
+    together = losses(members, None)
+    assert together[0] != together[3]
+    assert losses(members[::-1], None) == pytest.approx(together[::-1], rel=1e-4)
+    assert losses(members, 1) == pytest.approx(together, rel=1e-4)
+
+
+def test_a_run_is_reproducible_to_the_last_bit(model, task, rows):
+    members = [member("layernorm", model), member("bitfit", model)]
+    one, other = (train(model, rows, task, members) for _ in range(2))
+    for first, second in zip(one, other, strict=True):
+        assert all(torch.equal(v, second.best.delta[k]) for k, v in first.best.delta.items())
+
+
+def test_the_best_epoch_is_the_first_with_the_highest_dev_score(model, task, rows):
+    result = train_alone(model, rows, task, member("full", model, epochs=4))
+    scores = [row["validation/accuracy"] for row in result.history]
+    assert len(scores) == 4
+    assert result.best_epoch == scores.index(max(scores)) + 1
+    assert result.best.scores["validation"]["accuracy"] == max(scores)
+
+
+def test_a_regression_learns_real_scores(tiny_bert):
+    task = TASKS["stsb"]
+    rows = examples.rows_of(task, examples.tokens(task, tiny_bert))
+    model = encoder.load(tiny_bert, 1)
+    result = train_alone(model, rows, task, member("full", model, epochs=6))
+    assert set(result.best.scores["validation"]) == {"spearmanr", "pearsonr"}
+    assert result.history[-1]["train_loss"] < result.history[0]["train_loss"] / 2
+
+
+def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, task, rows):
+    lines = []
+    settings = {"schedule": "constant", "warmup": 0.0, "epochs": 4}
+    members = [
+        member("bitfit", model, learning_rate=3e-3, **settings),
+        member("bitfit", model, learning_rate=1e38, **settings),
+        member("bitfit", model, learning_rate=1e-3, **settings),
+    ]
+    results = train(model, rows, task, members, lambda number, line: lines.append((number, line)))
+    assert [len(result.history) < 4 for result in results] == [False, True, False]
+    assert [result.diverged for result in results] == [False, True, False]
+    assert [number for number, line in lines if "no longer finite" in line] == [1]
+    for place in (0, 2):
+        alone = train_alone(model, rows, task, members[place])
+        assert_same_parameters(values_after(model, results[place]), values_after(model, alone))
+
+
+def test_changes_are_the_mean_absolute_difference_over_the_whole_tensor(model, task, rows):
+    result = train_alone(model, rows, task, member("top", model))
+    name = "encoder.layer.0.output.LayerNorm.weight"
+    change, size = result.best.changes[name]
+    difference = values_after(model, result)[name] - model.parameters[name]
+    assert (change, size) == (pytest.approx(difference.abs().mean().item()), 32)
+
+
+def test_bf16_learns_what_fp32_learns(model, task, rows):
+    found = [
+        train_alone(model, rows, task, member("layernorm", model, precision=precision))
+        for precision in ("fp32", "bf16")
+    ]
+    losses = [[row["train_loss"] for row in result.history] for result in found]
+    # bfloat16 has 8 significant bits.
+    assert losses[1] == pytest.approx(losses[0], rel=2**-6)
+    assert all(value.dtype == torch.float32 for value in found[1].best.delta.values())
+
+
+def test_an_epoch_holds_every_example_once():
+    batches = shuffled(10, 4, np.random.default_rng(0))
+    assert [len(batch) for batch in batches] == [4, 4, 2]
+    assert sorted(np.concatenate(batches)) == list(range(10))
+
+
+def test_evaluation_batches_hold_every_example_once_and_are_bounded():
+    lengths = np.random.default_rng(0).integers(1, 60, 200)
+    batches = list(in_length_order(lengths, tokens=300))
+    assert sorted(np.concatenate(batches)) == list(range(200))
+    assert max(len(batch) * lengths[batch].max() for batch in batches) <= 300
+
+
+def test_the_learning_rate_warms_up_and_falls_to_zero():
+    recipe = examples.recipe(learning_rate=1.0, warmup=0.2)
+    rates = [learning_rate_at(step, 10, recipe) for step in range(10)]
+    assert rates == pytest.approx([0, 0.5, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
+    constant = examples.recipe(learning_rate=1.0, warmup=0.0, schedule="constant")
+    assert {learning_rate_at(step, 10, constant) for step in range(10)} == {1.0}

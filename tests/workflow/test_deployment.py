@@ -1,0 +1,140 @@
+"""What a cluster is given: the profile, environments, and a page that says how."""
+
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from subtune import cli, config, grid, sources
+from tests.helpers.project import ROOT, SNAKEMAKE, call, job_counts
+
+PAGE = (ROOT / "docs" / "cluster.md").read_text()
+COMMANDS = [
+    line.strip()
+    for line in PAGE.splitlines()
+    if re.match(r" +(make |\.venv/bin/|apptainer )", line)
+]
+# What submits or downloads is planned; `make install` has been run, and no image can be built here.
+PLANNED_ONLY = {
+    "make install": "make -n install",
+    ".venv/bin/snakemake --profile slurm --until dataset model": (
+        "snakemake --profile slurm -n --until dataset model"
+    ),
+    ".venv/bin/snakemake --profile slurm layernorm": "snakemake --profile slurm -n layernorm",
+    ".venv/bin/snakemake --profile slurm --sdm apptainer --config container=subtune.sif": (
+        "snakemake --profile slurm -n --config container=subtune.sif"
+    ),
+    "apptainer build subtune.sif envs/subtune.def": None,
+}
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if PLANNED_ONLY.get(c, c)])
+def test_a_command_of_the_page_works(command):
+    done = call(PLANNED_ONLY.get(command, command))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_page_has_the_plan_that_the_command_prints(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["plan"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][:6]
+    assert len(rows) == 6
+    for row in rows:
+        assert row in PAGE
+
+
+def paper_scale(tmp_path: Path) -> Path:
+    """All four papers with three seeds."""
+    data = yaml.safe_load((ROOT / "config.yaml").read_text())
+    for experiment in data["experiments"].values():
+        experiment["seeds"] = [0, 1, 2]
+    path = tmp_path / "three-seeds.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+def test_all_papers_with_three_seeds_are_planned_without_network_or_gpu(tmp_path, no_network):
+    """Fewer than 500 jobs are submitted. How long planning takes is measured elsewhere."""
+    config_file = paper_scale(tmp_path)
+    done = subprocess.run(
+        [*no_network, *SNAKEMAKE, "--profile", "slurm", "-n", "--configfile", config_file],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    counts = job_counts(done.stdout + done.stderr)
+    # Token ids are one group, and scores on training rows are in the groups of their sweeps.
+    assert 100 < sum(counts[rule] for rule in ("train", "fisher", "test_predictions")) + 1 < 500
+
+
+def test_jobs_that_compute_ask_for_a_gpu_and_others_do_not():
+    done = call("snakemake --profile slurm -n layernorm")
+    text = done.stdout + done.stderr
+    # What is printed of a job begins with its rule's name.
+    parts = re.split(r"^ *(?:local)?rule (\w+):$", text, flags=re.MULTILINE)[1:]
+    blocks = list(zip(parts[::2], parts[1::2], strict=True))
+    computing = {"train", "fisher", "test_predictions"}
+    assert {rule for rule, block in blocks if "gpu=1" in block} == computing
+    for rule, block in blocks:
+        if rule in computing:
+            assert "slurm_extra=--signal=TERM@120" in block
+            assert int(re.search(r"mem_mb=(\d+)", block)[1]) > 3000
+            assert int(re.search(r"runtime=(\d+)", block)[1]) > 10
+
+
+def test_both_environments_hold_what_the_project_pins():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    lock = (ROOT / "requirements.lock").read_text().lower().splitlines()
+    for name in ("cpu", "cuda"):
+        found = yaml.safe_load((ROOT / "envs" / f"{name}.yaml").read_text())["dependencies"]
+        pins = set(found[-1]["pip"])
+        torch = next(pin for pin in project if pin.startswith("torch=="))
+        if name == "cpu":
+            assert f"pytorch={torch.removeprefix('torch==')}=cpu_*" in found
+            pins.add(torch)
+        assert pins == set(project)
+        assert {pin.lower().replace("_", "-") for pin in pins} <= {
+            line.replace("_", "-") for line in lock
+        }
+
+
+def test_jobs_in_other_environments_find_the_workflows_own_code(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    sources.offer(tmp_path / "src")
+    assert os.environ["PYTHONPATH"] == f"{tmp_path}/src:/elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"assumptions": {"teraflops": {"fp32": 1}}},
+            "assumptions.teraflops: found fp32, expected",
+        ),
+        ({"assumptions": {"teraflop": 1}}, "assumptions.teraflop: unknown key"),
+        ({"environment": "gpu"}, "environment: found 'gpu', expected one of cpu, cuda"),
+        ({"checkpoint_minutes": -1}, "checkpoint_minutes: found -1"),
+    ],
+)
+def test_a_mistake_in_what_is_said_of_machines_is_one_line(change, message, tmp_path, capsys):
+    data = yaml.safe_load((ROOT / "config.yaml").read_text()) | change
+    path = tmp_path / "wrong.yaml"
+    path.write_text(yaml.safe_dump(data))
+    assert cli.main(["plan", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert message in error and len(error.splitlines()) == 1
+
+
+def test_what_is_said_of_machines_makes_no_run_another():
+    data = yaml.safe_load((ROOT / "config.yaml").read_text())
+    before = grid.plan(config.check(data))
+    changes = {"assumptions": {"device": "a laptop"}, "checkpoint_minutes": 1, "hub_cache": "x"}
+    after = grid.plan(config.check(data | changes))
+    assert before.runs.keys() == after.runs.keys()
+    assert before.sweeps.keys() == after.sweeps.keys()

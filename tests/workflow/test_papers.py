@@ -1,0 +1,211 @@
+"""All four papers end to end, on a tiny model and a few rows of the built-in tasks."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pandas as pd
+import pytest
+
+from tests.helpers.browser import opened
+from tests.helpers.project import ROOT, SNAKEMAKE, Project
+
+SETTINGS = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "train_rows": 16}
+RATES = [1e-3]
+CONFIG = {
+    "results": "results",
+    "source": "builtin",
+    "experiments": {
+        "bitfit": {
+            **SETTINGS,
+            "paper": "bitfit",
+            "tasks": ["cola", "rte"],
+            "methods": {"full": RATES, "bitfit": [1e-3, 1e-2], "b_m2,b_q": RATES, "frozen": RATES},
+        },
+        "bitfit_plus": {
+            **SETTINGS,
+            "paper": "bitfit_plus",
+            "tasks": ["cola", "rte"],
+            "by_task": {"cola": {"learning_rates": RATES}, "rte": {"learning_rates": RATES}},
+            "methods": dict.fromkeys(
+                ["bitfit", "g_LN1,g_LN2", "rand_row_col", "bitfit without b_m2,b_q"]
+            ),
+            "seeds": [0, 1],
+        },
+        "spafit": {
+            **SETTINGS,
+            "paper": "spafit",
+            "tasks": ["stsb", "qqp"],
+            "weight_decay": 0.01,
+            "methods": {"full": RATES, "lora-I": RATES, "full-bitfit": RATES, "mixed": RATES},
+        },
+    },
+    "selections": {
+        "mixed": {
+            "lora": {
+                "targets": ["encoder.layer.1.attention.self.*.weight"],
+                "rank": 2,
+                "alpha": 4,
+            },
+            "parameters": ["encoder.layer.0.**.bias", "encoder.layer.1.output.*.bias"],
+        }
+    },
+    "runs_per_job": 20,
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory, tiny_bert):
+    project = Project(tmp_path_factory.mktemp("papers"), tiny_bert)
+    project.run({**CONFIG, "models": {"tiny": {"path": str(tiny_bert)}}}, "--quiet", "all")
+    assert project.planned({**CONFIG, "models": {"tiny": {"path": str(tiny_bert)}}}) == {}
+    return project.directory / "results"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "tables", "figures"),
+    [
+        ("bitfit", ["table1", "table2", "table3", "table6", "generalisation_gap"],
+         ["figure1", "figure3"]),
+        ("bitfit_plus", ["figure3", "figure7", "repeat_variance"],
+         ["figure4", "figure6", "figure10", "figure12"]),
+        ("spafit", ["table1", "table2"], []),
+    ],
+)  # fmt: skip
+def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
+    folder = results / experiment
+    for table in [*tables, "claims", "choices", "paired_tests"]:
+        for ending in ("csv", "md", "tex"):
+            assert (folder / f"{table}.{ending}").stat().st_size > 0, table
+    for figure in [*figures, "reproduction", "learning_curves"]:
+        for ending in ("png", "pdf"):
+            assert (folder / f"{figure}.{ending}").stat().st_size > 1000, figure
+    drawn = {path.stem for path in folder.glob("*.png")}
+    assert drawn == {*figures, "reproduction", "learning_curves"}
+
+
+def test_papers_share_the_runs_they_have_in_common(results):
+    bitfit, plus = (
+        pd.read_csv(results / name / "data" / "scores.csv") for name in ("bitfit", "bitfit_plus")
+    )
+    assert set(bitfit["run"]) & set(plus["run"])
+
+
+def test_the_keys_bias_does_not_change(results):
+    """Its gradient is zero: it adds the same to all scores of a query (Cordonnier et al., 2020)."""
+    changes = pd.read_csv(results / "bitfit" / "data" / "parameter_changes.csv")
+    means = changes.groupby("parameter")["change"].mean()
+    assert means["b_k"] < 0.2 * means.drop("b_k").min()
+
+
+def test_spafit_is_scored_in_its_own_metrics(results):
+    scores = pd.read_csv(results / "spafit" / "data" / "scores.csv")
+    metrics = scores.groupby("task")["metric"].unique()
+    assert (list(metrics["stsb"]), list(metrics["qqp"])) == (["pearsonr"], ["accuracy"])
+
+
+def test_repeated_runs_have_a_spread(results):
+    table = pd.read_csv(results / "bitfit_plus" / "repeat_variance.csv")
+    assert set(table["seeds"]) == {2}
+    assert len(table) == 8
+
+
+def test_training_scores_stand_beside_dev_scores(results):
+    table = pd.read_csv(results / "bitfit" / "data" / "train_scores.csv")
+    assert set(table["method"]) == {"full", "bitfit"}
+    assert (table["gap"] - (table["train"] - table["dev"])).abs().max() < 1e-12
+
+
+def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
+    with opened(results / "report.html") as (page, complaints):
+        assert complaints == []
+        broken = "[...document.images].filter(i => !i.complete || !i.naturalWidth).length"
+        assert page.evaluate("document.images.length") == len(list(results.glob("*/*.png")))
+        assert page.evaluate(broken) == 0
+        links = page.evaluate("[...document.links].map(a => a.getAttribute('href'))")
+        assert all(link.startswith(("#", "data:")) for link in links)
+        nowhere = "[...document.querySelectorAll('a[href^=\"#\"]')].filter(a => !document" + (
+            ".getElementById(decodeURIComponent(a.getAttribute('href').slice(1)))).length"
+        )
+        assert page.evaluate(nowhere) == 0
+        headings = page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
+        assert headings[:3] == ["bitfit", "bitfit_plus", "spafit"]
+
+
+def test_every_download_of_the_report_is_the_file(results):
+    with opened(results / "report.html") as (page, _):
+        with page.expect_download() as download:
+            page.click("#bitfit-table1 >> text=CSV")
+        assert (
+            download.value.path().read_bytes() == (results / "bitfit" / "table1.csv").read_bytes()
+        )
+
+
+def test_the_table_of_all_runs_has_every_run_once(results):
+    table = pd.read_parquet(results / "runs.parquet")
+    assert sorted(table["run"]) == sorted(path.name for path in (results / "runs").iterdir())
+    pd.testing.assert_frame_equal(
+        table[["run", "score", "seconds"]],
+        pd.read_csv(results / "runs.csv", dtype={"run": str})[["run", "score", "seconds"]],
+    )
+    assert list(pd.read_csv(results / "runs_columns.csv")["column"]) == list(table)
+
+
+def test_every_table_compiles_in_latex_and_fits_the_page(results, tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("no LaTeX on this machine (Debian: apt install texlive-latex-recommended)")
+    tables = sorted(results.glob("*/*.tex"))
+    body = "\n".join(
+        f"\\begin{{table}}[p]\\centering\\input{{{path}}}\\end{{table}}\\clearpage"
+        for path in tables
+    )
+    packages = "\\usepackage[T1]{fontenc}\\usepackage{lmodern,booktabs,graphicx}"
+    (tmp_path / "all.tex").write_text(
+        f"\\documentclass{{article}}{packages}\\begin{{document}}{body}\\end{{document}}"
+    )
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert not re.findall(r"Overfull .*|Float too large.*", done.stdout)
+    assert f"({len(tables)} pages" in done.stdout
+
+
+def test_figures_are_as_wide_as_a_papers_text_or_half_of_it_with_their_fonts(results):
+    for path in results.glob("*/*.pdf"):
+        content = path.read_bytes()
+        [width] = {float(found) for found in re.findall(rb"/MediaBox \[ 0 0 ([\d.]+)", content)}
+        assert width / 72 == pytest.approx(6.3, abs=0.1) or width / 72 == pytest.approx(
+            3.15, abs=0.1
+        )
+        assert b"/FontFile2" in content and b"/Type3" not in content
+
+
+def test_the_notebook_asks_its_question_of_the_table_of_all_runs(results, monkeypatch, tmp_path):
+    notebook = json.loads((ROOT / "examples" / "runs.ipynb").read_text())
+    [code] = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    assert len(code.splitlines()) <= 10
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "demo").symlink_to(results)
+    monkeypatch.chdir(tmp_path)
+    found: dict = {}
+    exec(code, found)
+    table = found["table"]
+    assert table.loc["full", "share of full"] == 1
+    assert table["trained"].is_monotonic_increasing
+
+
+def test_snakemakes_own_report_is_made_without_a_network(results, no_network):
+    done = subprocess.run(
+        [*no_network, *SNAKEMAKE, "--configfile", "mine.yaml", "--report", "of-snakemake.html"],
+        cwd=results.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (results.parent / "of-snakemake.html").stat().st_size > 1e6

@@ -1,0 +1,69 @@
+"""Every command in the README: those that a test can run are run, the others are named here."""
+
+import re
+
+import pytest
+import yaml
+
+from subtune.models.shapes import local_config, shapes_of
+from subtune.selection import resolve
+from subtune.specs import SELECTION
+from tests.helpers.project import ROOT, call
+
+COMMANDS = [
+    line.strip()
+    for line in (ROOT / "README.md").read_text().splitlines()
+    if re.match(r" {4}(make|\.venv)", line)
+]
+# The demo takes minutes and is run by `make demo`; the tests cannot run themselves; the paper's
+# scale needs a hub and a GPU; the real GLUE files take hours. Their plans are tested instead.
+PLANNED_ONLY = {
+    "make demo": "snakemake --profile demo -n",
+    "make test": "make -n test",
+    ".venv/bin/snakemake -c8 layernorm": "snakemake -n layernorm",
+    ".venv/bin/snakemake --profile slurm layernorm": "snakemake --profile slurm -n layernorm",
+    ".venv/bin/snakemake -c8 layernorm --forcerun scores": (
+        "snakemake -n layernorm --forcerun scores"
+    ),
+    ".venv/bin/snakemake -c2 --configfile examples/glue-minilm.yaml --config glue_dir=glue": (
+        "snakemake -n --configfile examples/glue-minilm.yaml --config glue_dir=GLUE_DIR"
+    ),
+    ".venv/bin/snakemake -c2 --configfile examples/bitfit-plus.yaml --config glue_dir=glue": (
+        "snakemake -n --configfile examples/bitfit-plus.yaml --config glue_dir=GLUE_DIR"
+    ),
+    "make report": "snakemake --profile demo -n -- report_page",
+    # It shows what is there; tests/workflow/test_papers.py makes one.
+    ".venv/bin/snakemake --profile demo --report snakemake-report.html": "snakemake --help",
+    ".venv/bin/subtune check-submission ZIP": "subtune check-submission --help",
+    # Without a demo on record there is nothing to list or export.
+    ".venv/bin/subtune runs --results results/demo --task rte": "subtune runs --help",
+    ".venv/bin/subtune export RUN --results results/demo --to my-model": "subtune export --help",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_readme_works(command, request):
+    planned = PLANNED_ONLY.get(command, command)
+    slots = {"FILE": "config.yaml"}
+    if "GLUE_DIR" in planned:
+        slots["GLUE_DIR"] = str(request.getfixturevalue("glue_dir"))
+    done = call(planned, **slots)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_readme_has_commands():
+    assert "make demo" in COMMANDS and len(COMMANDS) >= 6
+
+
+def test_the_selections_of_the_readme_fit_a_model_of_six_layers(minilm):
+    [block] = re.findall(r"```yaml\n(selections:.*?)```", (ROOT / "README.md").read_text(), re.S)
+    shapes = shapes_of(local_config(minilm), num_labels=2)
+    selections = yaml.safe_load(block)["selections"]
+    assert len(selections) == 3
+    for selection in selections.values():
+        resolve(SELECTION.validate_python(selection), shapes, seed=0)
+
+
+def test_links_and_pictures_of_the_readme_are_there():
+    for target in re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / target).is_file(), target

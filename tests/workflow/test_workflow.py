@@ -1,0 +1,133 @@
+"""The workflow as a user runs it: an experiment end to end, and what each change makes stale."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.helpers.project import ROOT, SNAKEMAKE, TASKS, Project
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, tiny_bert) -> Project:
+    """A project in which everything has been run once."""
+    project = Project(tmp_path_factory.mktemp("project"), tiny_bert)
+    project.run(project.config)
+    project.first_runs = sorted(project.records())
+    return project
+
+
+def test_everything_comes_out(project):
+    folder = project.directory / "results" / "layernorm"
+    for name in ("table1", "table2", "choices", "table4", "kruskal_wallis"):
+        for ending in ("csv", "md", "tex"):
+            assert (folder / f"{name}.{ending}").stat().st_size > 0
+    for number in range(1, 6):
+        assert (folder / f"figure{number}.png").read_bytes().startswith(b"\x89PNG")
+        assert (folder / f"figure{number}.pdf").read_bytes().startswith(b"%PDF")
+    # 3 tasks × (3 methods + 3 scopes)
+    assert len(project.records()) == 18
+
+
+def test_right_after_a_run_nothing_is_to_be_done(project):
+    assert "Nothing to be done" in project.run(project.config, "-n")
+
+
+def test_a_figures_colour_redraws_that_figure_only(project):
+    config = project.changed()
+    config["figures"] = {"figure3": {"colormap": "cividis"}}
+    assert project.planned(config) == {"figure3": 1, "report_page": 1}
+
+
+def test_a_new_learning_rate_trains_its_runs_only(project):
+    before = project.records()
+    config = project.changed(methods={"full": [1e-3], "bitfit": [1e-2, 3e-2], "layernorm": [1e-2]})
+    planned = project.planned(config)
+    assert not set(planned) & {"dataset", "tokens", "model", "fisher", "ranking"}
+    project.run(config, "--until", "train")
+    after = project.records()
+    assert len(after) == len(before) + 3
+    assert {run: after[run] for run in before} == before
+    assert "train" not in project.planned(project.config)
+
+
+def test_a_new_batch_size_retrains_everything_and_refetches_nothing(project):
+    before = project.records()
+    config = project.changed(batch_size=4)
+    planned = project.planned(config)
+    assert planned["train"] == 3
+    assert not set(planned) & {"dataset", "tokens", "model", "fisher", "ranking"}
+    project.run(config, "--until", "train")
+    assert len(project.records()) == len(before) + 18
+    assert project.planned(project.config) == {}
+    assert {run: project.records()[run] for run in before} == before
+
+
+def test_a_new_task_computes_that_task_and_what_depends_on_it(project):
+    planned = project.planned(project.changed(tasks=[*TASKS, "extra"]))
+    for rule in ("dataset", "tokens", "fisher"):
+        assert planned[rule] == 1
+    # Its own, the global one, and the other tasks' cross-validated ones. Its own cross-validated
+    # one looks at the other three tasks, as their global one did, and so is there already.
+    assert planned["ranking"] == 5
+    assert "model" not in planned
+
+
+def test_a_changed_data_file_makes_its_own_task_stale(project):
+    path = project.directory / "mood-train.csv"
+    before = path.read_text()
+    path.write_text(before + "the cat is happy,happy\n")
+    try:
+        planned = project.planned(project.config)
+    finally:
+        path.write_text(before)
+    assert (planned["dataset"], planned["tokens"], planned["fisher"]) == (1, 1, 1)
+
+
+def test_a_lost_record_is_named_with_what_brings_it_back(project):
+    run = project.first_runs[0]
+    kept = project.directory / "kept"
+    shutil.move(project.directory / "results" / "runs" / run, kept)
+    try:
+        with pytest.raises(AssertionError) as error:
+            project.run(project.config, "--forcerun", "scores", "--show-failed-logs")
+        assert f"runs/{run} is missing" in str(error.value)
+        assert "--forcerun train" in str(error.value)
+    finally:
+        shutil.move(kept, project.directory / "results" / "runs" / run)
+    project.run(project.config)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tasks": ["mod", "motion"]}, "found 'mod', expected one of"),
+        ({"epochs": 0}, "experiments.layernorm.epochs: found 0, expected greater than or equal"),
+    ],
+)
+def test_a_mistake_stops_before_any_job_and_without_a_traceback(project, change, message):
+    with pytest.raises(AssertionError) as error:
+        project.run(project.changed(**change), "-n")
+    text = str(error.value)
+    assert "The configuration cannot be used:" in text and message in text
+    assert "Traceback" not in text and "Building DAG" not in text
+
+
+def test_the_papers_own_scale_is_planned_without_a_network():
+    done = subprocess.run(
+        [*SNAKEMAKE, "-n", "layernorm"], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^dataset +8$", done.stdout + done.stderr, re.MULTILINE)
+
+
+def test_the_demo_is_planned(tmp_path):
+    done = subprocess.run(
+        [*SNAKEMAKE, "--profile", "demo", "-n", "--config", f"results={tmp_path}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
