@@ -1,0 +1,103 @@
+"""Where everything lies below a results directory: the one place that knows."""
+
+from dataclasses import dataclass
+
+# First parts of paths in the results, in their logs and in their benchmarks, and names of rules. An
+# experiment of such a name has a folder and a target that begin with an underscore, as no
+# experiment's name does.
+RESERVED = frozenset(
+    """
+    _ all benchmarks changes checkpoints choices claims dataset datasets figure fisher hub
+    information learning_curves logs masks model models parameter_changes progress ranking report
+    report.html report_page reproduction runs runs.csv runs.parquet runs_columns.csv scores
+    submissions sweeps table test_predictions test_scores tokens train train_scores
+    train_scores_of_sweep
+    """.split()
+)
+TABLE_ENDINGS, FIGURE_ENDINGS = ("csv", "md", "tex"), ("png", "pdf")
+
+
+def folder_of(experiment: str) -> str:
+    """The name of an experiment's folder in the results, which is its target's name too."""
+    # Some file systems know no difference between small and capital letters.
+    return f"_{experiment}" if experiment.casefold() in RESERVED else experiment
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths as text, so that Snakemake's wildcards can stand in them.
+
+    ``folder`` is an experiment's, from `folder_of`; the other arguments are keys and ids of a plan.
+    """
+
+    results: str
+
+    def dataset(self, dataset: str) -> str:
+        return f"{self.results}/datasets/{dataset}"
+
+    def tokens(self, tokens: str) -> str:
+        return f"{self.results}/tokens/{tokens}"
+
+    def model(self, model: str) -> str:
+        return f"{self.results}/models/{model}"
+
+    def hub_cache(self) -> str:
+        return f"{self.results}/hub"
+
+    def fisher_entries(self, fisher: str) -> str:
+        return f"{self.results}/fisher/{fisher}.safetensors"
+
+    def fisher_sums(self, fisher: str) -> str:
+        return f"{self.results}/fisher/{fisher}.csv"
+
+    def ranking(self, ranking: str) -> str:
+        return f"{self.results}/masks/{ranking}.safetensors"
+
+    def records(self) -> str:
+        """The directory of all run records."""
+        return f"{self.results}/runs"
+
+    def sweep(self, sweep: str) -> str:
+        """The table that says that a sweep is done."""
+        return f"{self.results}/sweeps/{sweep}.csv"
+
+    def checkpoints(self, sweep: str) -> str:
+        return f"{self.results}/checkpoints/{sweep}"
+
+    def progress(self, sweep: str) -> str:
+        """What a sweep's job reports to programs: a line of JSON per event."""
+        return f"{self.results}/progress/{sweep}.jsonl"
+
+    def train_scores(self, sweep: str) -> str:
+        """Scores of a sweep's runs on their training rows."""
+        return f"{self.results}/train_scores/{sweep}.csv"
+
+    def table_of_runs(self, ending: str) -> str:
+        return f"{self.results}/runs.{ending}"
+
+    def columns_of_runs(self) -> str:
+        return f"{self.results}/runs_columns.csv"
+
+    def report(self) -> str:
+        return f"{self.results}/report.html"
+
+    def log(self, *parts: str) -> str:
+        return f"{self.results}/logs/{'/'.join(parts)}.log"
+
+    def benchmark(self, *parts: str) -> str:
+        """Where Snakemake writes how long a job took."""
+        return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
+
+    def data(self, folder: str, name: str) -> str:
+        """Numbers behind an experiment's tables and figures."""
+        return f"{self.results}/{folder}/data/{name}.csv"
+
+    def test_predictions(self, folder: str, model: str, task: str) -> str:
+        return f"{self.results}/{folder}/data/test/{model}/{task}.parquet"
+
+    def exhibit(self, folder: str, name: str, ending: str) -> str:
+        """One file of a table or figure."""
+        return f"{self.results}/{folder}/{name}.{ending}"
+
+    def submission(self, folder: str, name: str) -> str:
+        return f"{self.results}/{folder}/submission/{name}.zip"
