@@ -90,7 +90,9 @@ class Layout:
 
     def data(self, folder: str, name: str) -> str:
         """Numbers behind an experiment's tables and figures."""
-        return f"{self.results}/{folder}/data/{name}.csv"
+        # Printed scores beside ours are for readers too, and lie beside their figure.
+        inner = "" if name == "reproduction" else "data/"
+        return f"{self.results}/{folder}/{inner}{name}.csv"
 
     def test_predictions(self, folder: str, model: str, task: str) -> str:
         return f"{self.results}/{folder}/data/test/{model}/{task}.parquet"
