@@ -270,6 +270,30 @@ BROKEN = [
         1,
         "experiments.layernorm.lerning_rate: unknown key, found 'lerning_rate'",
     ),
+    # Names become names of files and folders, on every file system.
+    (
+        ("experiments", "layernorm/.."),
+        GOOD["experiments"]["layernorm"],
+        "experiments.layernorm/..: found 'layernorm/..', expected a letter or digit, then letters,",
+    ),
+    (("models", "../m"), {"path": "m"}, "models.../m: found '../m', expected a letter or digit"),
+    (("tasks", "a/b"), GOOD["tasks"]["mood"], "tasks.a/b: found 'a/b', expected a letter or digit"),
+    (("selections", ".."), {"parameters": ["**"]}, "selections...: found '..', expected a letter"),
+    (
+        (*EXPERIMENT, "methods"),
+        {"../full": [1e-3]},
+        "experiments.layernorm.methods: found '../full', expected one of full",
+    ),
+    (
+        (*EXPERIMENT, "methods"),
+        {"b_q,\nb_k": [1e-3]},
+        "experiments.layernorm.methods: found 'b_q,\\nb_k', expected no spaces but one between two",
+    ),
+    (
+        ("experiments", "LayerNorm"),
+        GOOD["experiments"]["layernorm"],
+        "experiments: found 'layernorm' and 'LayerNorm', expected names that differ in letters",
+    ),
     (("figures", "figure3"), {"colormap": "virids"}, "figures.figure3.colormap: found 'virids', "),
     (("figures", "figure9"), {}, "figures.figure9"),
 ]
@@ -281,6 +305,17 @@ def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(path, val
         config.check(changed(path, value))
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
+
+
+def test_methods_whose_files_would_be_one_on_some_file_systems_are_refused():
+    data = changed(("selections", "Full"), {"parameters": ["**"]})
+    data["experiments"]["layernorm"]["methods"]["Full"] = [1e-5]
+    with pytest.raises(SubtuneError) as error:
+        config.check(data)
+    assert str(error.value) == (
+        "experiments.layernorm.methods: found 'full' and 'Full', expected names that differ in "
+        "letters, not in capitals alone"
+    )
 
 
 def test_every_mistake_is_named_at_once():

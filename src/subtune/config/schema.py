@@ -1,36 +1,27 @@
-"""The typed model of ``config.yaml``. Checked whole before any work starts."""
+"""The typed model of ``config.yaml``."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
-from subtune.errors import SubtuneError, one_of
+from subtune.config.own_selections import OwnSelection
+from subtune.errors import one_of
 from subtune.masks import SCOPES, Scope
 from subtune.methods import Named, named
-from subtune.specs import Draw, Fraction, Lines, Lora, LowRank, Parameters, Random
+from subtune.specs import Fraction
 from subtune.tasks import METRICS, TASKS, Task
 
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
     "bert-large-cased": "google-bert/bert-large-cased",
     "roberta-base": "FacebookAI/roberta-base",
-}
-
-
-KINDS: dict[str, type[BaseModel]] = {
-    kind.__name__: kind for kind in (Parameters, Random, Draw, Lines, Lora)
 }
 
 
@@ -53,20 +44,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
 Paper = Literal["layernorm", "bitfit", "bitfit_plus", "spafit"]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
-OwnSelection = Annotated[
-    Annotated[Parameters, Tag("Parameters")]
-    | Annotated[Random, Tag("Random")]
-    | Annotated[Lora, Tag("Lora")],
-    Discriminator(lambda value: _kind_of_selection(value)),
-]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
-
-
-def _kind_of_selection(value: Any) -> str:
-    given = value if isinstance(value, Mapping) else type(value).model_fields
-    if "lora" in given:
-        return "Lora"
-    return "Random" if "random" in given else "Parameters"
 
 
 class Section(BaseModel):
@@ -212,8 +190,8 @@ class Experiment(Section):
 
     def methods_of(self, model: str) -> dict[str, tuple[float, ...] | None]:
         """The methods that a model trains, with their learning rates."""
-        own = self.by_model.get(model)
-        return self.methods | (own.methods if own else {})
+        settings = self.by_model.get(model)
+        return self.methods | (settings.methods if settings else {})
 
     def all_methods(self) -> list[str]:
         """Every method that some model trains."""
@@ -221,12 +199,12 @@ class Experiment(Section):
 
     def settings(self, task: str) -> "SettledTask":
         """What a task's runs are trained with."""
-        own = self.by_task.get(task, TaskSettings())
+        settings = self.by_task.get(task, TaskSettings())
         return SettledTask(
-            learning_rates=own.learning_rates,
-            batch_size=own.batch_size or self.batch_size,
-            epochs=own.epochs or self.epochs,
-            max_length=own.max_length or self.max_length,
+            learning_rates=settings.learning_rates,
+            batch_size=settings.batch_size or self.batch_size,
+            epochs=settings.epochs or self.epochs,
+            max_length=settings.max_length or self.max_length,
         )
 
 
@@ -375,162 +353,7 @@ class Config(Section):
         return named(method, self.selections, model)
 
     def all_tasks(self) -> dict[str, Task]:
-        return TASKS | {name: own.task(name) for name, own in self.tasks.items()}
+        return TASKS | {name: task.task(name) for name, task in self.tasks.items()}
 
     def style(self, figure: str) -> Style:
         return next((s for name, s in self.figures.items() if name == figure), Style())
-
-
-def check(data: Mapping[str, Any]) -> Config:
-    """Validate a parsed ``config.yaml``.
-
-    Raises:
-        SubtuneError: one line per problem: the key's path, what was found, what is allowed.
-    """
-    try:
-        config = Config.model_validate(data)
-    except ValidationError as error:
-        lines = [_line(problem) for problem in _worth_telling(error.errors())]
-        raise SubtuneError("\n".join(dict.fromkeys(lines))) from None
-    lines = list(_unknown_names(config))
-    if lines:
-        raise SubtuneError("\n".join(lines))
-    return config
-
-
-def read(path: Path) -> Config:
-    """Read and validate a configuration file, or a profile that holds one under ``config``.
-
-    Raises:
-        SubtuneError: the file is missing, is not YAML, or is not a valid configuration.
-    """
-    import yaml
-
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SubtuneError(f"found no configuration file {str(path)!r}") from None
-    except OSError as error:
-        reason = (error.strerror or "cannot be read").lower()
-        raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(data, dict):
-        raise SubtuneError(f"{path}: found {type(data).__name__}, expected keys and values")
-    return check(data.get("config", data))
-
-
-def _unknown_names(config: Config) -> Iterator[str]:
-    for name, own in config.tasks.items():
-        if name in TASKS:
-            yield f"tasks.{name}: found the name of a GLUE task, expected a name of its own"
-        try:
-            own.task(name)
-        except ValidationError as error:
-            yield f"tasks.{name}.metrics: {_text(error.errors()[0])}"
-    for name, experiment in config.experiments.items():
-        key = f"experiments.{name}"
-        known: dict[str, tuple[Iterable[str], Mapping[str, Any]]] = {
-            f"{key}.models": (experiment.models, config.all_models()),
-            f"{key}.tasks": (experiment.tasks, {**TASKS, **config.tasks}),
-            f"{key}.by_task": (experiment.by_task, dict.fromkeys(experiment.tasks)),
-            f"{key}.by_model": (experiment.by_model, dict.fromkeys(experiment.models)),
-        }
-        if experiment.fractions:
-            of = experiment.fractions.of
-            wrong = list(_wrong_method(config, f"{key}.fractions.of", of))
-            yield from wrong
-            if not wrong and not isinstance(config.selection(of), Parameters):
-                yield (
-                    f"{key}.fractions.of: found {of!r}, a random draw or LoRA, expected whole "
-                    "parameters"
-                )
-            if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
-                yield (
-                    f"{key}.fractions.scopes: found 'cv' with one task, expected several tasks: "
-                    "a cross-validated mask looks at all tasks but its own"
-                )
-        for path, (found, allowed) in known.items():
-            for one in found:
-                if one not in allowed:
-                    yield f"{path}: {one_of(one, allowed)}"
-        for method in experiment.methods:
-            yield from _wrong_method(config, f"{key}.methods", method)
-        for model, settings in experiment.by_model.items():
-            for method in settings.methods:
-                yield from _wrong_method(config, f"{key}.by_model.{model}.methods", method)
-
-
-def _wrong_method(config: Config, path: str, method: str) -> Iterator[str]:
-    try:
-        config.selection(method)
-    except SubtuneError as error:
-        yield f"{path}: {error}"
-
-
-def _worth_telling(problems: list[Any]) -> list[Any]:
-    """Leave out what only follows from another problem: a list that a wrong item left too short."""
-    paths = [tuple(problem["loc"]) for problem in problems]
-    return [
-        problem
-        for problem, path in zip(problems, paths, strict=True)
-        if not any(other[: len(path)] == path and other != path for other in paths)
-    ]
-
-
-def _steps(problem: Any) -> list[str]:
-    # pydantic names the members of a union in the path; the user did not write them.
-    return [str(step) for step in problem["loc"] if step not in KINDS]
-
-
-def _line(problem: Any) -> str:
-    steps = _steps(problem)
-    if problem["type"] == "extra_forbidden":
-        fields = _fields(problem["loc"][:-1])
-        return f"{'.'.join(steps)}: unknown key, {one_of(steps[-1], fields)}"
-    return ": ".join([*([".".join(steps)] if steps else []), _text(problem)])
-
-
-def _text(problem: Any) -> str:
-    found = problem["input"]
-    kind = problem["type"]
-    if kind == "too_short":
-        return f"found {found!r}, expected at least {problem['ctx']['min_length']}"
-    if kind == "missing":
-        return "missing, and needed"
-    if kind == "value_error":
-        return str(problem["ctx"]["error"])
-    if kind == "literal_error":
-        allowed = problem["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        return one_of(found, allowed)
-    shown = repr(found) if len(repr(found)) < 60 else type(found).__name__
-    message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"found {shown}, expected {message[0].lower()}{message[1:]}"
-
-
-def _fields(steps: tuple) -> list[str]:
-    """The keys allowed at a path of the configuration."""
-    sections: dict[str, type[BaseModel]] = {
-        "models": ModelSource,
-        "tasks": OwnTask,
-        "experiments": Experiment,
-        "figures": Style,
-        "assumptions": Assumptions,
-    }
-    if not steps:
-        return list(Config.model_fields)
-    if steps[0] == "selections":
-        kind = KINDS.get(steps[-1], LowRank)
-        if kind is Parameters:
-            # What is not recognised may have been meant as any of them.
-            return [*Parameters.model_fields, *Random.model_fields, "lora"]
-        return list(kind.model_fields)
-    if "by_model" in steps:
-        return list(ModelSettings.model_fields)
-    if "by_task" in steps:
-        return list(TaskSettings.model_fields)
-    if steps[-1] == "fractions":
-        return list(Fractions.model_fields)
-    if steps[-1] == "fisher":
-        return list(FisherSettings.model_fields)
-    return list(sections[steps[0]].model_fields)

@@ -1,0 +1,51 @@
+"""The configuration, ``config.yaml``: checked whole before any work starts."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from subtune.config.checks import problems_of
+from subtune.config.messages import lines_of
+from subtune.config.schema import Config, Experiment, Fractions, ModelSource, Paper, Style
+from subtune.errors import SubtuneError
+
+__all__ = ["Config", "Experiment", "Fractions", "ModelSource", "Paper", "Style", "check", "read"]
+
+
+def check(data: Mapping[str, Any]) -> Config:
+    """Validate a parsed ``config.yaml``.
+
+    Raises:
+        SubtuneError: one line per problem: the key's path, what was found, what is allowed.
+    """
+    try:
+        config = Config.model_validate(data)
+        problems = list(problems_of(config))
+    except ValidationError as error:
+        problems = lines_of(error)
+    if problems:
+        raise SubtuneError("\n".join(dict.fromkeys(problems)))
+    return config
+
+
+def read(path: Path) -> Config:
+    """Read and validate a configuration file, or a profile that holds one under ``config``.
+
+    Raises:
+        SubtuneError: the file is missing, is not YAML, or is not a valid configuration.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SubtuneError(f"found no configuration file {str(path)!r}") from None
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise SubtuneError(f"{path}: found {type(data).__name__}, expected keys and values")
+    return check(data.get("config", data))

@@ -1,0 +1,90 @@
+"""What is checked over a whole configuration: the names that its sections use."""
+
+from collections.abc import Iterable, Iterator
+
+from pydantic import ValidationError
+
+from subtune.config.messages import text_of
+from subtune.config.schema import Config, Experiment, Fractions
+from subtune.errors import SubtuneError, one_of
+from subtune.specs import Parameters
+from subtune.tasks import TASKS
+
+
+def problems_of(config: Config) -> Iterator[str]:
+    """One line per problem of a configuration whose sections are valid by themselves."""
+    yield from _task_definitions(config)
+    yield from _alike("experiments", config.experiments)
+    for name, experiment in config.experiments.items():
+        yield from _experiment(config, f"experiments.{name}", experiment)
+
+
+def _task_definitions(config: Config) -> Iterator[str]:
+    for name, definition in config.tasks.items():
+        if name in TASKS:
+            yield f"tasks.{name}: found the name of a GLUE task, expected a name of its own"
+        try:
+            definition.task(name)
+        except ValidationError as error:
+            yield f"tasks.{name}.metrics: {text_of(error.errors()[0])}"
+
+
+def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    if experiment.fractions:
+        yield from _fractions(config, f"{path}.fractions", experiment.fractions, experiment.tasks)
+    yield from _unknown(f"{path}.models", experiment.models, config.all_models())
+    yield from _unknown(f"{path}.tasks", experiment.tasks, [*TASKS, *config.tasks])
+    yield from _unknown(f"{path}.by_task", experiment.by_task, experiment.tasks)
+    yield from _unknown(f"{path}.by_model", experiment.by_model, experiment.models)
+    for method in experiment.methods:
+        yield from _method(config, f"{path}.methods", method)
+    for model, settings in experiment.by_model.items():
+        for method in settings.methods:
+            yield from _method(config, f"{path}.by_model.{model}.methods", method)
+    yield from _alike(f"{path}.models", experiment.models)
+    yield from _alike(f"{path}.tasks", experiment.tasks)
+    yield from _alike(f"{path}.methods", experiment.all_methods())
+
+
+def _fractions(
+    config: Config, path: str, fractions: Fractions, tasks: tuple[str, ...]
+) -> Iterator[str]:
+    unknown = list(_method(config, f"{path}.of", fractions.of))
+    yield from unknown
+    if not unknown and not isinstance(config.selection(fractions.of), Parameters):
+        yield (
+            f"{path}.of: found {fractions.of!r}, a random draw or LoRA, expected whole parameters"
+        )
+    if "cv" in fractions.scopes and len(tasks) == 1:
+        yield (
+            f"{path}.scopes: found 'cv' with one task, expected several tasks: "
+            "a cross-validated mask looks at all tasks but its own"
+        )
+
+
+def _unknown(path: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if name not in known:
+            yield f"{path}: {one_of(name, known)}"
+
+
+def _method(config: Config, path: str, method: str) -> Iterator[str]:
+    # A method's name is part of the names of files.
+    if method != " ".join(method.split()):
+        yield f"{path}: found {method!r}, expected no spaces but one between two words"
+    try:
+        config.selection(method)
+    except SubtuneError as error:
+        yield f"{path}: {error}"
+
+
+def _alike(path: str, names: Iterable[str]) -> Iterator[str]:
+    """Names of files and folders that are one where capitals make no difference, as on macOS."""
+    by_folded: dict[str, str] = {}
+    for name in names:
+        other = by_folded.setdefault(name.casefold(), name)
+        if other != name:
+            yield (
+                f"{path}: found {other!r} and {name!r}, expected names that differ in letters, "
+                "not in capitals alone"
+            )

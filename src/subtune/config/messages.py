@@ -1,0 +1,76 @@
+"""What pydantic finds wrong, as lines for people."""
+
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from subtune.config import own_selections, schema
+from subtune.errors import one_of
+
+
+def lines_of(error: ValidationError) -> list[str]:
+    """One line per mistake: the key's path, what was found, what was expected."""
+    problems = error.errors()
+    paths = [tuple(problem["loc"]) for problem in problems]
+    return [
+        _line(problem)
+        for problem, path in zip(problems, paths, strict=True)
+        # A list that a wrong item left too short only follows from that item.
+        if not any(other[: len(path)] == path and other != path for other in paths)
+    ]
+
+
+def _line(problem: Any) -> str:
+    # pydantic names the members of a union in the path, and marks keys; the user wrote neither.
+    not_written = {*own_selections.KINDS, "[key]"}
+    steps = [str(step) for step in problem["loc"] if step not in not_written]
+    if problem["type"] == "extra_forbidden":
+        keys = _keys_at(problem["loc"][:-1])
+        return f"{'.'.join(steps)}: unknown key, {one_of(steps[-1], keys)}"
+    return ": ".join([*([".".join(steps)] if steps else []), text_of(problem)])
+
+
+def text_of(problem: Any) -> str:
+    """What was found and what was expected, without the path."""
+    found = problem["input"]
+    kind = problem["type"]
+    if kind == "too_short":
+        return f"found {found!r}, expected at least {problem['ctx']['min_length']}"
+    if kind == "missing":
+        return "missing, and needed"
+    if kind == "value_error":
+        return str(problem["ctx"]["error"])
+    if kind == "literal_error":
+        allowed = problem["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        return one_of(found, allowed)
+    if kind == "string_pattern_mismatch":
+        return (
+            f"found {found!r}, expected a letter or digit, then letters, digits, '_', '.', '+', '-'"
+        )
+    shortened = repr(found) if len(repr(found)) < 60 else type(found).__name__
+    message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"found {shortened}, expected {message[0].lower()}{message[1:]}"
+
+
+def _keys_at(steps: tuple) -> list[str]:
+    """The keys allowed at a path of the configuration."""
+    if not steps:
+        return list(schema.Config.model_fields)
+    if steps[0] == "selections":
+        return own_selections.keys_at(steps)
+    sections: dict[str, type[BaseModel]] = {
+        "models": schema.ModelSource,
+        "tasks": schema.OwnTask,
+        "experiments": schema.Experiment,
+        "figures": schema.Style,
+        "assumptions": schema.Assumptions,
+    }
+    # Below an experiment's own name.
+    parts: dict[str, type[BaseModel]] = {
+        "by_model": schema.ModelSettings,
+        "by_task": schema.TaskSettings,
+        "fractions": schema.Fractions,
+        "fisher": schema.FisherSettings,
+    }
+    section = parts.get(steps[2]) if len(steps) > 2 else None
+    return list((section or sections[steps[0]]).model_fields)
