@@ -1,10 +1,8 @@
 """Which tables and figures an experiment has, and which numbers they are made of."""
 
-from collections.abc import Iterable
-
 from subtune import papers
 from subtune.config import Config, Experiment
-from subtune.papers.base import Figure, Needs, Paper, Table
+from subtune.papers.base import Needs, Paper, Table
 from subtune.papers.common import exhibits_around
 from subtune.submission.planned import submissions
 
@@ -14,7 +12,6 @@ NEEDS_OF_DATA = {
     "test_scores": Needs(test_scores=True),
     "submission": Needs(submissions=True),
 }
-INFORMATION = frozenset({"component_shares", "layernorm_information"})
 
 
 def paper_of(experiment: Experiment) -> Paper:
@@ -71,21 +68,3 @@ def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, s
         for exhibit in exhibits(config, experiment).values()
         if "parameter_changes" in exhibit.reads.values()
     ]
-
-
-def reads_information(paper: Paper) -> bool:
-    """Whether a paper shows the Fisher information of an experiment's model."""
-    exhibits = exhibits_around(paper)
-    return any(INFORMATION & {*exhibit.reads.values()} for exhibit in exhibits)
-
-
-def styles() -> list[str]:
-    """Names of the figures' settings, over all papers."""
-    return list(dict.fromkeys(_styles(papers.all_papers().values())))
-
-
-def _styles(every: Iterable[Paper]) -> Iterable[str]:
-    for paper in every:
-        for exhibit in exhibits_around(paper):
-            if isinstance(exhibit, Figure):
-                yield exhibit.style_name

@@ -7,8 +7,9 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
-from subtune import contents, facts, layout, plan, sources
-from subtune.cost import Estimates
+from subtune import contents, facts, layout, sources
+from subtune import grid as plan
+from subtune.estimates import Estimates
 from subtune.errors import SubtuneError, one_of
 from subtune.papers.base import Figure, Table
 from subtune.submission.planned import form, submissions, submitted_tasks

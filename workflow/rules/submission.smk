@@ -12,9 +12,7 @@ rule test_predictions:
     log:
         PATHS.log("{experiment}", "test_predictions", "{encoder}", "{task}"),
     benchmark:
-        PATHS.benchmark(
-            "{experiment}", "test_predictions", "{encoder}", "{task}"
-        )
+        PATHS.benchmark("{experiment}", "test_predictions", "{encoder}", "{task}")
     conda:
         COMPUTES
     threads: 1

@@ -10,8 +10,7 @@ rule train:
         tokens=lambda wildcards: PATHS.tokens(first_run(wildcards.sweep).tokens.key),
         model=lambda wildcards: PATHS.model(first_run(wildcards.sweep).model.id),
         rankings=lambda wildcards: [
-            PATHS.ranking(ranking)
-            for ranking in PLAN.rankings_of(wildcards.sweep)
+            PATHS.ranking(ranking) for ranking in PLAN.rankings_of(wildcards.sweep)
         ],
     output:
         PATHS.sweep("{sweep}"),

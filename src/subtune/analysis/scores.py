@@ -54,17 +54,16 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
-    """Each setting's runs of the best learning rate: the highest mean over seeds, then the smallest.
+    """Runs of each setting's best learning rate: the highest mean over seeds, then the smallest.
 
     A setting is a model, task, method, fraction and scope. Epochs were chosen in training. The
     settings keep their order.
     """
     scores = scores.assign(setting=scores.groupby(SETTING, sort=False, dropna=False).ngroup())
-    deciding = scores[scores["decides"]]
-    means = deciding.groupby([*SETTING, "learning_rate"], as_index=False, dropna=False)["value"].mean()
-    means = pd.DataFrame(means).sort_values(["value", "learning_rate"], ascending=[False, True])
-    best = means.drop_duplicates(SETTING)[[*SETTING, "learning_rate"]]
-    chosen = scores.merge(best, on=[*SETTING, "learning_rate"], how="inner")
+    rates = ["setting", "learning_rate"]
+    means = scores[scores["decides"]].groupby(rates, as_index=False)["value"].mean()
+    means = means.sort_values(["value", "learning_rate"], ascending=[False, True])
+    chosen = scores.merge(means.drop_duplicates("setting")[rates], on=rates, how="inner")
     return chosen.sort_values("setting", kind="stable", ignore_index=True).drop(columns="setting")
 
 
@@ -102,7 +101,7 @@ def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """The same, with every scope's curve ending at fraction 1, which is the whole method and has no mask."""
+    """The same runs, and for every scope the whole method as the end of its curve."""
     whole = whole_methods(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)

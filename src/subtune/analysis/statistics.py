@@ -113,7 +113,9 @@ def changes_to_largest_other_bias(
     named = list(biases)
     if not set(named) <= set(means.columns):
         return []
-    return np.log(means[named].min(axis=1) / means.drop(columns=named).max(axis=1)).dropna().tolist()
+    return (
+        np.log(means[named].min(axis=1) / means.drop(columns=named).max(axis=1)).dropna().tolist()
+    )
 
 
 def gap_minus(scores: pd.DataFrame, first: str, second: str) -> list[float]:

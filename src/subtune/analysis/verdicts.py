@@ -4,11 +4,11 @@ A unit is what a claim is asked of once: a task's column in a table, or a task. 
 Student's, at 95 %, for the mean over units.
 
 * ``more``: supported where the whole interval is above 0; not supported where all of it is below
-  what counts as no difference.
-* ``same``: supported where the whole interval counts as no difference; not supported where none of it
-  does.
-* ``no less``: supported where the whole interval is above what counts as no difference, taken negative;
-  not supported where all of it is below.
+  the equivalence margin.
+* ``same``: supported where the whole interval is within the margin; not supported where none of it
+  is.
+* ``no less``: supported where the whole interval is above the negative margin; not supported where
+  all of it is below.
 
 What is in between, and fewer than `FEWEST_UNITS`, is not enough runs to tell.
 """

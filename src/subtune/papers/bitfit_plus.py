@@ -4,9 +4,7 @@ from subtune.papers.base import Claim, Needs, Paper, Table
 from subtune.papers.common import changes, dev_scores
 
 EXHIBITS = (
-    dev_scores(
-        "figure3", "Replications", ["figure3", "figure3 (original paper, in parentheses)"]
-    ),
+    dev_scores("figure3", "Replications", ["figure3", "figure3 (original paper, in parentheses)"]),
     changes("figure4", "Change of the biases, RTE", "bitfit", "rte"),
     changes("figure5", "Change of the biases, MRPC", "bitfit", "mrpc"),
     changes("figure6", "Change of the biases, CoLA", "bitfit", "cola"),

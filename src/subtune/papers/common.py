@@ -1,9 +1,11 @@
 """Tables and figures that every experiment has, and forms that several papers' have."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from subtune.papers.base import Figure, Needs, Paper, Table
 
+# Data that are made of the Fisher information of one model.
+INFORMATION = frozenset({"component_shares", "layernorm_information"})
 COMPARED = (
     "Scores at each method's best learning rate and epoch, ours above, the paper's below. The best "
     "of each block of rows is bold; † marks methods that differ from full fine-tuning."
@@ -41,9 +43,9 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
     return Figure(
         name,
         title,
-        "Mean absolute change of a layer's biases and LayerNorm weights after fine-tuning (BitFit, "
-        "section 4), on the figure's own scale. Layers count from 0. What the method does not train "
-        "is not shown.",
+        "Mean absolute change of a layer's biases and LayerNorm weights after fine-tuning "
+        "(BitFit, section 4), on the figure's own scale. Layers count from 0. What the method "
+        "does not train is not shown.",
         make="subtune.figures.changes:parameter_changes",
         reads={"changes": "parameter_changes"},
         facts=("task_titles",),
@@ -56,10 +58,11 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
 CLAIMS = Table(
     "claims",
     "Claims",
-    "The paper's claims, asked of these runs: the mean over tasks or columns with its 95 % interval "
-    "(Student's t), beside the same number computed from the paper's own. Supported means that the "
-    "whole interval says so, not supported that none of it does; what is in between, or has fewer "
-    "than three tasks, is not enough runs to tell. Differences of scores below 0.02 count as none.",
+    "The paper's claims, asked of these runs: the mean over tasks or columns with its 95 % "
+    "interval (Student's t), beside the same number computed from the paper's own. Supported "
+    "means that the whole interval says so, not supported that none of it does; what is in "
+    "between, or has fewer than three tasks, is not enough runs to tell. Differences of scores "
+    "below 0.02 count as none.",
     make="subtune.tables.claims:checklist",
     reads={"claims": "claims"},
 )
@@ -110,8 +113,8 @@ LEARNING_CURVES = Figure(
 SUBMISSION = Table(
     "submission/contents",
     "Files for the GLUE server",
-    "What each file of each zip for the GLUE server is made of: the run that predicted it, or why it "
-    "holds a constant.",
+    "What each file of each zip for the GLUE server is made of: the run that predicted it, or why "
+    "it holds a constant.",
     make="subtune.tables.submission:contents",
     reads={"parts": "submission"},
     needs=Needs(submissions=True),
@@ -125,3 +128,14 @@ def exhibits_around(paper: Paper) -> list[Table]:
     if not paper.name:
         return [SCORES, *last]
     return [*first, *paper.exhibits, REPRODUCTION, *last]
+
+
+def reads_information(paper: Paper) -> bool:
+    """Whether a paper shows the Fisher information of an experiment's model."""
+    return any(INFORMATION & {*exhibit.reads.values()} for exhibit in paper.exhibits)
+
+
+def figure_styles(papers: Iterable[Paper]) -> list[str]:
+    """Names of figures' settings, each once."""
+    exhibits = [exhibit for paper in papers for exhibit in exhibits_around(paper)]
+    return list(dict.fromkeys(e.style_name for e in exhibits if isinstance(e, Figure)))

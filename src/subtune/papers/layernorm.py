@@ -9,8 +9,8 @@ EXHIBITS = (
     Figure(
         "figure1",
         "Change of each component in full fine-tuning",
-        "Mean absolute change (LayerNorm paper, Eq. 1) of every component in every layer after full "
-        "fine-tuning, one panel per task, on one logarithmic scale. Layers count from 0.",
+        "Mean absolute change (LayerNorm paper, Eq. 1) of every component in every layer after "
+        "full fine-tuning, one panel per task, on one logarithmic scale. Layers count from 0.",
         make="subtune.figures.changes:component_changes",
         reads={"changes": "changes"},
         facts=("task_titles",),
@@ -29,8 +29,8 @@ EXHIBITS = (
     Table(
         "kruskal_wallis",
         "BitFit against LayerNorm",
-        "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm: of these "
-        "runs, of the paper's printed tables, and as the paper reports them.",
+        "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm: of "
+        "these runs, of the paper's printed tables, and as the paper reports them.",
         make="subtune.tables.significance:kruskal_wallis",
         reads={"dev": "chosen"},
         reads_if_there={"test": "test_scores"},
@@ -44,8 +44,8 @@ EXHIBITS = (
     Figure(
         "figure2",
         "Dev score by trained fraction, masks of the task itself",
-        "Dev score against the trained fraction of LayerNorm, each task with its own mask. At 100 % "
-        "all of LayerNorm trains.",
+        "Dev score against the trained fraction of LayerNorm, each task with its own mask. At 100 "
+        "% all of LayerNorm trains.",
         make="subtune.figures.fractions:score_by_fraction",
         reads={"chosen": "chosen"},
         facts=("column_titles",),

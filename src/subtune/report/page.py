@@ -14,9 +14,9 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
+from subtune.analysis.scores import read_scores
 from subtune.figures.drawing import DOTS_PER_INCH
 from subtune.report.sparkline import sparkline
-from subtune.analysis.scores import read_scores
 from subtune.tables.choices import short
 from subtune.tables.writing import EMPTY, title_of
 

@@ -131,7 +131,9 @@ def differing(table: pd.DataFrame) -> pd.DataFrame:
     for _, block in scores.groupby(table["scores of"]):
         full = block[table.loc[block.index, "method"] == title_of("full")]
         for row, scores_of_row in block.iterrows():
-            difference = (scores_of_row - full.iloc[0]).dropna() if len(full) else pd.Series(dtype=float)
+            difference = (
+                (scores_of_row - full.iloc[0]).dropna() if len(full) else pd.Series(dtype=float)
+            )
             p_value = wilcoxon(difference)
             if p_value is not None and p_value < DIFFERS:
                 marks.loc[row, "method"] = f" {MARK}"

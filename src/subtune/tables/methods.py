@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.methods import Named, in_words
-from subtune.parameter_counts import parameter_counts
 from subtune.papers import printed
 from subtune.papers.base import Paper
+from subtune.parameter_counts import parameter_counts
 from subtune.tables.writing import EMPTY, title_of
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 # The metric of a mean over tasks.
 AVERAGE = "average"
-SCORES = "exhibit model split method params task metric value scale".split()
+SCORES = ["exhibit", "model", "split", "method", "params", "task", "metric", "value", "scale"]
 COUNTS = ["model", "method", "printed"]
 
 
