@@ -7,15 +7,16 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
-from subtune import exhibits, grid, sources
+from subtune import exhibits, sources
 from subtune.analysis import server_scores
 from subtune.submission.planned import form, submissions, submitted_tasks
-from subtune.estimates import Estimates
+from subtune.cost import Estimates
+from subtune.plan import plan
 from subtune.errors import SubtuneError
 
 try:
     CONFIG = subtune_config.check(config)
-    PLAN = grid.plan(CONFIG)
+    PLAN = plan(CONFIG)
     FORMS = {name: form(CONFIG, name) for name in CONFIG.experiments}
     if CONFIG.test_scores:
         server_scores.read(Path(CONFIG.test_scores), pd.concat(FORMS.values()))
