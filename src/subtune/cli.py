@@ -8,6 +8,7 @@ from pathlib import Path
 
 from subtune import config
 from subtune.errors import SubtuneError, one_of
+from subtune.layout import Layout
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -106,57 +107,61 @@ def _params(options: argparse.Namespace) -> None:
     from subtune.models import shapes
     from subtune.parameter_counts import parameter_counts
 
-    own = config.read(options.config).selections if options.config else {}
+    selections = config.read(options.config).selections if options.config else {}
     models = shapes.PAPERS_MODELS
     if options.model:
         models = {options.model.name: shapes.local_config(options.model)}
-    methods = options.method or [*METHODS, *COMBINATIONS, *own]
+    methods = options.method or [*METHODS, *COMBINATIONS, *selections]
     counts = pd.concat(
         parameter_counts(
             {name: shapes.shapes_of(model, options.labels)},
-            {method: named(method, own, name) for method in methods},
+            {method: named(method, selections, name) for method in methods},
         )
         for name, model in models.items()
     )
     if options.json:
         print(counts.to_json(orient="records", indent=2, double_precision=15))
         return
-    counts["shown"] = [
+    counts["count"] = [
         "–" if pd.isna(count) else f"{count:,} ({share:.3%})"
         for count, share in zip(counts["parameters"], counts["share"], strict=True)
     ]
-    shown = counts.pivot(index="method", columns="model", values="shown")
-    print(shown.loc[counts["method"].unique(), list(models)].to_markdown(disable_numparse=True))
+    by_model = counts.pivot(index="method", columns="model", values="count")
+    print(by_model.loc[counts["method"].unique(), list(models)].to_markdown(disable_numparse=True))
 
 
 def _plan(options: argparse.Namespace) -> None:
     import pandas as pd
 
-    from subtune import grid, planning
-    from subtune.estimates import Estimates
+    from subtune import cost_table
+    from subtune.cost import Estimates
+    from subtune.plan import plan
 
     checked = config.read(options.config)
-    plan = grid.plan(checked)
-    estimates = Estimates(checked, plan)
-    table = planning.table(checked, plan, estimates)
+    planned = plan(checked)
+    estimates = Estimates(checked, planned)
+    table = cost_table.table(checked, planned, estimates)
     if options.json:
         print(table.to_json(orient="records", indent=2, double_precision=15))
         return
-    shown = table.assign(
+    rounded = table.assign(
         tokens=[f"{value:.2e}" for value in table["tokens"]],
         flops=[f"{value:.2e}" for value in table["flops"]],
         hours=[f"{value:,.1f}" for value in table["hours"]],
         gigabytes=[f"{value:,.1f}" for value in table["gigabytes"]],
     )
-    print(shown.to_markdown(index=False, disable_numparse=True, colalign=["left"] + ["right"] * 7))
-    print(f"\nThe longest job takes {planning.longest_sweep(plan, estimates):,.1f} hours; ", end="")
-    print(f"checkpoints take up to {planning.largest_checkpoints(plan, estimates):,.2f} GB per job")
+    alignment = ["left"] + ["right"] * 7
+    print(rounded.to_markdown(index=False, disable_numparse=True, colalign=alignment))
+    longest = cost_table.longest_sweep(planned, estimates)
+    largest = cost_table.largest_checkpoints(planned, estimates)
+    print(f"\nThe longest job takes {longest:,.1f} hours; ", end="")
+    print(f"checkpoints take up to {largest:,.2f} GB per job")
     print("while it runs. Assumed, under `assumptions` in the configuration:\n")
     rows = [(key, value) for key, value in checked.assumptions.model_dump().items()]
     print(pd.DataFrame(rows, columns=["assumption", "value"]).to_markdown(index=False))
-    for place in estimates.unknown_models:
-        print(f"\n{place} is not known before it is downloaded: counted as bert-large-cased.")
-    past = planning.measured(Path(checked.results), plan.sweeps, estimates)
+    for location in estimates.unknown_models:
+        print(f"\n{location} is not known before it is downloaded: counted as bert-large-cased.")
+    past = cost_table.measured(Layout(checked.results), planned.sweeps, estimates)
     if past:
         took, expected = sum(row[1] for row in past), sum(row[2] for row in past)
         print(f"\nMeasured so far: {len(past)} sweeps took {took:,.0f} s, ", end="")
@@ -166,44 +171,45 @@ def _plan(options: argparse.Namespace) -> None:
 def _progress(options: argparse.Namespace) -> None:
     import pandas as pd
 
-    from subtune import grid, progress
-    from subtune.estimates import Estimates
+    from subtune import progress
+    from subtune.cost import Estimates
+    from subtune.plan import plan
 
     checked = config.read(options.config)
-    plan = grid.plan(checked)
-    results = Path(checked.results)
-    found = progress.sweeps(results, plan, progress.jobs_in_slurm())
-    states = [sweep.state for sweep in found]
+    planned, layout = plan(checked), Layout(checked.results)
+    sweeps = progress.sweeps(layout, planned, progress.jobs_in_slurm())
+    states = [sweep.state for sweep in sweeps]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    left = progress.seconds_left(results, plan, Estimates(checked, plan), found)
+    left = progress.seconds_left(layout, sweeps, Estimates(checked, planned))
     if left is not None:
         rest = f"{left / 3600:.1f} hours" if left > 3600 else f"{left / 60:.0f} minutes"
         counts += f"; about {rest} left at this rate"
-    print(f"{len(found)} sweeps: {counts}")
-    shown = [
+    print(f"{len(sweeps)} sweeps: {counts}")
+    unfinished = [
         (s.key, s.state, f"{s.share:.0%}", f"{s.silent_seconds / 60:.0f} min ago", s.last, s.log)
-        for s in found
+        for s in sweeps
         if s.state not in (progress.DONE, progress.WAITING)
     ]
-    if shown:
+    if unfinished:
         columns = ["sweep", "state", "epochs", "said", "last line", "log"]
-        print("\n" + pd.DataFrame(shown, columns=columns).to_markdown(index=False))
+        print("\n" + pd.DataFrame(unfinished, columns=columns).to_markdown(index=False))
 
 
 def _runs(options: argparse.Namespace) -> None:
     from subtune.runs import listing
 
-    runs = listing.table(options.results / "runs")
+    store = Path(Layout(str(options.results)).records())
+    runs = listing.table(store)
     for column in ("task", "method"):
-        wanted = getattr(options, column)
-        if wanted is not None:
-            if len(runs) and wanted not in set(runs[column]):
-                raise SubtuneError(f"--{column}: {one_of(wanted, sorted(set(runs[column])))}")
-            runs = runs[runs[column] == wanted]
+        asked_for = getattr(options, column)
+        if asked_for is not None:
+            if len(runs) and asked_for not in set(runs[column]):
+                raise SubtuneError(f"--{column}: {one_of(asked_for, sorted(set(runs[column])))}")
+            runs = runs[runs[column] == asked_for]
     if options.json:
         print(runs.to_json(orient="records", indent=2, double_precision=15))
     elif runs.empty:
-        raise SubtuneError(f"found no runs in {options.results / 'runs'}")
+        raise SubtuneError(f"found no runs in {store}")
     else:
         print(runs.to_markdown(index=False))
 
@@ -212,7 +218,8 @@ def _export(options: argparse.Namespace) -> None:
     from subtune import export
     from subtune.runs import records
 
-    run = records.find(options.results / "runs", options.run)
+    layout = Layout(str(options.results))
+    run = records.find(Path(layout.records()), options.run)
     write = export.export_adapter if options.adapter else export.export_model
-    write(options.results, run, options.to)
+    write(layout, run, options.to)
     print(f"run {run} is in {options.to}")

@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, Pretrai
 
 from subtune.directories import new_directory
 from subtune.errors import SubtuneError
+from subtune.layout import Layout
 from subtune.models import encoder
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
@@ -26,24 +27,25 @@ ROBERTA_HEAD = {
 }
 
 
-def export_model(results: Path, run: str, target: Path) -> None:
+def export_model(layout: Layout, run: str, target: Path) -> None:
     """Write a run's model: configuration, all weights in safetensors, tokenizer.
 
     ``AutoModelForSequenceClassification.from_pretrained(target)`` predicts what the record says.
 
     Args:
-        results: a configuration's results directory, with the run's record and its model.
+        layout: of a results directory with the run's record and its model.
         run: the run's id.
         target: a directory that is not there yet.
 
     Raises:
         SubtuneError: the record or the pretrained model is missing, or ``target`` cannot be made.
     """
-    spec = records.read_spec(results / "runs", run)
-    pretrained = _pretrained(results, spec)
+    store = Path(layout.records())
+    spec = records.read_spec(store, run)
+    pretrained = _pretrained(layout, spec)
     task = spec.tokens.data.task
     model = encoder.load(pretrained, task.num_labels)
-    weights = applied(model.parameters, as_tensors(records.read_delta(results / "runs", run)))
+    weights = applied(model.parameters, as_tensors(records.read_delta(store, run)))
     config = _config(pretrained, task)
     whole = AutoModelForSequenceClassification.from_config(config)
     whole.load_state_dict(_their_names(weights, config.model_type))
@@ -54,7 +56,7 @@ def export_model(results: Path, run: str, target: Path) -> None:
                 shutil.copyfile(pretrained / name, draft / name)
 
 
-def export_adapter(results: Path, run: str, target: Path) -> None:
+def export_adapter(layout: Layout, run: str, target: Path) -> None:
     """Write a LoRA run as an adapter: ``PeftModel.from_pretrained(base, target)`` loads it.
 
     The base is the pretrained model with a classifier of its own; the adapter brings the trained
@@ -63,11 +65,12 @@ def export_adapter(results: Path, run: str, target: Path) -> None:
     Raises:
         SubtuneError: the run trained without LoRA, or as for `export_model`.
     """
-    spec = records.read_spec(results / "runs", run)
+    store = Path(layout.records())
+    spec = records.read_spec(store, run)
     if not isinstance(spec.selection, Lora):
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
-    pretrained = _pretrained(results, spec)
-    delta = as_tensors(records.read_delta(results / "runs", run))
+    pretrained = _pretrained(layout, spec)
+    delta = as_tensors(records.read_delta(store, run))
     model = encoder.load(pretrained, spec.tokens.data.task.num_labels)
     family = model.config.model_type
     adapted = [name for name in changed_tensors(delta) if name + DOWN_SUFFIX in delta]
@@ -102,8 +105,8 @@ def export_adapter(results: Path, run: str, target: Path) -> None:
         (draft / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
-def _pretrained(results: Path, spec: RunSpec) -> Path:
-    directory = results / "models" / spec.model.id
+def _pretrained(layout: Layout, spec: RunSpec) -> Path:
+    directory = Path(layout.model(spec.model.id))
     if not directory.is_dir():
         raise SubtuneError(f"found no pretrained model {directory}, which the run started from")
     return directory

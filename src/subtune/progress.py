@@ -8,10 +8,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from subtune.estimates import Estimates
-from subtune.grid import Plan
+from subtune.cost import Estimates
+from subtune.cost_table import measured
 from subtune.logs import SLURM_JOB
-from subtune.planning import measured
+from subtune.plan import Plan
 from subtune.runs.records import is_recorded
 
 EPOCH = re.compile(r"  run (\d+)  epoch (\d+)/\d+  ")

@@ -7,15 +7,17 @@ import yaml
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer
 
-from subtune import config, grid, planning
+from subtune import config, cost_table
+from subtune.cost import Estimates
 from subtune.data import tsv
 from subtune.data.batches import Rows
 from subtune.data.sizes import of_glue, size_of
-from subtune.estimates import Estimates
 from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of, papers_models
 from subtune.models.shapes import PAPERS_MODELS, shapes_of
+from subtune.plan import Plan, trains_alone, work
+from subtune.plan import plan as plan_of
 from subtune.selection import Work, resolve, work_of
 from subtune.tasks import TASKS
 from subtune.training.recipe import Member, train
@@ -23,9 +25,9 @@ from tests.helpers import examples
 from tests.helpers.project import ROOT
 
 
-def estimates(data: dict) -> tuple[Estimates, grid.Plan]:
+def estimates(data: dict) -> tuple[Estimates, Plan]:
     checked = config.check(data)
-    plan = grid.plan(checked)
+    plan = plan_of(checked)
     return Estimates(checked, plan), plan
 
 
@@ -58,7 +60,7 @@ def test_dimensions_of_a_local_model_are_those_of_its_configuration(minilm):
 
 
 @pytest.mark.parametrize(
-    ("method", "work"),
+    ("method", "trains"),
     [
         ("frozen", Work.NOTHING),
         ("bitfit", Work.VECTORS),
@@ -68,9 +70,9 @@ def test_dimensions_of_a_local_model_are_those_of_its_configuration(minilm):
         ("random", Work.ENTRIES),
     ],
 )
-def test_a_training_steps_operations_are_counted_without_it(method, work, minilm):
+def test_a_training_steps_operations_are_counted_without_it(method, trains, minilm):
     """Against torch's own counter, over training and evaluation of a few rows."""
-    assert work_of(METHODS[method]) is work
+    assert work_of(METHODS[method]) is trains
     task = TASKS["sst2"]
     model = encoder.load(minilm, 2)
     tokens = examples.tokens(task, minilm, rows=32, evaluation=8)
@@ -80,7 +82,7 @@ def test_a_training_steps_operations_are_counted_without_it(method, work, minilm
         train(model, rows, task, [Member(entries, examples.recipe(epochs=1), 0)])
     dimensions = dimensions_of(str(minilm))
     one = dimensions.forward_flops
-    expected = work.value * 32 * one(rows["train"].lengths.mean())
+    expected = trains.value * 32 * one(rows["train"].lengths.mean())
     expected += 8 * one(rows["validation"].lengths.mean())
     assert expected == pytest.approx(counter.get_total_flops(), rel=0.12)
 
@@ -111,7 +113,7 @@ def test_a_mini_tasks_size_is_counted():
 def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
     found, plan = estimates(papers(seeds=[0, 1, 2]))
     assert 100 < len(plan.sweeps) < 500
-    assert planning.longest_sweep(plan, found) < 24
+    assert cost_table.longest_sweep(plan, found) < 24
     for sweep in plan.sweeps:
         assert 4_000 < found.sweep_memory(sweep) < 64_000
         assert 10 < found.minutes(found.sweep(sweep)) <= 24 * 60
@@ -120,9 +122,9 @@ def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
 def test_a_request_grows_with_model_task_runs_and_attempt():
     found, plan = estimates(bitfit(tasks=["cola", "qqp"]))
     runs = {
-        (plan.places[spec.model.id].rpartition("/")[2], spec.tokens.data.task.name): run
+        (plan.model_locations[spec.model.id].rpartition("/")[2], spec.tokens.data.task.name): run
         for run, spec in plan.runs.items()
-        if work_of(METHODS["full"]) is grid.work(plan, run)
+        if work_of(METHODS["full"]) is work(plan, run)
     }
     base, large, long = (
         found.run(runs[key])
@@ -155,20 +157,18 @@ def test_long_runs_are_cut_into_jobs_with_those_that_share_steps_together():
         by_task[sweep.task].append(sweep)
     assert len(by_task["mnli"]) > len(by_task["rte"])
     for sweep in by_task["mnli"]:
-        alone = {grid.trains_alone(plan, run) for run in sweep.runs}
+        alone = {trains_alone(plan, run) for run in sweep.runs}
         assert len(alone) == 1
         assert len(sweep.runs) <= (1 if True in alone else 8)
-    assert any(
-        {grid.trains_alone(plan, r) for r in s.runs} == {True, False} for s in by_task["rte"]
-    )
+    assert any({trains_alone(plan, r) for r in s.runs} == {True, False} for s in by_task["rte"])
 
 
 def test_what_papers_share_is_counted_once():
     checked = config.check(papers())
-    plan = grid.plan(checked)
-    found = planning.table(checked, plan, Estimates(checked, plan))
+    plan = plan_of(checked)
+    found = cost_table.table(checked, plan, Estimates(checked, plan))
     table = found.set_index("experiment")
-    parts, every = table.drop(planning.TOTAL), table.loc[planning.TOTAL]
+    parts, every = table.drop(cost_table.TOTAL), table.loc[cost_table.TOTAL]
     assert every["runs"] < parts["runs"].sum()
     assert every["hours"] < parts["hours"].sum()
     # One model has Fisher information of 8 tasks; test rows are predicted per model and task.

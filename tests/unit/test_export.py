@@ -12,6 +12,7 @@ from subtune import cli
 from subtune.data.batches import Rows
 from subtune.errors import SubtuneError
 from subtune.export import export_adapter, export_model
+from subtune.layout import Layout
 from subtune.methods import METHODS
 from subtune.models import encoder, files
 from subtune.models.encoder import Encoder
@@ -83,7 +84,7 @@ def logits_in_a_fresh_process(path, tokens, base="", num_labels=2):
 def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request):
     directory = request.getfixturevalue(family)
     spec, tokens = recorded(tmp_path, directory, METHODS[method])
-    export_model(tmp_path, spec.id, tmp_path / "out")
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     found = logits_in_a_fresh_process(tmp_path / "out", tokens)
     assert found == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
@@ -100,11 +101,11 @@ def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, t
 
 def test_an_exported_regression_has_one_output_and_labels_have_their_words(tmp_path, tiny_bert):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["bitfit"], "stsb")
-    export_model(tmp_path, spec.id, tmp_path / "stsb")
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "stsb")
     config = json.loads((tmp_path / "stsb" / "config.json").read_text())
     assert config["problem_type"] == "regression"
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["bitfit"], "rte")
-    export_model(tmp_path, spec.id, tmp_path / "rte")
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "rte")
     config = json.loads((tmp_path / "rte" / "config.json").read_text())
     assert list(config["id2label"].values()) == list(TASKS["rte"].labels)
 
@@ -115,7 +116,7 @@ def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, req
     pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
     directory = request.getfixturevalue(family)
     spec, tokens = recorded(tmp_path, directory, selection)
-    export_adapter(tmp_path, spec.id, tmp_path / "out")
+    export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     found = logits_in_a_fresh_process(tmp_path / "out", tokens, directory)
     assert found == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
@@ -123,14 +124,14 @@ def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, req
 def test_an_adapter_of_a_run_without_lora_is_refused(tmp_path, tiny_bert):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     with pytest.raises(SubtuneError, match="trained without LoRA"):
-        export_adapter(tmp_path, spec.id, tmp_path / "out")
+        export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
 
 
 def test_an_export_never_overwrites(tmp_path, tiny_bert):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     (tmp_path / "out").mkdir()
     with pytest.raises(SubtuneError, match="is there already"):
-        export_model(tmp_path, spec.id, tmp_path / "out")
+        export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -1,12 +1,16 @@
 """What a changed configuration makes stale, as values: no job has to run to know it."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 
-from subtune import config, grid
+from subtune import config
 from subtune.errors import SubtuneError
+from subtune.plan import plan as plan_of
 from subtune.specs import Top
+from tests.helpers.project import ROOT
 
 BASE = {
     "source": "builtin",
@@ -27,7 +31,7 @@ BASE = {
 def plan(**changes):
     data = copy.deepcopy(BASE)
     data["experiments"]["layernorm"].update(changes)
-    return grid.plan(config.check(data))
+    return plan_of(config.check(data))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +43,7 @@ def plan_with_selection(name, pattern):
     data = copy.deepcopy(BASE)
     data["selections"] = {name: {"parameters": [pattern]}}
     data["experiments"]["layernorm"]["fractions"]["of"] = name
-    return grid.plan(config.check(data))
+    return plan_of(config.check(data))
 
 
 def new_runs(base, other):
@@ -101,7 +105,7 @@ def test_a_changed_definition_makes_its_own_methods_runs_only():
         data = copy.deepcopy(BASE)
         data["selections"] = {"mine": {"parameters": patterns}}
         data["experiments"]["layernorm"]["methods"]["mine"] = [1e-3]
-        return grid.plan(config.check(data))
+        return plan_of(config.check(data))
 
     first, second = runs(["pooler.**"]), runs(["pooler.dense.bias"])
     assert {planned.method for planned in new_runs(first, second)} == {"mine"}
@@ -114,7 +118,7 @@ def test_runs_of_several_models_are_apart_and_their_rows_are_not():
     experiment = data["experiments"]["layernorm"]
     experiment.update(paper="bitfit", models=["minilm", "roberta"])
     del experiment["fractions"]
-    made = grid.plan(config.check(data))
+    made = plan_of(config.check(data))
     assert len(made.datasets) == 3
     assert len(made.tokens) == 6
     assert {p.model for p in made.experiments["layernorm"]} == {"minilm", "roberta"}
@@ -128,7 +132,7 @@ def test_a_models_own_methods_are_trained_by_it_alone():
     experiment.update(paper="bitfit", models=["minilm", "roberta"])
     experiment["by_model"] = {"minilm": {"methods": {"b_q": [1e-3]}}}
     del experiment["fractions"]
-    planned = grid.plan(config.check(data)).experiments["layernorm"]
+    planned = plan_of(config.check(data)).experiments["layernorm"]
     assert {p.model for p in planned if p.method == "b_q"} == {"minilm"}
     assert {p.model for p in planned if p.method == "full"} == {"minilm", "roberta"}
 
@@ -166,7 +170,7 @@ def test_two_experiments_share_the_runs_they_have_in_common():
     data = copy.deepcopy(BASE)
     data["experiments"]["again"] = copy.deepcopy(data["experiments"]["layernorm"])
     data["experiments"]["again"]["methods"]["layernorm"] = [1e-3, 5e-3]
-    both = grid.plan(config.check(data))
+    both = plan_of(config.check(data))
     assert len(both.runs) == len(plan().runs) + 3
     runs = [run for sweep in both.sweeps.values() for run in sweep.runs]
     assert len(runs) == len(set(runs)) == len(both.runs)
@@ -176,7 +180,7 @@ def test_two_experiments_share_the_runs_they_have_in_common():
 def test_a_sweep_holds_runs_of_one_task_and_no_more_than_a_job_may():
     data = copy.deepcopy(BASE)
     data["runs_per_job"] = 2
-    made = grid.plan(config.check(data))
+    made = plan_of(config.check(data))
     for sweep in made.sweeps.values():
         specs = [made.runs[run] for run in sweep.runs]
         assert len(specs) <= 2
@@ -193,7 +197,7 @@ def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
 
     def runs(text):
         path.write_text(text)
-        made = grid.plan(config.check(data))
+        made = plan_of(config.check(data))
         return {p.run.id for p in made.experiments["layernorm"] if p.task == "mood"}
 
     first = runs("text,label\nx,a\n")
@@ -204,3 +208,20 @@ def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
 def test_a_run_that_an_experiment_needs_twice_is_in_the_sweep_of_the_others(base):
     # Fraction 1 is needed once for each scope, and once as the method itself.
     assert len(base.sweeps) == 3
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_planning_waits_for_no_library_that_computes_or_draws(command):
+    code = (
+        "import sys; from subtune.cli import main; main(sys.argv[1:]); "
+        "print({'torch', 'transformers', 'matplotlib', 'datasets', 'scipy', 'sklearn'}"
+        " & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, "config.yaml"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "set()"

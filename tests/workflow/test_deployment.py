@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from subtune import cli, config, grid, sources
+from subtune import cli, config, sources
+from subtune.plan import plan as plan_of
 from tests.helpers.project import ROOT, SNAKEMAKE, call, job_counts
 
 PAGE = (ROOT / "docs" / "cluster.md").read_text()
@@ -133,8 +134,8 @@ def test_a_mistake_in_what_is_said_of_machines_is_one_line(change, message, tmp_
 
 def test_what_is_said_of_machines_makes_no_run_another():
     data = yaml.safe_load((ROOT / "config.yaml").read_text())
-    before = grid.plan(config.check(data))
+    before = plan_of(config.check(data))
     changes = {"assumptions": {"device": "a laptop"}, "checkpoint_minutes": 1, "hub_cache": "x"}
-    after = grid.plan(config.check(data | changes))
+    after = plan_of(config.check(data | changes))
     assert before.runs.keys() == after.runs.keys()
     assert before.sweeps.keys() == after.sweeps.keys()

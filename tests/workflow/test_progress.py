@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from subtune import cli, config, grid, progress
-from subtune.estimates import Estimates
+from subtune import cli, config, progress
+from subtune.cost import Estimates
+from subtune.plan import plan as plan_of
 from tests.helpers.project import Project
 
 TARGET = "results/layernorm/choices.md"
@@ -28,7 +29,7 @@ def project(finished, tmp_path, monkeypatch):
     """Of three sweeps one is done, one was cut off after its first run, one has not begun."""
     copied = finished.copy(tmp_path / "project")
     monkeypatch.chdir(copied.directory)
-    plan = grid.plan(config.read(Path("mine.yaml")))
+    plan = plan_of(config.read(Path("mine.yaml")))
     cut, waiting = list(plan.sweeps)[:2]
     for sweep in (cut, waiting):
         Path(f"results/sweeps/{sweep}.csv").unlink()

@@ -8,15 +8,15 @@ from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
 from subtune import contents, facts, layout, sources
-from subtune import grid as plan
-from subtune.estimates import Estimates
+from subtune.cost import Estimates
 from subtune.errors import SubtuneError, one_of
 from subtune.papers.base import Figure, Table
+from subtune.plan import plan
 from subtune.submission.planned import form, submissions, submitted_tasks
 
 try:
     CONFIG = subtune_config.check(config)
-    PLAN = plan.plan(CONFIG)
+    PLAN = plan(CONFIG)
     FORMS = [row for name in CONFIG.experiments for row in form(CONFIG, name)]
     if CONFIG.test_scores:
         from subtune.submission import returned_scores

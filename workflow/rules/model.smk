@@ -16,6 +16,6 @@ rule model:
         hub_cache=CONFIG.hub_cache or PATHS.hub_cache(),
     params:
         spec=lambda wildcards: PLAN.models[wildcards.model].canonical(),
-        place=lambda wildcards: PLAN.places[wildcards.model],
+        place=lambda wildcards: PLAN.model_locations[wildcards.model],
     script:
         "../scripts/model.py"

@@ -27,6 +27,8 @@ HUB_MODELS = {
     "bert-large-cased": "google-bert/bert-large-cased",
     "roberta-base": "FacebookAI/roberta-base",
 }
+# Of GLUE, where a configuration names no other.
+HUB_GLUE_REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 
 
 def _distinct(values: tuple) -> tuple:

@@ -8,7 +8,6 @@ from subtune.errors import SubtuneError
 from subtune.tasks import DIAGNOSTIC, Task
 
 REPOSITORY = "nyu-mll/glue"
-REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 
 
 def read(task: Task, revision: str) -> datasets.DatasetDict:

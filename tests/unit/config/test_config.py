@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from subtune import cli, config, grid
+from subtune import cli, config
 from subtune.errors import SubtuneError
+from subtune.plan import plan as plan_of
 from tests.helpers.project import ROOT
 
 GOOD = {
@@ -345,7 +346,7 @@ def test_numbers_written_as_text_are_read_as_a_profile_hands_them_over():
 )
 def test_a_model_that_is_not_there_is_found_out_before_any_work(source, message):
     with pytest.raises(SubtuneError, match=message):
-        grid.plan(config.check(changed(("models", "minilm"), source)))
+        plan_of(config.check(changed(("models", "minilm"), source)))
 
 
 @pytest.mark.parametrize(
@@ -372,7 +373,7 @@ def test_a_directory_that_is_not_a_model_is_found_out_before_any_work(tmp_path, 
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(SubtuneError, match=message):
-        grid.plan(config.check(changed(("models", "minilm"), {"path": str(tmp_path)})))
+        plan_of(config.check(changed(("models", "minilm"), {"path": str(tmp_path)})))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from subtune.config import Config, Experiment, ModelSource
-from subtune.data import builtin, files, hub, tsv
+from subtune.config.schema import HUB_GLUE_REVISION
+from subtune.data import builtin, files, tsv
 from subtune.data.sizes import TaskSize, size_of
 from subtune.errors import SubtuneError
 from subtune.masks import Scope, fishers_in_scope
@@ -31,8 +32,8 @@ from subtune.specs import (
 )
 from subtune.values import Value, fingerprint
 
-# What a pass over an example costs where a run trains alone, to one that shares its steps.
-ALONE = 6
+# What a pass over an example costs where a run shares no steps, to one that does.
+COST_WITHOUT_SHARING = 6
 
 
 class Sweep(Value):
@@ -60,14 +61,15 @@ class Planned:
 
 @dataclass
 class Plan:
-    """All values of all stages by key, where models lie, and each experiment's runs.
+    """All values of all stages by key, and each experiment's runs.
 
-    ``sizes`` are those of the tasks, by the key of their tokens.
+    ``model_ids`` are by the configuration's names, ``model_locations`` by id: the hub's repository
+    or the local directory. ``sizes`` are those of the tasks, by the key of their tokens.
     """
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
     model_ids: dict[str, str] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
+    model_locations: dict[str, str] = field(default_factory=dict)
     datasets: dict[str, DataSpec] = field(default_factory=dict)
     tokens: dict[str, TokensSpec] = field(default_factory=dict)
     sizes: dict[str, TaskSize] = field(default_factory=dict)
@@ -80,8 +82,8 @@ class Plan:
 
     def sweeps_of(self, experiment: str) -> list[str]:
         """Keys of the sweeps that hold an experiment's runs."""
-        wanted = {planned.run.id for planned in self.experiments[experiment]}
-        return [key for key, sweep in self.sweeps.items() if wanted.intersection(sweep.runs)]
+        runs = {planned.run.id for planned in self.experiments[experiment]}
+        return [key for key, sweep in self.sweeps.items() if not runs.isdisjoint(sweep.runs)]
 
     def runs_on(self, experiment: str, model: str, task: str) -> dict[str, str]:
         """An experiment's whole methods on a task, each with the id of one of its runs."""
@@ -103,17 +105,16 @@ def plan(config: Config) -> Plan:
     Raises:
         SubtuneError: a local file that a run needs is missing or of the wrong kind.
     """
-    result = Plan()
+    plan = Plan()
     for name, experiment in config.experiments.items():
-        result.experiments[name] = _experiment(result, config, name, experiment)
+        plan.experiments[name] = _experiment(plan, config, name, experiment)
     users: dict[str, set[str]] = {}
-    for name, runs in result.experiments.items():
+    for name, runs in plan.experiments.items():
         for planned in runs:
-            result.runs.setdefault(planned.run.id, planned.run)
+            plan.runs.setdefault(planned.run.id, planned.run)
             users.setdefault(planned.run.id, set()).add(name)
-    for sweep in _sweeps(result, users, config):
-        result.sweeps[sweep.key] = sweep
-    return result
+    plan.sweeps = {sweep.key: sweep for sweep in _sweeps(plan, users, config)}
+    return plan
 
 
 @dataclass(frozen=True)
@@ -126,30 +127,31 @@ class _Inputs:
     fishers: Mapping[str, FisherSpec]
 
 
-def _experiment(result: Plan, config: Config, name: str, experiment: Experiment) -> list[Planned]:
+def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -> list[Planned]:
     planned = []
     for model in experiment.models:
-        inputs = _inputs(result, config, experiment, model)
-        result.experiment_fishers[name] = dict(inputs.fishers)
+        inputs = _inputs(plan, config, experiment, model)
+        plan.experiment_fishers[name] = dict(inputs.fishers)
         for task in experiment.tasks:
-            rates = experiment.settings(task).learning_rates
+            of_task = experiment.settings(task).learning_rates
             methods = {
-                method: rates or own or () for method, own in experiment.methods_of(model).items()
+                method: of_task or of_method or ()
+                for method, of_method in experiment.methods_of(model).items()
             }
             for learning_rate, seed, method in _grid(methods, experiment.seeds):
                 selection = config.selection(method, model)
                 spec = _run(experiment, inputs, task, selection, learning_rate, seed)
                 planned.append(Planned(spec, model, task, method))
-            planned += _masked(result, config, experiment, inputs, task)
+            planned += _masked(plan, config, experiment, inputs, task)
     return planned
 
 
-def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> _Inputs:
+def _inputs(plan: Plan, config: Config, experiment: Experiment, name: str) -> _Inputs:
     source = config.all_models()[name]
     model = model_spec(name, source)
-    result.models[model.id] = model
-    result.model_ids[name] = model.id
-    result.places[model.id] = model_place(source)
+    plan.models[model.id] = model
+    plan.model_ids[name] = model.id
+    plan.model_locations[model.id] = model_location(source)
     tokens: dict[str, TokensSpec] = {}
     fishers: dict[str, FisherSpec] = {}
     in_full = _matrices_of_masks(config, experiment)
@@ -165,10 +167,10 @@ def _inputs(result: Plan, config: Config, experiment: Experiment, name: str) -> 
             seed=experiment.fisher.seed,
             in_full=in_full,
         )
-        result.datasets[rows.key] = rows
-        result.tokens[tokens[task].key] = tokens[task]
-        result.sizes[tokens[task].key] = _size(config, rows)
-        result.fishers[fishers[task].key] = fishers[task]
+        plan.datasets[rows.key] = rows
+        plan.tokens[tokens[task].key] = tokens[task]
+        plan.sizes[tokens[task].key] = _size(config, rows)
+        plan.fishers[fishers[task].key] = fishers[task]
     return _Inputs(name, model, tokens, fishers)
 
 
@@ -196,7 +198,7 @@ def _grid(methods: Mapping[str, Iterable[float]], seeds: Iterable[int]):
 
 
 def _masked(
-    result: Plan, config: Config, experiment: Experiment, inputs: _Inputs, task: str
+    plan: Plan, config: Config, experiment: Experiment, inputs: _Inputs, task: str
 ) -> list[Planned]:
     """Runs of the top fractions. Fraction 1 is the whole selection, whatever the scope."""
     fractions = experiment.fractions
@@ -209,7 +211,7 @@ def _masked(
     for scope in fractions.scopes:
         fishers = fishers_in_scope(scope, task, inputs.fishers)
         ranking = RankingSpec(of=base, fishers=tuple(fishers))
-        result.rankings[ranking.id] = ranking
+        plan.rankings[ranking.id] = ranking
         for learning_rate in learning_rates:
             for seed in experiment.seeds:
                 for fraction in fractions.values:
@@ -274,17 +276,20 @@ def _jobs(plan: Plan, runs: list[str], config: Config) -> Iterator[list[str]]:
     Where they are too much for one, those that train alone are cut apart from those that share
     their steps, which gain from being many.
     """
-    most = 1e6 * config.million_examples_per_job
-    examples = {run: _examples(plan, run) for run in runs}
-    kinds = [runs]
-    if sum(examples.values()) > most:
-        alone = {run for run in runs if trains_alone(plan, run)}
-        kinds = [[r for r in runs if r in alone], [r for r in runs if r not in alone]]
-    for kind in kinds:
+    max_examples = 1e6 * config.million_examples_per_job
+    alone = {run for run in runs if trains_alone(plan, run)}
+    examples = {
+        run: _examples(plan, run) * (COST_WITHOUT_SHARING if run in alone else 1) for run in runs
+    }
+    parts = [runs]
+    if sum(examples.values()) > max_examples:
+        parts = [[r for r in runs if r in alone], [r for r in runs if r not in alone]]
+    for part in parts:
         job: list[str] = []
         total = 0
-        for run in kind:
-            if job and (len(job) == config.runs_per_job or total + examples[run] > most):
+        for run in part:
+            full = len(job) == config.runs_per_job or total + examples[run] > max_examples
+            if job and full:
                 yield job
                 job, total = [], 0
             job.append(run)
@@ -294,11 +299,9 @@ def _jobs(plan: Plan, runs: list[str], config: Config) -> Iterator[list[str]]:
 
 
 def _examples(plan: Plan, run: str) -> int:
-    """Examples that a run sees, ALONE times as many where it shares no steps."""
+    """Examples that a run sees, over all epochs."""
     spec = plan.runs[run]
-    rows = plan.sizes[spec.tokens.key].rows_within(spec.recipe.train_rows)
-    seen = rows * spec.recipe.epochs
-    return seen * (ALONE if trains_alone(plan, run) else 1)
+    return plan.sizes[spec.tokens.key].rows_within(spec.recipe.train_rows) * spec.recipe.epochs
 
 
 def trains_alone(plan: Plan, run: str) -> bool:
@@ -315,30 +318,30 @@ def work(plan: Plan, run: str) -> Work:
 
 
 def _size(config: Config, rows: DataSpec) -> TaskSize:
-    own = config.tasks.get(rows.task.name)
-    return size_of(rows.task, rows.source, own.files if own else None)
+    definition = config.tasks.get(rows.task.name)
+    return size_of(rows.task, rows.source, definition.files if definition else None)
 
 
 def data_spec(config: Config, name: str) -> DataSpec:
     """The rows of a task under this configuration; local files are hashed."""
     task = config.all_tasks()[name]
     if name in config.tasks:
-        found = files.paths(config.tasks[name].files, task)
-        return DataSpec(task=task, source="files", version=_version_of_files(found))
+        paths = files.paths(config.tasks[name].files, task)
+        return DataSpec(task=task, source="files", version=_version_of_files(paths))
     source = config.source
     if source == "hub":
-        return DataSpec(task=task, source=source, version=config.revision or hub.REVISION)
+        return DataSpec(task=task, source=source, version=config.revision or HUB_GLUE_REVISION)
     if source == "tsv":
-        found = tsv.paths(Path(str(config.glue_dir)), task)
-        return DataSpec(task=task, source=source, version=_version_of_files(found))
+        paths = tsv.paths(Path(str(config.glue_dir)), task)
+        return DataSpec(task=task, source=source, version=_version_of_files(paths))
     return DataSpec(task=task, source=source, version=builtin.version(task))
 
 
-def _version_of_files(found: Mapping[str, Path]) -> str:
-    return fingerprint(*(found[split] for split in sorted(found)))
+def _version_of_files(paths: Mapping[str, Path]) -> str:
+    return fingerprint(*(paths[split] for split in sorted(paths)))
 
 
-def model_place(source: ModelSource) -> str:
+def model_location(source: ModelSource) -> str:
     """The hub's repository id, or the local directory."""
     if source.hub:
         return source.hub
@@ -352,7 +355,7 @@ def model_spec(name: str, source: ModelSource) -> ModelSpec:
     if source.hub:
         return ModelSpec(source="hub", repository=source.hub, version=source.revision)
     try:
-        version = _version_of_model(model_place(source))
+        version = _version_of_model(model_location(source))
     except SubtuneError as error:
         raise SubtuneError(f"models.{name}: {error}") from None
     return ModelSpec(source="files", version=version)

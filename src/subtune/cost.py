@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from subtune import grid
 from subtune.config import Config
 from subtune.data.sizes import TaskSize
-from subtune.grid import Plan
 from subtune.limits import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
 from subtune.models.dimensions import Dimensions, dimensions_of
+from subtune.plan import Plan, trains_alone, work
 from subtune.selection import Work
 from subtune.specs import RunSpec
 
@@ -58,12 +57,14 @@ class Estimates:
         self._plan = plan
         self._assumed = config.assumptions
         self.run = cache(self._run)
+        self._dimensions = cache(self._dimensions_of)
 
     @property
     def unknown_models(self) -> list[str]:
-        """Places of models whose dimensions are not known yet: assumed to be those of the largest
-        of the papers' models."""
-        return sorted({p for p in self._plan.places.values() if dimensions_of(p) is None})
+        """Locations of models whose dimensions are not known yet: assumed to be those of the
+        largest of the papers' models."""
+        locations = set(self._plan.model_locations.values())
+        return sorted(location for location in locations if dimensions_of(location) is None)
 
     def start(self) -> Cost:
         """What every job takes before it computes anything."""
@@ -116,8 +117,8 @@ class Estimates:
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
         """The time to ask a scheduler for: with a margin, more after every attempt, and at most
         the longest that a cluster gives. A longer sweep goes on from its checkpoint."""
-        wanted = self._assumed.time_margin * attempt * cost.seconds / 60
-        return min(math.ceil(wanted) + 10, 60 * self._assumed.longest_job_hours)
+        needed = self._assumed.time_margin * attempt * cost.seconds / 60
+        return min(math.ceil(needed) + 10, 60 * self._assumed.longest_job_hours)
 
     def sweep_memory(self, sweep: str, attempt: int = 1) -> int:
         """Megabytes of main memory to ask for, with or without a GPU: half as much again after
@@ -165,8 +166,7 @@ class Estimates:
         recipe = spec.recipe
         rows = size.rows_within(recipe.train_rows)
         tokens = min(size.tokens, spec.tokens.max_length)
-        work = grid.work(self._plan, run).value
-        flops = work * rows * recipe.epochs * model.forward_flops(tokens)
+        flops = work(self._plan, run).value * rows * recipe.epochs * model.forward_flops(tokens)
         steps = math.ceil(rows / recipe.batch_size) * recipe.epochs
         beside = 1 if self._alone(run) else self._assumed.runs_side_by_side
         seconds = self._seconds(flops, steps / beside, model, recipe.precision)
@@ -194,16 +194,17 @@ class Estimates:
         return flops / per_second + steps * overhead
 
     def _alone(self, run: str) -> bool:
-        return grid.trains_alone(self._plan, run)
+        return trains_alone(self._plan, run)
 
     def _trained_bytes(self, run: str) -> float:
         share = 1 if self._alone(run) else SMALL_SHARE
         return share * self._dimensions(self._plan.runs[run].model.id).parameters * FLOAT_BYTES
 
-    def _dimensions(self, model: str) -> Dimensions:
-        found = dimensions_of(self._plan.places[model]) or dimensions_of("bert-large-cased")
-        assert found is not None
-        return found
+    def _dimensions_of(self, model: str) -> Dimensions:
+        location = self._plan.model_locations[model]
+        dimensions = dimensions_of(location) or dimensions_of("bert-large-cased")
+        assert dimensions is not None
+        return dimensions
 
 
 def _growth(attempt: int) -> float:

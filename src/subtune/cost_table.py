@@ -7,9 +7,10 @@ import pandas as pd
 
 from subtune import papers
 from subtune.config import Config, Experiment
-from subtune.estimates import Cost, Estimates
-from subtune.grid import Plan
+from subtune.cost import Cost, Estimates
+from subtune.layout import Layout
 from subtune.papers.common import reads_information
+from subtune.plan import Plan
 from subtune.submission.planned import submissions, submitted_tasks
 
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
@@ -24,25 +25,17 @@ def table(config: Config, plan: Plan, estimates: Estimates) -> pd.DataFrame:
     token ids. ``tokens`` are trained on or evaluated, ``flops`` floating-point operations,
     ``hours`` those of the assumed device, ``gigabytes`` what the run records take.
     """
-    fishers = {
-        name: set(_fishers(plan, name, experiment))
-        for name, experiment in config.experiments.items()
-    }
-    tests = {name: _test_predictions(config, plan, name) for name in config.experiments}
+    names = list(config.experiments)
+    runs = {name: {p.run.id for p in plan.experiments[name]} for name in names}
+    fishers = {name: _fishers(plan, name, config.experiments[name]) for name in names}
+    tests = {name: _test_predictions(config, plan, name) for name in names}
     rows = [
-        _row(
-            name,
-            estimates,
-            {p.run.id for p in runs},
-            plan.sweeps_of(name),
-            fishers[name],
-            tests[name],
-        )
-        for name, runs in plan.experiments.items()
+        _row(name, estimates, runs[name], plan.sweeps_of(name), fishers[name], tests[name])
+        for name in names
     ]
-    every = set[str]().union(*fishers.values())
+    all_fishers = set[str]().union(*fishers.values())
     all_tests = [job for jobs in tests.values() for job in jobs]
-    rows.append(_row(TOTAL, estimates, set(plan.runs), list(plan.sweeps), every, all_tests))
+    rows.append(_row(TOTAL, estimates, set(plan.runs), list(plan.sweeps), all_fishers, all_tests))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -58,11 +51,11 @@ def _test_predictions(config: Config, plan: Plan, name: str) -> list[list[str]]:
     ]
 
 
-def _fishers(plan: Plan, name: str, experiment: Experiment) -> list[str]:
+def _fishers(plan: Plan, name: str, experiment: Experiment) -> set[str]:
     """Keys of the Fisher information that an experiment's masks or tables are made of."""
     if not reads_information(papers.find(experiment.paper)) and experiment.fractions is None:
-        return []
-    return [fisher.key for fisher in plan.experiment_fishers[name].values()]
+        return set()
+    return {fisher.key for fisher in plan.experiment_fishers[name].values()}
 
 
 def _row(
@@ -94,13 +87,12 @@ def longest_sweep(plan: Plan, estimates: Estimates) -> float:
 
 
 def measured(
-    results: Path, sweeps: Iterable[str], estimates: Estimates
+    layout: Layout, sweeps: Iterable[str], estimates: Estimates
 ) -> list[tuple[str, float, float]]:
     """Sweeps that are done: key, seconds of the attempt that ended them, estimated seconds."""
-    found = []
-    for sweep in sweeps:
-        path = results / "benchmarks" / "train" / f"{sweep}.tsv"
-        if path.is_file():
-            seconds = float(pd.read_csv(path, sep="\t")["s"].iloc[0])
-            found.append((sweep, seconds, estimates.sweep(sweep).seconds))
-    return found
+    benchmarks = {sweep: Path(layout.benchmark("train", sweep)) for sweep in sweeps}
+    return [
+        (sweep, float(pd.read_csv(path, sep="\t")["s"].iloc[0]), estimates.sweep(sweep).seconds)
+        for sweep, path in benchmarks.items()
+        if path.is_file()
+    ]
