@@ -12,7 +12,7 @@ with job(snakemake.log[0]):
     from subtune.tables import spafit, writing
 
     models = {
-        name: shapes.shapes_of(shapes.local_config(Path(directory)), snakemake.params.labels)
+        name: shapes.shapes_from(shapes.local_config(Path(directory)), snakemake.params.labels)
         for name, directory in zip(snakemake.params.models, snakemake.input, strict=True)
     }
     methods = {

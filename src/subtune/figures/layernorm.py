@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from subtune.figures.drawing import COLUMN, heat_map, layer_ticks, panels_of
-from subtune.models.components import COMPONENTS
+from subtune.models.families import CANONICAL
 from subtune.tables.writing import METRIC_TITLES, title_of
 
 SCOPE_TITLES = {"individual": "individual", "global": "global", "cv": "cross-validated"}
@@ -39,13 +39,14 @@ def figure1(changes: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str
     figure, panels = panels_of(len(tasks), style["width"], height_of_panel=0.62)
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
+    components = list(CANONICAL.components)
     for panel, task in zip(panels, tasks, strict=True):
         own = changes[changes["task"] == task]
-        grid = own.pivot(index="component", columns="layer", values="change").loc[list(COMPONENTS)]
+        grid = own.pivot(index="component", columns="layer", values="change").loc[components]
         image = panel.imshow(grid, aspect="auto", cmap=style["colormap"], norm=norm)
         panel.set_title(titles[task])
         panel.set_xticks(*layer_ticks(grid.columns))
-        panel.set_yticks(range(len(COMPONENTS)), COMPONENTS, fontsize=6)
+        panel.set_yticks(range(len(components)), components, fontsize=6)
     for panel in panels:
         panel.label_outer()
     figure.supxlabel("layer")
