@@ -164,8 +164,8 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, batch: Packed) -> Tensor:
     # What costs is memory, not products: a tile is written and read while it is in the cache, where
     # the gradients of many examples at once would not be.
     for outputs, below in zip(g.mT, x, strict=True):
-        for tile, some in zip(information.split(rows), outputs.split(rows), strict=True):
-            gradient = some @ below
+        for tile, rows_of_g in zip(information.split(rows), outputs.split(rows), strict=True):
+            gradient = rows_of_g @ below
             tile.addcmul_(gradient, gradient)
     return information
 

@@ -21,8 +21,8 @@ def losses_of(task: Task, logits: Tensor, labels: Tensor) -> Tensor:
     """
     if task.is_regression:
         return (logits.squeeze(2) - labels).square().sum(1)
-    every = labels.expand(len(logits), -1)
-    return functional.cross_entropy(logits.mT, every, reduction="none").sum(1)
+    per_run = labels.expand(len(logits), -1)
+    return functional.cross_entropy(logits.mT, per_run, reduction="none").sum(1)
 
 
 def labels_of(labels: np.ndarray, task: Task, device: torch.device) -> Tensor:
