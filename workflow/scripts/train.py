@@ -14,7 +14,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     import safetensors.numpy
     import torch
 
-    from subtune.memory import keep_freed_memory
+    from subtune.malloc import keep_freed_memory
     from subtune.models import encoder
     from subtune.runs import recording, records
     from subtune.specs import RunSpec

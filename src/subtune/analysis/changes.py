@@ -7,7 +7,7 @@ import pandas as pd
 
 from subtune.analysis.scores import whole_methods
 from subtune.methods import LAYER_PARAMETERS
-from subtune.models.components import COMPONENTS, component_of
+from subtune.models.families import CANONICAL
 from subtune.runs import records
 
 
@@ -67,14 +67,14 @@ def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.Da
     parts = []
     for task, tables in changes.items():
         table = pd.concat(tables)
-        where = table["parameter"].map(component_of)
+        where = table["parameter"].map(CANONICAL.component_of)
         table = table.assign(
             task=task,
             component=[w.component for w in where],
             layer=[w.layer for w in where],
             total=table["mean_abs_change"] * table["size"],
         )
-        table = table[table["component"].isin(COMPONENTS) & table["layer"].notna()]
+        table = table[table["component"].isin(CANONICAL.components) & table["layer"].notna()]
         added = table.groupby(["task", "component", "layer"], as_index=False)[
             ["total", "size"]
         ].sum()
@@ -95,7 +95,7 @@ def changes_by_parameter(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
     table = pd.concat(tables)
-    where = [component_of(name) for name in table["parameter"]]
+    where = [CANONICAL.component_of(name) for name in table["parameter"]]
     table = table.assign(
         layer=[w.layer for w in where],
         parameter=[names.get(f"{w.component}.{w.part}") for w in where],

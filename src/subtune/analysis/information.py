@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from subtune.models.components import COMPONENTS, component_of
+from subtune.models.families import CANONICAL
 
 
 def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -17,13 +17,14 @@ def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns:
         ``task``, ``component``, ``share``.
     """
+    components = list(CANONICAL.components)
     parts = []
     for task, table in sums.items():
-        component = table["parameter"].map(lambda name: component_of(name).component)
-        added = table.groupby(component)[["information", "size"]].sum().loc[list(COMPONENTS)]
+        component = table["parameter"].map(lambda name: CANONICAL.component_of(name).component)
+        added = table.groupby(component)[["information", "size"]].sum().loc[components]
         mean = added["information"] / added["size"]
         share = (mean / mean.sum()).to_numpy()
-        parts.append(pd.DataFrame({"task": task, "component": list(COMPONENTS), "share": share}))
+        parts.append(pd.DataFrame({"task": task, "component": components, "share": share}))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -35,7 +36,7 @@ def component_ranking(shares: pd.DataFrame) -> pd.Series:
     Args:
         shares: from `component_shares`.
     """
-    total = shares.groupby("component")["share"].sum().loc[list(COMPONENTS)]
+    total = shares.groupby("component")["share"].sum().loc[list(CANONICAL.components)]
     return total.sort_values(ascending=False, kind="stable")
 
 
@@ -47,7 +48,7 @@ def layernorm_by_layer(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     parts = []
     for task, table in sums.items():
-        where = table["parameter"].map(component_of)
+        where = table["parameter"].map(CANONICAL.component_of)
         table = table.assign(
             task=task, layer=[w.layer for w in where], part=[w.part for w in where]
         )[[w.component == "output.LayerNorm" for w in where]]

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from subtune.figures.drawing import COLUMN, layer_ticks, panels_of
 from subtune.methods import LAYER_PARAMETERS
-from subtune.models.components import COMPONENTS
+from subtune.models.families import CANONICAL
 from subtune.tables.writing import title_of
 
 
@@ -26,13 +26,14 @@ def component_changes(
     figure, panels = panels_of(len(tasks), style["width"], height_of_panel=0.62)
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
+    components = list(CANONICAL.components)
     for panel, task in zip(panels, tasks, strict=True):
         rows = changes[changes["task"] == task]
-        grid = rows.pivot(index="component", columns="layer", values="change").loc[list(COMPONENTS)]
+        grid = rows.pivot(index="component", columns="layer", values="change").loc[components]
         image = panel.imshow(grid, aspect="auto", cmap=style["colormap"], norm=norm)
         panel.set_title(task_titles[task])
         panel.set_xticks(*layer_ticks(grid.columns))
-        panel.set_yticks(range(len(COMPONENTS)), COMPONENTS, fontsize=6)
+        panel.set_yticks(range(len(components)), components, fontsize=6)
     for panel in panels:
         panel.label_outer()
     figure.supxlabel("layer")

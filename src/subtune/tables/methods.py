@@ -33,7 +33,7 @@ def methods_and_parameters(
 
     counts = parameter_counts(
         {
-            name: shapes.shapes_of(shapes.local_config(directory), labels)
+            name: shapes.shapes_from(shapes.local_config(directory), labels)
             for name, directory in zip(models, directories, strict=True)
         },
         selections,

@@ -18,8 +18,8 @@ def processor_name() -> str:
     """As its maker calls it."""
     names = Path("/proc/cpuinfo")
     text = names.read_text() if names.is_file() else ""
-    found = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    name = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
+    return name[1] if name else platform.processor() or platform.machine()
 
 
 class EnergyMeter:
@@ -52,15 +52,15 @@ class EnergyMeter:
 
 def _processor_counters() -> list:
     """Counters of all packages (RAPL), in joules, and where each starts anew."""
-    found = []
+    counters = []
     for domain in sorted(POWER.glob("intel-rapl:?")):
         try:
             turn = int((domain / "max_energy_range_uj").read_text()) / 1e6
             (domain / "energy_uj").read_text()
         except (OSError, ValueError):
             continue
-        found.append((lambda path=domain / "energy_uj": int(path.read_text()) / 1e6, turn))
-    return found
+        counters.append((lambda path=domain / "energy_uj": int(path.read_text()) / 1e6, turn))
+    return counters
 
 
 def _gpu_counter(device: torch.device) -> list:
