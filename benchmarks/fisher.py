@@ -20,10 +20,8 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from benchmarks import inputs
 from subtune.data.batches import Rows
 from subtune.fisher import fisher_information
-from subtune.methods import METHODS
+from subtune.methods import LAYERNORM
 from subtune.models.encoder import new_classifier, shapes_of
-from subtune.selection import selected
-from subtune.specs import Parameters
 
 # Examples of one call of vmap, which holds every example's gradient of every parameter.
 VMAP_EXAMPLES = 8
@@ -45,9 +43,7 @@ def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
     found = []
     for name, rows in tasks.items():
         setting = inputs.glue(name, glue_dir, train=rows)
-        method = METHODS["layernorm"]
-        assert isinstance(method, Parameters)
-        layernorm = selected(method, shapes_of(setting.model))
+        layernorm = LAYERNORM.names(shapes_of(setting.model))
         found += _ways(setting, "all parameters", list(setting.model.parameters))
         found += _ways(setting, "LayerNorm", layernorm)
     return found

@@ -13,7 +13,6 @@ from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.files import directory_of_package
-from subtune.selection import resolve
 from subtune.specs import DataSpec, Recipe
 from subtune.tasks import TASKS, Task
 from subtune.training.recipe import Member
@@ -62,7 +61,7 @@ def members(
     model: Encoder, rates: tuple[float, ...], epochs: int, method: str, seed: int = 0
 ) -> list[Member]:
     """Runs of a method that differ in their learning rates."""
-    entries = resolve(METHODS[method], encoder.shapes_of(model), seed)
+    entries = METHODS[method].resolve(encoder.shapes_of(model), seed)
     return [Member(entries, recipe(rate, epochs), seed) for rate in rates]
 
 

@@ -14,7 +14,7 @@ from subtune.models.dropout import Masks
 from subtune.models.encoder import Encoder, shapes_of
 from subtune.models.forward import logits
 from subtune.models.packed import Packed, pack
-from subtune.selection import Entries, resolve
+from subtune.selections.entries import Entries
 from subtune.training.activations import step_bytes
 from subtune.training.bank import Bank
 
@@ -30,7 +30,7 @@ def _measure(setting: inputs.Setting, runs: int) -> list[dict[str, Any]]:
     batch = pack(train.inputs, by_length(index, train.lengths), setting.model)
     found = []
     for method in ("layernorm", "bitfit", "lora-II"):
-        entries = resolve(METHODS[method], shapes_of(setting.model), seed=0)
+        entries = METHODS[method].resolve(shapes_of(setting.model), seed=0)
         grids = [grid.size for grid in batch.grids]
         run, once = step_bytes(setting.model, entries, len(batch.ids), grids)
         found.append(

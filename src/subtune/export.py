@@ -14,8 +14,8 @@ from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
-from subtune.selection import CLASSIFIER
-from subtune.specs import Lora, RunSpec
+from subtune.selections.entries import CLASSIFIER
+from subtune.specs import RunSpec
 from subtune.tasks import Task
 from subtune.training.delta import DOWN_SUFFIX, UP_SUFFIX, applied, as_tensors, changed_tensors
 
@@ -64,7 +64,7 @@ def export_adapter(results: Path, run: str, target: Path) -> None:
         SubtuneError: the run trained without LoRA, or as for `export_model`.
     """
     spec = records.read_spec(results / "runs", run)
-    if not isinstance(spec.selection, Lora):
+    if spec.selection.adapter is None:
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
     pretrained = _pretrained(results, spec)
     delta = as_tensors(records.read_delta(results / "runs", run))
@@ -90,9 +90,7 @@ def export_adapter(results: Path, run: str, target: Path) -> None:
         "task_type": "SEQ_CLS",
         "base_model_name_or_path": str(pretrained),
         "inference_mode": True,
-        "r": spec.selection.lora.rank,
-        "lora_alpha": spec.selection.lora.alpha,
-        "lora_dropout": 0.0,
+        **spec.selection.adapter,
         "bias": "none",
         "target_modules": [_their_name(name, family).removesuffix(".weight") for name in adapted],
         "modules_to_save": saved,

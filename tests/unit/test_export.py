@@ -16,7 +16,7 @@ from subtune.methods import METHODS
 from subtune.models import encoder, files
 from subtune.models.encoder import Encoder
 from subtune.runs import listing, recording, records
-from subtune.specs import Lora, LowRank
+from subtune.selections.lora import Lora, LoraSettings
 from subtune.tasks import TASKS
 from subtune.training import delta
 from subtune.training.evaluation import predict
@@ -42,7 +42,7 @@ with torch.inference_mode():
 
 # SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
 BIASES_THEN_LORA = Lora(
-    lora=LowRank(targets=("encoder.layer.1.attention.self.*.weight",), rank=4, alpha=8),
+    lora=LoraSettings(targets=("encoder.layer.1.attention.self.*.weight",), rank=4, alpha=8),
     parameters=(
         "encoder.layer.0.**.bias",
         "encoder.layer.1.intermediate.dense.bias",

@@ -6,7 +6,7 @@ import pytest
 
 from subtune import config, grid
 from subtune.errors import SubtuneError
-from subtune.specs import Top
+from subtune.selections.ranked import Top
 
 BASE = {
     "source": "builtin",

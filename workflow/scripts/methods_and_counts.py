@@ -5,10 +5,9 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune.methods import in_words
     from subtune.models import shapes
     from subtune.parameter_counts import parameter_counts
-    from subtune.specs import SELECTION
+    from subtune.selections import SELECTION
     from subtune.tables import spafit, writing
 
     models = {
@@ -21,6 +20,6 @@ with job(snakemake.log[0]):
     }
     table = spafit.table1(
         parameter_counts(models, methods),
-        {name: in_words(selection) for name, selection in methods.items()},
+        {name: selection.in_words() for name, selection in methods.items()},
     )
     writing.write(table, snakemake.output)

@@ -18,8 +18,7 @@ from subtune.machine import EnergyMeter
 from subtune.models.encoder import Encoder, shapes_of
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
-from subtune.selection import resolve
-from subtune.specs import RunSpec, Top
+from subtune.specs import RunSpec
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.recipe import Member
 from subtune.training.run import Result
@@ -58,8 +57,9 @@ def train_and_record(
     wanted = {spec.id: spec for spec in specs if spec.id in to_train}
     members = {}
     for run, spec in wanted.items():
-        ranks = rankings[spec.selection.top.ranking] if isinstance(spec.selection, Top) else None
-        entries = resolve(spec.selection, shapes, spec.seed, ranks)
+        ranking = spec.selection.ranking
+        ranks = rankings[ranking] if ranking else None
+        entries = spec.selection.resolve(shapes, spec.seed, ranks)
         members[run] = Member(entries, spec.recipe, spec.seed)
         report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
     rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}

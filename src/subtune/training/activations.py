@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from subtune.models.components import component_of
 from subtune.models.encoder import Encoder
-from subtune.selection import Entries, LowRankUpdate
+from subtune.selections.entries import Entries, LowRank
 
 FLOAT_BYTES = 4
 # Of each trained value: itself, the optimiser's two averages, what the pass reads, and half of a
@@ -53,7 +53,7 @@ def step_bytes(
     run += tokens * sum(sizes[size] for layer, _, size in kept if layer < last)
     for name, entry in entries.items():
         shape = model.parameters[name].shape
-        if isinstance(entry, LowRankUpdate):
+        if isinstance(entry, LowRank):
             run += entry.rank * (tokens + int(COPIES * sum(shape)))
         else:
             run += int(COPIES * shape.numel())
@@ -77,7 +77,7 @@ def _kept_for(name: str, entry: object) -> tuple[int, str, str]:
         return 0, component, "nothing"
     if component.endswith("LayerNorm") and part == "weight":
         return layer, component, "hidden"
-    if not isinstance(entry, LowRankUpdate):
+    if not isinstance(entry, LowRank):
         return layer, component, "nothing"
     # Queries, keys and values read the same.
     reads = "attention.self" if component.startswith("attention.self.") else component

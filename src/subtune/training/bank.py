@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from subtune.models import forward
 from subtune.models.encoder import Encoder, new_classifier
-from subtune.selection import CLASSIFIER, Entries, LowRankUpdate
+from subtune.selections.entries import CLASSIFIER, Entries, Entry, Indices, LowRank, Whole
 from subtune.training.delta import DOWN_SUFFIX, INDEX_SUFFIX, SCALE_SUFFIX, UP_SUFFIX, Delta
 
 
@@ -38,7 +38,7 @@ class Bank:
             name: entry.scale
             for entries in members
             for name, entry in entries.items()
-            if isinstance(entry, LowRankUpdate)
+            if isinstance(entry, LowRank)
         }
         places = [self._places(entries) for entries in self._members]
         self._places_of = [torch.from_numpy(index).to(model.device) for index in places]
@@ -76,13 +76,13 @@ class Bank:
         }
         found: Delta = {}
         for name, entry in self._members[run].items():
-            if isinstance(entry, LowRankUpdate):
+            if isinstance(entry, LowRank):
                 found |= {key: tensors[key] for key in (name + DOWN_SUFFIX, name + UP_SUFFIX)}
                 found[name + SCALE_SUFFIX] = torch.tensor([entry.scale])
-            elif entry is None:
+            elif isinstance(entry, Whole):
                 found[name] = tensors[name]
             else:
-                index = torch.from_numpy(entry).to(row.device)
+                index = torch.from_numpy(entry.flat).to(row.device)
                 found |= {name: tensors[name].flatten()[index], name + INDEX_SUFFIX: index}
         return found
 
@@ -100,16 +100,16 @@ class Bank:
             matrix = name.removesuffix(DOWN_SUFFIX).removesuffix(UP_SUFFIX)
             if matrix in entries:
                 entry = entries[matrix]
-                some = entry if isinstance(entry, np.ndarray) else np.arange(shape.numel())
+                some = entry.flat if isinstance(entry, Indices) else np.arange(shape.numel())
                 found.append(start + some)
             start += shape.numel()
         return np.concatenate(found)
 
 
-def is_matrix(model: Encoder, name: str, entry: np.ndarray | LowRankUpdate | None) -> bool:
+def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
     """Whether a matrix trains by its own entries: too many for every run to have its own."""
     is_vector = model.parameters[name].ndim == 1 or name in CLASSIFIER
-    return not is_vector and not isinstance(entry, LowRankUpdate)
+    return not is_vector and not isinstance(entry, LowRank)
 
 
 def _start(model: Encoder, members: Sequence[Entries], seed: int) -> dict[str, Tensor]:
@@ -120,12 +120,12 @@ def _start(model: Encoder, members: Sequence[Entries], seed: int) -> dict[str, T
     start: dict[str, Tensor] = {}
     for name, tensor in pretrained.items():
         entry = trained.get(name)
-        if isinstance(entry, LowRankUpdate):
+        if isinstance(entry, LowRank):
             outputs, inputs = tensor.shape
             down = torch.empty(entry.rank, inputs)
             nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=generator)
             start[name + DOWN_SUFFIX] = down.to(tensor.device)
             start[name + UP_SUFFIX] = torch.zeros(outputs, entry.rank, device=tensor.device)
-        elif name in trained and not is_matrix(model, name, entry):
+        elif name in trained and not is_matrix(model, name, trained[name]):
             start[name] = tensor
     return start

@@ -7,7 +7,7 @@ import torch
 from subtune.data.batches import Rows
 from subtune.limits import CPU_TOKENS
 from subtune.models.encoder import Encoder
-from subtune.selection import CLASSIFIER, Entries, LowRankUpdate
+from subtune.selections.entries import CLASSIFIER, Entries, LowRank
 from subtune.training.activations import step_bytes
 from subtune.training.bank import is_matrix
 from subtune.training.recipe import Member
@@ -43,7 +43,7 @@ def _kind(model: Encoder, member: Member, number: int) -> tuple:
     if any(is_matrix(model, name, entry) for name, entry in member.entries.items()):
         return (number,)
     recipe = member.recipe
-    ranks = {n: e for n, e in member.entries.items() if isinstance(e, LowRankUpdate)}
+    ranks = {n: e for n, e in member.entries.items() if isinstance(e, LowRank)}
     reaches_encoder = len(member.entries) > len(CLASSIFIER)
     return (
         *(member.seed, recipe.batch_size, recipe.epochs, recipe.train_rows, recipe.precision),

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from subtune.models import forward
 from subtune.models.encoder import Encoder
-from subtune.selection import Entries
+from subtune.selections.entries import Entries, Indices
 from subtune.training.bank import is_matrix
 from subtune.training.delta import INDEX_SUFFIX, Delta
 
@@ -23,8 +23,8 @@ class Matrices:
         for name, entry in entries.items():
             if not is_matrix(model, name, entry):
                 continue
-            if isinstance(entry, np.ndarray):
-                self._parts[name] = _Part(model.parameters[name], entry)
+            if isinstance(entry, Indices):
+                self._parts[name] = _Part(model.parameters[name], entry.flat)
             else:
                 self._whole[name] = nn.Parameter(model.parameters[name].clone())
         self.leaves = [*self._whole.values(), *(part.values for part in self._parts.values())]

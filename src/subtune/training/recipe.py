@@ -14,7 +14,7 @@ from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
 from subtune.models.loss import labels_of, losses_of
 from subtune.models.packed import pack
-from subtune.selection import Entries
+from subtune.selections.entries import Entries
 from subtune.specs import Recipe
 from subtune.tasks import Task
 from subtune.training.bank import Bank

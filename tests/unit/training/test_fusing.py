@@ -4,7 +4,6 @@ import pytest
 
 from subtune.methods import METHODS
 from subtune.models import encoder
-from subtune.selection import resolve
 from subtune.tasks import TASKS
 from subtune.training.activations import step_bytes
 from subtune.training.fusing import CPU_TOKENS, groups, runs_at_once, runs_within
@@ -24,7 +23,7 @@ def train_rows(tiny_bert):
 
 
 def member(method, model, seed=0, **recipe):
-    entries = resolve(METHODS[method], encoder.shapes_of(model), seed)
+    entries = METHODS[method].resolve(encoder.shapes_of(model), seed)
     return Member(entries, examples.recipe(**recipe), seed)
 
 

@@ -9,7 +9,7 @@ import torch
 from subtune.data.batches import in_length_order, shuffled
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
-from subtune.selection import LowRankUpdate
+from subtune.selections.entries import Indices, LowRank, Whole
 from subtune.tasks import TASKS
 from subtune.training.delta import INDEX_SUFFIX, applied
 from subtune.training.evaluation import predict
@@ -58,15 +58,17 @@ def plain_loop(model, rows, member):
     low_rank, masks = {}, {}
     generator = torch.Generator().manual_seed(member.seed)
     for name, value in start.items():
-        entry = entries.get(name, np.zeros(0, int))
-        if isinstance(entry, LowRankUpdate):
+        entry = entries.get(name)
+        if isinstance(entry, LowRank):
             down = torch.empty(entry.rank, value.shape[1])
             torch.nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=generator)
             up = torch.zeros(value.shape[0], entry.rank)
             low_rank[name] = (down.requires_grad_(True), up.requires_grad_(True), entry.scale)
-            entry = np.zeros(0, int)
         mask = torch.zeros(value.numel())
-        mask[slice(None) if entry is None else torch.from_numpy(entry)] = 1
+        if isinstance(entry, Whole):
+            mask[:] = 1
+        elif isinstance(entry, Indices):
+            mask[torch.from_numpy(entry.flat)] = 1
         masks[name] = mask.view(value.shape)
     every = [*leaves.values(), *(matrix for update in low_rank.values() for matrix in update[:2])]
     optimizer = torch.optim.AdamW(every, weight_decay=0)
@@ -155,10 +157,11 @@ def test_entries_outside_the_selection_stay_bit_identical(kind, weight_decay, mo
         same = (values == model.parameters[name]).flatten()
         if name not in one.entries:
             assert same.all(), name
-        elif one.entries[name] is not None:
-            outside = np.setdiff1d(np.arange(values.numel()), one.entries[name])
+        elif isinstance(one.entries[name], Indices):
+            inside = one.entries[name].flat
+            outside = np.setdiff1d(np.arange(values.numel()), inside)
             assert same[outside].all(), name
-            assert not same[one.entries[name]].all() or "embeddings" in name, name
+            assert not same[inside].all() or "embeddings" in name, name
 
 
 @pytest.mark.parametrize("kind", KINDS)
