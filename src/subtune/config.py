@@ -8,9 +8,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
     ValidationError,
     field_validator,
     model_validator,
@@ -18,19 +16,16 @@ from pydantic import (
 
 from subtune.errors import SubtuneError, one_of
 from subtune.masks import SCOPES, Scope
-from subtune.methods import Named, named
-from subtune.specs import Draw, Fraction, Lines, Lora, LowRank, Parameters, Random
+from subtune.methods import named
+from subtune.selections import UNION_MEMBERS, NamedSelection, allowed_keys
+from subtune.selections.ranked import Fraction
+from subtune.selections.whole import require_whole
 from subtune.tasks import METRICS, TASKS, Task
 
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
     "bert-large-cased": "google-bert/bert-large-cased",
     "roberta-base": "FacebookAI/roberta-base",
-}
-
-
-KINDS: dict[str, type[BaseModel]] = {
-    kind.__name__: kind for kind in (Parameters, Random, Draw, Lines, Lora)
 }
 
 
@@ -53,20 +48,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
 Paper = Literal["layernorm", "bitfit", "bitfit_plus", "spafit"]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
-OwnSelection = Annotated[
-    Annotated[Parameters, Tag("Parameters")]
-    | Annotated[Random, Tag("Random")]
-    | Annotated[Lora, Tag("Lora")],
-    Discriminator(lambda value: _kind_of_selection(value)),
-]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
-
-
-def _kind_of_selection(value: Any) -> str:
-    given = value if isinstance(value, Mapping) else type(value).model_fields
-    if "lora" in given:
-        return "Lora"
-    return "Random" if "random" in given else "Parameters"
 
 
 class Section(BaseModel):
@@ -310,7 +292,7 @@ class Config(Section):
     )
     models: dict[Name, ModelSource] = {}
     tasks: dict[Name, OwnTask] = {}
-    selections: dict[Name, OwnSelection] = {}
+    selections: dict[Name, NamedSelection] = {}
     experiments: dict[Name, Experiment] = Field(min_length=1)
     runs_per_job: int = Field(default=8, ge=1, description="most runs that one cluster job trains")
     million_examples_per_job: float = Field(
@@ -371,7 +353,7 @@ class Config(Section):
     def all_models(self) -> dict[str, ModelSource]:
         return {name: ModelSource(hub=hub) for name, hub in HUB_MODELS.items()} | self.models
 
-    def selection(self, method: str, model: str = "") -> Named:
+    def selection(self, method: str, model: str = "") -> NamedSelection:
         return named(method, self.selections, model)
 
     def all_tasks(self) -> dict[str, Task]:
@@ -439,12 +421,7 @@ def _unknown_names(config: Config) -> Iterator[str]:
         if experiment.fractions:
             of = experiment.fractions.of
             wrong = list(_wrong_method(config, f"{key}.fractions.of", of))
-            yield from wrong
-            if not wrong and not isinstance(config.selection(of), Parameters):
-                yield (
-                    f"{key}.fractions.of: found {of!r}, a random draw or LoRA, expected whole "
-                    "parameters"
-                )
+            yield from wrong or _not_whole(config, f"{key}.fractions.of", of)
             if "cv" in experiment.fractions.scopes and len(experiment.tasks) == 1:
                 yield (
                     f"{key}.fractions.scopes: found 'cv' with one task, expected several tasks: "
@@ -468,6 +445,13 @@ def _wrong_method(config: Config, path: str, method: str) -> Iterator[str]:
         yield f"{path}: {error}"
 
 
+def _not_whole(config: Config, path: str, method: str) -> Iterator[str]:
+    try:
+        require_whole(config.selection(method))
+    except SubtuneError as error:
+        yield f"{path}: found {method!r}, {error}"
+
+
 def _worth_telling(problems: list[Any]) -> list[Any]:
     """Leave out what only follows from another problem: a list that a wrong item left too short."""
     paths = [tuple(problem["loc"]) for problem in problems]
@@ -480,7 +464,7 @@ def _worth_telling(problems: list[Any]) -> list[Any]:
 
 def _steps(problem: Any) -> list[str]:
     # pydantic names the members of a union in the path; the user did not write them.
-    return [str(step) for step in problem["loc"] if step not in KINDS]
+    return [str(step) for step in problem["loc"] if step not in UNION_MEMBERS]
 
 
 def _line(problem: Any) -> str:
@@ -520,11 +504,7 @@ def _fields(steps: tuple) -> list[str]:
     if not steps:
         return list(Config.model_fields)
     if steps[0] == "selections":
-        kind = KINDS.get(steps[-1], LowRank)
-        if kind is Parameters:
-            # What is not recognised may have been meant as any of them.
-            return [*Parameters.model_fields, *Random.model_fields, "lora"]
-        return list(kind.model_fields)
+        return allowed_keys(steps[2:])
     if "by_model" in steps:
         return list(ModelSettings.model_fields)
     if "by_task" in steps:
