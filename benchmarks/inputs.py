@@ -50,9 +50,9 @@ def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int |
     minilm = directory_of_package(MINILM)
     directory = directory or minilm
     data = load(DataSpec(task=task, source="tsv", version="benchmark"), str(glue_dir))
-    for split, found in data.items():
-        most = rows.get("train" if split == "train" else "others") or len(found)
-        data[split] = found.select(range(min(most, len(found))))
+    for split, every in data.items():
+        limit = rows.get("train" if split == "train" else "others") or len(every)
+        data[split] = every.select(range(min(limit, len(every))))
     model = encoder.load(directory, task.num_labels).to(device())
     return Setting(directory, model, task, tokenize(data, minilm, MAX_LENGTH))
 

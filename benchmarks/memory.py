@@ -10,13 +10,13 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks import inputs
 from subtune.data.batches import by_length
 from subtune.methods import METHODS
-from subtune.models.dropout import Masks
+from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, shapes_of
 from subtune.models.forward import logits
 from subtune.models.packed import Packed, pack
 from subtune.selections.entries import Entries
 from subtune.training.activations import step_bytes
-from subtune.training.bank import Bank
+from subtune.training.stacked import StackedParameters
 
 
 def measure(glue_dir: Path, tasks: list[str], runs: int = 4) -> list[dict[str, Any]]:
@@ -60,11 +60,11 @@ def peak_bytes(model: Encoder, entries: Entries, runs: int, batch: Packed) -> in
 
 
 def _two_steps(model: Encoder, entries: Entries, runs: int, batch: Packed) -> None:
-    bank = Bank(model, [entries] * runs, seed=0)
-    optimizers = [torch.optim.AdamW([values], fused=True) for values in bank.values]
+    stacked = StackedParameters(model, [entries] * runs, seed=0)
+    optimizers = [torch.optim.AdamW([values], fused=True) for values in stacked.values]
     for _ in range(2):
-        together = Encoder(model.config, model.parameters | bank.parameters())
-        logits(together, batch, Masks(0, model.device)).sum().backward()
+        masks = DropoutMasks(0, model.device)
+        logits(model, batch, stacked.weights(), masks).sum().backward()
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad()

@@ -60,8 +60,8 @@ def _measure(name: str, task: str, glue_dir: Path, steps: int) -> list[dict[str,
         setting = inputs.glue(task, glue_dir, Path(folder), train=inputs.BATCH * steps, others=1)
         rows = setting.rows
         members = inputs.members(setting.model, (1e-3,) * RUNS[-1], epochs=2, method="layernorm")
-        most = runs_at_once(setting.model, rows["train"], members)
-        counts = [runs for runs in RUNS if runs <= most]
+        max_runs = runs_at_once(setting.model, rows["train"], members)
+        counts = [runs for runs in RUNS if runs <= max_runs]
         seconds: dict[tuple[str, int], float] = {}
         for _ in range(TURNS[name]):
             turn = {("Trainer", 1): trainer.second_epoch(setting, members[0]) / steps}

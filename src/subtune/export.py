@@ -17,7 +17,7 @@ from subtune.runs import records
 from subtune.selections.entries import CLASSIFIER
 from subtune.specs import RunSpec
 from subtune.tasks import Task
-from subtune.training.delta import DOWN_SUFFIX, UP_SUFFIX, applied, as_tensors, changed_tensors
+from subtune.training.delta import AddedUpdate, applied, from_stored
 
 # RoBERTa's own classifier has what is the pooler here as its first layer.
 ROBERTA_HEAD = {
@@ -43,7 +43,7 @@ def export_model(results: Path, run: str, target: Path) -> None:
     pretrained = _pretrained(results, spec)
     task = spec.tokens.data.task
     model = encoder.load(pretrained, task.num_labels)
-    weights = applied(model.parameters, as_tensors(records.read_delta(results / "runs", run)))
+    weights = applied(model.parameters, from_stored(records.read_delta(results / "runs", run)))
     config = _config(pretrained, task)
     whole = AutoModelForSequenceClassification.from_config(config)
     whole.load_state_dict(_their_names(weights, config.model_type))
@@ -67,24 +67,24 @@ def export_adapter(results: Path, run: str, target: Path) -> None:
     if spec.selection.adapter is None:
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
     pretrained = _pretrained(results, spec)
-    delta = as_tensors(records.read_delta(results / "runs", run))
+    delta = from_stored(records.read_delta(results / "runs", run))
     model = encoder.load(pretrained, spec.tokens.data.task.num_labels)
     family = model.config.model_type
-    adapted = [name for name in changed_tensors(delta) if name + DOWN_SUFFIX in delta]
-    others = [name for name in changed_tensors(delta) if name not in adapted]
+    updates = {name: c for name, c in delta.items() if isinstance(c, AddedUpdate)}
+    others = {name: change for name, change in delta.items() if name not in updates}
     modules = {_their_name(name, family).rpartition(".")[0] for name in others}
     # RoBERTa's classifier is one module to PEFT, its first layer included.
     saved = sorted({"classifier" if m.startswith("classifier") else m for m in modules})
-    theirs = _their_names(applied(model.parameters, {name: delta[name] for name in others}), family)
+    theirs = _their_names(applied(model.parameters, others), family)
     weights = {
         f"base_model.model.{name}": value
         for name, value in theirs.items()
         if any(name.startswith(f"{module}.") for module in saved)
     }
-    for name in adapted:
+    for name, update in updates.items():
         module = f"base_model.model.{_their_name(name, family).removesuffix('.weight')}"
-        weights[f"{module}.lora_A.weight"] = delta[name + DOWN_SUFFIX]
-        weights[f"{module}.lora_B.weight"] = delta[name + UP_SUFFIX]
+        weights[f"{module}.lora_A.weight"] = update.lora_a
+        weights[f"{module}.lora_B.weight"] = update.lora_b
     config = {
         "peft_type": "LORA",
         "task_type": "SEQ_CLS",
@@ -92,7 +92,7 @@ def export_adapter(results: Path, run: str, target: Path) -> None:
         "inference_mode": True,
         **spec.selection.adapter,
         "bias": "none",
-        "target_modules": [_their_name(name, family).removesuffix(".weight") for name in adapted],
+        "target_modules": [_their_name(name, family).removesuffix(".weight") for name in updates],
         "modules_to_save": saved,
     }
     with new_directory(target) as draft:

@@ -92,7 +92,7 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
 def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, tmp_path, tiny_bert):
     spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
     model = encoder.load(tiny_bert, TASKS["sst2"].num_labels)
-    values = delta.as_tensors(records.read_delta(tmp_path / "runs", spec.id))
+    values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
     trained = Encoder(model.config, delta.applied(model.parameters, values))
     found = predict(trained, Rows(tokens["validation"]), "fp32")
     assert np.array_equal(found, logits_on_record(tmp_path, spec))

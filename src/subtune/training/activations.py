@@ -35,19 +35,19 @@ def step_bytes(
     config = model.config
     hidden, between = config.hidden_size, config.intermediate_size
     last = config.num_hidden_layers - 1
-    places = sum(m * longest for m, longest in grids)
+    padded_tokens = sum(m * longest for m, longest in grids)
     pairs = config.num_attention_heads * sum(m * longest**2 for m, longest in grids)
     first = min(_stage(name, config.num_hidden_layers) for name in entries)
     run = once = 0
     for layer in range(last):
         if 2 * layer >= first:
-            run += 3 * places * hidden + 2 * pairs
+            run += 3 * padded_tokens * hidden + 2 * pairs
             once += pairs
         if 2 * layer + 1 >= first:
             run += tokens * (2 * hidden + between)
             once += 2 * tokens * hidden
     if 2 * last >= first:
-        run += 2 * places * hidden + tokens * 2 * (between + hidden)
+        run += 2 * padded_tokens * hidden + tokens * 2 * (between + hidden)
     kept = {_kept_for(name, entry) for name, entry in entries.items()}
     sizes = {"hidden": hidden, "between": between, "nothing": 0}
     run += tokens * sum(sizes[size] for layer, _, size in kept if layer < last)

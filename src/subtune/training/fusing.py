@@ -9,15 +9,15 @@ from subtune.limits import CPU_TOKENS
 from subtune.models.encoder import Encoder
 from subtune.selections.entries import CLASSIFIER, Entries, LowRank
 from subtune.training.activations import step_bytes
-from subtune.training.bank import is_matrix
 from subtune.training.recipe import Member
+from subtune.training.stacked import is_matrix
 
 # Of a GPU's free memory; the rest is for its gaps and for the estimate's error.
 GPU_SHARE = 0.7
 
 
-def groups(
-    model: Encoder, train: Rows, members: Sequence[Member], most: int | None = None
+def group_runs(
+    model: Encoder, train: Rows, members: Sequence[Member], max_side_by_side: int | None = None
 ) -> list[list[int]]:
     """Numbers of the runs that train side by side, in the runs' order.
 
@@ -25,17 +25,17 @@ def groups(
         model: on its device.
         train: the training split.
         members: the runs of a sweep.
-        most: at most so many at once, where memory and time allow more.
+        max_side_by_side: where memory and time allow more.
     """
     alike: dict[tuple, list[int]] = {}
     for number, member in enumerate(members):
         alike.setdefault(_kind(model, member, number), []).append(number)
-    found = []
-    for same in alike.values():
-        size = runs_at_once(model, train, [members[number] for number in same])
-        size = min(size, most or size)
-        found += [same[start : start + size] for start in range(0, len(same), size)]
-    return found
+    groups = []
+    for numbers in alike.values():
+        size = runs_at_once(model, train, [members[number] for number in numbers])
+        size = min(size, max_side_by_side or size)
+        groups += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    return groups
 
 
 def _kind(model: Encoder, member: Member, number: int) -> tuple:

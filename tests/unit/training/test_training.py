@@ -11,7 +11,7 @@ from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.selections.entries import Indices, LowRank, Whole
 from subtune.tasks import TASKS
-from subtune.training.delta import INDEX_SUFFIX, applied
+from subtune.training.delta import applied, to_stored
 from subtune.training.evaluation import predict
 from subtune.training.recipe import Member, learning_rate_at, train
 from subtune.training.sweeps import train_sweep
@@ -181,9 +181,9 @@ def test_a_delta_gives_the_predictions_of_the_record(kind, model, task, rows):
 def test_a_delta_holds_the_selected_entries_only(model, task, rows):
     members = [member("layernorm", model), member("top", model)]
     for one, result in zip(members, train(model, rows, task, members), strict=True):
-        values = {k: v for k, v in result.best.delta.items() if not k.endswith(INDEX_SUFFIX)}
-        assert sum(v.numel() for v in values.values()) == result.trainable
-        assert list(values) == list(one.entries)
+        delta = result.best.delta
+        assert sum(change.values.numel() for change in delta.values()) == result.trainable
+        assert list(delta) == list(one.entries)
     assert result.trainable == 77 + 66  # ⌈0.3·256⌉ of all LayerNorms, and the classifier
 
 
@@ -196,9 +196,9 @@ def test_a_sweep_gives_every_member_its_own_result_in_any_order(model, task, row
         member("lora-I", model),
     ]
 
-    def losses(chosen, most):
+    def losses(chosen, max_side_by_side):
         named = {str(number): one for number, one in enumerate(chosen)}
-        found = dict(train_sweep(model, rows, task, named, lambda line: None, most))
+        found = dict(train_sweep(model, rows, task, named, lambda line: None, max_side_by_side))
         return [found[name].history[-1]["train_loss"] for name in named]
 
     together = losses(members, None)
@@ -211,7 +211,8 @@ def test_a_run_is_reproducible_to_the_last_bit(model, task, rows):
     members = [member("layernorm", model), member("bitfit", model)]
     one, other = (train(model, rows, task, members) for _ in range(2))
     for first, second in zip(one, other, strict=True):
-        assert all(torch.equal(v, second.best.delta[k]) for k, v in first.best.delta.items())
+        a, b = to_stored(first.best.delta), to_stored(second.best.delta)
+        assert all(torch.equal(values, b[name]) for name, values in a.items())
 
 
 def test_the_best_epoch_is_the_first_with_the_highest_dev_score(model, task, rows):
@@ -264,7 +265,7 @@ def test_bf16_learns_what_fp32_learns(model, task, rows):
     losses = [[row["train_loss"] for row in result.history] for result in found]
     # bfloat16 has 8 significant bits.
     assert losses[1] == pytest.approx(losses[0], rel=2**-6)
-    assert all(value.dtype == torch.float32 for value in found[1].best.delta.values())
+    assert all(change.values.dtype == torch.float32 for change in found[1].best.delta.values())
 
 
 def test_an_epoch_holds_every_example_once():
