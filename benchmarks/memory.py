@@ -28,12 +28,12 @@ def _measure(setting: inputs.Setting, runs: int) -> list[dict[str, Any]]:
     train = setting.rows["train"]
     index = np.arange(inputs.BATCH)
     batch = pack(train.inputs, by_length(index, train.lengths), setting.model)
-    found = []
+    measured = []
     for method in ("layernorm", "bitfit", "lora-II"):
         entries = METHODS[method].resolve(shapes_of(setting.model), seed=0)
         grids = [grid.size for grid in batch.grids]
         run, once = step_bytes(setting.model, entries, len(batch.ids), grids)
-        found.append(
+        measured.append(
             {
                 "task": setting.task.title,
                 "method": method,
@@ -42,7 +42,7 @@ def _measure(setting: inputs.Setting, runs: int) -> list[dict[str, Any]]:
                 "allocated": peak_bytes(setting.model, entries, runs, batch),
             }
         )
-    return found
+    return measured
 
 
 def peak_bytes(model: Encoder, entries: Entries, runs: int, batch: Packed) -> int:

@@ -82,7 +82,7 @@ def _trained(setting: Setting, member: Member, clock: _Clock) -> Trainer:
             train_dataset=tokens["train"],
             eval_dataset=tokens[task.evaluation[0]],
             data_collator=DataCollatorWithPadding(tokenizer),
-            compute_metrics=lambda found: score(task, np.asarray(found[0]), np.asarray(found[1])),
+            compute_metrics=lambda pair: score(task, np.asarray(pair[0]), np.asarray(pair[1])),
             callbacks=[clock],
         )
         trainer.remove_callback(PrinterCallback)

@@ -108,19 +108,19 @@ COMBINATIONS = (
 )
 
 
-def named(name: str, own: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:
+def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:
     """The selection that a method's name stands for.
 
     Args:
         name: one name, or several put together by commas and `` without ``.
-        own: the user's selections by name.
+        users: the user's selections by name.
         model: the model's name, which decides how many entries ``rand_uniform`` draws.
 
     Raises:
         SubtuneError: a name is unknown, or the selections cannot be put together.
     """
-    known = METHODS | dict(own)
-    if name == "rand_uniform" and model in RAND_UNIFORM and name not in own:
+    known = METHODS | dict(users)
+    if name == "rand_uniform" and model in RAND_UNIFORM and name not in users:
         return Random(random=Draw(count=RAND_UNIFORM[model]))
     if name in known:
         return known[name]

@@ -12,6 +12,8 @@ import numpy as np
 CLASSIFIER = ("classifier.weight", "classifier.bias")
 
 Shape = Sequence[int]
+# Tensor name to the rank of each of its entries, 0 for the first.
+Ranks = Mapping[str, np.ndarray]
 # Canonical name to shape of every parameter, classifier included.
 Shapes = Mapping[str, Shape]
 

@@ -1,12 +1,9 @@
 """What every kind of selection says of itself."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
-from subtune.selections.entries import CLASSIFIER, Entries, Shapes, Whole
+from subtune.selections.entries import CLASSIFIER, Entries, Ranks, Shapes, Whole
 from subtune.selections.work import Work
 from subtune.values import Value
 
@@ -19,16 +16,13 @@ class Kind(Value):
 
     key: ClassVar[str]
 
-    def resolve(
-        self, shapes: Shapes, seed: int, ranks: Mapping[str, np.ndarray] | None = None
-    ) -> Entries:
+    def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
         """The entries that train, the classifier's included.
 
         Args:
             shapes: canonical name to shape of every parameter, classifier included.
             seed: decides random draws.
-            ranks: of the selection's ``ranking``: tensor name to the rank of each of its entries,
-                0 for the first.
+            ranks: those of the selection's ``ranking``, where it has one.
 
         Raises:
             SubtuneError: the model has not what is selected.
@@ -36,9 +30,7 @@ class Kind(Value):
         return self.encoder_entries(shapes, seed, ranks or {}) | dict.fromkeys(CLASSIFIER, Whole())
 
     @abstractmethod
-    def encoder_entries(
-        self, shapes: Shapes, seed: int, ranks: Mapping[str, np.ndarray]
-    ) -> Entries:
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         """The encoder's entries that train, as `resolve` has them."""
 
     @abstractmethod

@@ -1,13 +1,11 @@
 """Low-rank updates of matrices (LoRA, Hu et al., 2022)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from subtune.errors import SubtuneError
-from subtune.selections.entries import Entries, LowRank, Shapes, Whole
+from subtune.selections.entries import Entries, LowRank, Ranks, Shapes, Whole
 from subtune.selections.kind import Kind
 from subtune.selections.patterns import Patterns, listed, matching
 from subtune.selections.work import Work
@@ -30,9 +28,7 @@ class Lora(Kind):
     lora: LoraSettings
     parameters: Patterns | None = None
 
-    def encoder_entries(
-        self, shapes: Shapes, seed: int, ranks: Mapping[str, np.ndarray]
-    ) -> Entries:
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         lora = self.lora
         entries: Entries = dict.fromkeys(matching(self.parameters or (), shapes), Whole())
         for name in matching(lora.targets, shapes):

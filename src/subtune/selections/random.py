@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from subtune.errors import SubtuneError
-from subtune.selections.entries import Entries, Indices, Shapes, Whole
+from subtune.selections.entries import Entries, Indices, Ranks, Shapes, Whole
 from subtune.selections.kind import Kind
 from subtune.selections.patterns import Patterns, listed, matching
 from subtune.selections.work import Work
@@ -108,9 +108,7 @@ class Random(Kind):
         Discriminator(_draw_or_lines),
     ]
 
-    def encoder_entries(
-        self, shapes: Shapes, seed: int, ranks: Mapping[str, np.ndarray]
-    ) -> Entries:
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return self.random.entries(shapes, np.random.default_rng(seed))
 
     def work(self, of: Kind | None = None) -> Work:

@@ -1,14 +1,13 @@
 """The first entries of a ranking by Fisher information."""
 
 import math
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from subtune.selections.entries import Entries, Indices, Shapes
+from subtune.selections.entries import Entries, Indices, Ranks, Shapes
 from subtune.selections.kind import Kind
 from subtune.selections.work import Work
 from subtune.values import Value
@@ -30,9 +29,7 @@ class Top(Kind):
 
     top: Ranked
 
-    def encoder_entries(
-        self, shapes: Shapes, seed: int, ranks: Mapping[str, np.ndarray]
-    ) -> Entries:
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         kept = top_count(self.top.fraction, sum(rank.size for rank in ranks.values()))
         indices = {name: np.flatnonzero(rank < kept) for name, rank in ranks.items()}
         return {name: Indices(flat) for name, flat in indices.items() if len(flat)}

@@ -1,14 +1,11 @@
 """Whole tensors, selected by their names."""
 
-from collections.abc import Mapping
 from functools import cache
 from typing import ClassVar
 
-import numpy as np
-
 from subtune.errors import SubtuneError
 from subtune.models.components import COMPONENTS, EMBEDDINGS
-from subtune.selections.entries import Entries, Shapes, Whole
+from subtune.selections.entries import Entries, Ranks, Shapes, Whole
 from subtune.selections.kind import Kind
 from subtune.selections.patterns import MAX_LAYERS, Patterns, listed, matching
 from subtune.selections.work import Work
@@ -35,9 +32,7 @@ class WholeTensors(Kind):
         left_out = set(matching(self.without or (), shapes))
         return [name for name in matching(self.parameters, shapes) if name not in left_out]
 
-    def encoder_entries(
-        self, shapes: Shapes, seed: int, ranks: Mapping[str, np.ndarray]
-    ) -> Entries:
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return dict.fromkeys(self.names(shapes), Whole())
 
     def work(self, of: Kind | None = None) -> Work:
