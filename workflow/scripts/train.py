@@ -35,8 +35,10 @@ with job(snakemake.log[0]), stop_requests() as stopping:
         rankings = {
             Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings
         }
-        most = snakemake.resources.runs_at_once or None
-        recording.train_and_record(specs, store, model, tokens, rankings, report, most, checkpoints)
+        max_side_by_side = snakemake.resources.runs_at_once or None
+        recording.train_and_record(
+            specs, store, model, tokens, rankings, report, max_side_by_side, checkpoints
+        )
     rows = [{"run": spec.id} | records.read_scores(store, spec.id) for spec in specs]
     pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)
     checkpoints.clear()
