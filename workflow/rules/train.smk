@@ -41,5 +41,6 @@ rule train:
         ],
         store=results("runs"),
         checkpoints=results("checkpoints/{sweep}"),
+        progress=results("progress/{sweep}.jsonl"),
     script:
         "../scripts/train.py"

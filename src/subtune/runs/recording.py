@@ -16,12 +16,14 @@ from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.machine import EnergyMeter
 from subtune.models.encoder import Encoder, shapes_of
+from subtune.runs import events
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
 from subtune.selection import resolve
 from subtune.specs import RunSpec, Top
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.recipe import Member
+from subtune.training.reports import Report
 from subtune.training.run import Result
 from subtune.training.sweeps import train_sweep
 
@@ -32,8 +34,8 @@ def train_and_record(
     model: Encoder,
     tokens: datasets.DatasetDict,
     rankings: Mapping[str, Mapping[str, np.ndarray]],
-    report: Callable[[str], None],
-    most: int | None = None,
+    report: Callable[[Report], None],
+    max_together: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> None:
     """Train those runs of a sweep that are not on record, and record each as soon as it is done.
@@ -44,8 +46,8 @@ def train_and_record(
         model: the pretrained model.
         tokens: all splits of the task.
         rankings: ranking id to the rank of every entry, for the runs that train a top fraction.
-        report: is told one line per epoch.
-        most: at most so many train side by side.
+        report: is told of every epoch and every record.
+        max_together: at most so many train side by side.
         checkpoints: of this sweep; without them a run that is cut off starts anew.
 
     Raises:
@@ -55,26 +57,29 @@ def train_and_record(
     task = specs[0].tokens.data.task
     shapes = shapes_of(model)
     to_train = _to_train(specs, store, checkpoints)
-    wanted = {spec.id: spec for spec in specs if spec.id in to_train}
+    specs_to_train = {spec.id: spec for spec in specs if spec.id in to_train}
     members = {}
-    for run, spec in wanted.items():
+    for run, spec in specs_to_train.items():
         ranks = rankings[spec.selection.top.ranking] if isinstance(spec.selection, Top) else None
         entries = resolve(spec.selection, shapes, spec.seed, ranks)
         members[run] = Member(entries, spec.recipe, spec.seed)
-        report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
+        report(Report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}"))
     rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
     origin, energy = provenance(model.device), EnergyMeter(model.device)
 
-    def tell(line: str) -> None:
+    def report_and_read_energy(of: Report) -> None:
         energy.read()
-        report(line)
+        report(of)
 
-    results = train_sweep(model, rows, task, members, tell, most, checkpoints)
+    results = train_sweep(
+        model, rows, task, members, report_and_read_energy, max_together, checkpoints
+    )
     for number, (run, result) in enumerate(results, 1):
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        own = origin | {"recorded": now, "joules": energy.spent()}
-        write_record(store, wanted[run], result, rows, own)
-        report(f"recorded {number}/{len(wanted)}: {run}")
+        facts = origin | {"recorded": now, "joules": energy.spent()}
+        write_record(store, specs_to_train[run], result, rows, facts)
+        text = f"recorded {number}/{len(members)}: {run}"
+        report(Report(text, events.RECORDED, {"run": run}))
 
 
 def _to_train(specs: Sequence[RunSpec], store: Path, checkpoints: Checkpoints | None) -> set[str]:
