@@ -2,7 +2,7 @@
 # make report the demo's report: results/demo/report.html
 # make test   every test
 # make bench  speed beside peers, on real GLUE: make bench GLUE_DIR=/path/to/glue
-# make check  formatting, lint and types
+# make check  formatting, lint, types and the order of imports
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -14,7 +14,7 @@ install: .venv/installed
 .venv/installed: pyproject.toml requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "subtune needs Python 3.11 or newer; try: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 -c requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check torch -c requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[demo,dev]' -c requirements.lock
 	touch $@
 
@@ -39,6 +39,7 @@ check: install
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/snakemake --lint
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 format: install
 	$(BIN)/ruff check --fix .

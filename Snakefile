@@ -1,4 +1,4 @@
-# What can be asked for: `all`, or one paper by name.
+# What can be asked for: `all`, or one experiment by name.
 # The configuration is config.yaml, unless a profile or --configfile brings another.
 
 from snakemake.utils import min_version
@@ -22,8 +22,7 @@ include: "workflow/rules/masks.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/submission.smk"
-include: "workflow/rules/tables.smk"
-include: "workflow/rules/figures.smk"
+include: "workflow/rules/exhibits.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -39,16 +38,16 @@ localrules:
 rule all:
     default_target: True
     input:
-        [exhibits_of(experiment) for experiment in CONFIG.experiments],
-        results("report.html"),
-        results("runs.csv"),
+        [files_of_experiment(folder) for folder in NAME_OF],
+        PATHS.report(),
+        PATHS.table_of_runs("csv"),
 
 
-for paper in CONFIG.experiments:
+for folder in NAME_OF:
 
     rule:
         name:
-            paper
+            folder
         input:
-            exhibits_of(paper),
+            files_of_experiment(folder),
         localrule: True

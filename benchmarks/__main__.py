@@ -19,8 +19,8 @@ from transformers.utils import logging
 
 from benchmarks import fisher, inputs, memory, products, profile, report, scaling, sweeps
 from subtune.errors import SubtuneError
-from subtune.machine import processor_name
-from subtune.memory import keep_freed_memory
+from subtune.hardware import processor_name
+from subtune.malloc import keep_freed_memory
 
 # Rows of short sentences, and of long pairs that take as much time.
 FISHER_ROWS = {"cola": 256, "rte": 64}

@@ -114,7 +114,7 @@ def _params(options: argparse.Namespace) -> None:
     methods = options.method or [*METHODS, *COMBINATIONS, *selections]
     counts = pd.concat(
         parameter_counts(
-            {name: shapes.shapes_of(model, options.labels)},
+            {name: shapes.shapes_from(model, options.labels)},
             {method: named(method, selections, name) for method in methods},
         )
         for name, model in models.items()

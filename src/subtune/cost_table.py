@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from subtune import papers
 from subtune.config import Config, Experiment
 from subtune.cost import Cost, Estimates
 from subtune.layout import Layout
+from subtune.papers.common import reads_information
 from subtune.plan import Plan
 from subtune.submission.planned import submissions, submitted_tasks
 
@@ -51,7 +53,7 @@ def _test_predictions(config: Config, plan: Plan, name: str) -> list[list[str]]:
 
 def _fishers(plan: Plan, name: str, experiment: Experiment) -> set[str]:
     """Keys of the Fisher information that an experiment's masks or tables are made of."""
-    if experiment.paper != "layernorm" and experiment.fractions is None:
+    if not reads_information(papers.find(experiment.paper)) and experiment.fractions is None:
         return set()
     return {fisher.key for fisher in plan.experiment_fishers[name].values()}
 

@@ -13,18 +13,12 @@ from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.layout import Layout
 from subtune.models import encoder
+from subtune.models.families.base import Family
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
-from subtune.selection import CLASSIFIER
 from subtune.specs import Lora, RunSpec
 from subtune.tasks import Task
 from subtune.training.delta import DOWN_SUFFIX, UP_SUFFIX, applied, as_tensors, changed_tensors
-
-# RoBERTa's own classifier has what is the pooler here as its first layer.
-ROBERTA_HEAD = {
-    "pooler.dense.": "classifier.dense.",
-    "classifier.": "classifier.out_proj.",
-}
 
 
 def export_model(layout: Layout, run: str, target: Path) -> None:
@@ -48,7 +42,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     weights = applied(model.parameters, as_tensors(records.read_delta(store, run)))
     config = _config(pretrained, task)
     whole = AutoModelForSequenceClassification.from_config(config)
-    whole.load_state_dict(_their_names(weights, config.model_type))
+    whole.load_state_dict(_exported(weights, model.family))
     with new_directory(target) as draft:
         whole.save_pretrained(draft)
         for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
@@ -72,20 +66,21 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     pretrained = _pretrained(layout, spec)
     delta = as_tensors(records.read_delta(store, run))
     model = encoder.load(pretrained, spec.tokens.data.task.num_labels)
-    family = model.config.model_type
+    family = model.family
     adapted = [name for name in changed_tensors(delta) if name + DOWN_SUFFIX in delta]
     others = [name for name in changed_tensors(delta) if name not in adapted]
-    modules = {_their_name(name, family).rpartition(".")[0] for name in others}
-    # RoBERTa's classifier is one module to PEFT, its first layer included.
-    saved = sorted({"classifier" if m.startswith("classifier") else m for m in modules})
-    theirs = _their_names(applied(model.parameters, {name: delta[name] for name in others}), family)
+    modules = {family.exported_name(name).rpartition(".")[0] for name in others}
+    # To PEFT transformers' classifier is one module, however many layers it has.
+    top = family.classifier
+    saved = sorted({top if module.startswith(top) else module for module in modules})
+    applied_whole = applied(model.parameters, {name: delta[name] for name in others})
     weights = {
         f"base_model.model.{name}": value
-        for name, value in theirs.items()
+        for name, value in _exported(applied_whole, family).items()
         if any(name.startswith(f"{module}.") for module in saved)
     }
     for name in adapted:
-        module = f"base_model.model.{_their_name(name, family).removesuffix('.weight')}"
+        module = f"base_model.model.{family.exported_name(name).removesuffix('.weight')}"
         weights[f"{module}.lora_A.weight"] = delta[name + DOWN_SUFFIX]
         weights[f"{module}.lora_B.weight"] = delta[name + UP_SUFFIX]
     config = {
@@ -97,7 +92,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
         "lora_alpha": spec.selection.lora.alpha,
         "lora_dropout": 0.0,
         "bias": "none",
-        "target_modules": [_their_name(name, family).removesuffix(".weight") for name in adapted],
+        "target_modules": [family.exported_name(name).removesuffix(".weight") for name in adapted],
         "modules_to_save": saved,
     }
     with new_directory(target) as draft:
@@ -124,14 +119,5 @@ def _config(pretrained: Path, task: Task) -> PretrainedConfig:
     return config
 
 
-def _their_names(parameters: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
-    return {_their_name(name, family): value.contiguous() for name, value in parameters.items()}
-
-
-def _their_name(name: str, family: str) -> str:
-    """A parameter's name in transformers' classifier of its family."""
-    if family == "roberta":
-        for ours, theirs in ROBERTA_HEAD.items():
-            if name.startswith(ours):
-                return name.replace(ours, theirs, 1)
-    return name if name in CLASSIFIER else f"{family}.{name}"
+def _exported(parameters: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
+    return {family.exported_name(name): value.contiguous() for name, value in parameters.items()}

@@ -70,8 +70,8 @@ def fisher_information(
         in_full: names of the matrices whose single entries are asked for.
     """
     if rows is not None:
-        chosen = np.random.default_rng(seed).permutation(len(tokens))[:rows]
-        tokens = tokens.select(sorted(chosen))
+        sample = np.random.default_rng(seed).permutation(len(tokens))[:rows]
+        tokens = tokens.select(sorted(sample))
     data = Rows(tokens)
     model = Encoder(model.config, model.parameters | new_classifier(model, seed))
     totals = {
@@ -85,8 +85,9 @@ def fisher_information(
     }
     for index in in_length_order(data.lengths):
         batch = pack(data.inputs, index, model)
-        found = logits(model, batch, watch=_observer(model, batch, totals))
-        loss = losses_of(task, found, labels_of(data, index, task, model.device)).sum()
+        outputs = logits(model, batch, watch=_observer(model, batch, totals))
+        labels = labels_of(data.labels[index], task, model.device)
+        loss = losses_of(task, outputs, labels).sum()
         # log p of a regression is −½·(y−ŷ)² for a unit variance: half the squared error.
         (loss / 2 if task.is_regression else loss).backward()
     mean = {name: (total / len(data)).cpu().numpy() for name, total in totals.items()}
@@ -112,6 +113,7 @@ def _observer(
     model: Encoder, batch: Packed, totals: dict[str, Tensor]
 ) -> Callable[[str, Tensor, Tensor], None]:
     """Adds each example's squared gradients to ``totals`` on the way back."""
+    family = model.family
 
     def watch(module: str, x: Tensor, y: Tensor) -> None:
         weight, bias = totals.get(f"{module}.weight"), totals.get(f"{module}.bias")
@@ -124,12 +126,12 @@ def _observer(
                 bias.add_(_sum_of_squares(_per_example(g, batch)))
             if weight is None:
                 return
-            if module.endswith("LayerNorm"):
+            if family.is_norm(f"{module}.weight"):
                 normalised = functional.layer_norm(
                     x.detach()[0], x.shape[-1:], eps=model.config.layer_norm_eps
                 )
                 weight.add_(_sum_of_squares(_per_example(g * normalised, batch)))
-            elif module.endswith("_embeddings"):
+            elif family.is_embedding(f"{module}.weight"):
                 if weight.ndim:
                     weight.index_add_(0, *_rows_of_a_table(x, g, batch))
                 else:
@@ -157,20 +159,20 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, batch: Packed) -> Tensor:
     x, g = _on_grid(x, batch), _on_grid(g, batch)
     if x.shape[1] == 1:
         return g[:, 0].square().mT @ x[:, 0].square()
-    found = x.new_zeros(g.shape[2], x.shape[2])
+    information = x.new_zeros(g.shape[2], x.shape[2])
     rows = max(1, TILE // x.shape[2])
     # What costs is memory, not products: a tile is written and read while it is in the cache, where
     # the gradients of many examples at once would not be.
     for outputs, below in zip(g.mT, x, strict=True):
-        for tile, some in zip(found.split(rows), outputs.split(rows), strict=True):
-            gradient = some @ below
+        for tile, rows_of_g in zip(information.split(rows), outputs.split(rows), strict=True):
+            gradient = rows_of_g @ below
             tile.addcmul_(gradient, gradient)
-    return found
+    return information
 
 
 def _sum_of_a_table(ids: Tensor, g: Tensor, batch: Packed) -> Tensor:
     """A row's gradient is the sum over the tokens ``t`` with its id; ``ids`` is ``[t]``."""
-    # 0 stands on places that hold no token, whose gradients are 0.
+    # 0 stands in slots that hold no token, whose gradients are 0.
     rows = _on_grid(ids[:, None], batch)
     g = _on_grid(g, batch)
     return ((g @ g.mT) * (rows == rows.mT)).sum(dtype=torch.float64)

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 # First parts of paths in the results, in their logs and in their benchmarks, and names of rules. An
 # experiment of such a name has a folder and a target that begin with an underscore, as no
 # experiment's name does.
-RESERVED = frozenset(
-    """
-    _ all benchmarks changes checkpoints choices claims dataset datasets figure fisher hub
-    information learning_curves logs masks model models parameter_changes progress ranking report
-    report.html report_page reproduction runs runs.csv runs.parquet runs_columns.csv scores
-    submissions sweeps table test_predictions test_scores tokens train train_scores
-    train_scores_of_sweep
-    """.split()
-)
+RESERVED = frozenset({
+    "all", "benchmarks", "changes", "checkpoints", "choices", "claims", "dataset", "datasets",
+    "figure", "fisher", "hub", "information", "learning_curves", "logs", "masks", "model", "models",
+    "parameter_changes", "progress", "ranking", "report.html", "report_page", "reproduction",
+    "runs", "runs.csv", "runs.parquet", "runs_columns.csv", "scores", "sweeps", "table",
+    "test_predictions", "test_scores", "tokens", "train", "train_scores", "train_scores_of_sweep",
+})  # fmt: skip
 TABLE_ENDINGS, FIGURE_ENDINGS = ("csv", "md", "tex"), ("png", "pdf")
 
 
@@ -90,7 +88,9 @@ class Layout:
 
     def data(self, folder: str, name: str) -> str:
         """Numbers behind an experiment's tables and figures."""
-        return f"{self.results}/{folder}/data/{name}.csv"
+        # Printed scores beside ours are for readers too, and lie beside their figure.
+        inner = "" if name == "reproduction" else "data/"
+        return f"{self.results}/{folder}/{inner}{name}.csv"
 
     def test_predictions(self, folder: str, model: str, task: str) -> str:
         return f"{self.results}/{folder}/data/test/{model}/{task}.parquet"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from subtune.errors import SubtuneError
-from subtune.models.components import COMPONENTS, EMBEDDINGS
+from subtune.models.families import CANONICAL
 from subtune.specs import Draw, Lines, Lora, Parameters, Random, Selection
 
 CLASSIFIER = ("classifier.weight", "classifier.bias")
@@ -84,12 +84,8 @@ def selects_matrices(parameters: Parameters) -> bool:
     Raises:
         SubtuneError: a pattern matches none of those names.
     """
-    layer_parts = [f"encoder.layer.{n}.{part}" for n in range(MOST_LAYERS) for part in COMPONENTS]
-    parts = [*EMBEDDINGS, "embeddings.LayerNorm", *layer_parts, "pooler.dense"]
-    names = [f"{part}.{leaf}" for part in parts for leaf in ("weight", "bias")]
-    shapes = {name: () for name in names if name.removesuffix(".bias") not in EMBEDDINGS}
-    chosen = selected(parameters, shapes)
-    return any(name.endswith(".weight") and "LayerNorm" not in name for name in chosen)
+    names = selected(parameters, dict.fromkeys(CANONICAL.names(MOST_LAYERS), ()))
+    return any(name.endswith(".weight") and not CANONICAL.is_norm(name) for name in names)
 
 
 class Work(Enum):
@@ -205,7 +201,7 @@ def _low_rank(selection: Lora, shapes: Shapes) -> Entries:
     lora = selection.lora
     entries: Entries = dict.fromkeys(matching(selection.parameters or (), shapes))
     for name in matching(lora.targets, shapes):
-        if len(shapes[name]) != 2 or name.startswith("embeddings."):
+        if len(shapes[name]) != 2 or CANONICAL.is_embedding(name):
             raise SubtuneError(f"selection: {name!r} is not a linear layer's matrix, as LoRA needs")
         if name in entries:
             raise SubtuneError(f"selection: {name!r} is both a target of LoRA and trained whole")

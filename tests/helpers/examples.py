@@ -38,7 +38,7 @@ def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datase
             dict(zip(task.text, texts, strict=True)) | {task.label: label}
             for *texts, label in zip(*columns, labels, strict=True)
         ]
-        return split_from_rows(task, table, labelled=True, place="example")
+        return split_from_rows(task, table, labelled=True, source="example")
 
     splits = {name: split(evaluation, 10 + i) for i, name in enumerate(task.evaluation)}
     return tokenize(datasets.DatasetDict({"train": split(rows, 0), **splits}), directory, 24)

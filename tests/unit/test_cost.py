@@ -15,7 +15,7 @@ from subtune.data.sizes import of_glue, size_of
 from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of, papers_models
-from subtune.models.shapes import PAPERS_MODELS, shapes_of
+from subtune.models.shapes import PAPERS_MODELS, shapes_from
 from subtune.plan import Plan, trains_alone, work
 from subtune.plan import plan as plan_of
 from subtune.selection import Work, resolve, work_of
@@ -47,7 +47,7 @@ def bitfit(**changes) -> dict:
 
 @pytest.mark.parametrize("name", papers_models())
 def test_a_models_parameters_are_counted_without_it(name):
-    shapes = shapes_of(PAPERS_MODELS[name], num_labels=2)
+    shapes = shapes_from(PAPERS_MODELS[name], num_labels=2)
     hidden = PAPERS_MODELS[name].hidden_size
     encoder_alone = sum(math.prod(shape) for shape in shapes.values()) - (2 * hidden + 2)
     assert dimensions_of(f"someone/{name}").parameters == encoder_alone

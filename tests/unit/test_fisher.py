@@ -35,14 +35,16 @@ def matrices(model):
     return [n for n, value in model.parameters.items() if value.ndim > 1]
 
 
-def assert_agrees(found, expected):
+def assert_agrees(estimate, expected):
     # Gradients are float32; some, the keys' biases', are zero but for its rounding.
     nothing = 1e-12 * max(values.max() for values in expected.values())
-    for name, values in found.entries.items():
+    for name, values in estimate.entries.items():
         np.testing.assert_allclose(values, expected[name], rtol=1e-3, atol=nothing)
-    for _, row in found.sums.iterrows():
-        wanted = expected[row["parameter"]].sum()
-        assert row["information"] == pytest.approx(wanted, rel=1e-4, abs=1e-9), row["parameter"]
+    for _, row in estimate.sums.iterrows():
+        information = expected[row["parameter"]].sum()
+        assert row["information"] == pytest.approx(information, rel=1e-4, abs=1e-9), row[
+            "parameter"
+        ]
 
 
 @pytest.mark.parametrize("task", ["sst2", "mnli", "stsb"])
@@ -54,9 +56,9 @@ def test_it_agrees_with_the_loop_for_both_families_and_kinds_of_task(task, famil
     model = encoder.load(directory, task.num_labels)
     expected = loop(model, tokens, task)
     assert_agrees(fisher_information(model, tokens, task), expected)
-    every = fisher_information(model, tokens, task, in_full=matrices(model))
-    assert list(every.entries) == list(model.parameters)
-    assert_agrees(every, expected)
+    complete = fisher_information(model, tokens, task, in_full=matrices(model))
+    assert list(complete.entries) == list(model.parameters)
+    assert_agrees(complete, expected)
 
 
 @pytest.mark.parametrize("tile", [1, 40, 100, 10_000])
@@ -65,19 +67,19 @@ def test_the_size_of_a_tile_does_not_matter(tile, tiny_bert, monkeypatch):
     tokens = examples.tokens(task, tiny_bert, rows=3)["train"]
     model = encoder.load(tiny_bert, 2)
     monkeypatch.setattr(fisher, "TILE", tile)
-    found = fisher_information(model, tokens, task, in_full=matrices(model))
-    assert_agrees(found, loop(model, tokens, task))
+    estimate = fisher_information(model, tokens, task, in_full=matrices(model))
+    assert_agrees(estimate, loop(model, tokens, task))
 
 
 def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
     task = TASKS["mrpc"]
     tokens = examples.tokens(task, minilm, rows=6)["train"]
     model = encoder.load(minilm, task.num_labels)
-    found = fisher_information(model, tokens, task)
+    estimate = fisher_information(model, tokens, task)
     expected = loop(model, tokens, task)
-    assert_agrees(found, expected)
-    names = [name for name in found.entries if ".output.LayerNorm." in name]
-    ours = ranks(summed([{name: found.entries[name] for name in names}]))
+    assert_agrees(estimate, expected)
+    names = [name for name in estimate.entries if ".output.LayerNorm." in name]
+    ours = ranks(summed([{name: estimate.entries[name] for name in names}]))
     theirs = ranks(summed([{name: expected[name] for name in names}]))
     n = sum(rank.size for rank in ours.values())
     for fraction in (0.01, 0.2, 0.5):
@@ -94,13 +96,13 @@ def test_squaring_a_batch_mean_gradient_would_be_a_different_number(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert)["train"]
     model = encoder.load(tiny_bert, 2)
-    found = fisher_information(model, tokens, task).entries["classifier.bias"]
+    estimate = fisher_information(model, tokens, task).entries["classifier.bias"]
     start = model.parameters | encoder.new_classifier(model, 0)
     bias = start["classifier.bias"].requires_grad_(True)
     inputs = {"input_ids": tokens["input_ids"]}
     logits = reference.logits(model.config, start, inputs)
     torch.nn.functional.cross_entropy(logits, torch.tensor(tokens["label"])).backward()
-    assert not np.allclose(found, bias.grad.numpy() ** 2, rtol=0.1)
+    assert not np.allclose(estimate, bias.grad.numpy() ** 2, rtol=0.1)
 
 
 def test_only_what_is_asked_for_is_computed_and_it_is_the_same(tiny_bert):
@@ -108,11 +110,11 @@ def test_only_what_is_asked_for_is_computed_and_it_is_the_same(tiny_bert):
     tokens = examples.tokens(task, tiny_bert)["train"]
     model = encoder.load(tiny_bert, 2)
     names = [name for name in model.parameters if ".output.LayerNorm." in name]
-    every = fisher_information(model, tokens, task)
-    found = fisher_information(model, tokens, task, only=names)
-    assert list(found.entries) == names == found.sums["parameter"].tolist()
+    complete = fisher_information(model, tokens, task)
+    estimate = fisher_information(model, tokens, task, only=names)
+    assert list(estimate.entries) == names == estimate.sums["parameter"].tolist()
     for name in names:
-        np.testing.assert_allclose(found.entries[name], every.entries[name], rtol=1e-5)
+        np.testing.assert_allclose(estimate.entries[name], complete.entries[name], rtol=1e-5)
 
 
 def test_a_sample_is_drawn_by_seed_and_is_a_part_of_the_rows(tiny_bert):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
-from subtune import machine
+from subtune import hardware
 from subtune.runs import provenance
 
 CPU = torch.device("cpu")
@@ -18,14 +18,14 @@ def package(folder, microjoules, turn=1_000_000):
 
 
 def test_a_processor_has_a_name():
-    assert machine.device_name(CPU)
+    assert hardware.device_name(CPU)
 
 
 def test_energy_is_what_all_packages_counted_since_it_was_last_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "POWER", tmp_path)
+    monkeypatch.setattr(hardware, "POWER", tmp_path)
     package(tmp_path / "intel-rapl:0", 100_000)
     package(tmp_path / "intel-rapl:1", 900_000)
-    meter = machine.EnergyMeter(CPU)
+    meter = hardware.EnergyMeter(CPU)
     package(tmp_path / "intel-rapl:0", 300_000)
     meter.read()
     # This one passed its turn and started anew.
@@ -35,8 +35,8 @@ def test_energy_is_what_all_packages_counted_since_it_was_last_asked(tmp_path, m
 
 
 def test_energy_that_cannot_be_read_is_none_and_not_zero(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "POWER", tmp_path)
-    assert machine.EnergyMeter(CPU).spent() is None
+    monkeypatch.setattr(hardware, "POWER", tmp_path)
+    assert hardware.EnergyMeter(CPU).spent() is None
 
 
 def test_a_gpus_energy_is_its_drivers_counter(monkeypatch):
@@ -51,7 +51,7 @@ def test_a_gpus_energy_is_its_drivers_counter(monkeypatch):
     monkeypatch.setattr(
         torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="1-2")
     )
-    assert machine.EnergyMeter(torch.device("cuda")).spent() == 3.5
+    assert hardware.EnergyMeter(torch.device("cuda")).spent() == 3.5
 
 
 def test_a_package_that_is_not_installed_as_such_is_left_out(monkeypatch):

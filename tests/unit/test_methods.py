@@ -7,7 +7,7 @@ import pytest
 
 from subtune.errors import SubtuneError
 from subtune.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, in_words, name_of, named
-from subtune.models.shapes import PAPERS_MODELS, shapes_of
+from subtune.models.shapes import PAPERS_MODELS, shapes_from
 from subtune.parameter_counts import parameter_counts
 from subtune.reported import table
 from subtune.selection import CLASSIFIER, LowRankUpdate, resolve
@@ -16,12 +16,12 @@ from subtune.specs import Parameters
 
 @pytest.fixture(scope="module")
 def bert():
-    return shapes_of(PAPERS_MODELS["bert-base-cased"], num_labels=2)
+    return shapes_from(PAPERS_MODELS["bert-base-cased"], num_labels=2)
 
 
 @pytest.fixture(scope="module")
 def models():
-    return {name: shapes_of(config, num_labels=2) for name, config in PAPERS_MODELS.items()}
+    return {name: shapes_from(config, num_labels=2) for name, config in PAPERS_MODELS.items()}
 
 
 def trained(name, shapes, own=None):
@@ -102,7 +102,7 @@ PRINTED = table("parameter_counts.csv")
 def test_counts_are_those_that_the_papers_print(row, models):
     shapes = models[row.model]
     if row.source == "spafit":
-        shapes = shapes_of(PAPERS_MODELS[row.model], num_labels=3)
+        shapes = shapes_from(PAPERS_MODELS[row.model], num_labels=3)
     selection = named(row.method, {}, row.model)
     counts = parameter_counts({row.model: shapes}, {row.method: selection}).iloc[0]
     if row.printed.endswith("%"):

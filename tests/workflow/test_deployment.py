@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from subtune import cli, config, sources
 from subtune.plan import plan as plan_of
@@ -89,20 +91,39 @@ def test_jobs_that_compute_ask_for_a_gpu_and_others_do_not():
             assert int(re.search(r"runtime=(\d+)", block)[1]) > 10
 
 
-def test_both_environments_hold_what_the_project_pins():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    lock = (ROOT / "requirements.lock").read_text().lower().splitlines()
-    for name in ("cpu", "cuda"):
-        found = yaml.safe_load((ROOT / "envs" / f"{name}.yaml").read_text())["dependencies"]
-        pins = set(found[-1]["pip"])
-        torch = next(pin for pin in project if pin.startswith("torch=="))
+def locked() -> dict[str, str]:
+    """Each locked package's version."""
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    pins = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def declared(*extras: str) -> list[Requirement]:
+    """What the project needs, and what its extras add."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    added = [text for extra in extras for text in project["optional-dependencies"][extra]]
+    return [Requirement(text) for text in [*project["dependencies"], *added]]
+
+
+def test_every_declared_range_admits_the_locked_version_and_ends_at_a_major_one():
+    for package in declared("demo", "dev"):
+        version = locked()[canonicalize_name(package.name)]
+        assert package.specifier.contains(version), package
+    for package in declared():
+        operators = {specifier.operator: specifier.version for specifier in package.specifier}
+        assert operators.keys() == {">=", "<"} and "." not in operators["<"], package
+
+
+def test_both_environments_hold_what_the_project_needs_as_it_is_locked():
+    pins = {
+        f"{package.name}=={locked()[canonicalize_name(package.name)]}" for package in declared()
+    }
+    torch = f"torch=={locked()['torch']}"
+    for name, pinned in (("cpu", pins - {torch}), ("cuda", pins)):
+        packages = yaml.safe_load((ROOT / "envs" / f"{name}.yaml").read_text())["dependencies"]
+        assert set(packages[-1]["pip"]) == pinned
         if name == "cpu":
-            assert f"pytorch={torch.removeprefix('torch==')}=cpu_*" in found
-            pins.add(torch)
-        assert pins == set(project)
-        assert {pin.lower().replace("_", "-") for pin in pins} <= {
-            line.replace("_", "-") for line in lock
-        }
+            assert f"pytorch={torch.removeprefix('torch==')}=cpu_*" in packages
 
 
 def test_jobs_in_other_environments_find_the_workflows_own_code(tmp_path, monkeypatch):

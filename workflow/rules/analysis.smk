@@ -4,17 +4,17 @@
 rule scores:
     input:
         lambda wildcards: [
-            results(f"sweeps/{sweep}.csv")
-            for sweep in PLAN.sweeps_of(wildcards.experiment)
+            PATHS.sweep(sweep)
+            for sweep in PLAN.sweeps_of(NAME_OF[wildcards.experiment])
         ],
     output:
-        all=results("{experiment}/data/scores.csv"),
-        chosen=results("{experiment}/data/chosen.csv"),
+        all=PATHS.data("{experiment}", "scores"),
+        chosen=PATHS.data("{experiment}", "chosen"),
     log:
-        results("logs/{experiment}/scores.log"),
+        PATHS.log("{experiment}", "scores"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
         runs=lambda wildcards: [
             {
@@ -27,29 +27,29 @@ rule scores:
                 "learning_rate": planned.run.recipe.learning_rate,
                 "seed": planned.run.seed,
             }
-            for planned in PLAN.experiments[wildcards.experiment]
+            for planned in PLAN.experiments[NAME_OF[wildcards.experiment]]
         ],
-        tasks=lambda wildcards: tasks_of(wildcards.experiment),
-        paper=lambda wildcards: paper_of(wildcards.experiment),
-        store=results("runs"),
+        tasks=tasks,
+        metrics=metrics,
+        store=PATHS.records(),
     script:
         "../scripts/scores.py"
 
 
 rule runs:
     input:
-        [results(f"sweeps/{sweep}.csv") for sweep in PLAN.sweeps],
+        [PATHS.sweep(sweep) for sweep in PLAN.sweeps],
     output:
-        csv=results("runs.csv"),
-        parquet=results("runs.parquet"),
-        columns=results("runs_columns.csv"),
+        csv=PATHS.table_of_runs("csv"),
+        parquet=PATHS.table_of_runs("parquet"),
+        columns=PATHS.columns_of_runs(),
     log:
-        results("logs/runs.log"),
+        PATHS.log("runs"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
-        planned=[
+        planned=lambda wildcards: [
             {
                 "run": planned.run.id,
                 "experiment": experiment,
@@ -63,24 +63,22 @@ rule runs:
             for experiment, runs in PLAN.experiments.items()
             for planned in runs
         ],
-        store=lambda wildcards: results("runs"),
+        store=PATHS.records(),
     script:
         "../scripts/runs.py"
 
 
 rule train_scores_of_sweep:
     input:
-        sweep=results("sweeps/{sweep}.csv"),
-        tokens=lambda wildcards: results(
-            f"tokens/{first_run(wildcards.sweep).tokens.key}"
-        ),
-        model=lambda wildcards: results(f"models/{first_run(wildcards.sweep).model.id}"),
+        sweep=PATHS.sweep("{sweep}"),
+        tokens=lambda wildcards: PATHS.tokens(first_run(wildcards.sweep).tokens.key),
+        model=lambda wildcards: PATHS.model(first_run(wildcards.sweep).model.id),
     output:
-        results("train_scores/{sweep}.csv"),
+        PATHS.train_scores("{sweep}"),
     log:
-        results("logs/train_scores/{sweep}.log"),
+        PATHS.log("train_scores", "{sweep}"),
     benchmark:
-        results("benchmarks/train_scores/{sweep}.tsv")
+        PATHS.benchmark("train_scores", "{sweep}")
     conda:
         COMPUTES
     threads: 1
@@ -89,15 +87,15 @@ rule train_scores_of_sweep:
             ESTIMATES.sweep_memory(wildcards.sweep, attempt)
         ),
         runtime=lambda wildcards, attempt: ESTIMATES.minutes(
-            ESTIMATES.train_scores(compared_on_training_rows(wildcards.sweep)), attempt
+            ESTIMATES.train_scores(scored_on_training_rows(wildcards.sweep)), attempt
         ),
         gpu=1,
     params:
         runs=lambda wildcards: [
             PLAN.runs[run].canonical()
-            for run in compared_on_training_rows(wildcards.sweep)
+            for run in scored_on_training_rows(wildcards.sweep)
         ],
-        store=results("runs"),
+        store=PATHS.records(),
     script:
         "../scripts/train_scores_of_sweep.py"
 
@@ -106,21 +104,17 @@ rule train_scores:
     input:
         chosen=rules.scores.output.chosen,
         sweeps=lambda wildcards: [
-            results(f"train_scores/{sweep}.csv")
-            for sweep in PLAN.sweeps_of(wildcards.experiment)
-            if compared_on_training_rows(sweep)
+            PATHS.train_scores(sweep)
+            for sweep in PLAN.sweeps_of(NAME_OF[wildcards.experiment])
+            if scored_on_training_rows(sweep)
         ],
     output:
-        results("{experiment}/data/train_scores.csv"),
+        PATHS.data("{experiment}", "train_scores"),
     log:
-        results("logs/{experiment}/train_scores.log"),
-    wildcard_constraints:
-        experiment=of_paper("bitfit"),
+        PATHS.log("{experiment}", "train_scores"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
-    params:
-        tasks=lambda wildcards: tasks_of(wildcards.experiment),
+        CPU
     script:
         "../scripts/train_scores.py"
 
@@ -129,14 +123,14 @@ rule reproduction:
     input:
         rules.scores.output.chosen,
     output:
-        results("{experiment}/reproduction.csv"),
+        PATHS.data("{experiment}", "reproduction"),
     log:
-        results("logs/{experiment}/reproduction.log"),
+        PATHS.log("{experiment}", "reproduction"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
-        paper=lambda wildcards: paper_of(wildcards.experiment),
+        paper=paper,
     script:
         "../scripts/reproduction.py"
 
@@ -145,30 +139,35 @@ rule learning_curves:
     input:
         rules.scores.output.all,
     output:
-        results("{experiment}/data/learning_curves.csv"),
+        PATHS.data("{experiment}", "learning_curves"),
     log:
-        results("logs/{experiment}/learning_curves.log"),
+        PATHS.log("{experiment}", "learning_curves"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
-        store=results("runs"),
+        store=PATHS.records(),
     script:
         "../scripts/learning_curves.py"
 
 
 rule claims:
     input:
-        unpack(lambda wildcards: evidence_of(wildcards.experiment)),
+        unpack(
+            lambda wildcards: {
+                name: PATHS.data(wildcards.experiment, name)
+                for name in contents.data_of_claims(CONFIG, settings(wildcards))
+            }
+        ),
     output:
-        results("{experiment}/data/claims.csv"),
+        PATHS.data("{experiment}", "claims"),
     log:
-        results("logs/{experiment}/claims.log"),
+        PATHS.log("{experiment}", "claims"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
-        paper=lambda wildcards: paper_of(wildcards.experiment),
+        paper=paper,
     script:
         "../scripts/claims.py"
 
@@ -177,17 +176,15 @@ rule parameter_changes:
     input:
         rules.scores.output.chosen,
     output:
-        results("{experiment}/data/parameter_changes.csv"),
+        PATHS.data("{experiment}", "parameter_changes"),
     log:
-        results("logs/{experiment}/parameter_changes.log"),
-    wildcard_constraints:
-        experiment=of_paper("bitfit", "bitfit_plus"),
+        PATHS.log("{experiment}", "parameter_changes"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
-        shown=lambda wildcards: changes_in(wildcards.experiment),
-        store=results("runs"),
+        drawn=lambda wildcards: contents.parameters_drawn(CONFIG, settings(wildcards)),
+        store=PATHS.records(),
     script:
         "../scripts/parameter_changes.py"
 
@@ -196,14 +193,14 @@ rule changes:
     input:
         rules.scores.output.chosen,
     output:
-        results("{experiment}/data/changes.csv"),
+        PATHS.data("{experiment}", "changes"),
     log:
-        results("logs/{experiment}/changes.log"),
+        PATHS.log("{experiment}", "changes"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
-        store=results("runs"),
+        store=PATHS.records(),
     script:
         "../scripts/changes.py"
 
@@ -211,19 +208,21 @@ rule changes:
 rule information:
     input:
         lambda wildcards: [
-            results(f"fisher/{fisher.key}.csv")
-            for fisher in PLAN.experiment_fishers[wildcards.experiment].values()
+            PATHS.fisher_sums(fisher.key)
+            for fisher in PLAN.experiment_fishers[
+                NAME_OF[wildcards.experiment]
+            ].values()
         ],
     output:
-        layernorm=results("{experiment}/data/layernorm_information.csv"),
-        components=results("{experiment}/data/component_ranking.csv"),
-        shares=results("{experiment}/data/component_shares.csv"),
+        layers=PATHS.data("{experiment}", "layernorm_information"),
+        layers_of_all_tasks=PATHS.data("{experiment}", "global_layernorm_information"),
+        shares=PATHS.data("{experiment}", "component_shares"),
     log:
-        results("logs/{experiment}/information.log"),
+        PATHS.log("{experiment}", "information"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
-        tasks=lambda wildcards: list(CONFIG.experiments[wildcards.experiment].tasks),
+        tasks=lambda wildcards: list(settings(wildcards).tasks),
     script:
         "../scripts/information.py"

@@ -1,43 +1,61 @@
 # The configuration, checked, and the plan of every stage that follows from it.
 
+import re
 from pathlib import Path
 
-import pandas as pd
 from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
-from subtune import exhibits, sources
-from subtune.analysis import server_scores
-from subtune.submission.planned import form, submissions, submitted_tasks
+from subtune import contents, facts, layout, sources
 from subtune.cost import Estimates
+from subtune.errors import SubtuneError, one_of
+from subtune.papers.base import Figure, Table
 from subtune.plan import plan
-from subtune.errors import SubtuneError
+from subtune.submission.planned import form, submissions, submitted_tasks
 
 try:
     CONFIG = subtune_config.check(config)
     PLAN = plan(CONFIG)
-    FORMS = {name: form(CONFIG, name) for name in CONFIG.experiments}
+    FORMS = [row for name in CONFIG.experiments for row in form(CONFIG, name)]
     if CONFIG.test_scores:
-        server_scores.read(Path(CONFIG.test_scores), pd.concat(FORMS.values()))
+        from subtune.submission import returned_scores
+
+        returned_scores.read(Path(CONFIG.test_scores), FORMS)
 except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 
 
 # Environments and containers hold what subtune needs; itself it is here.
 sources.offer(Path(workflow.basedir) / "src")
-COMPUTES = f"../../envs/{CONFIG.environment}.yaml"
+CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{CONFIG.environment}.yaml"
+CAPTION = str(Path(workflow.basedir) / "workflow" / "report" / "exhibit.rst")
 
 # What jobs ask a scheduler for; a laptop does not look at it.
 ESTIMATES = Estimates(CONFIG, PLAN)
+PATHS = layout.Layout(CONFIG.results)
+
+# The wildcard {experiment} is the name of an experiment's folder.
+NAME_OF = {layout.folder_of(name): name for name in CONFIG.experiments}
+EXHIBITS = {
+    folder: contents.exhibits(CONFIG, CONFIG.experiments[name])
+    for folder, name in NAME_OF.items()
+}
 
 
-def results(path):
-    """A path inside the configured results directory."""
-    return f"{CONFIG.results}/{path}"
+def any_of(names):
+    """A wildcard constraint: one of these names, and nothing else."""
+    return "|".join(map(re.escape, names)) or "(?!)"
 
 
-HUB_CACHE = CONFIG.hub_cache or results("hub")
+def names_of(kind):
+    """Names of the tables, or of the figures, of all experiments."""
+    return {
+        name
+        for exhibits in EXHIBITS.values()
+        for name, exhibit in exhibits.items()
+        if isinstance(exhibit, Figure) is (kind is Figure)
+    }
 
 
 wildcard_constraints:
@@ -47,68 +65,36 @@ wildcard_constraints:
     fisher=r"[^/]+",
     ranking=r"[0-9a-f]{12}",
     sweep=r"[^/]+",
-    experiment="|".join(CONFIG.experiments),
+    experiment=any_of(NAME_OF),
 
 
-def of_paper(*papers):
-    """A wildcard constraint: the experiments that reproduce these papers."""
-    names = [
-        name
-        for name, settings in CONFIG.experiments.items()
-        if settings.paper in papers
-    ]
-    return "|".join(names) or "(?!)"
+def settings(wildcards):
+    """The settings of the wildcards' experiment."""
+    return CONFIG.experiments[NAME_OF[wildcards.experiment]]
 
 
-def paper_of(experiment):
-    return CONFIG.experiments[experiment].paper
+def paper(wildcards):
+    return settings(wildcards).paper or ""
 
 
-# Runs whose training score BitFit's generalisation gap looks at.
-COMPARED_ON_TRAINING_ROWS = {
-    planned.run.id
-    for name, runs in PLAN.experiments.items()
-    if paper_of(name) == "bitfit"
-    for planned in runs
-    if planned.method in ("full", "bitfit")
-}
+def metrics(wildcards):
+    """Tasks of which the experiment's paper shows another metric than their first."""
+    return dict(contents.paper_of(settings(wildcards)).metrics)
 
 
-def compared_on_training_rows(sweep):
-    """A sweep's runs that are scored on their training rows."""
-    return [run for run in PLAN.sweeps[sweep].runs if run in COMPARED_ON_TRAINING_ROWS]
+def tasks(wildcards):
+    return facts.tasks_of(CONFIG, settings(wildcards))
 
 
-def exhibits_of(experiment):
-    """Every table and figure of an experiment."""
-    shown = exhibits.titled(CONFIG, CONFIG.experiments[experiment])
-    return [path for name in shown for path in files_of(experiment, name)]
-
-
-def changes_in(experiment):
-    """The heat maps of changes of an experiment: figure to method and task."""
-    shown = exhibits.changes(CONFIG.experiments[experiment])
-    return {figure: changes._asdict() for figure, changes in shown.items()}
-
-
-def evidence_of(experiment):
-    """What a paper's claims are asked of, as far as the experiment makes it."""
-    return {
-        name: results(f"{experiment}/data/{file}.csv")
-        for name, file in exhibits.evidence(CONFIG.experiments[experiment]).items()
-    }
-
-
-def shows_test_scores(wildcards):
-    """Whether a table is of scores that the GLUE server returned."""
-    tables = exhibits.TEST_SCORES.get(paper_of(wildcards.experiment), {})
-    return wildcards.exhibit in tables
+def first_run(sweep):
+    """The runs of a sweep share model and tokens, so that any one of them tells."""
+    return PLAN.runs[PLAN.sweeps[sweep].runs[0]]
 
 
 def runs_on(wildcards):
     """One run of each method, with the wildcards' model on their task."""
     return PLAN.runs_on(
-        wildcards.experiment, wildcards.encoder, wildcards.task
+        NAME_OF[wildcards.experiment], wildcards.encoder, wildcards.task
     ).values()
 
 
@@ -117,99 +103,120 @@ def any_run_on(wildcards):
     return PLAN.runs[next(iter(runs_on(wildcards)))]
 
 
-def predicted(experiment, model):
+# Runs that papers score on their training rows too.
+SCORED_ON_TRAINING_ROWS = {
+    planned.run.id
+    for name, runs in PLAN.experiments.items()
+    for planned in runs
+    if planned.method
+    in contents.paper_of(CONFIG.experiments[name]).scored_on_training_rows
+}
+
+
+def scored_on_training_rows(sweep):
+    """A sweep's runs that are scored on their training rows."""
+    return [run for run in PLAN.sweeps[sweep].runs if run in SCORED_ON_TRAINING_ROWS]
+
+
+def predicted(folder, model):
     """Task to the file with what a model's methods predict of its test rows."""
-    tasks = submitted_tasks(CONFIG, CONFIG.experiments[experiment])
     return {
-        task: results(f"{experiment}/data/test/{model}/{task}.parquet")
-        for task in tasks
+        task: PATHS.test_predictions(folder, model, task)
+        for task in submitted_tasks(CONFIG, CONFIG.experiments[NAME_OF[folder]])
     }
 
 
-def tasks_of(experiment):
-    """The definitions of an experiment's tasks, in its order."""
-    return [
-        CONFIG.all_tasks()[task].model_dump(mode="json")
-        for task in CONFIG.experiments[experiment].tasks
-    ]
+def data_of(folder, name):
+    """The file, or the directories, behind a name that exhibits and claims read."""
+    if name == "models":
+        models = CONFIG.experiments[NAME_OF[folder]].models
+        return [PATHS.model(PLAN.model_ids[model]) for model in models]
+    return PATHS.data(folder, name)
 
 
-def first_run(sweep):
-    """The runs of a sweep share model and tokens, so that any one of them tells."""
-    return PLAN.runs[PLAN.sweeps[sweep].runs[0]]
+def exhibit(wildcards):
+    """The declaration of the wildcards' table or figure."""
+    exhibits = EXHIBITS[wildcards.experiment]
+    if wildcards.exhibit not in exhibits:
+        allowed = one_of(wildcards.exhibit, exhibits)
+        raise WorkflowError(f"{PATHS.results}/{wildcards.experiment}: {allowed}")
+    return exhibits[wildcards.exhibit]
 
 
-TABLE_ENDINGS, FIGURE_ENDINGS = ["csv", "md", "tex"], ["png", "pdf"]
+def data_names(wildcards):
+    """The arguments of an exhibit's function that are data, to the data's name."""
+    return contents.data_read(CONFIG, settings(wildcards), exhibit(wildcards))
 
 
-def written(name, caption):
-    """A table in each format, of which the report shows one."""
-    csv, *others = (
-        results(f"{{experiment}}/{name}.{ending}") for ending in TABLE_ENDINGS
-    )
-    return [shown(csv, caption, "{experiment}"), *others]
+def data_files(wildcards):
+    """The same arguments, to their files."""
+    return {
+        argument: data_of(wildcards.experiment, name)
+        for argument, name in data_names(wildcards).items()
+    }
 
 
-def drawn(name, caption):
-    """A figure in each format."""
-    return shown(
-        [results(f"{{experiment}}/{name}.{ending}") for ending in FIGURE_ENDINGS],
-        caption,
-        "{experiment}",
-    )
+def declaration(wildcards):
+    return exhibit(wildcards).declaration(paper(wildcards))
 
 
-def shown(files, caption, category):
-    """Outputs that `snakemake --report` shows."""
-    place = caption_file(caption)
-    return in_report(files, caption=place, category=category)
+def facts_of(wildcards):
+    return facts.taken(exhibit(wildcards).facts, CONFIG, settings(wildcards))
 
 
-def caption_file(caption):
-    return str(Path(workflow.basedir) / "workflow" / "report" / f"{caption}.rst")
+def caption(wildcards):
+    return exhibit(wildcards).caption
 
 
-def files_of(experiment, name):
-    """Every file of a table or figure."""
-    settings = CONFIG.experiments[experiment]
-    endings = TABLE_ENDINGS
-    if name in exhibits.figures(settings):
-        endings = FIGURE_ENDINGS + ["csv"] * (name == "reproduction")
-    return [results(f"{experiment}/{name}.{ending}") for ending in endings]
+def style(wildcards):
+    return CONFIG.style(exhibit(wildcards).style_name).model_dump()
+
+
+def shown(files):
+    """Outputs that `snakemake --report` shows, by experiment."""
+    return in_report(files, caption=CAPTION, category="{experiment}")
+
+
+def files_of(folder, exhibit):
+    """Every file of a table or figure that a reader may want."""
+    if not isinstance(exhibit, Figure):
+        endings = layout.TABLE_ENDINGS
+    else:
+        endings = [*layout.FIGURE_ENDINGS, *(["csv"] if exhibit.numbers else [])]
+    return [PATHS.exhibit(folder, exhibit.name, ending) for ending in endings]
+
+
+def files_of_experiment(folder):
+    """Every table and figure of an experiment."""
+    exhibits = EXHIBITS[folder].values()
+    return [path for exhibit in exhibits for path in files_of(folder, exhibit)]
 
 
 def sections():
     """What the report shows: the experiments, with their exhibits in order."""
     return [
         {
-            "name": name,
-            "paper": exhibits.PAPERS[settings.paper],
+            "name": NAME_OF[folder],
+            "target": folder,
+            "paper": contents.paper_of(CONFIG.experiments[NAME_OF[folder]]).citation,
             "exhibits": [
                 {
-                    "name": exhibit,
-                    "title": title,
-                    "caption": caption_file(exhibits.caption(settings.paper, exhibit)),
-                    "files": files_of(name, exhibit),
+                    "name": exhibit.name,
+                    "title": exhibit.title,
+                    "caption": exhibit.caption,
+                    "files": files_of(folder, exhibit),
                 }
-                for exhibit, title in exhibits.titled(CONFIG, settings).items()
+                for exhibit in exhibits.values()
             ],
-            "scores": results(f"{name}/data/scores.csv"),
-            "curves": results(f"{name}/data/learning_curves.csv"),
+            "scores": PATHS.data(folder, "scores"),
+            "curves": PATHS.data(folder, "learning_curves"),
         }
-        for name, settings in CONFIG.experiments.items()
+        for folder, exhibits in EXHIBITS.items()
     ]
 
 
 def files_in_report():
     """Every file that the report shows or reads."""
-    files = []
-    for section in sections():
-        files += [section["scores"], section["curves"]]
-        for exhibit in section["exhibits"]:
-            files += [exhibit["caption"], *exhibit["files"]]
-    return list(dict.fromkeys(files))
-
-
-def titles_of(experiment):
-    """Task name to its title, in the experiment's order."""
-    return {task["name"]: task["title"] for task in tasks_of(experiment)}
+    files = [path for folder in EXHIBITS for path in files_of_experiment(folder)]
+    numbers = [s[name] for s in sections() for name in ("scores", "curves")]
+    return list(dict.fromkeys([*files, *numbers]))

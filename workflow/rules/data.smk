@@ -3,18 +3,18 @@
 
 rule dataset:
     output:
-        directory(results("datasets/{dataset}")),
+        directory(PATHS.dataset("{dataset}")),
     log:
-        results("logs/dataset/{dataset}.log"),
+        PATHS.log("dataset", "{dataset}"),
     benchmark:
-        results("benchmarks/dataset/{dataset}.tsv")
+        PATHS.benchmark("dataset", "{dataset}")
     priority: 1
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     resources:
         # Not among the params: no result depends on where downloads are kept.
-        hub_cache=HUB_CACHE,
+        hub_cache=CONFIG.hub_cache or PATHS.hub_cache(),
     params:
         spec=lambda wildcards: PLAN.datasets[wildcards.dataset].canonical(),
         glue_dir=lambda wildcards: (
@@ -33,21 +33,17 @@ rule dataset:
 
 rule tokens:
     input:
-        rows=lambda wildcards: (
-            results(f"datasets/{PLAN.tokens[wildcards.tokens].data.key}")
-        ),
-        model=lambda wildcards: results(
-            f"models/{PLAN.tokens[wildcards.tokens].tokenizer}"
-        ),
+        rows=lambda wildcards: PATHS.dataset(PLAN.tokens[wildcards.tokens].data.key),
+        model=lambda wildcards: PATHS.model(PLAN.tokens[wildcards.tokens].tokenizer),
     output:
-        directory(results("tokens/{tokens}")),
+        directory(PATHS.tokens("{tokens}")),
     log:
-        results("logs/tokens/{tokens}.log"),
+        PATHS.log("tokens", "{tokens}"),
     benchmark:
-        results("benchmarks/tokens/{tokens}.tsv")
+        PATHS.benchmark("tokens", "{tokens}")
     priority: 1
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: (

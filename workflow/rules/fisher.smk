@@ -4,19 +4,15 @@
 
 rule fisher:
     input:
-        tokens=lambda wildcards: results(
-            f"tokens/{PLAN.fishers[wildcards.fisher].tokens.key}"
-        ),
-        model=lambda wildcards: results(
-            f"models/{PLAN.fishers[wildcards.fisher].model.id}"
-        ),
+        tokens=lambda wildcards: PATHS.tokens(PLAN.fishers[wildcards.fisher].tokens.key),
+        model=lambda wildcards: PATHS.model(PLAN.fishers[wildcards.fisher].model.id),
     output:
-        entries=results("fisher/{fisher}.safetensors"),
-        sums=results("fisher/{fisher}.csv"),
+        entries=PATHS.fisher_entries("{fisher}"),
+        sums=PATHS.fisher_sums("{fisher}"),
     log:
-        results("logs/fisher/{fisher}.log"),
+        PATHS.log("fisher", "{fisher}"),
     benchmark:
-        results("benchmarks/fisher/{fisher}.tsv")
+        PATHS.benchmark("fisher", "{fisher}")
     priority: 1
     conda:
         COMPUTES

@@ -4,16 +4,16 @@
 rule ranking:
     input:
         lambda wildcards: [
-            results(f"fisher/{fisher.key}.safetensors")
+            PATHS.fisher_entries(fisher.key)
             for fisher in PLAN.rankings[wildcards.ranking].fishers
         ],
     output:
-        results("masks/{ranking}.safetensors"),
+        PATHS.ranking("{ranking}"),
     log:
-        results("logs/ranking/{ranking}.log"),
+        PATHS.log("ranking", "{ranking}"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
         of=lambda wildcards: PLAN.rankings[wildcards.ranking].of.canonical(),
     script:

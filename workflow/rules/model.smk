@@ -3,17 +3,17 @@
 
 rule model:
     output:
-        directory(results("models/{model}")),
+        directory(PATHS.model("{model}")),
     log:
-        results("logs/model/{model}.log"),
+        PATHS.log("model", "{model}"),
     benchmark:
-        results("benchmarks/model/{model}.tsv")
+        PATHS.benchmark("model", "{model}")
     priority: 1
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     resources:
-        hub_cache=HUB_CACHE,
+        hub_cache=CONFIG.hub_cache or PATHS.hub_cache(),
     params:
         spec=lambda wildcards: PLAN.models[wildcards.model].canonical(),
         place=lambda wildcards: PLAN.model_locations[wildcards.model],

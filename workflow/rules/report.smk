@@ -6,14 +6,14 @@ rule report_page:
         runs=rules.runs.output.parquet,
         files=files_in_report(),
     output:
-        results("report.html"),
+        PATHS.report(),
     log:
-        results("logs/report.log"),
+        PATHS.log("report"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
-        sections=sections(),
+        sections=lambda wildcards: sections(),
         config=CONFIG.model_dump(mode="json", exclude_defaults=True),
     script:
         "../scripts/report_page.py"

@@ -4,15 +4,15 @@
 
 rule test_predictions:
     input:
-        chosen=results("{experiment}/data/chosen.csv"),
-        tokens=lambda wildcards: results(f"tokens/{any_run_on(wildcards).tokens.key}"),
-        model=lambda wildcards: results(f"models/{PLAN.model_ids[wildcards.encoder]}"),
+        chosen=PATHS.data("{experiment}", "chosen"),
+        tokens=lambda wildcards: PATHS.tokens(any_run_on(wildcards).tokens.key),
+        model=lambda wildcards: PATHS.model(PLAN.model_ids[wildcards.encoder]),
     output:
-        results("{experiment}/data/test/{encoder}/{task}.parquet"),
+        PATHS.test_predictions("{experiment}", "{encoder}", "{task}"),
     log:
-        results("logs/{experiment}/test_predictions/{encoder}/{task}.log"),
+        PATHS.log("{experiment}", "test_predictions", "{encoder}", "{task}"),
     benchmark:
-        results("benchmarks/{experiment}/test_predictions/{encoder}/{task}.tsv")
+        PATHS.benchmark("{experiment}", "test_predictions", "{encoder}", "{task}")
     conda:
         COMPUTES
     threads: 1
@@ -25,68 +25,63 @@ rule test_predictions:
         ),
         gpu=1,
     params:
-        store=results("runs"),
+        store=PATHS.records(),
     script:
         "../scripts/test_predictions.py"
 
 
-for experiment, settings in CONFIG.experiments.items():
+for folder, name in NAME_OF.items():
+    if not submissions(CONFIG, CONFIG.experiments[name]):
+        continue
 
     rule:
         name:
-            f"submissions_{experiment}"
+            f"_submissions_{folder}"
         input:
-            chosen=results(f"{experiment}/data/chosen.csv"),
+            chosen=PATHS.data(folder, "chosen"),
             predicted=[
                 path
-                for model in settings.models
-                for path in predicted(experiment, model).values()
+                for model in CONFIG.experiments[name].models
+                for path in predicted(folder, model).values()
             ],
         output:
             zips=[
-                results(f"{experiment}/submission/{name}.zip")
-                for name in submissions(CONFIG, settings)
+                PATHS.submission(folder, submission)
+                for submission in submissions(CONFIG, CONFIG.experiments[name])
             ],
-            contents=[
-                shown(
-                    results(f"{experiment}/submission/contents.csv"),
-                    "submission_contents",
-                    experiment,
-                ),
-                *(
-                    results(f"{experiment}/submission/contents.{ending}")
-                    for ending in TABLE_ENDINGS[1:]
-                ),
-            ],
-            form=results(f"{experiment}/submission/form.csv"),
+            parts=PATHS.data(folder, "submission"),
+            form=PATHS.exhibit(folder, "submission/form", "csv"),
         log:
-            results(f"logs/{experiment}/submissions.log"),
+            PATHS.log(folder, "submissions"),
         localrule: True
         conda:
-            "../../envs/cpu.yaml"
+            CPU
         params:
             submissions=[
-                {"name": name, "model": model, "method": method}
-                | {"predicted": predicted(experiment, model)}
-                for name, (model, method) in submissions(CONFIG, settings).items()
+                {"name": submission, "model": model, "method": method}
+                | {"predicted": predicted(folder, model)}
+                for submission, (model, method) in submissions(
+                    CONFIG, CONFIG.experiments[name]
+                ).items()
             ],
-            form=FORMS[experiment].to_dict("records"),
+            form=form(CONFIG, name),
         script:
             "../scripts/submissions.py"
 
 
 rule test_scores:
     input:
-        chosen=results("{experiment}/data/chosen.csv"),
+        chosen=PATHS.data("{experiment}", "chosen"),
         entered=CONFIG.test_scores or [],
     output:
-        results("{experiment}/data/test_scores.csv"),
+        PATHS.data("{experiment}", "test_scores"),
     log:
-        results("logs/{experiment}/test_scores.log"),
+        PATHS.log("{experiment}", "test_scores"),
     localrule: True
     conda:
-        "../../envs/cpu.yaml"
+        CPU
     params:
-        forms=[row for form in FORMS.values() for row in form.to_dict("records")],
+        forms=FORMS,
+        experiment=lambda wildcards: NAME_OF[wildcards.experiment],
     script:
         "../scripts/test_scores.py"

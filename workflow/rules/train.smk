@@ -7,20 +7,17 @@
 
 rule train:
     input:
-        tokens=lambda wildcards: results(
-            f"tokens/{first_run(wildcards.sweep).tokens.key}"
-        ),
-        model=lambda wildcards: results(f"models/{first_run(wildcards.sweep).model.id}"),
+        tokens=lambda wildcards: PATHS.tokens(first_run(wildcards.sweep).tokens.key),
+        model=lambda wildcards: PATHS.model(first_run(wildcards.sweep).model.id),
         rankings=lambda wildcards: [
-            results(f"masks/{ranking}.safetensors")
-            for ranking in PLAN.rankings_of(wildcards.sweep)
+            PATHS.ranking(ranking) for ranking in PLAN.rankings_of(wildcards.sweep)
         ],
     output:
-        results("sweeps/{sweep}.csv"),
+        PATHS.sweep("{sweep}"),
     log:
-        results("logs/train/{sweep}.log"),
+        PATHS.log("train", "{sweep}"),
     benchmark:
-        results("benchmarks/train/{sweep}.tsv")
+        PATHS.benchmark("train", "{sweep}")
     conda:
         COMPUTES
     threads: 1
@@ -39,8 +36,8 @@ rule train:
         runs=lambda wildcards: [
             PLAN.runs[run].canonical() for run in PLAN.sweeps[wildcards.sweep].runs
         ],
-        store=results("runs"),
-        checkpoints=results("checkpoints/{sweep}"),
-        progress=results("progress/{sweep}.jsonl"),
+        store=PATHS.records(),
+        checkpoints=PATHS.checkpoints("{sweep}"),
+        progress=PATHS.progress("{sweep}"),
     script:
         "../scripts/train.py"

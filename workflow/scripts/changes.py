@@ -6,13 +6,8 @@ with job(snakemake.log[0]):
     from pathlib import Path
 
     from subtune.analysis import changes, scores
-    from subtune.runs import records
 
-    chosen = scores.methods_only(scores.read_scores(snakemake.input[0]))
-    full = chosen[(chosen["method"] == "full") & chosen["decides"]]
+    chosen = scores.read_scores(snakemake.input[0])
     store = Path(snakemake.params.store)
-    tables = {
-        task: [records.read_changes(store, run) for run in own["run"]]
-        for task, own in full.groupby("task", sort=False)
-    }
-    changes.changes_by_component(tables).to_csv(snakemake.output[0], index=False)
+    table = changes.changes_of_full_tuning(chosen, store)
+    table.to_csv(snakemake.output[0], index=False)

@@ -9,7 +9,7 @@ with job(snakemake.log[0]):
     import torch
 
     from subtune import fisher
-    from subtune.memory import keep_freed_memory
+    from subtune.malloc import keep_freed_memory
     from subtune.models import encoder
     from subtune.selection import selected
     from subtune.specs import FisherSpec

@@ -9,7 +9,8 @@ with job(snakemake.log[0]):
 
     tables = [pd.read_csv(path) for path in snakemake.input]
     sums = dict(zip(snakemake.params.tasks, tables, strict=True))
-    information.layernorm_by_layer(sums).to_csv(snakemake.output.layernorm, index=False)
-    shares = information.component_shares(sums)
-    shares.to_csv(snakemake.output.shares, index=False)
-    information.component_ranking(shares).to_csv(snakemake.output.components, index=False)
+    layers = information.layernorm_by_layer(sums)
+    layers.to_csv(snakemake.output.layers, index=False)
+    total = information.global_by_layer(layers)
+    total.to_csv(snakemake.output.layers_of_all_tasks, index=False)
+    information.component_shares(sums).to_csv(snakemake.output.shares, index=False)

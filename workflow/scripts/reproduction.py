@@ -3,9 +3,9 @@
 from subtune.logs import job
 
 with job(snakemake.log[0]):
-    from subtune import reported
     from subtune.analysis import reproduction, scores
+    from subtune.papers import printed
 
     chosen = scores.read_scores(snakemake.input[0])
-    printed = reported.scores(snakemake.params.paper)
-    reproduction.reproduction(chosen, printed).to_csv(snakemake.output[0], index=False)
+    table = reproduction.reproduction(chosen, printed.scores(snakemake.params.paper))
+    table.to_csv(snakemake.output[0], index=False)

@@ -5,11 +5,11 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
+    from subtune import facts
     from subtune.analysis import scores
-    from subtune.tasks import Task
+    from subtune.analysis.columns import columns_of
 
-    tasks = [Task.model_validate(task) for task in snakemake.params.tasks]
-    columns = scores.columns_of(tasks, snakemake.params.paper)
+    columns = columns_of(facts.read_tasks(snakemake.params.tasks), snakemake.params.metrics)
     every = scores.collect(snakemake.params.runs, Path(snakemake.params.store), columns)
     every.to_csv(snakemake.output.all, index=False)
     scores.choose(every).to_csv(snakemake.output.chosen, index=False)

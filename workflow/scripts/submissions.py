@@ -1,4 +1,4 @@
-"""Zip files for the GLUE server. In: chosen runs, test predictions. Out: zips, contents, form."""
+"""Zip files for the GLUE server. In: chosen runs, test predictions. Out: zips, parts, form."""
 
 from subtune.logs import job
 
@@ -9,18 +9,17 @@ with job(snakemake.log[0]):
 
     from subtune.analysis import scores
     from subtune.submission import checking, writing
-    from subtune.tables.submission import contents
-    from subtune.tables.writing import write
 
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
     predicted = {path: pd.read_parquet(path) for path in snakemake.input.predicted}
-    parts = {}
+    parts = []
     for submission, path in zip(snakemake.params.submissions, snakemake.output.zips, strict=True):
         runs = best[best["model"] == submission["model"]]
         runs = runs[runs["method"] == submission["method"]]
-        own = {task: predicted[place] for task, place in submission["predicted"].items()}
-        predictions, parts[submission["name"]] = writing.submission(own, runs)
+        by_task = {task: predicted[file] for task, file in submission["predicted"].items()}
+        predictions, part = writing.submission(by_task, runs)
         writing.write(Path(path), predictions)
         checking.check(Path(path))
-    write(contents(parts), snakemake.output.contents)
+        parts.append(part.assign(submission=f"{submission['name']}.zip"))
+    pd.concat(parts).to_csv(snakemake.output.parts, index=False)
     pd.DataFrame(snakemake.params.form).to_csv(snakemake.output.form, index=False)

@@ -5,13 +5,11 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    import pandas as pd
+    from subtune.analysis import scores
+    from subtune.submission import returned_scores
 
-    from subtune.analysis import scores, server_scores
-
-    entered = server_scores.read(
-        Path(snakemake.input.entered), pd.DataFrame(snakemake.params.forms)
-    )
-    own = entered[entered["experiment"] == snakemake.wildcards.experiment]
+    entered = returned_scores.read(Path(snakemake.input.entered), snakemake.params.forms)
+    entered = entered[entered["experiment"] == snakemake.params.experiment]
     chosen = scores.read_scores(snakemake.input.chosen)
-    server_scores.as_chosen(chosen, own).to_csv(snakemake.output[0], index=False)
+    table = returned_scores.as_chosen(chosen, entered)
+    table.to_csv(snakemake.output[0], index=False)

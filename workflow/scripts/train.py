@@ -19,7 +19,7 @@ with (
     import safetensors.numpy
     import torch
 
-    from subtune.memory import keep_freed_memory
+    from subtune.malloc import keep_freed_memory
     from subtune.models import encoder
     from subtune.runs import recording, records
     from subtune.specs import RunSpec
@@ -33,8 +33,8 @@ with (
     checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
     missing = [spec for spec in specs if not records.is_recorded(store, spec.id)]
-    recorded = len(specs) - len(missing)
-    events.report(Report(f"{len(specs)} runs: {recorded} on record, {len(missing)} to train"))
+    text = f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train"
+    events.report(Report(text, "to_train", {"runs": [spec.id for spec in missing]}))
     if missing:
         model = encoder.load(Path(snakemake.input.model), specs[0].tokens.data.task.num_labels)
         model = model.to("cuda" if torch.cuda.is_available() else "cpu")

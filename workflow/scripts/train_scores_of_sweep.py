@@ -9,7 +9,7 @@ with job(snakemake.log[0]):
     import pandas as pd
     import torch
 
-    from subtune.memory import keep_freed_memory
+    from subtune.malloc import keep_freed_memory
     from subtune.models import encoder
     from subtune.runs import rescoring
     from subtune.specs import RunSpec

@@ -1,11 +1,58 @@
 """How much training changed the parameters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 
+from subtune.analysis.scores import whole_methods
 from subtune.methods import LAYER_PARAMETERS
-from subtune.models.components import COMPONENTS, component_of
+from subtune.models.families import CANONICAL
+from subtune.runs import records
+
+
+def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
+    """`changes_by_component` of full fine-tuning, of every task.
+
+    Args:
+        chosen: the runs of the best learning rates.
+        store: where the run records are.
+
+    Raises:
+        SubtuneError: a record is missing.
+    """
+    runs = whole_methods(chosen).query("decides and method == 'full'")
+    return changes_by_component(
+        {
+            task: [records.read_changes(store, run) for run in of_task["run"]]
+            for task, of_task in runs.groupby("task", sort=False)
+        }
+    )
+
+
+def changes_of_methods(
+    chosen: pd.DataFrame, methods_on_tasks: Collection[tuple[str, str]], store: Path
+) -> pd.DataFrame:
+    """`changes_by_parameter` of some methods, each on one task, with every model.
+
+    Args:
+        chosen: the runs of the best learning rates.
+        methods_on_tasks: method and task.
+        store: where the run records are.
+
+    Returns:
+        ``parameter``, ``layer``, ``change``, ``model``, ``method``, ``task``.
+
+    Raises:
+        SubtuneError: a record is missing.
+    """
+    runs = whole_methods(chosen).query("decides")
+    parts = [pd.DataFrame(columns=["model", "method", "task", "parameter", "layer", "change"])]
+    for (model, method, task), same in runs.groupby(["model", "method", "task"], sort=False):
+        if (method, task) in methods_on_tasks:
+            part = changes_by_parameter([records.read_changes(store, run) for run in same["run"]])
+            parts.append(part.assign(model=model, method=method, task=task))
+    return pd.concat(parts)
 
 
 def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.DataFrame:
@@ -20,14 +67,14 @@ def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.Da
     parts = []
     for task, tables in changes.items():
         table = pd.concat(tables)
-        where = table["parameter"].map(component_of)
+        where = table["parameter"].map(CANONICAL.component_of)
         table = table.assign(
             task=task,
             component=[w.component for w in where],
             layer=[w.layer for w in where],
             total=table["mean_abs_change"] * table["size"],
         )
-        table = table[table["component"].isin(COMPONENTS) & table["layer"].notna()]
+        table = table[table["component"].isin(CANONICAL.components) & table["layer"].notna()]
         added = table.groupby(["task", "component", "layer"], as_index=False)[
             ["total", "size"]
         ].sum()
@@ -48,7 +95,7 @@ def changes_by_parameter(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
     table = pd.concat(tables)
-    where = [component_of(name) for name in table["parameter"]]
+    where = [CANONICAL.component_of(name) for name in table["parameter"]]
     table = table.assign(
         layer=[w.layer for w in where],
         parameter=[names.get(f"{w.component}.{w.part}") for w in where],

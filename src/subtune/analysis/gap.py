@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from subtune.analysis.scores import methods_only
+from subtune.analysis.scores import whole_methods
 
 
 def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
@@ -16,7 +16,7 @@ def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
         ``model``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``, ``gap``, one
         row per run and column of the tables.
     """
-    both = methods_only(chosen).merge(trained, on="run")
+    both = whole_methods(chosen).merge(trained, on="run")
     both["train"] = [row[row["metric"]] for _, row in both.iterrows()]
     both = both.rename(columns={"value": "dev"})
     both["gap"] = both["train"] - both["dev"]

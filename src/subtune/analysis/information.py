@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from subtune import reported
-from subtune.models.components import COMPONENTS, component_of
+from subtune.models.families import CANONICAL
 
 
 def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -18,55 +17,46 @@ def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns:
         ``task``, ``component``, ``share``.
     """
+    components = list(CANONICAL.components)
     parts = []
     for task, table in sums.items():
-        component = table["parameter"].map(lambda name: component_of(name).component)
-        added = table.groupby(component)[["information", "size"]].sum().loc[list(COMPONENTS)]
+        component = table["parameter"].map(lambda name: CANONICAL.component_of(name).component)
+        added = table.groupby(component)[["information", "size"]].sum().loc[components]
         mean = added["information"] / added["size"]
         share = (mean / mean.sum()).to_numpy()
-        parts.append(pd.DataFrame({"task": task, "component": list(COMPONENTS), "share": share}))
+        parts.append(pd.DataFrame({"task": task, "component": components, "share": share}))
     return pd.concat(parts, ignore_index=True)
 
 
-def component_ranking(shares: pd.DataFrame) -> pd.DataFrame:
-    """Components by Fisher information (LayerNorm paper, 2.4 and Table 1).
+def component_ranking(shares: pd.DataFrame) -> pd.Series:
+    """Components to their shares of each task's information, added over tasks, largest first.
 
-    Their shares of each task's information are added over tasks.
+    (LayerNorm paper, 2.4 and Table 1.)
 
     Args:
         shares: from `component_shares`.
-
-    Returns:
-        ``rank``, ``component``, ``information``, ``reported_rank``, one row per component.
     """
-    total = shares.groupby("component")["share"].sum().loc[list(COMPONENTS)]
-    total = total.sort_values(ascending=False, kind="stable")
-    printed = reported.table("layernorm_table1.csv").set_index("component")["rank"]
-    return pd.DataFrame(
-        {
-            "rank": range(1, len(total) + 1),
-            "component": total.index,
-            "information": total.to_numpy(),
-            "reported_rank": printed.loc[total.index].to_numpy(),
-        }
-    )
+    total = shares.groupby("component")["share"].sum().loc[list(CANONICAL.components)]
+    return total.sort_values(ascending=False, kind="stable")
 
 
 def layernorm_by_layer(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Each layer's share of a task's LayerNorm information (LayerNorm paper, Figures 3 and 4).
 
     Returns:
-        ``task``, ``layer``, ``part`` (weight or bias), ``share``. A task's shares sum to 1; their
-        sum over tasks is the global information, given as task ``global``.
+        ``task``, ``layer``, ``part`` (weight or bias), ``share``. A task's shares sum to 1.
     """
     parts = []
     for task, table in sums.items():
-        where = table["parameter"].map(component_of)
+        where = table["parameter"].map(CANONICAL.component_of)
         table = table.assign(
             task=task, layer=[w.layer for w in where], part=[w.part for w in where]
         )[[w.component == "output.LayerNorm" for w in where]]
         table["share"] = table["information"] / table["information"].sum()
         parts.append(table[["task", "layer", "part", "share"]])
-    shares = pd.concat(parts, ignore_index=True).astype({"layer": int})
-    total = shares.groupby(["layer", "part"], as_index=False)["share"].sum().assign(task="global")
-    return pd.concat([shares, total[shares.columns]], ignore_index=True)
+    return pd.concat(parts, ignore_index=True).astype({"layer": int})
+
+
+def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
+    """The global information: the sum over tasks of `layernorm_by_layer`'s shares."""
+    return shares.groupby(["layer", "part"], as_index=False)["share"].sum()

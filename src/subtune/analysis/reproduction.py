@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from subtune.analysis.scores import averages, methods_only
-from subtune.reported import AVERAGE, averaged_tasks
+from subtune.analysis.scores import averages, whole_methods
+from subtune.papers.printed import AVERAGE, averaged_tasks
 
 
 def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
@@ -13,7 +13,7 @@ def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         chosen: the runs of the best learning rates.
-        printed: a paper's scores, from `subtune.reported.scores`.
+        printed: a paper's scores, from `subtune.papers.printed.scores`.
 
     Returns:
         The columns of ``printed`` with ``value`` as ``reported``, and ``our_model``, ``seeds``,
@@ -21,11 +21,12 @@ def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
         (ours minus reported). Scores of test sets and of other papers' methods have none of ours;
         an average has one where we have run all the tasks that it is over.
     """
-    own = methods_only(chosen)
-    means = averages(own, averaged_tasks(printed)).assign(column=AVERAGE)
-    groups = pd.concat([own, means]).groupby(["model", "method", "column"])["value"]
+    whole = whole_methods(chosen)
+    means = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
+    keys = ["model", "method", "column", "is_average"]
+    groups = pd.concat([whole.assign(is_average=False), means]).groupby(keys)["value"]
     ours = groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
-    models = list(own["model"].unique())
+    models = list(whole["model"].unique())
     table = printed.rename(columns={"value": "reported"})
     known = table["model"].where(table["model"].isin(models))
     if known.isna().all() and len(models) == 1:
@@ -33,9 +34,9 @@ def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     table = table.assign(our_model=known.where(table["split"] == "validation"))
     table = table.merge(
         ours.rename(columns={"model": "our_model", "column": "task"}),
-        on=["our_model", "method", "task"],
+        on=["our_model", "method", "task", "is_average"],
         how="left",
     )
     table["our_model"] = table["our_model"].where(table["ours"].notna())
     table["difference"] = table["ours"] - table["reported"]
-    return table.astype({"seeds": "Int64"})
+    return table.drop(columns="is_average").astype({"seeds": "Int64"})

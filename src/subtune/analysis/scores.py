@@ -1,50 +1,21 @@
 """Scores of an experiment's runs, and which of them the tables show."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from subtune.analysis.columns import Column
 from subtune.runs import records
-from subtune.tasks import Task
 
 SETTING = ["model", "task", "method", "fraction", "scope"]
-
-# Where a paper shows another metric than the task's first, by which the best epoch is chosen.
-METRICS_OF_PAPERS = {"spafit": {"stsb": "pearsonr", "qqp": "accuracy"}}
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the papers' tables: MNLI is one task and two columns."""
-
-    key: str
-    title: str
-    task: str
-    split: str
-    metric: str
-    decides: bool
-
-
-def columns_of(tasks: Sequence[Task], paper: str = "layernorm") -> list[Column]:
-    """A paper's columns, in the order of the tasks. The first of a task's columns decides."""
-    metrics = METRICS_OF_PAPERS.get(paper, {})
-    columns = []
-    for task in tasks:
-        for position, (split, title) in enumerate(task.columns()):
-            several = len(task.evaluation) > 1
-            key = f"{task.name}_{split.removeprefix('validation_')}" if several else task.name
-            metric = metrics.get(task.name, task.metrics[0])
-            columns.append(Column(key, title, task.name, split, metric, position == 0))
-    return columns
 
 
 def collect(
     planned: Sequence[Mapping[str, Any]], store: Path, columns: Sequence[Column]
 ) -> pd.DataFrame:
-    """Read the scores of an experiment's runs.
+    """The scores of an experiment's runs.
 
     Args:
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
@@ -54,7 +25,8 @@ def collect(
 
     Returns:
         One row per run and column of its task: what was planned, and ``best_epoch``,
-        ``trainable``, ``column``, ``metric``, ``value``, ``decides``.
+        ``trainable``, ``column``, ``metric``, ``value``, ``decides``. Whole methods have no
+        ``scope``, and fraction 1.
 
     Raises:
         SubtuneError: a record is missing or cannot be read.
@@ -71,44 +43,48 @@ def collect(
                     | {"value": record["scores"][column.split][column.metric]}
                 )
     table = pd.DataFrame(rows)
-    table["fraction"] = table["fraction"].astype(float).fillna(1.0)
-    table["scope"] = table["scope"].fillna("")
-    return table
+    return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
-    """Read a table that `collect` or `choose` made."""
-    return pd.read_csv(path, keep_default_na=False, dtype={"run": str, "scope": str})
+    """A table that `collect` or `choose` made. A task or method may be called ``NA``."""
+    return pd.read_csv(
+        path, keep_default_na=False, na_values={"scope": [""]}, dtype={"run": str, "scope": str}
+    )
 
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
-    """Keep each setting's best learning rate: the highest mean over seeds, then the smallest.
+    """Runs of each setting's best learning rate: the highest mean over seeds, then the smallest.
 
     A setting is a model, task, method, fraction and scope. Epochs were chosen in training. The
     settings keep their order.
     """
-    scores = scores.assign(setting=scores.groupby(SETTING, sort=False).ngroup())
-    deciding = scores[scores["decides"]]
-    means = deciding.groupby([*SETTING, "learning_rate"], as_index=False)["value"].mean()
-    means = pd.DataFrame(means).sort_values(["value", "learning_rate"], ascending=[False, True])
-    best = means.drop_duplicates(SETTING)[[*SETTING, "learning_rate"]]
-    chosen = scores.merge(best, on=[*SETTING, "learning_rate"], how="inner")
+    scores = scores.assign(setting=scores.groupby(SETTING, sort=False, dropna=False).ngroup())
+    rates = ["setting", "learning_rate"]
+    means = scores[scores["decides"]].groupby(rates, as_index=False)["value"].mean()
+    means = means.sort_values(["value", "learning_rate"], ascending=[False, True])
+    chosen = scores.merge(means.drop_duplicates("setting")[rates], on=rates, how="inner")
     return chosen.sort_values("setting", kind="stable", ignore_index=True).drop(columns="setting")
 
 
-def methods_only(chosen: pd.DataFrame) -> pd.DataFrame:
+def whole_methods(chosen: pd.DataFrame) -> pd.DataFrame:
     """Rows of whole methods, without those of fractions."""
-    return chosen[chosen["scope"] == ""]
+    return chosen[chosen["scope"].isna()]
+
+
+def masked(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Rows of fractions, which have a mask."""
+    return chosen[chosen["scope"].notna()]
 
 
 def by_method(chosen: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds of whole methods: a row per model and column of the tables."""
-    return methods_only(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
+    return whole_methods(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
 
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
     """The run per model, task and method whose dev score is highest; of equals the first seed's."""
-    deciding = methods_only(chosen).query("decides")
+    deciding = whole_methods(chosen).query("decides")
     best = deciding.sort_values("value", ascending=False, kind="stable")
     return best.drop_duplicates(["model", "task", "method"]).sort_index()
 
@@ -125,11 +101,11 @@ def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Let every scope's curve end at fraction 1, which is the whole method and has no mask."""
-    masked = chosen[chosen["scope"] != ""]
-    ends = []
-    for (method, scope), own in masked.groupby(["method", "scope"]):
-        if not (own["fraction"] == 1).any():
-            whole = methods_only(chosen)
-            ends.append(whole[whole["method"] == method].assign(scope=scope))
+    """The same runs, and for every scope the whole method as the end of its curve."""
+    whole = whole_methods(chosen)
+    ends = [
+        whole[whole["method"] == method].assign(scope=scope)
+        for (method, scope), curve in masked(chosen).groupby(["method", "scope"])
+        if not (curve["fraction"] == 1).any()
+    ]
     return pd.concat([chosen, *ends], ignore_index=True)

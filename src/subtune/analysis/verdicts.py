@@ -4,23 +4,24 @@ A unit is what a claim is asked of once: a task's column in a table, or a task. 
 Student's, at 95 %, for the mean over units.
 
 * ``more``: supported where the whole interval is above 0; not supported where all of it is below
-  what counts as nothing.
-* ``same``: supported where the whole interval counts as nothing; not supported where none of it
-  does.
-* ``no less``: supported where the whole interval is above what counts as nothing, taken negative;
-  not supported where all of it is below.
+  the equivalence margin.
+* ``same``: supported where the whole interval is within the margin; not supported where none of it
+  is.
+* ``no less``: supported where the whole interval is above the negative margin; not supported where
+  all of it is below.
 
 What is in between, and fewer than `FEWEST_UNITS`, is not enough runs to tell.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-Kind = Literal["more", "same", "no less"]
+from subtune.papers.base import Kind
+
 FEWEST_UNITS = 3
 LEVEL = 0.95
 SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = "supported", "not supported", "not enough runs"
@@ -48,26 +49,26 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, float(low), float(high))
 
 
-def verdict(kind: Kind, found: Interval, nothing: float) -> str:
+def verdict(kind: Kind, interval: Interval, equivalence_margin: float) -> str:
     """What an interval says of a claim.
 
     Args:
         kind: the claim's kind, as in the head of this module.
-        found: of the claim's statistic.
-        nothing: a value nearer to 0 than this counts as nothing.
+        interval: of the claim's statistic.
+        equivalence_margin: a value nearer to 0 than this counts as no difference.
     """
-    low, high = found.low, found.high
+    low, high, margin = interval.low, interval.high, equivalence_margin
     if math.isnan(low):
         return NOT_ENOUGH
     supported = {
         "more": low > 0,
-        "same": -nothing < low and high < nothing,
-        "no less": low > -nothing,
+        "same": -margin < low and high < margin,
+        "no less": low > -margin,
     }
     refuted = {
-        "more": high < nothing,
-        "same": low >= nothing or high <= -nothing,
-        "no less": high <= -nothing,
+        "more": high < margin,
+        "same": low >= margin or high <= -margin,
+        "no less": high <= -margin,
     }
     if supported[kind]:
         return SUPPORTED

@@ -1,20 +1,24 @@
 """The typed model of ``config.yaml``."""
 
-from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
 
+from subtune import papers
 from subtune.config.own_selections import OwnSelection
 from subtune.errors import one_of
 from subtune.masks import SCOPES, Scope
 from subtune.methods import Named, named
+from subtune.papers.common import figure_styles, reads_information
 from subtune.specs import Fraction
 from subtune.tasks import METRICS, TASKS, Task
 
@@ -36,14 +40,24 @@ def _distinct(values: tuple) -> tuple:
     return values
 
 
-def _metric(name: str) -> str:
-    if name not in METRICS:
-        raise ValueError(one_of(name, METRICS))
+def _one_of(name: str, allowed: Iterable[str]) -> str:
+    if name not in allowed:
+        raise ValueError(one_of(name, allowed))
     return name
 
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
-Paper = Literal["layernorm", "bitfit", "bitfit_plus", "spafit"]
+Paper = Annotated[
+    str,
+    AfterValidator(lambda name: _one_of(name, papers.all_papers())),
+    Field(json_schema_extra={"enum": [*papers.all_papers()]}),
+]
+FigureStyle = Annotated[
+    str,
+    AfterValidator(lambda name: _one_of(name, figure_styles(papers.all_papers().values()))),
+    WithJsonSchema({"enum": figure_styles(papers.all_papers().values())}),
+]
+Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
@@ -82,7 +96,7 @@ class OwnTask(Section):
     labels: tuple[str, ...] | None = Field(
         default=None, min_length=2, description="label words in order; none for a regression"
     )
-    metrics: Annotated[tuple[Annotated[str, AfterValidator(_metric)], ...], Field(min_length=1)]
+    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
     title: str | None = Field(default=None, description="name in tables and figures")
 
     @field_validator("labels")
@@ -135,12 +149,12 @@ class ModelSettings(Section):
 
 
 class Experiment(Section):
-    """One paper's runs: model × task × method × learning rate × seed, and the fractions."""
+    """Runs: model × task × method × learning rate × seed, and the fractions."""
 
-    paper: Paper = Field(
-        default="layernorm",
-        description="whose tables and figures to make; an experiment that is named as a paper "
-        "makes that paper's",
+    paper: Paper | None = Field(
+        default=None,
+        description="whose tables and figures to make beside those that every experiment has; an "
+        "experiment that is named as a paper makes that paper's",
     )
     models: Names
     tasks: Names
@@ -171,7 +185,7 @@ class Experiment(Section):
 
     @model_validator(mode="after")
     def _one_model_where_masks_are_made(self) -> Self:
-        if len(self.models) > 1 and (self.paper == "layernorm" or self.fractions):
+        if len(self.models) > 1 and (reads_information(papers.find(self.paper)) or self.fractions):
             raise ValueError(
                 f"found {len(self.models)} models, expected one: Fisher information and masks "
                 "are of one model; write an experiment for each"
@@ -310,19 +324,9 @@ class Config(Section):
         description="a job that is cut off repeats at most so much; 0: at most one step",
     )
     assumptions: Assumptions = Assumptions()
-    figures: dict[
-        Literal[
-            "figure1",
-            "figure2",
-            "figure3",
-            "figure4",
-            "figure5",
-            "changes",
-            "reproduction",
-            "learning_curves",
-        ],
-        Style,
-    ] = Field(default={}, description="of the LayerNorm paper, `changes` of BitFit and BitFit+")
+    figures: dict[FigureStyle, Style] = Field(
+        default={}, description="figure's name to how it is drawn; `changes` are all heat maps"
+    )
 
     @field_validator("experiments", mode="before")
     @classmethod
@@ -331,7 +335,7 @@ class Config(Section):
             return experiments
         return {
             name: {"paper": name, **experiment}
-            if name in get_args(Paper) and isinstance(experiment, dict)
+            if name in papers.all_papers() and isinstance(experiment, dict)
             else experiment
             for name, experiment in experiments.items()
         }

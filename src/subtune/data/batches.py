@@ -9,7 +9,7 @@ from subtune.limits import EVALUATION_TOKENS
 
 
 class Rows:
-    """One split in memory: its token ids, segment ids and labels."""
+    """One split in memory: its token ids, token types and labels."""
 
     def __init__(self, split: datasets.Dataset):
         columns = split.with_format("numpy")[:]

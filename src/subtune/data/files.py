@@ -25,14 +25,14 @@ def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
     for split in splits:
         if split not in files:
             raise SubtuneError(f"tasks.{task.name}.files: {split!r} is missing, expected a path")
-    found = {split: Path(path) for split, path in files.items()}
-    for split, path in found.items():
+    by_split = {split: Path(path) for split, path in files.items()}
+    for split, path in by_split.items():
         key = f"tasks.{task.name}.files.{split}"
         if path.suffix not in FORMATS:
             raise SubtuneError(f"{key}: {one_of(path.suffix, FORMATS)} as the ending of {path}")
         if not path.is_file():
             raise SubtuneError(f"{key}: found no file {str(path)!r}")
-    return found
+    return by_split
 
 
 def rows(path: Path) -> list[dict[str, str]]:

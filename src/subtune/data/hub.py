@@ -16,31 +16,31 @@ def read(task: Task, revision: str) -> datasets.DatasetDict:
     Raises:
         SubtuneError: the hub cannot be reached, or has no such revision or files.
     """
-    places = {s: _place(task, s) for s in ("train", *task.evaluation, *task.test)}
+    prefixes = {s: _prefix(task, s) for s in ("train", *task.evaluation, *task.test)}
     folder = snapshot(
         REPOSITORY,
         revision,
-        [f"{path}-*.parquet" for path in places.values()],
+        [f"{prefix}-*.parquet" for prefix in prefixes.values()],
         repo_type="dataset",
         name=f"source: could not download {REPOSITORY}",
         instead="set `source: tsv` and a `glue_dir`",
     )
     result = {}
-    for split, place in places.items():
-        files = sorted(str(path) for path in folder.glob(f"{place}-*.parquet"))
+    for split, prefix in prefixes.items():
+        files = sorted(str(path) for path in folder.glob(f"{prefix}-*.parquet"))
         if not files:
-            raise SubtuneError(f"source: {REPOSITORY} at {revision} has no {place}-*.parquet")
+            raise SubtuneError(f"source: {REPOSITORY} at {revision} has no {prefix}-*.parquet")
         result[split] = _one_shape(datasets.Dataset.from_parquet(files), task)
     return datasets.DatasetDict(result)
 
 
-def _place(task: Task, split: str) -> str:
-    """Where a split's files are; the diagnostic set is a task of its own there."""
+def _prefix(task: Task, split: str) -> str:
+    """What a split's file names begin with; the diagnostic set is a task of its own there."""
     return "ax/test" if split == DIAGNOSTIC else f"{task.name}/{split}"
 
 
 def _one_shape(rows: datasets.Dataset, task: Task) -> datasets.Dataset:
     new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False)) | {task.label: "label"}
     rows = rows.rename_columns({old: new for old, new in new_names.items() if old != new})
-    wanted = features(task)
-    return rows.select_columns(list(wanted)).cast(wanted)
+    columns = features(task)
+    return rows.select_columns(list(columns)).cast(columns)

@@ -25,25 +25,25 @@ def load(
     task = spec.task
     if spec.source == "hub":
         return hub.read(task, spec.version)
-    found: dict[str, tuple[str, Iterable[Mapping[str, str]]]]
+    named_rows: dict[str, tuple[str, Iterable[Mapping[str, str]]]]
     if spec.source == "tsv":
-        found = {
+        named_rows = {
             split: (str(path), tsv.rows(path, task, labelled=split not in task.test))
             for split, path in tsv.paths(Path(str(glue_dir)), task).items()
         }
     elif spec.source == "files":
-        found = {
+        named_rows = {
             split: (str(path), files.rows(path))
             for split, path in files.paths(paths or {}, task).items()
         }
     else:
-        found = {
+        named_rows = {
             split: (f"mini task {task.name} {split}", rows)
             for split, rows in builtin.splits(task).items()
         }
     return datasets.DatasetDict(
         {
-            split: split_from_rows(task, rows, labelled=split not in task.test, place=place)
-            for split, (place, rows) in found.items()
+            split: split_from_rows(task, rows, labelled=split not in task.test, source=name)
+            for split, (name, rows) in named_rows.items()
         }
     )

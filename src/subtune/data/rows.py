@@ -20,7 +20,7 @@ def features(task: Task) -> datasets.Features:
 
 
 def split_from_rows(
-    task: Task, rows: Iterable[Mapping[str, str]], *, labelled: bool, place: str
+    task: Task, rows: Iterable[Mapping[str, str]], *, labelled: bool, source: str
 ) -> datasets.Dataset:
     """Build one split from rows of text.
 
@@ -28,7 +28,7 @@ def split_from_rows(
         task: names the columns to read.
         rows: one mapping from column to text per example; labels are words or numbers.
         labelled: whether a label is expected; without it every label is -1, as on the hub.
-        place: what to call the rows in an error message.
+        source: what to call the rows in an error message.
 
     Raises:
         SubtuneError: a column is missing, or a label is not one of the task's.
@@ -38,32 +38,32 @@ def split_from_rows(
     for number, row in enumerate(rows):
         for column in (*task.text, *((task.label,) if labelled else ())):
             if row.get(column) is None:
-                raise SubtuneError(f"{place}: row {number + 1}: column {one_of(column, row)}")
+                raise SubtuneError(f"{source}: row {number + 1}: column {one_of(column, row)}")
         table["idx"].append(number)
         for name, column in zip(names, task.text, strict=True):
             table[name].append(row[column])
         label = (
-            parse_label(task, row[task.label], f"{place}: row {number + 1}")
+            parse_label(task, row[task.label], f"{source}: row {number + 1}")
             if labelled
             else NO_LABEL
         )
         table["label"].append(label)
     if not table["idx"]:
-        raise SubtuneError(f"{place}: found no rows, expected at least one")
+        raise SubtuneError(f"{source}: found no rows, expected at least one")
     return datasets.Dataset.from_dict(table, features=features(task))
 
 
-def parse_label(task: Task, text: str, place: str) -> float | int:
+def parse_label(task: Task, text: str, source: str) -> float | int:
     """Read a label: a number for a regression, else a label word or its number."""
     text = str(text).strip()
     if task.labels is None:
         try:
             return float(text)
         except ValueError:
-            raise SubtuneError(f"{place}: label: found {text!r}, expected a number") from None
+            raise SubtuneError(f"{source}: label: found {text!r}, expected a number") from None
     if text in task.labels:
         return task.labels.index(text)
     if text.isdigit() and int(text) < len(task.labels):
         return int(text)
     numbers = [str(number) for number in range(len(task.labels))]
-    raise SubtuneError(f"{place}: label: {one_of(text, [*task.labels, *numbers])}")
+    raise SubtuneError(f"{source}: label: {one_of(text, [*task.labels, *numbers])}")

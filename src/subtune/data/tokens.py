@@ -1,13 +1,13 @@
 """Token ids of a task's rows, made once per model and task and kept as Arrow."""
 
-import json
 from pathlib import Path
 
 import datasets
 from tokenizers import Tokenizer
 
 from subtune.errors import SubtuneError
-from subtune.models.files import CONFIG, TOKENIZER
+from subtune.models.families import family_of
+from subtune.models.files import TOKENIZER, read_config
 
 
 def tokenize(
@@ -29,14 +29,15 @@ def tokenize(
         raise SubtuneError(f"{path} is not a readable tokenizer: {error}") from None
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length)
-    segments = json.loads((model_directory / CONFIG).read_text()).get("type_vocab_size", 1) > 1
+    config = read_config(model_directory)
+    with_token_types = family_of(config["model_type"]).has_token_types(config)
 
     def encode(batch: dict[str, list]) -> dict[str, list]:
         texts = batch["text_a"]
         pairs = list(zip(texts, batch["text_b"], strict=True)) if "text_b" in batch else texts
         encodings = tokenizer.encode_batch(pairs)
         columns = {"input_ids": [encoding.ids for encoding in encodings]}
-        if segments:
+        if with_token_types:
             columns["token_type_ids"] = [encoding.type_ids for encoding in encodings]
         return columns
 

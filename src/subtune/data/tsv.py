@@ -54,17 +54,17 @@ def paths(glue_dir: Path, task: Task) -> dict[str, Path]:
         raise SubtuneError(
             f"glue_dir: found no directory {str(glue_dir)!r}, expected GLUE's official layout"
         )
-    found = {}
+    by_split = {}
     for split in ("train", *task.evaluation, *task.test):
         path = path_of(glue_dir, task, split)
         if path.is_file():
-            found[split] = path
+            by_split[split] = path
         elif split not in task.test:
             raise SubtuneError(
                 f"glue_dir: {path} is missing; {task.title} needs its {split} file, "
                 f"so add it or take {task.name!r} out of `tasks`"
             )
-    return found
+    return by_split
 
 
 def rows(path: Path, task: Task, *, labelled: bool) -> Iterator[dict[str, str]]:

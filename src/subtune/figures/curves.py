@@ -7,33 +7,40 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from subtune.analysis.scores import best_of_seeds
 from subtune.figures.drawing import COLOURS, LINE_STYLES, panels_of
 from subtune.tables.writing import METRIC_TITLES, title_of
 
 
 def learning_curves(
-    curves: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str, Any]
+    chosen: pd.DataFrame,
+    curves: pd.DataFrame,
+    task_titles: Mapping[str, str],
+    style: Mapping[str, Any],
 ) -> Figure:
     """Dev score by epoch, a line per method and a panel per task, and per model if several.
 
     Args:
-        curves: ``model``, ``task``, ``method``, ``metric``, ``epoch``, ``score``, of one run each.
-        titles: task name to title, in the order of the panels.
+        chosen: the runs of the best learning rates; of several seeds the best run is drawn.
+        curves: from `subtune.analysis.curves.learning_curves`.
+        task_titles: task name to title, in the order of the panels.
         style: ``width`` in inches.
     """
+    runs = best_of_seeds(chosen)[["model", "task", "method", "run"]]
+    curves = runs.merge(curves, on="run")
     several = curves["model"].nunique() > 1
     panels = [
         (model, task)
         for model in curves["model"].unique()
-        for task in titles
+        for task in task_titles
         if ((curves["model"] == model) & (curves["task"] == task)).any()
     ]
     methods = list(curves["method"].unique())
     figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
     for panel, (model, task) in zip(axes, panels, strict=True):
-        own = curves[(curves["model"] == model) & (curves["task"] == task)]
+        lines = curves[(curves["model"] == model) & (curves["task"] == task)]
         for number, method in enumerate(methods):
-            line = own[own["method"] == method]
+            line = lines[lines["method"] == method]
             panel.plot(
                 line["epoch"],
                 line["score"],
@@ -43,8 +50,8 @@ def learning_curves(
                 markersize=3,
                 label=title_of(method),
             )
-        panel.set_title(f"{titles[task]} ({model})" if several else titles[task])
-        panel.set_ylabel(METRIC_TITLES[own["metric"].iloc[0]], fontsize=7)
+        panel.set_title(f"{task_titles[task]} ({model})" if several else task_titles[task])
+        panel.set_ylabel(METRIC_TITLES[lines["metric"].iloc[0]], fontsize=7)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.grid(color="0.9")
         panel.tick_params(labelsize=6)

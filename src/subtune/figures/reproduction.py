@@ -7,34 +7,34 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from subtune.figures.drawing import COLOURS, COLUMN
-from subtune.reported import AVERAGE
+from subtune.papers.printed import AVERAGE
 from subtune.tables.writing import EMPTY
 
 MARKERS = "osD^v<>P*X"
 
 
 def reproduction(
-    table: pd.DataFrame, titles: Mapping[str, str], style: Mapping[str, Any]
+    table: pd.DataFrame, column_titles: Mapping[str, str], style: Mapping[str, Any]
 ) -> Figure:
     """One point per score that a paper prints and that we have; the diagonal is agreement.
 
     Args:
         table: from `subtune.analysis.reproduction.reproduction`.
-        titles: column of the tables to its title.
+        column_titles: column of the tables to its title.
         style: ``width`` in inches.
     """
     width = style["width"] * COLUMN
     figure = Figure(figsize=(width, width * 1.05), layout="constrained")
     axes = figure.subplots()
-    table = table[table["task"] != AVERAGE]
+    table = table[table["metric"] != AVERAGE]
     both = table.dropna(subset=["ours"]).drop_duplicates(["our_model", "model", "method", "task"])
-    tasks = [task for task in titles if task in set(both["task"])]
+    tasks = [task for task in column_titles if task in set(both["task"])]
     for number, task in enumerate(tasks):
-        own = both[both["task"] == task]
+        points = both[both["task"] == task]
         axes.errorbar(
-            own["reported"],
-            own["ours"],
-            yerr=own["standard_deviation"].fillna(0),
+            points["reported"],
+            points["ours"],
+            yerr=points["standard_deviation"].fillna(0),
             linestyle="none",
             marker=MARKERS[number % len(MARKERS)],
             color=COLOURS[number % len(COLOURS)],
@@ -42,7 +42,7 @@ def reproduction(
             # Where colours begin anew, markers are open.
             fillstyle="full" if number < len(COLOURS) else "none",
             elinewidth=0.8,
-            label=titles[task],
+            label=column_titles[task],
         )
     low = min([0.0, *both["ours"], *both["reported"]])
     axes.plot([low, 1], [low, 1], color="0.6", linewidth=1, zorder=0)

@@ -2,7 +2,7 @@
 
 Parameter names here are canonical: the encoder's own names without a family prefix
 (``encoder.layer.3.output.LayerNorm.weight``, ``pooler.dense.bias``) and ``classifier.weight``,
-``classifier.bias``. They are the same for BERT and RoBERTa.
+``classifier.bias``. `subtune.models.families` says which is what.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,8 @@ from torch import Tensor
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
 from subtune.errors import SubtuneError
+from subtune.models.families import family_of
+from subtune.models.families.base import Family
 from subtune.models.files import WEIGHTS
 
 
@@ -21,8 +23,8 @@ from subtune.models.files import WEIGHTS
 class Encoder:
     """A pretrained encoder, its pooled first token, dropout and a linear classifier.
 
-    BitFit, appendix A.2: a linear layer on the contextual embedding of the first token. For
-    RoBERTa too, the pooler is part of the encoder and the classifier is linear.
+    BitFit, appendix A.2: a linear layer on the contextual embedding of the first token. In every
+    family the pooler is part of the encoder and the classifier is linear.
 
     ``parameters``: every weight by canonical name, in the model's order. For `logits` they may be
     those of several runs.
@@ -30,6 +32,10 @@ class Encoder:
 
     config: PretrainedConfig
     parameters: dict[str, Tensor]
+
+    @property
+    def family(self) -> Family:
+        return family_of(self.config.model_type)
 
     @property
     def num_labels(self) -> int:

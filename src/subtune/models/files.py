@@ -4,13 +4,14 @@ import importlib.util
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from subtune.download import snapshot
-from subtune.errors import SubtuneError, one_of
+from subtune.errors import SubtuneError
+from subtune.models.families import family_of
 from subtune.specs import ModelSpec
 from subtune.values import fingerprint
 
-FAMILIES = ("bert", "roberta")
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 TOKENIZER = "tokenizer.json"
@@ -31,12 +32,12 @@ def directory_of_package(package: str) -> Path:
         SubtuneError: the package is not installed, or holds no model or several.
     """
     try:
-        found = importlib.util.find_spec(package)
+        spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
-        found = None
-    if found is None or not found.submodule_search_locations:
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
         raise SubtuneError(f"package {package!r} is not installed here")
-    root = Path(next(iter(found.submodule_search_locations)))
+    root = Path(next(iter(spec.submodule_search_locations)))
     folders = [path.parent for path in root.rglob(WEIGHTS)]
     if len(folders) != 1:
         raise SubtuneError(f"package {package!r} holds {len(folders)} {WEIGHTS}, expected one")
@@ -56,25 +57,27 @@ def files_of(directory: Path) -> list[Path]:
         if not (directory / name).is_file():
             hint = "; weights in another format are not loaded" if name == WEIGHTS else ""
             raise SubtuneError(f"{directory} has no {name}{hint}")
-    check_family(directory)
+    read_config(directory)
     others = [directory / name for name in OTHER_TOKENIZER_FILES if (directory / name).is_file()]
     return [*(directory / name for name in NEEDED), *others]
 
 
-def check_family(directory: Path) -> None:
-    """Make sure that a directory's configuration is that of a model we can train.
+def read_config(directory: Path) -> dict[str, Any]:
+    """The fields of a model's configuration; its family is one that can be trained.
 
     Raises:
         SubtuneError: there is no configuration, or the model is of another family.
     """
     try:
-        family = json.loads((directory / CONFIG).read_text()).get("model_type")
+        fields = json.loads((directory / CONFIG).read_text())
+        family_of(fields.get("model_type"))
     except OSError:
         raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}") from None
     except (ValueError, AttributeError):
         raise SubtuneError(f"{directory / CONFIG} is not a model's configuration") from None
-    if family not in FAMILIES:
-        raise SubtuneError(f"{directory / CONFIG}: model_type: {one_of(family, FAMILIES)}")
+    except SubtuneError as error:
+        raise SubtuneError(f"{directory / CONFIG}: {error}") from None
+    return fields
 
 
 def version_of(directory: Path) -> str:
@@ -82,25 +85,25 @@ def version_of(directory: Path) -> str:
     return fingerprint(*files_of(directory))
 
 
-def fetch(spec: ModelSpec, place: str, target: Path) -> None:
+def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     """Put a model's files into ``target``: downloaded, or copied from a local directory.
 
     Args:
         spec: which model, and for the hub which revision.
-        place: the hub's repository id, or the local directory.
+        name_or_path: the hub's repository id, or the local directory.
         target: a new directory.
 
     Raises:
         SubtuneError: the hub cannot be reached, or what it has is not a usable model.
     """
-    source = Path(place)
+    source = Path(name_or_path)
     if spec.source == "hub":
         source = snapshot(
-            place,
+            name_or_path,
             spec.version,
             [*NEEDED, *OTHER_TOKENIZER_FILES],
             repo_type="model",
-            name=f"could not download model {place}",
+            name=f"could not download model {name_or_path}",
             instead="name a local `path`",
         )
     target.mkdir(parents=True, exist_ok=True)

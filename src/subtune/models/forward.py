@@ -22,6 +22,7 @@ from transformers.activations import ACT2FN
 from subtune.models.chosen import chosen_embedding, chosen_linear
 from subtune.models.dropout import Masks
 from subtune.models.encoder import Encoder
+from subtune.models.families import family_of
 from subtune.models.packed import Grid, Packed, from_grid, to_grid
 
 # Beside a matrix may stand a low-rank update, DOWN [k, r, i] and UP [k, o, r] with the scale in it,
@@ -74,10 +75,9 @@ def logits(
 def _embedded(run: _Pass) -> Tensor:
     """``[1, t, h]``."""
     batch = run.batch
-    # RoBERTa counts positions from behind its padding id.
-    start = run.config.pad_token_id + 1 if run.config.model_type == "roberta" else 0
-    kinds = torch.zeros_like(batch.ids) if batch.segments is None else batch.segments
-    ids = {"word": batch.ids, "position": batch.positions + start, "token_type": kinds}
+    start = family_of(run.config.model_type).first_position(run.config)
+    types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
+    ids = {"word": batch.ids, "position": batch.positions + start, "token_type": types}
     words, positions, types = (
         _embedding(run, f"embeddings.{name}_embeddings", ids[name]) for name in ids
     )

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subtune.data.batches import Rows
 from subtune.tasks import Task
 
 
@@ -22,11 +21,11 @@ def losses_of(task: Task, logits: Tensor, labels: Tensor) -> Tensor:
     """
     if task.is_regression:
         return (logits.squeeze(2) - labels).square().sum(1)
-    every = labels.expand(len(logits), -1)
-    return functional.cross_entropy(logits.mT, every, reduction="none").sum(1)
+    per_run = labels.expand(len(logits), -1)
+    return functional.cross_entropy(logits.mT, per_run, reduction="none").sum(1)
 
 
-def labels_of(rows: Rows, index: np.ndarray, task: Task, device: torch.device) -> Tensor:
-    """Labels ``[n]`` of the rows in ``index``: class numbers, or real scores."""
+def labels_of(labels: np.ndarray, task: Task, device: torch.device) -> Tensor:
+    """Labels ``[n]`` as `losses_of` reads them: class numbers, or real scores."""
     dtype = torch.float32 if task.is_regression else torch.int64
-    return torch.from_numpy(rows.labels[index]).to(device, dtype)
+    return torch.from_numpy(labels).to(device, dtype)

@@ -19,24 +19,24 @@ from torch.autograd.function import FunctionCtx
 
 from subtune.models.encoder import Encoder
 
-# Another grid costs as much time as so many pairs of places on a CPU. On a GPU, where starting a
+# Another grid costs as much time as so many pairs of slots on a CPU. On a GPU, where starting a
 # kernel costs more than its work on a short batch, every batch has one grid.
 PAIRS_OF_A_GRID = {"cpu": 8000}
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Neighbouring examples of a batch, laid out for attention: ``m`` examples by ``l`` places.
+    """Neighbouring examples of a batch, laid out for attention: ``m`` examples by ``l`` slots.
 
     ``tokens``: how many they have, ``s``. ``outside`` ``[m, l]``: 0 where a token is, -inf behind
-    an example's end. ``row`` ``[m·a·l]``: the row of ``[s·a, d]`` at each place; behind an
-    example's end stands its first token. ``place`` ``[s·a]``: the place of each such row.
+    an example's end. ``row`` ``[m·a·l]``: the row of ``[s·a, d]`` in each slot; behind an
+    example's end stands its first token. ``slot`` ``[s·a]``: the slot of each such row.
     """
 
     tokens: int
     outside: Tensor
     row: Tensor
-    place: Tensor
+    slot: Tensor
 
     @property
     def size(self) -> tuple[int, int]:
@@ -46,15 +46,15 @@ class Grid:
 
 @dataclass(frozen=True)
 class Packed:
-    """One batch: ``ids``, ``segments`` and ``positions`` (from 0) of every token, each ``[t]``.
+    """One batch: ``ids``, ``token_type_ids``, ``positions`` (from 0) of every token, each ``[t]``.
 
     ``example`` ``[t]``: the example that each token belongs to. ``first`` ``[n]``: where each
-    example starts. ``inside`` ``[n, l]``: which places hold a token, were all on one grid.
+    example starts. ``inside`` ``[n, l]``: which slots hold a token, were all on one grid.
     ``grids``: those of attention, which together hold every example once, in order.
     """
 
     ids: Tensor
-    segments: Tensor | None
+    token_type_ids: Tensor | None
     positions: Tensor
     example: Tensor
     first: Tensor
@@ -68,7 +68,7 @@ def pack(inputs: Mapping[str, Sequence[np.ndarray]], index: np.ndarray, model: E
     Args:
         inputs: ``input_ids`` and, where the model has them, ``token_type_ids`` of every example.
         index: which examples, in which order. Sorted by length they need the smallest grids.
-        model: the batch goes where it is, and has a place for each of its heads.
+        model: the batch goes to its device, and has slots for each of its heads.
     """
     lengths = np.array([len(inputs["input_ids"][example]) for example in index])
     first = lengths.cumsum() - lengths
@@ -84,7 +84,7 @@ def pack(inputs: Mapping[str, Sequence[np.ndarray]], index: np.ndarray, model: E
 
     return Packed(
         ids=column("input_ids"),
-        segments=column("token_type_ids") if "token_type_ids" in inputs else None,
+        token_type_ids=column("token_type_ids") if "token_type_ids" in inputs else None,
         positions=tensor(np.arange(lengths.sum()) - first[example]),
         example=tensor(example),
         first=tensor(first),
@@ -114,29 +114,29 @@ def _grid(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor
     head = np.arange(heads)
     token = first[:, None] + np.arange(longest) * inside
     row = token[:, None, :] * heads + head[:, None]
-    place = (example[:, None] * heads + head) * longest + position[:, None]
+    slot = (example[:, None] * heads + head) * longest + position[:, None]
     return Grid(
         tokens=int(lengths.sum()),
         outside=tensor(np.where(inside, np.float32(0), np.float32("-inf"))),
         row=tensor(row.ravel()),
-        place=tensor(place.ravel()),
+        slot=tensor(slot.ravel()),
     )
 
 
 def to_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
-    """A grid's tokens ``[k, s, h]`` onto every head's places ``[k·m·a, l, d]``.
+    """A grid's tokens ``[k, s, h]`` onto every head's slots ``[k·m·a, l, d]``.
 
-    No gradient may come back from places that hold no token: those of keys and values have none
+    No gradient may come back from slots that hold no token: those of keys and values have none
     behind attention's mask, those of queries none behind `from_grid`.
     """
     rows = x.unflatten(2, (heads, -1)).flatten(1, 2)
-    return _Gather.apply(rows, grid.row, grid.place).view(-1, grid.size[1], rows.shape[2])
+    return _Gather.apply(rows, grid.row, grid.slot).view(-1, grid.size[1], rows.shape[2])
 
 
 def from_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
-    """Every head's places ``[k·m·a, l, d]`` back to tokens ``[k, s, h]``."""
+    """Every head's slots ``[k·m·a, l, d]`` back to tokens ``[k, s, h]``."""
     rows = x.reshape(-1, len(grid.row), x.shape[2])
-    tokens = _Scatter.apply(rows, grid.place)
+    tokens = _Scatter.apply(rows, grid.slot)
     return tokens.unflatten(1, (-1, heads)).flatten(2)
 
 
@@ -144,27 +144,27 @@ class _Gather(torch.autograd.Function):
     """Gathers; so does its backward pass, where autograd's own would add up into zeros."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, rows: Tensor, grid: Tensor, place: Tensor) -> Tensor:
-        ctx.save_for_backward(place)
+    def forward(ctx: FunctionCtx, rows: Tensor, grid: Tensor, slot: Tensor) -> Tensor:
+        ctx.save_for_backward(slot)
         return rows.index_select(1, grid)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (place,) = ctx.saved_tensors
-        return gradient.index_select(1, place), None, None
+        (slot,) = ctx.saved_tensors
+        return gradient.index_select(1, slot), None, None
 
 
 class _Scatter(torch.autograd.Function):
-    """Gathers the places that hold a token; the others' gradient is 0."""
+    """Gathers the slots that hold a token; the others' gradient is 0."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, place: Tensor) -> Tensor:
-        ctx.save_for_backward(place)
-        ctx.places = rows.shape[1]
-        return rows.index_select(1, place)
+    def forward(ctx: Any, rows: Tensor, slot: Tensor) -> Tensor:
+        ctx.save_for_backward(slot)
+        ctx.slots = rows.shape[1]
+        return rows.index_select(1, slot)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (place,) = ctx.saved_tensors
-        rows = gradient.new_zeros(gradient.shape[0], ctx.places, gradient.shape[2])
-        return rows.index_copy_(1, place, gradient), None
+        (slot,) = ctx.saved_tensors
+        rows = gradient.new_zeros(gradient.shape[0], ctx.slots, gradient.shape[2])
+        return rows.index_copy_(1, slot, gradient), None

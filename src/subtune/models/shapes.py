@@ -7,14 +7,14 @@ from transformers import AutoConfig, PretrainedConfig
 from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.models.dimensions import papers_models
-from subtune.models.files import CONFIG, check_family
+from subtune.models.files import CONFIG, read_config
 
 PAPERS_MODELS: dict[str, PretrainedConfig] = {
     name: AutoConfig.for_model(**fields) for name, fields in papers_models().items()
 }
 
 
-def shapes_of(config: PretrainedConfig, num_labels: int) -> dict[str, tuple[int, ...]]:
+def shapes_from(config: PretrainedConfig, num_labels: int) -> dict[str, tuple[int, ...]]:
     """Canonical name to shape of every parameter of a model with this many labels."""
     return encoder.shapes_of(encoder.skeleton(config, num_labels))
 
@@ -25,7 +25,7 @@ def local_config(directory: Path) -> PretrainedConfig:
     Raises:
         SubtuneError: there is none, or it cannot be read.
     """
-    check_family(directory)
+    read_config(directory)
     try:
         return AutoConfig.from_pretrained(directory, local_files_only=True)
     except (OSError, ValueError) as error:

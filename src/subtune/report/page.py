@@ -13,10 +13,11 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from subtune.analysis.claims import COUNTS_AS_NOTHING
+from subtune.analysis.claims import EQUIVALENCE_MARGINS
+from subtune.analysis.scores import read_scores
 from subtune.figures.drawing import DOTS_PER_INCH
 from subtune.report.sparkline import sparkline
-from subtune.tables.choices import shown
+from subtune.tables.choices import short
 from subtune.tables.writing import EMPTY, title_of
 
 JOULES_PER_KILOWATT_HOUR = 3.6e6
@@ -47,24 +48,44 @@ class Exhibit:
         found = NUMBERED.match(self.name)
         return f"{found[1].capitalize()} {found[2]}. {self.title}" if found else self.title
 
-    @property
-    def anchor(self) -> str:
-        return self.name.replace("/", "-")
-
 
 @dataclass(frozen=True)
 class Section:
-    """An experiment: whose paper, its exhibits in order, its scores, its runs' learning curves.
+    """An experiment: its target, its paper's citation if it has one, its exhibits in order, its
+    scores, its runs' learning curves.
 
     ``scores`` and ``curves`` are `subtune.analysis.scores.collect`'s and
     `subtune.analysis.curves.learning_curves`' tables.
     """
 
     name: str
+    target: str
     paper: str
     exhibits: Sequence[Exhibit]
     scores: pd.DataFrame
     curves: pd.DataFrame
+
+
+def section(
+    name: str,
+    target: str,
+    paper: str,
+    exhibits: Sequence[Mapping[str, Any]],
+    scores: str,
+    curves: str,
+) -> Section:
+    """A section whose exhibits are facts, and whose tables are files."""
+    return Section(
+        name=name,
+        target=target,
+        paper=paper,
+        exhibits=[
+            Exhibit(**{**facts, "files": [Path(path) for path in facts["files"]]})
+            for facts in exhibits
+        ],
+        scores=read_scores(scores),
+        curves=pd.read_csv(curves, dtype={"run": str}),
+    )
 
 
 def page(sections: Sequence[Section], runs: pd.DataFrame, config: str) -> str:
@@ -96,7 +117,7 @@ def page(sections: Sequence[Section], runs: pd.DataFrame, config: str) -> str:
         origin=origin(runs),
         seeds=sorted(runs["seed"].unique()),
         runs_of=runs_of,
-        nothing=COUNTS_AS_NOTHING,
+        margins=EQUIVALENCE_MARGINS,
     )
 
 
@@ -127,7 +148,7 @@ def runs_of(section: Section) -> list[dict[str, Any]]:
             "model": row["model"],
             "task": row["task"],
             "method": _method(row),
-            "learning rate": shown(row["learning_rate"]),
+            "learning rate": short(row["learning_rate"]),
             "seed": row["seed"],
             "score": f"{row['value']:.4f}",
             "curve": Markup(sparkline(curves[row["run"]], row["best_epoch"])),
@@ -138,7 +159,7 @@ def runs_of(section: Section) -> list[dict[str, Any]]:
 
 def _method(row: Mapping[str, Any]) -> str:
     name = title_of(row["method"])
-    return f"{name}, top {row['fraction']:.0%}, {row['scope']}" if row["scope"] else name
+    return f"{name}, top {row['fraction']:.0%}, {row['scope']}" if pd.notna(row["scope"]) else name
 
 
 def cost(runs: pd.DataFrame) -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 Every line has ``time`` (UTC), ``event``, and ``text``, which says the same to people. Events are:
 
     started    an attempt of the job: ``host``, and ``slurm_job`` where Slurm runs it
+    to_train   ids of the runs without a record: ``runs``
     resumed    runs go on from a checkpoint: ``run`` (one of them), ``step``, ``steps``
     epoch      a run's epoch: ``run``, ``epoch`` (from 1), ``epochs``, ``train_loss``, ``metric``,
                ``score``, ``seconds``

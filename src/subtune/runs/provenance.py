@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import subtune
-from subtune.machine import device_name
+from subtune.hardware import device_name
 
 PACKAGES = ("subtune", "torch", "transformers", "tokenizers", "datasets")
 
@@ -28,20 +28,20 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of Python, and of the packages that compute as far as they are installed as such."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for name in PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            installed[name] = version(name)
+    return installed
 
 
 def commit() -> str | None:
     """The commit of the repository that this code lies in."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
     try:
-        found = subprocess.run(
+        described = subprocess.run(
             command, cwd=Path(subtune.__file__).parent, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return None
-    return found.stdout.strip()
+    return described.stdout.strip()

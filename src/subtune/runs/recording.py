@@ -14,7 +14,7 @@ import safetensors.torch
 from subtune.data.batches import Rows
 from subtune.directories import new_directory
 from subtune.errors import SubtuneError
-from subtune.machine import EnergyMeter
+from subtune.hardware import EnergyMeter
 from subtune.models.encoder import Encoder, shapes_of
 from subtune.runs import events
 from subtune.runs.provenance import provenance

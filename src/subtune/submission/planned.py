@@ -1,12 +1,14 @@
 """Which submissions a configuration asks for."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import pandas as pd
-
-from subtune.analysis import server_scores
-from subtune.analysis.scores import columns_of
+from subtune import papers
+from subtune.analysis.columns import columns_of
 from subtune.config import Config, Experiment
+
+# Columns of the form that takes the scores which the server returns.
+NAMES = ["experiment", "model", "method", "task"]
+FORM = [*NAMES, "metric", "score"]
 
 
 class Submission(NamedTuple):
@@ -31,12 +33,16 @@ def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]
     }
 
 
-def form(config: Config, name: str) -> pd.DataFrame:
-    """The form for an experiment's test scores."""
+def form(config: Config, name: str) -> list[dict[str, Any]]:
+    """The rows of `FORM`, one per score that the server returns for an experiment: all empty."""
     experiment = config.experiments[name]
     tasks = [config.all_tasks()[task] for task in submitted_tasks(config, experiment)]
-    submitted = submissions(config, experiment).values()
-    return server_scores.form(name, submitted, columns_of(tasks, experiment.paper))
+    columns = columns_of(tasks, papers.find(experiment.paper).metrics)
+    return [
+        dict(zip(FORM, (name, model, method, column.key, column.metric, None), strict=True))
+        for model, method in submissions(config, experiment).values()
+        for column in columns
+    ]
 
 
 def submitted_tasks(config: Config, experiment: Experiment) -> list[str]:

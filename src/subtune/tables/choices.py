@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from subtune.analysis.scores import methods_only
+from subtune.analysis.scores import whole_methods
 from subtune.tables.writing import title_of
 from subtune.tasks import Task
 
 
 def choices(chosen: pd.DataFrame, tasks: Sequence[Task]) -> pd.DataFrame:
     """The learning rate and epoch behind every score of a table."""
-    table = methods_only(chosen)
+    table = whole_methods(chosen)
     table = table[table["decides"]]
     titles = {task.name: task.title for task in tasks}
     return pd.DataFrame(
@@ -41,19 +41,19 @@ def best_learning_rates(
         tasks: the rows.
         method: whose learning rates the paper prints.
     """
-    own = methods_only(chosen)
-    own = own[own["method"] == method].drop_duplicates(["model", "task"])
+    runs = whole_methods(chosen)
+    runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
     table = pd.DataFrame({"task": [task.title for task in tasks]})
-    for model in own["model"].unique():
-        rates = own[own["model"] == model].set_index("task")["learning_rate"]
-        table[f"this run: {model}"] = [shown(rates.get(task.name)) for task in tasks]
+    for model in runs["model"].unique():
+        rates = runs[runs["model"] == model].set_index("task")["learning_rate"]
+        table[f"this run: {model}"] = [short(rates.get(task.name)) for task in tasks]
     papers = printed.set_index("task")
     for model in papers:
-        table[f"paper: {model}"] = [shown(papers[model].get(task.name)) for task in tasks]
+        table[f"paper: {model}"] = [short(papers[model].get(task.name)) for task in tasks]
     return table
 
 
-def shown(learning_rate: float | None) -> str | None:
+def short(learning_rate: float | None) -> str | None:
     """A learning rate as the papers write it: 7e-4."""
     if learning_rate is None:
         return None

@@ -3,26 +3,21 @@
 import pandas as pd
 
 from subtune.analysis.verdicts import NOT_ENOUGH
-from subtune.tables.writing import EMPTY
-
-
-def told(table: pd.DataFrame) -> pd.DataFrame:
-    """Where a checklist's verdicts are that runs were enough for."""
-    marked = pd.DataFrame(False, index=table.index, columns=table.columns)
-    return marked.assign(verdict=table["verdict"] != NOT_ENOUGH)
-
+from subtune.tables.writing import EMPTY, Emphasis, Styled
 
 # What wraps in a paper's table.
 WIDE = {"claim": 0.28, "statistic": 0.28}
 
 
-def checklist(claims: pd.DataFrame) -> pd.DataFrame:
+def checklist(claims: pd.DataFrame) -> Styled:
     """One row per claim: what was computed, of how many tasks or columns, and what follows.
+
+    Verdicts that runs were enough for are bold.
 
     Args:
         claims: from `subtune.analysis.claims.claims_table`.
     """
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "claim": claims["claim"],
             "verdict": claims["verdict"],
@@ -38,6 +33,9 @@ def checklist(claims: pd.DataFrame) -> pd.DataFrame:
             "printed in": claims["printed"],
         }
     )
+    bold = pd.DataFrame(False, index=table.index, columns=table.columns)
+    bold = bold.assign(verdict=table["verdict"] != NOT_ENOUGH)
+    return Styled(table, Emphasis(bold=bold, wide=WIDE))
 
 
 def _number(value: float) -> str:

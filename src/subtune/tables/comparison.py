@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from subtune import reported
-from subtune.analysis.scores import Column, averages, methods_only
+from subtune.analysis.columns import Column
+from subtune.analysis.scores import averages, whole_methods
 from subtune.analysis.significance import wilcoxon
-from subtune.reported import AVERAGE, averaged_tasks
-from subtune.tables.writing import EMPTY, MARK, cell, title_of
+from subtune.papers import printed
+from subtune.papers.base import Paper
+from subtune.tables.writing import EMPTY, MARK, Emphasis, Styled, cell, title_of
 from subtune.tasks import TASKS
 
 DIFFERS = 0.05
@@ -16,83 +17,97 @@ NOTE = (
     f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {DIFFERS}, "
     "uncorrected). Best scores are bold."
 )
-# Methods that do not compete for the best score.
-NOT_COMPETING = {"spafit": ["full"]}
-# Rows that a paper prints from another one.
-QUOTED = {("bitfit_plus", "full"): "Full (of the BitFit paper)"}
 
 
 def comparison(
     chosen: pd.DataFrame,
-    printed: pd.DataFrame,
+    paper: Paper,
     columns: Sequence[Column],
     source: str,
-    data: str,
-) -> pd.DataFrame:
+    exhibits: Sequence[str] = (),
+    split: str | None = None,
+) -> Styled:
     """One row per model and method, one column per task, and the average where the paper has one.
 
-    Ours are the methods that the paper's exhibit has, of its models; where no model of ours is one
-    of the paper's, of all our models. Methods that the paper has not are ours too. Where the
+    Ours are the methods that the paper's exhibits have, of their models; where no model of ours is
+    one of the paper's, of all our models. Methods that the paper has not are ours too. Where the
     paper's average is over tasks that we have not run, ours has a column of its own.
 
     Args:
         chosen: the runs of the best learning rates.
-        printed: the exhibit, from `subtune.reported.scores`.
+        paper: whose scores stand below ours.
         columns: the tasks' columns.
-        source: the paper.
-        data: of which rows our scores are.
+        source: of which rows our scores are.
+        exhibits: where the paper prints its scores.
+        split: those of one split only.
     """
+    below = printed.scores(paper.name, exhibits)
+    if split:
+        below = below[below["split"] == split]
+    table = scores_of_methods(chosen, below, paper, columns, source)
+    emphasis = Emphasis(bold=best_scores(table, paper), marks=differing(table), note=NOTE)
+    return Styled(table, emphasis)
+
+
+def scores_of_methods(
+    chosen: pd.DataFrame,
+    below: pd.DataFrame,
+    paper: Paper,
+    columns: Sequence[Column],
+    source: str,
+) -> pd.DataFrame:
+    """The cells of `comparison`; ``below`` are the printed scores."""
     keys = [column.key for column in columns]
-    averaged = averaged_tasks(printed)
+    averaged = printed.averaged_tasks(below)
     means = _means(averaged, keys)
-    table = methods_only(chosen)
-    known = set(printed["model"]) & set(table["model"])
-    table = table[table["model"].isin(known or set(table["model"]))]
-    table = table[table["method"].isin(_methods_of(printed, table, source))]
+    runs = whole_methods(chosen)
+    known = set(below["model"]) & set(runs["model"])
+    runs = runs[runs["model"].isin(known or set(runs["model"]))]
+    runs = runs[runs["method"].isin(_methods_of(below, runs, paper))]
     rows = []
-    for model, own in table.groupby("model", sort=False):
-        counts = parameter_counts(own)
-        for method in own["method"].drop_duplicates():
-            scores = own[own["method"] == method]
+    for model, runs_of_model in runs.groupby("model", sort=False):
+        counts = parameter_counts(runs_of_model)
+        for method in runs_of_model["method"].drop_duplicates():
+            scores = runs_of_model[runs_of_model["method"] == method]
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
             values += [averages(scores, over)["value"] for over in means.values()]
             rows.append(
-                [f"this run: {model}, {data}", title_of(method), f"{counts[method]:,}"]
+                [f"this run: {model}, {source}", title_of(method), f"{counts[method]:,}"]
                 + [f"{counts[method] / counts['full']:.3%}" if "full" in counts else EMPTY]
                 + [cell(value) for value in values]
             )
-    counts = reported.table("parameter_counts.csv")
-    counts = counts[counts["source"] == source].set_index(["model", "method"])["printed"]
-    several = printed["exhibit"].nunique() > 1
-    groups = printed.groupby(["exhibit", "model", "split", "method"], sort=False)
-    for (exhibit, model, split, method), own in groups:
-        value = own.set_index("task")["value"]
-        shown = keys + [AVERAGE if over == averaged else "" for over in means.values()]
-        count = counts.get((model, method), EMPTY)
-        share = own["params"].iloc[0]
+    printed_counts = printed.parameter_counts(paper.name).set_index(["model", "method"])["printed"]
+    several = below["exhibit"].nunique() > 1
+    groups = below.groupby(["exhibit", "model", "split", "method"], sort=False)
+    for (exhibit, model, row_split, method), scores in groups:
+        value = scores[~scores["is_average"]].set_index("task")["value"]
+        mean = scores.loc[scores["is_average"], "value"]
+        count = printed_counts.get((model, method), EMPTY)
+        share = scores["params"].iloc[0]
         rows.append(
-            [_paper(model, split, exhibit if several else "")]
-            + [QUOTED.get((source, method), title_of(method))]
+            [_source(model, row_split, exhibit if several else "")]
+            + [paper.quoted.get(method, title_of(method))]
             + [EMPTY if count.endswith("%") else count]
             + [share if str(share).endswith("%") else EMPTY]
-            + [f"{value[key]:.4f}" if key in value else EMPTY for key in shown]
+            + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
+            + [cell(mean if over == averaged else mean.iloc[:0]) for over in means.values()]
         )
     heading = ["scores of", "method", "parameters", "% of full", *(c.title for c in columns)]
     return pd.DataFrame(rows, columns=[*heading, *means])
 
 
-def best_scores(table: pd.DataFrame, source: str) -> pd.DataFrame:
+def best_scores(table: pd.DataFrame, paper: Paper) -> pd.DataFrame:
     """Where a comparison's best scores are: of each block of rows, per column, ties included.
 
     Args:
-        table: from `comparison`.
-        source: the paper.
+        table: from `scores_of_methods`.
+        paper: some of whose methods do not compete.
 
     Returns:
         True and False, in the shape of ``table``.
     """
     scores = _numbers(table.iloc[:, 4:])
-    left_out = [title_of(method) for method in NOT_COMPETING.get(source, [])]
+    left_out = [title_of(method) for method in paper.not_competing]
     scores[table["method"].isin(left_out)] = float("nan")
     best = scores.groupby(table["scores of"]).transform("max")
     return (scores == best).reindex(columns=table.columns, fill_value=False)
@@ -105,7 +120,7 @@ def differing(table: pd.DataFrame) -> pd.DataFrame:
     takes six columns to find any difference.
 
     Args:
-        table: from `comparison`.
+        table: from `scores_of_methods`.
 
     Returns:
         Text, in the shape of ``table``.
@@ -115,8 +130,10 @@ def differing(table: pd.DataFrame) -> pd.DataFrame:
     marks = pd.DataFrame("", index=table.index, columns=table.columns)
     for _, block in scores.groupby(table["scores of"]):
         full = block[table.loc[block.index, "method"] == title_of("full")]
-        for row, own in block.iterrows():
-            difference = (own - full.iloc[0]).dropna() if len(full) else pd.Series(dtype=float)
+        for row, scores_of_row in block.iterrows():
+            difference = (
+                (scores_of_row - full.iloc[0]).dropna() if len(full) else pd.Series(dtype=float)
+            )
             p_value = wilcoxon(difference)
             if p_value is not None and p_value < DIFFERS:
                 marks.loc[row, "method"] = f" {MARK}"
@@ -139,10 +156,10 @@ def parameter_counts(table: pd.DataFrame) -> dict[str, int]:
     return dict(zip(rows["method"], rows["trainable"], strict=True))
 
 
-def _methods_of(printed: pd.DataFrame, table: pd.DataFrame, source: str) -> set[str]:
+def _methods_of(below: pd.DataFrame, runs: pd.DataFrame, paper: Paper) -> set[str]:
     """The exhibit's methods, and those of ours that none of the paper's exhibits has."""
-    elsewhere = set(reported.scores(source)["method"]) - set(printed["method"])
-    return set(table["method"]) - elsewhere
+    elsewhere = set(printed.scores(paper.name)["method"]) - set(below["method"])
+    return set(runs["method"]) - elsewhere
 
 
 def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
@@ -153,6 +170,6 @@ def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
     return means if set(averaged) <= set(keys) else means | {"average of this run": keys}
 
 
-def _paper(model: str, split: str, exhibit: str) -> str:
+def _source(model: str, split: str, exhibit: str) -> str:
     parts = [f"paper: {model}", "" if split == "validation" else split, exhibit]
     return ", ".join(part for part in parts if part)

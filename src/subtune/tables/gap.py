@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from subtune.analysis.scores import Column
+from subtune.analysis.columns import Column
 from subtune.tables.writing import cell, title_of
 
 
@@ -16,8 +16,8 @@ def generalisation_gap(scores: pd.DataFrame, columns: Sequence[Column]) -> pd.Da
         columns: the tasks' columns.
     """
     rows = []
-    for (model, method), own in scores.groupby(["model", "method"], sort=False):
+    for (model, method), rows_of_method in scores.groupby(["model", "method"], sort=False):
         for name in ("train", "dev", "gap"):
-            values = [own.loc[own["column"] == c.key, name] for c in columns]
+            values = [rows_of_method.loc[rows_of_method["column"] == c.key, name] for c in columns]
             rows.append([model, title_of(method), name, *(cell(value) for value in values)])
     return pd.DataFrame(rows, columns=["model", "method", "score", *(c.title for c in columns)])

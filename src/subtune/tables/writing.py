@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -54,15 +55,23 @@ class Emphasis:
 PLAIN = Emphasis()
 
 
-def write(table: pd.DataFrame, outputs: Sequence[str | Path], emphasis: Emphasis = PLAIN) -> None:
+class Styled(NamedTuple):
+    """A table, and what Markdown and LaTeX show beside its values."""
+
+    table: pd.DataFrame
+    emphasis: Emphasis
+
+
+def write(made: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
     """Write a table to each output, in the format of its ending: .csv, .md or .tex."""
+    table, emphasis = made if isinstance(made, Styled) else (made, PLAIN)
     for path in map(Path, outputs):
         if path.suffix == ".csv":
             table.to_csv(path, index=False)
         else:
-            shown = table.astype(object).where(table.notna(), EMPTY).map(_text)
+            cells = table.astype(object).where(table.notna(), EMPTY).map(_text)
             text = _markdown if path.suffix == ".md" else _latex
-            path.write_text(text(shown, emphasis))
+            path.write_text(text(cells, emphasis))
 
 
 def _text(value: object) -> str:
@@ -71,19 +80,19 @@ def _text(value: object) -> str:
 
 def _markdown(table: pd.DataFrame, emphasis: Emphasis) -> str:
     # Patterns of names have stars, which would make text bold.
-    shown = table.replace(r"([*|])", r"\\\1", regex=True)
+    cells = table.replace(r"([*|])", r"\\\1", regex=True)
     if emphasis.bold is not None:
-        shown = shown.where(~emphasis.bold, "**" + shown + "**")
+        cells = cells.where(~emphasis.bold, "**" + cells + "**")
     if emphasis.marks is not None:
-        shown = shown + emphasis.marks
-    text = shown.to_markdown(index=False, disable_numparse=True) + "\n"
+        cells = cells + emphasis.marks
+    text = cells.to_markdown(index=False, disable_numparse=True) + "\n"
     return f"{text}\n{emphasis.note}\n" if emphasis.note else text
 
 
 def _latex(table: pd.DataFrame, emphasis: Emphasis) -> str:
     """A tabular for booktabs, which graphicx makes smaller where it is wider than the text."""
-    shown = table if emphasis.marks is None else table + emphasis.marks
-    latex = shown.style.hide(axis="index").format(escape="latex")
+    cells = table if emphasis.marks is None else table + emphasis.marks
+    latex = cells.style.hide(axis="index").format(escape="latex")
     latex = latex.format_index(escape="latex", axis="columns")
     if emphasis.bold is not None:
         styles = emphasis.bold.map(lambda is_bold: "textbf:--rwrap" if is_bold else "")

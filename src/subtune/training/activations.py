@@ -5,8 +5,8 @@ Shapes: ``t`` tokens of a batch, ``m`` examples of a grid, ``l`` tokens of its l
 
 from collections.abc import Sequence
 
-from subtune.models.components import component_of
 from subtune.models.encoder import Encoder
+from subtune.models.families.base import Family
 from subtune.selection import Entries, LowRankUpdate
 
 FLOAT_BYTES = 4
@@ -32,23 +32,23 @@ def step_bytes(
         tokens: ``t``.
         grids: of attention, each ``m`` and ``l``.
     """
-    config = model.config
+    config, family = model.config, model.family
     hidden, between = config.hidden_size, config.intermediate_size
     last = config.num_hidden_layers - 1
-    places = sum(m * longest for m, longest in grids)
+    slots = sum(m * longest for m, longest in grids)
     pairs = config.num_attention_heads * sum(m * longest**2 for m, longest in grids)
-    first = min(_stage(name, config.num_hidden_layers) for name in entries)
+    first = min(_stage(name, family, config.num_hidden_layers) for name in entries)
     run = once = 0
     for layer in range(last):
         if 2 * layer >= first:
-            run += 3 * places * hidden + 2 * pairs
+            run += 3 * slots * hidden + 2 * pairs
             once += pairs
         if 2 * layer + 1 >= first:
             run += tokens * (2 * hidden + between)
             once += 2 * tokens * hidden
     if 2 * last >= first:
-        run += 2 * places * hidden + tokens * 2 * (between + hidden)
-    kept = {_kept_for(name, entry) for name, entry in entries.items()}
+        run += 2 * slots * hidden + tokens * 2 * (between + hidden)
+    kept = {_kept_for(name, entry, family) for name, entry in entries.items()}
     sizes = {"hidden": hidden, "between": between, "nothing": 0}
     run += tokens * sum(sizes[size] for layer, _, size in kept if layer < last)
     for name, entry in entries.items():
@@ -60,25 +60,27 @@ def step_bytes(
     return FLOAT_BYTES * run, FLOAT_BYTES * once
 
 
-def _stage(name: str, layers: int) -> int:
+def _stage(name: str, family: Family, layers: int) -> int:
     """From which half of which layer on runs differ: 0 for layer 0's attention, 1 for the rest."""
-    component, layer, _ = component_of(name)
+    component, layer, _ = family.component_of(name)
+    inside = family.components
     if layer is None:
-        return 0 if component.startswith("embeddings.") else 2 * layers
-    if component.startswith("attention.self."):
+        return 0 if component in family.embeddings else 2 * layers
+    if component in (inside.query, inside.key, inside.value):
         return 2 * layer
-    return 2 * layer + 2 if component.startswith("output.") else 2 * layer + 1
+    return 2 * layer + (2 if component in (inside.output, inside.output_norm) else 1)
 
 
-def _kept_for(name: str, entry: object) -> tuple[int, str, str]:
+def _kept_for(name: str, entry: object, family: Family) -> tuple[int, str, str]:
     """The layer, module and size of the input that a tensor's own gradient needs."""
-    component, layer, part = component_of(name)
+    component, layer, part = family.component_of(name)
+    inside = family.components
     if layer is None:
         return 0, component, "nothing"
-    if component.endswith("LayerNorm") and part == "weight":
+    if family.is_norm(name) and part == "weight":
         return layer, component, "hidden"
     if not isinstance(entry, LowRankUpdate):
         return layer, component, "nothing"
     # Queries, keys and values read the same.
-    reads = "attention.self" if component.startswith("attention.self.") else component
-    return layer, reads, "between" if component == "output.dense" else "hidden"
+    reads = inside.query if component in (inside.key, inside.value) else component
+    return layer, reads, "between" if component == inside.output else "hidden"

@@ -1,9 +1,9 @@
 """The precision of matrix products. Trainable values and their optimiser are always float32."""
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
+
+from subtune.models.encoder import Encoder
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
@@ -11,11 +11,12 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
 
 
-def cast_once(parameters: Mapping[str, Tensor], precision: str) -> dict[str, Tensor]:
+def cast_once(model: Encoder, precision: str) -> dict[str, Tensor]:
     """Frozen weights as the products read them, so that no step casts them again."""
     if precision == "fp32":
-        return dict(parameters)
+        return dict(model.parameters)
+    is_embedding = model.family.is_embedding
     return {
-        name: value.bfloat16() if value.ndim == 2 and not name.startswith("embeddings.") else value
-        for name, value in parameters.items()
+        name: value.bfloat16() if value.ndim == 2 and not is_embedding(name) else value
+        for name, value in model.parameters.items()
     }

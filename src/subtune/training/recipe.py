@@ -104,7 +104,7 @@ class _Group:
         self._chosen = rows_that_train(len(rows["train"]), self._recipe, self._order)
         self._batches = self._batches_of_epoch()
         self._masks = Masks(seed, model.device)
-        self._frozen = cast_once(model.parameters, self._recipe.precision)
+        self._frozen = cast_once(model, self._recipe.precision)
         self._bank = Bank(model, [member.entries for member in members], seed)
         self._matrices = Matrices(model, members[0].entries)
         self.runs = [
@@ -131,7 +131,7 @@ class _Group:
             trained = self._bank.parameters() | self._matrices.parameters()
             together = Encoder(self._model.config, self._frozen | trained)
             found = logits(together, packed, self._masks).float()
-        labels = labels_of(train, index, self._task, self._model.device)
+        labels = labels_of(train.labels[index], self._task, self._model.device)
         losses = losses_of(self._task, found, labels)
         (losses.sum() / len(index)).backward()
         for run in self.running:

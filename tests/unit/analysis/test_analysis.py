@@ -5,7 +5,7 @@ import pytest
 
 from subtune import reported
 from subtune.analysis import changes, gap, information, reproduction, scores, significance
-from subtune.models.components import COMPONENTS, component_of
+from subtune.models.families import CANONICAL
 from subtune.tables import choices, comparison, layernorm, writing
 from subtune.tasks import TASKS
 
@@ -26,7 +26,7 @@ def sums(**information) -> pd.DataFrame:
     rows = [
         (f"encoder.layer.{layer}.{name}.{part}", 2, information.get(name.replace(".", "_"), 1.0))
         for layer in (0, 1)
-        for name in COMPONENTS
+        for name in CANONICAL.components
         for part in ("weight", "bias")
     ]
     rows.append(("pooler.dense.weight", 4, 99.0))
@@ -125,15 +125,6 @@ def test_a_components_change_is_the_mean_over_its_weights_and_biases():
         "layer": 3,
         "change": pytest.approx(0.2),
     }
-
-
-def test_a_parameter_belongs_to_its_component():
-    assert component_of("encoder.layer.11.attention.output.LayerNorm.bias") == (
-        "attention.output.LayerNorm",
-        11,
-        "bias",
-    )
-    assert component_of("pooler.dense.weight") == ("pooler.dense", None, "weight")
 
 
 def test_every_curve_ends_at_the_whole_selection():

@@ -224,6 +224,6 @@ def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
     assert max(map(len, found["input_ids"])) == 12
 
 
-def test_roberta_gets_no_segments(tiny_roberta):
+def test_roberta_gets_no_token_types(tiny_roberta):
     rows = load(spec(TASKS["mrpc"], "builtin"))
     assert "token_type_ids" not in tokenize(rows, tiny_roberta, 12)["train"].column_names

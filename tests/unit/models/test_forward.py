@@ -15,7 +15,7 @@ from subtune.models.packed import from_grid, pack, to_grid
 from tests.helpers import reference
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
-SEGMENTS = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
+TOKEN_TYPES = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
 ALL = np.arange(4)
 
 
@@ -27,9 +27,9 @@ def model(request):
 
 
 def inputs(model):
-    segments = {} if model.config.model_type == "roberta" else {"token_type_ids": SEGMENTS}
+    token_types = {} if model.config.model_type == "roberta" else {"token_type_ids": TOKEN_TYPES}
     return {
-        n: [np.array(row) for row in rows] for n, rows in {"input_ids": ROWS, **segments}.items()
+        n: [np.array(row) for row in rows] for n, rows in {"input_ids": ROWS, **token_types}.items()
     }
 
 

@@ -11,14 +11,14 @@ from transformers import RobertaConfig
 from subtune.errors import SubtuneError
 from subtune.methods import METHODS
 from subtune.models.encoder import skeleton
-from subtune.models.shapes import PAPERS_MODELS, shapes_of
+from subtune.models.shapes import PAPERS_MODELS, shapes_from
 from subtune.selection import CLASSIFIER, count, matching, resolve, top_count
 from subtune.specs import Draw, Lines, Parameters, Random, Ranked, Top
 
 
 @pytest.fixture(scope="module")
 def shapes():
-    return shapes_of(PAPERS_MODELS["bert-large-cased"], num_labels=2)
+    return shapes_from(PAPERS_MODELS["bert-large-cased"], num_labels=2)
 
 
 @pytest.mark.parametrize(

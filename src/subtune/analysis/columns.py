@@ -1,0 +1,35 @@
+"""Columns of tables: MNLI is one task and two columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from subtune.tasks import Task
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of scores. ``decides``: by it epochs and learning rates are chosen."""
+
+    key: str
+    title: str
+    task: str
+    split: str
+    metric: str
+    decides: bool
+
+
+def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[Column]:
+    """Columns in the order of the tasks. The first of a task's columns decides.
+
+    Args:
+        tasks: an experiment's tasks.
+        metrics: tasks of which another metric is shown than their first.
+    """
+    columns = []
+    for task in tasks:
+        for position, (split, title) in enumerate(task.columns()):
+            several = len(task.evaluation) > 1
+            key = f"{task.name}_{split.removeprefix('validation_')}" if several else task.name
+            metric = metrics.get(task.name, task.metrics[0])
+            columns.append(Column(key, title, task.name, split, metric, position == 0))
+    return columns

@@ -1,0 +1,74 @@
+"""What tables and figures are told of their experiment, beside numbers.
+
+A workflow takes a fact as a plain value when it plans, so that what has changed is seen, and a job
+turns it into what the exhibit's function takes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from subtune import papers
+from subtune.analysis.columns import columns_of
+from subtune.config import Config, Experiment
+from subtune.specs import SELECTION
+from subtune.tasks import Task
+
+
+class Fact(NamedTuple):
+    """How a workflow takes it, as lists, dictionaries, text and numbers; and how a job reads it."""
+
+    taken: Callable[[Config, Experiment], Any]
+    read: Callable[[Any], Any] = lambda plain: plain
+
+
+def tasks_of(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
+    """The definitions of an experiment's tasks, in its order."""
+    return [config.all_tasks()[task].model_dump(mode="json") for task in experiment.tasks]
+
+
+def _columns(config: Config, experiment: Experiment) -> dict[str, Any]:
+    metrics = dict(papers.find(experiment.paper).metrics)
+    return {"tasks": tasks_of(config, experiment), "metrics": metrics}
+
+
+def read_tasks(plain: Iterable[Mapping[str, Any]]) -> list[Task]:
+    """Tasks from what `tasks_of` returns."""
+    return [Task.model_validate(task) for task in plain]
+
+
+FACTS: dict[str, Fact] = {
+    "paper": Fact(lambda config, experiment: experiment.paper or "", papers.find),
+    "source": Fact(lambda config, experiment: f"{config.source} data"),
+    "tasks": Fact(tasks_of, read_tasks),
+    "columns": Fact(
+        _columns, lambda plain: columns_of(read_tasks(plain["tasks"]), plain["metrics"])
+    ),
+    "task_titles": Fact(
+        lambda config, experiment: {
+            task["name"]: task["title"] for task in tasks_of(config, experiment)
+        }
+    ),
+    "column_titles": Fact(
+        lambda config, experiment: {
+            column.key: column.title
+            for column in columns_of(read_tasks(tasks_of(config, experiment)), {})
+        }
+    ),
+    "models": Fact(lambda config, experiment: list(experiment.models)),
+    "selections": Fact(
+        lambda config, experiment: {
+            method: config.selection(method).canonical() for method in experiment.all_methods()
+        },
+        lambda plain: {method: SELECTION.validate_json(text) for method, text in plain.items()},
+    ),
+}
+
+
+def taken(names: Iterable[str], config: Config, experiment: Experiment) -> dict[str, Any]:
+    """Some facts of an experiment, by name, as plain values."""
+    return {name: FACTS[name].taken(config, experiment) for name in names}
+
+
+def read(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts from what `taken` returns."""
+    return {name: FACTS[name].read(value) for name, value in plain.items()}

@@ -1,0 +1,132 @@
+"""What a paper is here: its tables, figures and claims, declared as values.
+
+Functions are named by text, ``module:function``, and imported when they are called, so that code
+that only plans does not load what draws.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["more", "same", "no less"]
+Measure = Literal["score", "ratio", "share", "rank correlation"]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an experiment must have for something to be made of it.
+
+    ``seeds`` is the least number of seeds; ``test_scores`` are those that the GLUE server
+    returned, ``submissions`` the files that it takes.
+    """
+
+    methods: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    seeds: int = 1
+    fractions: bool = False
+    test_scores: bool = False
+    submissions: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, written as CSV, Markdown and LaTeX.
+
+    Attributes:
+        name: the name of its files; ``table2`` is shown as Table 2.
+        title: what it shows, as a heading.
+        caption: what a reader must know of it.
+        make: the function that returns it, a data frame or a `subtune.tables.writing.Styled`.
+        reads: the function's arguments that are numbers behind the exhibits, to the data's name.
+        reads_if_there: the same, where an argument has a default.
+        facts: the function's arguments that `subtune.making.FACTS` knows of the experiment.
+        printed: the paper's own table that is passed as ``printed``, a file in its folder.
+        options: the function's other arguments.
+        needs: without which an experiment does not have it; what is read has needs too.
+    """
+
+    name: str
+    title: str
+    caption: str
+    make: str
+    reads: Mapping[str, str] = field(default_factory=dict)
+    reads_if_there: Mapping[str, str] = field(default_factory=dict)
+    facts: tuple[str, ...] = ()
+    printed: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    needs: Needs = Needs()
+
+    def declaration(self, paper: str) -> dict[str, Any]:
+        """How it is made, beside data and facts, as plain values."""
+        printed = [paper, self.printed] if self.printed else None
+        return {"make": self.make, "printed": printed, "options": dict(self.options)}
+
+
+@dataclass(frozen=True)
+class Figure(Table):
+    """A figure, drawn as PNG and PDF. ``make`` returns it, and takes ``style`` beside the rest.
+
+    ``style`` names its settings under ``figures`` in a configuration; without it they have the
+    figure's own name. ``numbers``: the data that are offered beside it.
+    """
+
+    style: str = ""
+    numbers: str | None = None
+
+    @property
+    def style_name(self) -> str:
+        return self.style or self.name
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper, and the statistic by which it is asked.
+
+    Attributes:
+        text: what it says.
+        printed_in: the section and the exhibits.
+        statistic: what is computed, in words.
+        kind: what would support it, as `subtune.analysis.verdicts` defines it.
+        measure: what the statistic is a difference of; a ratio's is one of logarithms.
+        reads: the name of the data that ``units`` is asked of.
+        units: the function that returns one number per unit, 0 where nothing differs.
+        of: what it takes beside the data.
+        groups: two methods whose scores are compared by the Kruskal–Wallis test too.
+    """
+
+    text: str
+    printed_in: str
+    statistic: str
+    kind: Kind
+    measure: Measure = "score"
+    reads: str = "chosen"
+    units: str = "subtune.analysis.statistics:minus"
+    of: tuple[Any, ...] = ()
+    groups: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper as a table of contents.
+
+    Attributes:
+        name: the name of its module, of its folder of printed numbers, and in configurations.
+        citation: what the report calls it.
+        exhibits: its tables and figures, in its order.
+        claims: what it claims.
+        metrics: tasks of which it shows another metric than their first.
+        not_competing: methods that do not compete for the best score of a table.
+        quoted: methods whose scores it prints from elsewhere, to what its rows are called.
+        scored_on_training_rows: methods whose runs are scored on their training rows too.
+        printed_shares: data to the paper's table of the same numbers, taken as shares per task.
+    """
+
+    name: str
+    citation: str
+    exhibits: Sequence[Table] = ()
+    claims: Sequence[Claim] = ()
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    not_competing: tuple[str, ...] = ()
+    quoted: Mapping[str, str] = field(default_factory=dict)
+    scored_on_training_rows: tuple[str, ...] = ()
+    printed_shares: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,141 @@
+"""Tables and figures that every experiment has, and forms that several papers' have."""
+
+from collections.abc import Iterable, Sequence
+
+from subtune.papers.base import Figure, Needs, Paper, Table
+
+# Data that are made of the Fisher information of one model.
+INFORMATION = frozenset({"component_shares", "layernorm_information"})
+COMPARED = (
+    "Scores at each method's best learning rate and epoch, ours above, the paper's below. The best "
+    "of each block of rows is bold; † marks methods that differ from full fine-tuning."
+)
+
+
+def dev_scores(name: str, title: str, exhibits: Sequence[str]) -> Table:
+    """A table of methods task by task, above the scores that some of a paper's exhibits print."""
+    return Table(
+        name,
+        title,
+        COMPARED,
+        make="subtune.tables.comparison:comparison",
+        reads={"chosen": "chosen"},
+        facts=("paper", "columns", "source"),
+        options={"exhibits": exhibits},
+    )
+
+
+def test_scores(name: str, exhibits: Sequence[str]) -> Table:
+    """As `dev_scores`, of the scores that the GLUE server returned."""
+    return Table(
+        name,
+        "Test scores",
+        COMPARED,
+        make="subtune.tables.comparison:comparison",
+        reads={"chosen": "test_scores"},
+        facts=("paper", "columns"),
+        options={"exhibits": exhibits, "split": "test", "source": "test set"},
+    )
+
+
+def changes(name: str, title: str, method: str, task: str) -> Figure:
+    """A heat map of how much a method changed each parameter of a layer, on one task."""
+    return Figure(
+        name,
+        title,
+        "Mean absolute change of a layer's biases and LayerNorm weights after fine-tuning "
+        "(BitFit, section 4), on the figure's own scale. Layers count from 0. What the method "
+        "does not train is not shown.",
+        make="subtune.figures.changes:parameter_changes",
+        reads={"changes": "parameter_changes"},
+        facts=("task_titles",),
+        options={"method": method, "task": task},
+        needs=Needs(methods=(method,), tasks=(task,)),
+        style="changes",
+    )
+
+
+CLAIMS = Table(
+    "claims",
+    "Claims",
+    "The paper's claims, asked of these runs: the mean over tasks or columns with its 95 % "
+    "interval (Student's t), beside the same number computed from the paper's own. Supported "
+    "means that the whole interval says so, not supported that none of it does; what is in "
+    "between, or has fewer than three tasks, is not enough runs to tell. Differences of scores "
+    "below 0.02 count as none.",
+    make="subtune.tables.claims:checklist",
+    reads={"claims": "claims"},
+)
+SCORES = Table(
+    "scores",
+    "Dev scores",
+    "Scores at each method's best learning rate and epoch. The best are bold; † marks methods that "
+    "differ from full fine-tuning.",
+    make="subtune.tables.comparison:comparison",
+    reads={"chosen": "chosen"},
+    facts=("paper", "columns", "source"),
+)
+REPRODUCTION = Figure(
+    "reproduction",
+    "Every printed score beside ours",
+    "Every dev score that the paper prints and that this run has, reported against ours. Bars are "
+    "one standard deviation over seeds, where there are several.",
+    make="subtune.figures.reproduction:reproduction",
+    reads={"table": "reproduction"},
+    facts=("column_titles",),
+    numbers="reproduction",
+)
+PAIRED_TESTS = Table(
+    "paired_tests",
+    "Pairs of methods",
+    "Wilcoxon's signed-rank test of each pair of methods, paired by column: the mean difference "
+    "(first minus second) and a two-sided p-value, uncorrected.",
+    make="subtune.tables.significance:paired_tests",
+    reads={"chosen": "chosen"},
+)
+CHOICES = Table(
+    "choices",
+    "What was chosen",
+    "Learning rate, epoch and run behind every score of the tables.",
+    make="subtune.tables.choices:choices",
+    reads={"chosen": "chosen"},
+    facts=("tasks",),
+)
+LEARNING_CURVES = Figure(
+    "learning_curves",
+    "Learning curves",
+    "Dev score by epoch of the runs that the tables show: each method's best learning rate, and of "
+    "several seeds the best.",
+    make="subtune.figures.curves:learning_curves",
+    reads={"chosen": "chosen", "curves": "learning_curves"},
+    facts=("task_titles",),
+)
+SUBMISSION = Table(
+    "submission/contents",
+    "Files for the GLUE server",
+    "What each file of each zip for the GLUE server is made of: the run that predicted it, or why "
+    "it holds a constant.",
+    make="subtune.tables.submission:contents",
+    reads={"parts": "submission"},
+    needs=Needs(submissions=True),
+)
+
+
+def exhibits_around(paper: Paper) -> list[Table]:
+    """All tables and figures of an experiment that reproduces a paper, in order."""
+    first = [CLAIMS] if paper.claims else []
+    last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SUBMISSION]
+    if not paper.name:
+        return [SCORES, *last]
+    return [*first, *paper.exhibits, REPRODUCTION, *last]
+
+
+def reads_information(paper: Paper) -> bool:
+    """Whether a paper shows the Fisher information of an experiment's model."""
+    return any(INFORMATION & {*exhibit.reads.values()} for exhibit in paper.exhibits)
+
+
+def figure_styles(papers: Iterable[Paper]) -> list[str]:
+    """Names of figures' settings, each once."""
+    exhibits = [exhibit for paper in papers for exhibit in exhibits_around(paper)]
+    return list(dict.fromkeys(e.style_name for e in exhibits if isinstance(e, Figure)))

@@ -1,0 +1,68 @@
+"""Tests of whether methods differ, and their spread over seeds, as tables."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from subtune.analysis import significance
+from subtune.analysis.scores import whole_methods
+from subtune.papers import printed as papers_numbers
+from subtune.papers.base import Paper
+
+
+def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
+    """`subtune.analysis.significance.paired_tests`, on four digits."""
+    return significance.paired_tests(chosen).round(4)
+
+
+def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
+    """`subtune.analysis.significance.repeat_variance`, on six digits."""
+    return significance.repeat_variance(chosen).round(6)
+
+
+def kruskal_wallis(
+    dev: pd.DataFrame,
+    paper: Paper,
+    printed: pd.DataFrame,
+    methods: Sequence[str],
+    exhibits: Mapping[str, Sequence[str]],
+    test: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Two methods, compared on our scores, and on a paper's dev scores, test scores and both.
+
+    Args:
+        dev: the runs of the best learning rates.
+        paper: the paper.
+        printed: ``scores`` and ``p_value``, which stands as ``reported`` where it is printed.
+        methods: the two.
+        exhibits: what the paper's scores are called, dev first, to where they are printed.
+        test: as ``dev``, with test scores.
+    """
+    names = [name.partition(" ")[0] for name in exhibits]
+    parts = dict(exhibits) | {" + ".join(names): [e for some in exhibits.values() for e in some]}
+    ours = [_scores_of(methods, table) for table in (dev, test) if table is not None]
+    if test is not None:
+        ours.append([first + second for first, second in zip(*ours, strict=True)])
+    rows = [
+        (f"this run's {name.replace('table', 'table ')}", *_tested(scores), None)
+        for name, scores in zip(parts, ours, strict=False)
+        if all(scores)
+    ]
+    p_values = printed.set_index("scores")["p_value"]
+    for name, tables in parts.items():
+        scores = papers_numbers.scores(paper.name, tables)
+        groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
+        rows.append((f"paper's {name}", *_tested(groups), p_values[name]))
+    counts = [f"n_{method}" for method in methods]
+    return pd.DataFrame(rows, columns=["scores", *counts, "p_value", "reported"])
+
+
+def _tested(groups: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    return *map(len, groups), significance.kruskal_wallis(*groups)
+
+
+def _scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> list[list[float]]:
+    """Each method's scores, column by column, of means over seeds."""
+    means = whole_methods(chosen).groupby(["method", "column"])["value"].mean()
+    known = means.index.get_level_values("method")
+    return [means.loc[method].tolist() if method in known else [] for method in methods]

@@ -1,0 +1,52 @@
+# Tables, as CSV, Markdown and LaTeX, and figures, as PNG and PDF, made as the papers declare them.
+# What decides one is its own parameter, so that a change remakes that one only.
+
+
+rule table:
+    input:
+        unpack(data_files),
+    output:
+        shown(PATHS.exhibit("{experiment}", "{exhibit}", "csv")),
+        PATHS.exhibit("{experiment}", "{exhibit}", "md"),
+        PATHS.exhibit("{experiment}", "{exhibit}", "tex"),
+    log:
+        PATHS.log("{experiment}", "tables", "{exhibit}"),
+    wildcard_constraints:
+        exhibit=any_of(names_of(Table)),
+    localrule: True
+    conda:
+        CPU
+    params:
+        declaration=declaration,
+        data=data_names,
+        facts=facts_of,
+        caption=caption,
+    script:
+        "../scripts/table.py"
+
+
+rule figure:
+    input:
+        unpack(data_files),
+    output:
+        shown(
+            [
+                PATHS.exhibit("{experiment}", "{exhibit}", ending)
+                for ending in layout.FIGURE_ENDINGS
+            ]
+        ),
+    log:
+        PATHS.log("{experiment}", "figures", "{exhibit}"),
+    wildcard_constraints:
+        exhibit=any_of(names_of(Figure)),
+    localrule: True
+    conda:
+        CPU
+    params:
+        declaration=declaration,
+        data=data_names,
+        facts=facts_of,
+        caption=caption,
+        style=style,
+    script:
+        "../scripts/figure.py"

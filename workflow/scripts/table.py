@@ -1,0 +1,11 @@
+"""One table, as its paper declares it. In: the data that it reads. Out: csv, md, tex."""
+
+from subtune.logs import job
+
+with job(snakemake.log[0]):
+    from subtune.making import make
+    from subtune.tables import writing
+
+    asked = snakemake.params
+    data = {argument: (name, snakemake.input[argument]) for argument, name in asked.data.items()}
+    writing.write(make(asked.declaration, data, asked.facts), snakemake.output)
