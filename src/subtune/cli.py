@@ -191,7 +191,7 @@ def _progress(options: argparse.Namespace) -> None:
         if s.state not in (progress.DONE, progress.WAITING)
     ]
     if unfinished:
-        columns = ["sweep", "state", "epochs", "said", "last line", "log"]
+        columns = ["sweep", "state", "epochs", "said", "last event", "log"]
         print("\n" + pd.DataFrame(unfinished, columns=columns).to_markdown(index=False))
 
 

@@ -12,9 +12,6 @@ from pathlib import Path
 
 from subtune.errors import SubtuneError
 
-# How a log's first line names the job that wrote it.
-SLURM_JOB = "Slurm job"
-
 
 @contextlib.contextmanager
 def job(log: str | Path) -> Iterator[None]:
@@ -22,8 +19,8 @@ def job(log: str | Path) -> Iterator[None]:
 
     A `SubtuneError`, and a disk that is full, end the job with one line and no traceback.
     """
-    with tempfile.TemporaryDirectory(prefix="subtune-") as own:
-        os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": own, "HF_DATASETS_CACHE": own}
+    with tempfile.TemporaryDirectory(prefix="subtune-") as private:
+        os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": private, "HF_DATASETS_CACHE": private}
         with _logged(log):
             yield
 
@@ -31,8 +28,8 @@ def job(log: str | Path) -> Iterator[None]:
 @contextlib.contextmanager
 def download_job(log: str | Path, cache: str | Path) -> Iterator[None]:
     """As `job`, for the jobs that may use the network. What they download is kept in ``cache``."""
-    with tempfile.TemporaryDirectory(prefix="subtune-") as own:
-        os.environ |= {"HF_HUB_CACHE": str(Path(cache).resolve()), "HF_DATASETS_CACHE": own}
+    with tempfile.TemporaryDirectory(prefix="subtune-") as private:
+        os.environ |= {"HF_HUB_CACHE": str(Path(cache).resolve()), "HF_DATASETS_CACHE": private}
         with _logged(log):
             yield
 
@@ -43,28 +40,37 @@ def _logged(log: str | Path) -> Iterator[None]:
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    where = f"on {socket.gethostname()}"
-    if "SLURM_JOB_ID" in os.environ:
-        where += f", {SLURM_JOB} {os.environ['SLURM_JOB_ID']}"
     with (
         open(log, "w", buffering=1, encoding="utf-8") as file,
         contextlib.redirect_stdout(file),
         contextlib.redirect_stderr(file),
     ):
-        report(where)
+        report(place())
         try:
             yield
-        except SubtuneError as error:
-            message = str(error)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            message = f"the disk is full ({error.filename or 'while writing'}): free some space"
-        else:
             return
+        except Exception as error:
+            message = message_of(error)
+            if message is None:
+                raise
         report(f"error: {message}")
     print(f"error: {message} (log: {log})", file=sys.stderr)
     sys.exit(1)
+
+
+def message_of(error: BaseException) -> str | None:
+    """What to tell people of an error; None of one that they cannot mend."""
+    if isinstance(error, SubtuneError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full ({error.filename or 'while writing'}): free some space"
+    return None
+
+
+def place() -> str:
+    """Where this job runs."""
+    slurm_job = os.environ.get("SLURM_JOB_ID")
+    return f"on {socket.gethostname()}" + (f", Slurm job {slurm_job}" if slurm_job else "")
 
 
 def report(line: str) -> None:

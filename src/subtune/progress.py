@@ -1,99 +1,103 @@
-"""How far a plan's sweeps are, read from what they have written."""
+"""How far a plan's sweeps are, by the events that their jobs have reported."""
 
-import re
 import shutil
 import subprocess
-import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from subtune.cost import Estimates
 from subtune.cost_table import measured
-from subtune.logs import SLURM_JOB
+from subtune.layout import Layout
 from subtune.plan import Plan
+from subtune.runs import events
 from subtune.runs.records import is_recorded
 
-EPOCH = re.compile(r"  run (\d+)  epoch (\d+)/\d+  ")
-ERROR = re.compile(r"  error: (.*)")
-JOB = re.compile(SLURM_JOB + r" (\d+)")
 DONE, RUNNING, STOPPED, FAILED, LOST, WAITING = (
     "done", "running", "stopped", "failed", "lost", "waiting",
 )  # fmt: skip
 
 
-class Sweep(NamedTuple):
-    """One sweep: its state, which share of its epochs is done, its log and the log's last line."""
+class SweepProgress(NamedTuple):
+    """One sweep: its state, which share of its epochs is done, its log, what it reported last."""
 
     key: str
     state: str
     share: float
     log: Path
-    last: str
-    silent_seconds: float
+    last: str = ""
+    silent_seconds: float = 0.0
 
 
-def sweeps(results: Path, plan: Plan, slurm_jobs: Collection[str] | None) -> list[Sweep]:
+def sweeps(layout: Layout, plan: Plan, slurm_jobs: Collection[str] | None) -> list[SweepProgress]:
     """Every sweep of a plan.
 
     ``stopped`` ones go on in another attempt; ``lost`` ones were cut off without a word.
 
     Args:
-        results: the results directory.
+        layout: of the results.
         plan: the plan.
         slurm_jobs: ids of the jobs that Slurm knows to wait or run; None without Slurm.
     """
-    return [_sweep(results, plan, key, slurm_jobs) for key in plan.sweeps]
+    return [_sweep(layout, plan, key, slurm_jobs) for key in plan.sweeps]
 
 
-def _sweep(results: Path, plan: Plan, key: str, slurm_jobs: Collection[str] | None) -> Sweep:
-    log = results / "logs" / "train" / f"{key}.log"
-    if (results / "sweeps" / f"{key}.csv").is_file():
-        return Sweep(key, DONE, 1.0, log, "", 0.0)
-    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    share = _share(results, plan, key, text)
-    if not log.is_file():
-        return Sweep(key, WAITING, share, log, "", 0.0)
-    last = (text.strip().splitlines() or [""])[-1]
-    silent = time.time() - log.stat().st_mtime
-    error, job = ERROR.search(last), JOB.search(text)
-    if error:
-        state = STOPPED if "stopped by" in error[1] else FAILED
-    elif slurm_jobs is not None and job and job[1] not in slurm_jobs:
-        state = LOST
-    else:
-        state = FAILED if last.startswith(" ") or "Error" in last else RUNNING
-    return Sweep(key, state, share, log, last, silent)
+def _sweep(
+    layout: Layout, plan: Plan, key: str, slurm_jobs: Collection[str] | None
+) -> SweepProgress:
+    log = Path(layout.log("train", key))
+    if Path(layout.sweep(key)).is_file():
+        return SweepProgress(key, DONE, 1.0, log)
+    reported = events.read(Path(layout.progress(key)))
+    share = _share(Path(layout.records()), plan, key, reported)
+    if not reported or reported[-1]["event"] == events.DONE:
+        return SweepProgress(key, WAITING, share, log)
+    last = reported[-1]
+    silent = datetime.now(UTC) - datetime.fromisoformat(last["time"])
+    state = _state(reported, slurm_jobs)
+    return SweepProgress(key, state, share, log, last["text"], silent.total_seconds())
 
 
-def _share(results: Path, plan: Plan, key: str, log: str) -> float:
-    runs = plan.sweeps[key].runs
-    epochs = [plan.runs[run].recipe.epochs for run in runs]
-    done = [
-        all_of_them if is_recorded(results / "runs", run) else 0
-        for run, all_of_them in zip(runs, epochs, strict=True)
-    ]
-    missing = [place for place, count in enumerate(done) if not count]
-    for number, epoch in EPOCH.findall(log):
-        if int(number) <= len(missing):
-            place = missing[int(number) - 1]
-            done[place] = max(done[place], int(epoch))
-    return sum(done) / sum(epochs)
+def _state(reported: Sequence[Mapping[str, Any]], slurm_jobs: Collection[str] | None) -> str:
+    ends = {events.STOPPED: STOPPED, events.FAILED: FAILED}
+    if reported[-1]["event"] in ends:
+        return ends[reported[-1]["event"]]
+    started = [event for event in reported if event["event"] == events.STARTED]
+    slurm_job = started[-1].get("slurm_job") if started else None
+    is_lost = slurm_jobs is not None and slurm_job and slurm_job not in slurm_jobs
+    return LOST if is_lost else RUNNING
+
+
+def _share(store: Path, plan: Plan, sweep: str, reported: Sequence[Mapping[str, Any]]) -> float:
+    trained: dict[str, int] = {}
+    for event in reported:
+        if event["event"] == events.EPOCH:
+            trained[event["run"]] = max(event["epoch"], trained.get(event["run"], 0))
+        elif event["event"] == events.RECORDED:
+            # From here on the record says it; where that is deleted, the run trains anew.
+            trained.pop(event["run"], None)
+    epochs = {run: plan.runs[run].recipe.epochs for run in plan.sweeps[sweep].runs}
+    finished = sum(
+        all_epochs if is_recorded(store, run) else trained.get(run, 0)
+        for run, all_epochs in epochs.items()
+    )
+    return finished / sum(epochs.values())
 
 
 def seconds_left(
-    results: Path, plan: Plan, estimates: Estimates, found: list[Sweep]
+    layout: Layout, sweeps: Sequence[SweepProgress], estimates: Estimates
 ) -> float | None:
     """Seconds until all is done, if as many sweeps go on running as do now; None if none runs.
 
     Estimates are scaled by what the sweeps that are done took.
     """
-    running = sum(sweep.state == RUNNING for sweep in found)
+    running = sum(sweep.state == RUNNING for sweep in sweeps)
     if not running:
         return None
-    past = measured(results, [s.key for s in found if s.state == DONE], estimates)
+    past = measured(layout, [s.key for s in sweeps if s.state == DONE], estimates)
     scale = sum(took for _, took, _ in past) / sum(e for *_, e in past) if past else 1.0
-    left = [(1 - s.share) * estimates.sweep(s.key).seconds * scale for s in found]
+    left = [(1 - s.share) * estimates.sweep(s.key).seconds * scale for s in sweeps]
     return max(sum(left) / running, max(left))
 
 

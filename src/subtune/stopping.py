@@ -5,6 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from subtune.errors import SubtuneError
+
+
+class StoppedError(SubtuneError):
+    """Training was asked to stop. What it has done is kept."""
+
+
 # Of a scheduler before the time limit or a preemption, and of the keyboard.
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 

@@ -1,5 +1,6 @@
 """How far sweeps are, read from what a real run leaves."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -8,10 +9,13 @@ import pytest
 
 from subtune import cli, config, progress
 from subtune.cost import Estimates
+from subtune.layout import Layout
 from subtune.plan import plan as plan_of
+from subtune.runs import events
 from tests.helpers.project import Project
 
 TARGET = "results/layernorm/choices.md"
+LAYOUT = Layout("results")
 
 
 @pytest.fixture(scope="module")
@@ -35,22 +39,50 @@ def project(finished, tmp_path, monkeypatch):
         Path(f"results/sweeps/{sweep}.csv").unlink()
     for run in (*plan.sweeps[cut].runs[1:], *plan.sweeps[waiting].runs):
         shutil.rmtree(f"results/runs/{run}")
-    Path(f"results/logs/train/{waiting}.log").unlink()
+    Path(LAYOUT.progress(waiting)).unlink()
     return copied, plan, cut
 
 
-def log(sweep: str, *lines: str) -> None:
-    text = "".join(f"12:00:00  {line}\n" for line in lines)
-    Path(f"results/logs/train/{sweep}.log").write_text(text)
+def reported(sweep: str, *told: dict) -> None:
+    """Let a sweep's job have reported these events, after its start."""
+    start = {"event": "started", "host": "node1", "slurm_job": "17"}
+    whole = [{"time": "2026-01-01T12:00:00+00:00", "text": "…"} | event for event in (start, *told)]
+    Path(LAYOUT.progress(sweep)).write_text("".join(json.dumps(e) + "\n" for e in whole))
 
 
 def states(plan, jobs=None):
-    return {s.key: s for s in progress.sweeps(Path("results"), plan, jobs)}
+    return {s.key: s for s in progress.sweeps(LAYOUT, plan, jobs)}
+
+
+def test_a_job_reports_its_start_every_epoch_every_record_and_its_end(finished, monkeypatch):
+    monkeypatch.chdir(finished.directory)
+    plan = plan_of(config.read(Path("mine.yaml")))
+    for key, sweep in plan.sweeps.items():
+        told = events.read(Path(LAYOUT.progress(key)))
+        kinds = [event["event"] for event in told]
+        assert kinds[0] == "started" and kinds[-1] == "done"
+        assert {e["run"] for e in told if e["event"] == "recorded"} == set(sweep.runs)
+        epochs = [(e["run"], e["epoch"], e["epochs"]) for e in told if e["event"] == "epoch"]
+        assert sorted(epochs) == sorted((run, n, 2) for run in sweep.runs for n in (1, 2))
+        log = Path(LAYOUT.log("train", key)).read_text()
+        assert all(event["text"] in log for event in told[:-1])
+
+
+def test_an_epochs_event_has_the_numbers_of_the_learning_curve(finished, monkeypatch):
+    monkeypatch.chdir(finished.directory)
+    plan = plan_of(config.read(Path("mine.yaml")))
+    told = events.read(Path(LAYOUT.progress(next(iter(plan.sweeps)))))
+    event = next(event for event in told if event["event"] == "epoch")
+    row = pd.read_csv(Path(LAYOUT.records()) / event["run"] / "history.csv").iloc[0]
+    assert event["metric"] == "accuracy"
+    assert event["train_loss"] == row["train_loss"]
+    assert event["score"] == row["validation/accuracy"]
+    assert event["seconds"] == row["seconds"]
 
 
 def test_states_and_shares(project):
     _, plan, cut = project
-    log(cut, "on host, Slurm job 17", "run 1  epoch 1/2  loss 0.7  accuracy 0.5  0.1 s")
+    reported(cut, {"event": "epoch", "run": plan.sweeps[cut].runs[1], "epoch": 1, "epochs": 2})
     found = states(plan, {"17"})
     assert sorted(s.state for s in found.values()) == ["done", "running", "waiting"]
     assert found[cut].share == 0.75
@@ -58,33 +90,49 @@ def test_states_and_shares(project):
     assert states(plan, None)[cut].state == "running"
 
 
-@pytest.mark.parametrize(
-    ("line", "state"),
-    [
-        ("error: stopped by SIGTERM: the next attempt goes on from here", "stopped"),
-        ("error: results/tokens/x is missing", "failed"),
-        ("torch.OutOfMemoryError: CUDA out of memory", "failed"),
-    ],
-)
-def test_what_a_log_ends_with_says_what_happened(project, line, state):
+@pytest.mark.parametrize("end", ["stopped", "failed"])
+def test_the_last_event_says_what_happened_until_the_next_attempt(project, end):
     _, plan, cut = project
-    log(cut, "on host", line)
-    assert states(plan)[cut].state == state
+    reported(cut, {"event": end})
+    assert states(plan, {"18"})[cut].state == end
+    reported(cut, {"event": end}, {"event": "started", "slurm_job": "18"})
+    assert states(plan, {"18"})[cut].state == "running"
+
+
+def test_a_line_that_a_killed_job_left_torn_is_passed_over(project):
+    _, plan, cut = project
+    run = plan.sweeps[cut].runs[1]
+    reported(cut, {"event": "epoch", "run": run, "epoch": 1, "epochs": 2})
+    path = Path(LAYOUT.progress(cut))
+    with path.open("a") as file:
+        file.write('{"time": "2026-01-01T12:00:')
+    assert states(plan, {"17"})[cut].share == 0.75
+    with events.attempt(path):
+        assert states(plan)[cut].last.startswith("on ")
+    assert [event["event"] for event in events.read(path)][-2:] == ["started", "done"]
+
+
+def test_a_deleted_record_trains_anew(project):
+    _, plan, cut = project
+    run = plan.sweeps[cut].runs[1]
+    epochs = [{"event": "epoch", "run": run, "epoch": n, "epochs": 2} for n in (1, 2)]
+    reported(cut, *epochs, {"event": "recorded", "run": run}, {"event": "started"})
+    assert states(plan)[cut].share == 0.5
 
 
 def test_time_left_is_the_rest_of_the_work_at_the_pace_so_far(project):
     _, plan, cut = project
-    log(cut, "on host")
+    reported(cut)
     estimates = Estimates(config.read(Path("mine.yaml")), plan)
     found = list(states(plan).values())
-    left = progress.seconds_left(Path("results"), plan, estimates, found)
+    left = progress.seconds_left(LAYOUT, found, estimates)
     done = [s.key for s in found if s.state == "done"]
     took = sum(_seconds(key) for key in done)
     expected = sum(estimates.sweep(key).seconds for key in done)
     rest = sum((1 - s.share) * estimates.sweep(s.key).seconds for s in found)
     assert left == pytest.approx(rest * took / expected)
     nothing_runs = [s._replace(state="waiting") for s in found]
-    assert progress.seconds_left(Path("results"), plan, estimates, nothing_runs) is None
+    assert progress.seconds_left(LAYOUT, nothing_runs, estimates) is None
 
 
 def _seconds(sweep: str) -> float:
@@ -101,7 +149,7 @@ def test_a_job_asks_for_more_memory_than_it_takes(project):
 
 def test_the_command_names_what_failed_and_its_log(project, capsys):
     cut = project[2]
-    log(cut, "on host", "error: the disk is full (while writing): free some space")
+    reported(cut, {"event": "failed", "text": "the disk is full (while writing): free some space"})
     assert cli.main(["progress", "mine.yaml"]) == 0
     text = capsys.readouterr().out
     assert "1 failed" in text and "1 waiting" in text

@@ -38,5 +38,6 @@ rule train:
         ],
         store=PATHS.records(),
         checkpoints=PATHS.checkpoints("{sweep}"),
+        progress=PATHS.progress("{sweep}"),
     script:
         "../scripts/train.py"

@@ -3,10 +3,15 @@
 A sweep that is asked to stop keeps a checkpoint, and goes on from it when it is called again.
 """
 
-from subtune.logs import job, report
+from subtune.logs import job
+from subtune.runs.events import attempt
 from subtune.stopping import stop_requests
 
-with job(snakemake.log[0]), stop_requests() as stopping:
+with (
+    job(snakemake.log[0]),
+    stop_requests() as stopping,
+    attempt(snakemake.params.progress) as events,
+):
     from pathlib import Path
 
     import datasets
@@ -19,6 +24,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     from subtune.runs import recording, records
     from subtune.specs import RunSpec
     from subtune.training.checkpoints import Checkpoints
+    from subtune.training.reports import Report
 
     keep_freed_memory()
     torch.set_num_threads(snakemake.threads)
@@ -27,7 +33,8 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
     missing = [spec for spec in specs if not records.is_recorded(store, spec.id)]
-    report(f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train")
+    text = f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train"
+    events.report(Report(text, "to_train", {"runs": [spec.id for spec in missing]}))
     if missing:
         model = encoder.load(Path(snakemake.input.model), specs[0].tokens.data.task.num_labels)
         model = model.to("cuda" if torch.cuda.is_available() else "cpu")
@@ -35,9 +42,15 @@ with job(snakemake.log[0]), stop_requests() as stopping:
         rankings = {
             Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings
         }
-        max_side_by_side = snakemake.resources.runs_at_once or None
         recording.train_and_record(
-            specs, store, model, tokens, rankings, report, max_side_by_side, checkpoints
+            specs,
+            store,
+            model,
+            tokens,
+            rankings,
+            events.report,
+            snakemake.resources.runs_at_once or None,
+            checkpoints,
         )
     rows = [{"run": spec.id} | records.read_scores(store, spec.id) for spec in specs]
     pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)

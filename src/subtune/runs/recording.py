@@ -16,12 +16,14 @@ from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.hardware import EnergyMeter
 from subtune.models.encoder import Encoder, shapes_of
+from subtune.runs import events
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
 from subtune.specs import RunSpec
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.delta import to_stored
 from subtune.training.recipe import Member
+from subtune.training.reports import Report
 from subtune.training.run import Result
 from subtune.training.sweeps import train_sweep
 
@@ -32,7 +34,7 @@ def train_and_record(
     model: Encoder,
     tokens: datasets.DatasetDict,
     rankings: Mapping[str, Mapping[str, np.ndarray]],
-    report: Callable[[str], None],
+    report: Callable[[Report], None],
     max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> None:
@@ -44,7 +46,7 @@ def train_and_record(
         model: the pretrained model.
         tokens: all splits of the task.
         rankings: ranking id to the rank of every entry, for the runs that train a top fraction.
-        report: is told one line per epoch.
+        report: is told of every epoch and every record.
         max_side_by_side: where more could train side by side.
         checkpoints: of this sweep; without them a run that is cut off starts anew.
 
@@ -54,30 +56,31 @@ def train_and_record(
     """
     task = specs[0].tokens.data.task
     shapes = shapes_of(model)
-    ids = _to_train(specs, store, checkpoints)
-    to_train = {spec.id: spec for spec in specs if spec.id in ids}
+    to_train = _to_train(specs, store, checkpoints)
+    specs_to_train = {spec.id: spec for spec in specs if spec.id in to_train}
     members = {}
-    for run, spec in to_train.items():
+    for run, spec in specs_to_train.items():
         ranking = spec.selection.ranking
         ranks = rankings[ranking] if ranking else None
         entries = spec.selection.resolve(shapes, spec.seed, ranks)
         members[run] = Member(entries, spec.recipe, spec.seed)
-        report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}")
+        report(Report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}"))
     rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
     origin, energy = provenance(model.device), EnergyMeter(model.device)
 
-    def report_and_meter(line: str) -> None:
+    def report_and_read_energy(of: Report) -> None:
         energy.read()
-        report(line)
+        report(of)
 
     results = train_sweep(
-        model, rows, task, members, report_and_meter, max_side_by_side, checkpoints
+        model, rows, task, members, report_and_read_energy, max_side_by_side, checkpoints
     )
     for number, (run, result) in enumerate(results, 1):
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         of_run = origin | {"recorded": now, "joules": energy.spent()}
-        write_record(store, to_train[run], result, rows, of_run)
-        report(f"recorded {number}/{len(to_train)}: {run}")
+        write_record(store, specs_to_train[run], result, rows, of_run)
+        text = f"recorded {number}/{len(members)}: {run}"
+        report(Report(text, events.RECORDED, {"run": run}))
 
 
 def _to_train(specs: Sequence[RunSpec], store: Path, checkpoints: Checkpoints | None) -> set[str]:

@@ -21,8 +21,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from subtune.errors import SubtuneError
 from subtune.limits import CHECKPOINTS_KEPT
+from subtune.stopping import StoppedError
 from subtune.values import ID_LENGTH
 
 ENDING = ".safetensors"
@@ -31,10 +31,6 @@ FORMAT = "1"
 # At the end of an epoch a checkpoint is written if the last is at least so much of the interval
 # old: epochs of seconds are not worth one each.
 AT_AN_EPOCHS_END = 0.1
-
-
-class StoppedError(SubtuneError):
-    """Training was asked to stop, and has."""
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,11 @@ from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import evaluate
 from subtune.training.matrices import Matrices
 from subtune.training.precision import autocast, cast_once
+from subtune.training.reports import Report
 from subtune.training.run import Result, Run, below
 from subtune.training.stacked import StackedParameters
+
+DIVERGED = Report("the loss is no longer finite: this run ends here", "diverged")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def train(
     rows: Mapping[str, Rows],
     task: Task,
     members: Sequence[Member],
-    report: Callable[[int, str], None] = lambda number, line: None,
+    report: Callable[[int, Report], None] = lambda number, report: None,
     keeper: Keeper | None = None,
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
@@ -55,7 +58,7 @@ def train(
         task: decides loss and metrics.
         members: the runs. Their seed decides the classifier, what low-rank updates start from,
             the order of examples and dropout.
-        report: is told one line per run and epoch, with the run's number, from 0.
+        report: is told of every run's epochs, with the run's number, from 0.
         keeper: keeps the state between steps now and then, and has that of an earlier attempt. On
             a CPU what is trained from there is bit for bit what one attempt would have trained.
 
@@ -66,7 +69,7 @@ def train(
     kept = keeper.newest() if keeper else None
     if kept is not None:
         group.restore(kept)
-        report(0, f"goes on from the checkpoint at step {group.step} of {group.steps}")
+        report(0, _resumed(group.step, group.steps))
     epochs = members[0].recipe.epochs
     while group.running and group.epoch <= epochs:
         for batch in group.batches_left():
@@ -74,9 +77,9 @@ def train(
             if keeper:
                 keeper.keep(group.state)
         for run in group.unevaluated():
-            report(run.number, _line(group.evaluate(run), epochs, task))
+            report(run.number, _epoch(group.evaluate(run), epochs, task))
             if not math.isfinite(run.history[-1]["train_loss"]):
-                report(run.number, "the loss is no longer finite: this run ends here")
+                report(run.number, DIVERGED)
             if keeper:
                 keeper.keep(group.state)
         group.end_epoch()
@@ -207,12 +210,20 @@ class _Group:
         return shuffled(len(self._training_rows), self._recipe.batch_size, self._order)
 
 
-def _line(row: Mapping[str, float], epochs: int, task: Task) -> str:
+def _resumed(step: int, steps: int) -> Report:
+    text = f"goes on from the checkpoint at step {step} of {steps}"
+    return Report(text, "resumed", {"step": step, "steps": steps})
+
+
+def _epoch(row: Mapping[str, float], epochs: int, task: Task) -> Report:
     metric = task.metrics[0]
-    return (
+    score = row[f"{task.evaluation[0]}/{metric}"]
+    text = (
         f"epoch {row['epoch']}/{epochs}  loss {row['train_loss']:.4f}  "
-        f"{metric} {row[f'{task.evaluation[0]}/{metric}']:.4f}  {row['seconds']:.1f} s"
+        f"{metric} {score:.4f}  {row['seconds']:.1f} s"
     )
+    facts = {name: row[name] for name in ("epoch", "train_loss", "seconds")}
+    return Report(text, "epoch", facts | {"epochs": epochs, "metric": metric, "score": score})
 
 
 def rows_that_train(n: int, recipe: Recipe, generator: np.random.Generator) -> np.ndarray:

@@ -8,6 +8,7 @@ from subtune.tasks import Task
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.fusing import group_runs
 from subtune.training.recipe import Member, train
+from subtune.training.reports import Report
 from subtune.training.run import Result
 
 
@@ -16,7 +17,7 @@ def train_sweep(
     rows: Mapping[str, Rows],
     task: Task,
     members: Mapping[str, Member],
-    report: Callable[[str], None],
+    report: Callable[[Report], None],
     max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Iterator[tuple[str, Result]]:
@@ -30,7 +31,7 @@ def train_sweep(
         rows: the training split and the task's evaluation splits.
         task: decides loss and metrics.
         members: the runs by their ids.
-        report: is told one line per run and epoch.
+        report: is told of every run's epochs.
         max_side_by_side: where more could train side by side.
         checkpoints: of this sweep.
 
@@ -47,11 +48,15 @@ def train_sweep(
     numbers = {run: number for number, run in enumerate(members, 1)}
     for runs in [*resumed, *([new[number] for number in group] for group in groups)]:
 
-        def report_run(number: int, line: str, runs: Sequence[str] = runs) -> None:
-            report(f"run {numbers[runs[number]]}  {line}")
+        def report_of_run(number: int, of: Report, runs: Sequence[str] = runs) -> None:
+            run = runs[number]
+            report(Report(f"run {numbers[run]}  {of.text}", of.event, {"run": run, **of.facts}))
 
-        keeper = checkpoints.keeper(runs, report) if checkpoints else None
-        results = train(model, rows, task, [members[run] for run in runs], report_run, keeper)
+        def report_line(line: str) -> None:
+            report(Report(line))
+
+        keeper = checkpoints.keeper(runs, report_line) if checkpoints else None
+        results = train(model, rows, task, [members[run] for run in runs], report_of_run, keeper)
         yield from zip(runs, results, strict=True)
         if keeper:
             keeper.clear()

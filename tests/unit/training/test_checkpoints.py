@@ -12,10 +12,10 @@ import torch
 
 from subtune.models import encoder
 from subtune.runs import recording, records
-from subtune.stopping import stop_requests
+from subtune.stopping import StoppedError, stop_requests
 from subtune.tasks import TASKS
 from subtune.training import checkpoints
-from subtune.training.checkpoints import Checkpoints, State, StoppedError
+from subtune.training.checkpoints import Checkpoints, State
 from subtune.training.delta import to_stored
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
@@ -213,7 +213,7 @@ def test_a_cut_between_two_records_trains_nothing_again(tiny_bert, tmp_path, mon
         sweep(tiny_bert, tmp_path, specs, kept)
     assert [records.is_recorded(tmp_path, spec.id) for spec in specs] == [True, False]
     lines = []
-    sweep(tiny_bert, tmp_path, specs, kept, lines.append)
+    sweep(tiny_bert, tmp_path, specs, kept, lambda report: lines.append(report.text))
     assert all(records.is_recorded(tmp_path, spec.id) for spec in specs)
     assert any("at step 6 of 6" in line for line in lines)
     assert not any(" loss " in line for line in lines)
@@ -230,7 +230,7 @@ def test_a_signal_becomes_a_question(name):
 
 def test_a_second_interrupt_from_the_keyboard_ends_the_job():
     program = (
-        "import time\nfrom subtune.stopping import stop_requests\n"
+        "import time\nfrom subtune.stopping import StoppedError, stop_requests\n"
         "with stop_requests():\n    print('ready', flush=True)\n"
         "    while True: time.sleep(0.1)\n"
     )

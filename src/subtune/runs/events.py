@@ -1,0 +1,98 @@
+"""What a training job reports to programs: a file of JSON lines, one per event.
+
+Every line has ``time`` (UTC), ``event``, and ``text``, which says the same to people. Events are:
+
+    started    an attempt of the job: ``host``, and ``slurm_job`` where Slurm runs it
+    to_train   ids of the runs without a record: ``runs``
+    resumed    runs go on from a checkpoint: ``run`` (one of them), ``step``, ``steps``
+    epoch      a run's epoch: ``run``, ``epoch`` (from 1), ``epochs``, ``train_loss``, ``metric``,
+               ``score``, ``seconds``
+    diverged   a run's loss is no longer finite: ``run``
+    recorded   a run is on record: ``run``
+    note       a line of the log that means nothing to programs
+    stopped    the attempt was asked to stop
+    failed     the attempt ended in an error
+    done       all runs are on record
+
+Attempts follow one another in the same file. One that is killed has no last event.
+"""
+
+import contextlib
+import json
+import math
+import os
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from subtune import logs
+from subtune.stopping import StoppedError
+from subtune.training.reports import Report
+
+STARTED, EPOCH, RECORDED, STOPPED, FAILED, DONE = (
+    "started", "epoch", "recorded", "stopped", "failed", "done",
+)  # fmt: skip
+
+
+class Events:
+    """The events of a job, written as they happen."""
+
+    def __init__(self, path: Path):
+        self._path = path
+
+    def report(self, report: Report) -> None:
+        """Write an event, and its text to the job's log."""
+        logs.report(report.text)
+        self.write(report)
+
+    def write(self, report: Report) -> None:
+        """Append an event. Where that cannot be done training goes on: no result needs it."""
+        time = datetime.now(UTC).isoformat(timespec="seconds")
+        facts = {name: _finite(value) for name, value in report.facts.items()}
+        event = {"time": time, "event": report.event} | facts | {"text": report.text}
+        with contextlib.suppress(OSError), self._path.open("ab+") as file:
+            # What a killed attempt has left of its last line stays a line of its own.
+            start = b"\n" if _is_torn(file) else b""
+            file.write(start + json.dumps(event).encode() + b"\n")
+
+
+def _is_torn(file: BinaryIO) -> bool:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 1))
+    return file.read(1) not in (b"", b"\n")
+
+
+def _finite(value: Any) -> Any:
+    """A number that JSON can hold."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@contextlib.contextmanager
+def attempt(path: str | Path) -> Iterator[Events]:
+    """The events of an attempt, its start and its end among them."""
+    events = Events(Path(path))
+    with contextlib.suppress(OSError):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    job = {"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}
+    events.write(Report(logs.place(), STARTED, {"host": socket.gethostname()} | job))
+    try:
+        yield events
+    except BaseException as error:
+        kind = STOPPED if isinstance(error, StoppedError) else FAILED
+        foreseen = logs.message_of(error)
+        events.write(Report(foreseen or f"{type(error).__name__}: {error}".strip(": "), kind))
+        raise
+    events.write(Report("done", DONE))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """All events of a file, in order; none where there is no file. Torn lines are left out."""
+    if not path.is_file():
+        return []
+    events = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with contextlib.suppress(ValueError):
+            events.append(json.loads(line))
+    return [event for event in events if isinstance(event, dict) and "event" in event]

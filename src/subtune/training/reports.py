@@ -1,0 +1,17 @@
+"""What training reports while it goes on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Report:
+    """Something that happened: a line for people, and the facts that programs follow it by."""
+
+    text: str
+    event: str = "note"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
