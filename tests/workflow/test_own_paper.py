@@ -1,5 +1,7 @@
-"""A fifth paper, added by a module and a file of its scores; experiments without a paper, and experiments
-and tasks with names that the workflow has too."""
+"""A fifth paper, added by a module and a file of its scores, and experiments without a paper.
+
+Their names are also names of rules and folders.
+"""
 
 import shutil
 
