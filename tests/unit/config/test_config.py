@@ -409,7 +409,7 @@ def test_the_command_says_that_a_file_is_missing(capsys):
     [
         ("spafit", None, "spafit"),
         ("spafit", "bitfit", "bitfit"),
-        ("own", None, "layernorm"),
+        ("own", None, None),
         ("own", "bitfit", "bitfit"),
     ],
 )
