@@ -66,20 +66,20 @@ def _measure(options: argparse.Namespace) -> None:
     }
     options.to.mkdir(parents=True, exist_ok=True)
     path = options.to / "benchmarks.json"
-    found = json.loads(path.read_text()) if path.exists() else {}
-    missing = [name for name in PARTS if name not in found and name not in options.parts]
+    measured = json.loads(path.read_text()) if path.exists() else {}
+    missing = [name for name in PARTS if name not in measured and name not in options.parts]
     if missing:
         raise SubtuneError(f"--parts: {path} has no {', '.join(missing)}; name them too")
     for task in options.tasks:
         inputs.glue(task, glue, train=1, others=1)  # missing files are named before work starts
     for name in options.parts:
         print(f"measuring: {name}", flush=True)
-        found[name] = parts[name]()
+        measured[name] = parts[name]()
         # What is measured stays, should a later part be cut off.
-        path.write_text(json.dumps(found, indent=2) + "\n")
-    text = report.markdown(found)
+        path.write_text(json.dumps(measured, indent=2) + "\n")
+    text = report.markdown(measured)
     (options.to / "benchmarks.md").write_text(text)
-    report.plot(found, options.to / "benchmarks.png")
+    report.plot(measured, options.to / "benchmarks.png")
     print(text)
 
 

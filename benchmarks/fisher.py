@@ -20,10 +20,8 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from benchmarks import inputs
 from subtune.data.batches import Rows
 from subtune.fisher import fisher_information
-from subtune.methods import METHODS
+from subtune.methods import LAYERNORM
 from subtune.models.encoder import new_classifier, shapes_of
-from subtune.selection import selected
-from subtune.specs import Parameters
 
 # Examples of one call of vmap, which holds every example's gradient of every parameter.
 VMAP_EXAMPLES = 8
@@ -42,15 +40,13 @@ def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
         glue_dir: the GLUE files.
         tasks: task to the number of its training rows to look at.
     """
-    found = []
+    measured = []
     for name, rows in tasks.items():
         setting = inputs.glue(name, glue_dir, train=rows)
-        method = METHODS["layernorm"]
-        assert isinstance(method, Parameters)
-        layernorm = selected(method, shapes_of(setting.model))
-        found += _ways(setting, "all parameters", list(setting.model.parameters))
-        found += _ways(setting, "LayerNorm", layernorm)
-    return found
+        layernorm = LAYERNORM.names(shapes_of(setting.model))
+        measured += _ways(setting, "all parameters", list(setting.model.parameters))
+        measured += _ways(setting, "LayerNorm", layernorm)
+    return measured
 
 
 def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
@@ -91,10 +87,10 @@ def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
 def _ours(setting: inputs.Setting, names: list[str], entries: bool = True) -> Sums:
     parameters = setting.model.parameters
     in_full = [name for name in names if parameters[name].ndim > 1] if entries else []
-    found = fisher_information(
+    information = fisher_information(
         setting.model, setting.tokens["train"], setting.task, only=names, in_full=in_full
     )
-    return dict(zip(found.sums["parameter"], found.sums["information"], strict=True))
+    return dict(zip(information.sums["parameter"], information.sums["information"], strict=True))
 
 
 def _theirs(setting: inputs.Setting) -> PreTrainedModel:
@@ -121,9 +117,9 @@ def _batches(data: Rows, indices: Iterator[np.ndarray] | list[np.ndarray]) -> It
             name: np.stack([np.pad(values[n], (0, longest - len(values[n]))) for n in index])
             for name, values in data.inputs.items()
         }
-        places = np.arange(longest)
-        columns["attention_mask"] = (places < data.lengths[index, None]).astype(np.int64)
-        columns["position_ids"] = np.broadcast_to(places, columns["input_ids"].shape).copy()
+        positions = np.arange(longest)
+        columns["attention_mask"] = (positions < data.lengths[index, None]).astype(np.int64)
+        columns["position_ids"] = np.broadcast_to(positions, columns["input_ids"].shape).copy()
         device = inputs.device()
         tensors = {name: torch.from_numpy(value).to(device) for name, value in columns.items()}
         yield tensors, torch.from_numpy(data.labels[index]).long().to(device)
@@ -146,12 +142,12 @@ def _loop(setting: inputs.Setting, data: Rows, names: Collection[str]) -> Sums:
 def _vmap(setting: inputs.Setting, data: Rows, names: Collection[str]) -> Sums:
     model = _theirs(setting)
     prefix = f"{model.base_model_prefix}."
-    own = {name: value.detach() for name, value in model.named_parameters()}
-    asked = {n: value for n, value in own.items() if n.removeprefix(prefix) in names}
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+    asked = {n: value for n, value in parameters.items() if n.removeprefix(prefix) in names}
 
     def loss(trained: dict[str, Tensor], batch: dict[str, Tensor], label: Tensor) -> Tensor:
         one = {name: value[None] for name, value in batch.items()}
-        logits = torch.func.functional_call(model, own | trained, (), one).logits
+        logits = torch.func.functional_call(model, parameters | trained, (), one).logits
         return functional.cross_entropy(logits, label[None])
 
     gradients_of = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))

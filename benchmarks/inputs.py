@@ -13,7 +13,6 @@ from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.files import directory_of_package
-from subtune.selection import resolve
 from subtune.specs import DataSpec, Recipe
 from subtune.tasks import TASKS, Task
 from subtune.training.recipe import Member
@@ -51,9 +50,9 @@ def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int |
     minilm = directory_of_package(MINILM)
     directory = directory or minilm
     data = load(DataSpec(task=task, source="tsv", version="benchmark"), str(glue_dir))
-    for split, found in data.items():
-        most = rows.get("train" if split == "train" else "others") or len(found)
-        data[split] = found.select(range(min(most, len(found))))
+    for split, every in data.items():
+        limit = rows.get("train" if split == "train" else "others") or len(every)
+        data[split] = every.select(range(min(limit, len(every))))
     model = encoder.load(directory, task.num_labels).to(device())
     return Setting(directory, model, task, tokenize(data, minilm, MAX_LENGTH))
 
@@ -62,7 +61,7 @@ def members(
     model: Encoder, rates: tuple[float, ...], epochs: int, method: str, seed: int = 0
 ) -> list[Member]:
     """Runs of a method that differ in their learning rates."""
-    entries = resolve(METHODS[method], encoder.shapes_of(model), seed)
+    entries = METHODS[method].resolve(encoder.shapes_of(model), seed)
     return [Member(entries, recipe(rate, epochs), seed) for rate in rates]
 
 

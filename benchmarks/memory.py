@@ -10,13 +10,13 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks import inputs
 from subtune.data.batches import by_length
 from subtune.methods import METHODS
-from subtune.models.dropout import Masks
+from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, shapes_of
 from subtune.models.forward import logits
 from subtune.models.packed import Packed, pack
-from subtune.selection import Entries, resolve
+from subtune.selections.entries import Entries
 from subtune.training.activations import step_bytes
-from subtune.training.bank import Bank
+from subtune.training.stacked import StackedParameters
 
 
 def measure(glue_dir: Path, tasks: list[str], runs: int = 4) -> list[dict[str, Any]]:
@@ -28,12 +28,12 @@ def _measure(setting: inputs.Setting, runs: int) -> list[dict[str, Any]]:
     train = setting.rows["train"]
     index = np.arange(inputs.BATCH)
     batch = pack(train.inputs, by_length(index, train.lengths), setting.model)
-    found = []
+    measured = []
     for method in ("layernorm", "bitfit", "lora-II"):
-        entries = resolve(METHODS[method], shapes_of(setting.model), seed=0)
+        entries = METHODS[method].resolve(shapes_of(setting.model), seed=0)
         grids = [grid.size for grid in batch.grids]
         run, once = step_bytes(setting.model, entries, len(batch.ids), grids)
-        found.append(
+        measured.append(
             {
                 "task": setting.task.title,
                 "method": method,
@@ -42,7 +42,7 @@ def _measure(setting: inputs.Setting, runs: int) -> list[dict[str, Any]]:
                 "allocated": peak_bytes(setting.model, entries, runs, batch),
             }
         )
-    return found
+    return measured
 
 
 def peak_bytes(model: Encoder, entries: Entries, runs: int, batch: Packed) -> int:
@@ -60,11 +60,11 @@ def peak_bytes(model: Encoder, entries: Entries, runs: int, batch: Packed) -> in
 
 
 def _two_steps(model: Encoder, entries: Entries, runs: int, batch: Packed) -> None:
-    bank = Bank(model, [entries] * runs, seed=0)
-    optimizers = [torch.optim.AdamW([values], fused=True) for values in bank.values]
+    stacked = StackedParameters(model, [entries] * runs, seed=0)
+    optimizers = [torch.optim.AdamW([values], fused=True) for values in stacked.values]
     for _ in range(2):
-        together = Encoder(model.config, model.parameters | bank.parameters())
-        logits(together, batch, Masks(0, model.device)).sum().backward()
+        masks = DropoutMasks(0, model.device)
+        logits(model, batch, stacked.weights(), masks).sum().backward()
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad()

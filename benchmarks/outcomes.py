@@ -24,8 +24,8 @@ class Outcome:
 def ours(setting: Setting, members: list[Member]) -> list[Outcome]:
     """The members trained as a job trains a sweep."""
     named = {str(number): member for number, member in enumerate(members)}
-    found = dict(train_sweep(setting.model, setting.rows, setting.task, named, lambda line: None))
-    return [_outcome(setting, found[name]) for name in named]
+    results = dict(train_sweep(setting.model, setting.rows, setting.task, named, lambda line: None))
+    return [_outcome(setting, results[name]) for name in named]
 
 
 def _outcome(setting: Setting, result: Result) -> Outcome:

@@ -49,6 +49,6 @@ def _measure(task: str, glue_dir: Path) -> list[dict[str, Any]]:
     shares["other operators"] = sum(spent.values()) - sum(shares.values())
     shares["random numbers, Python"] = seconds - sum(spent.values())
     return [
-        {"task": setting.task.title, "runs": len(members), "kind": kind, "share": found / seconds}
-        for kind, found in shares.items()
+        {"task": setting.task.title, "runs": len(members), "kind": kind, "share": spent / seconds}
+        for kind, spent in shares.items()
     ]

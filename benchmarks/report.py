@@ -14,24 +14,24 @@ MARKERS = ["o-", "o--", "s-", "s--", "^-", "^--"]
 OURS, PEER = "#0072B2", "#999999"
 
 
-def markdown(found: dict[str, Any]) -> str:
+def markdown(measured: dict[str, Any]) -> str:
     """Every table, under the machine that it was measured on."""
-    machine = found["machine"]
-    fp32 = found["products"]["fp32"]
-    products = ", ".join(f"{n} {v / 1e9:.0f} GFLOP/s" for n, v in found["products"].items())
+    machine = measured["machine"]
+    fp32 = measured["products"]["fp32"]
+    products = ", ".join(f"{n} {v / 1e9:.0f} GFLOP/s" for n, v in measured["products"].items())
     parts = [
         f"{machine['device']}, {machine['threads']} threads, torch {machine['torch']}, "
         f"{machine['date']}. A product of two large matrices: {products}.",
         "LayerNorm at four learning rates, MiniLM, batches of 16, evaluation included:",
-        _sweeps(found["sweeps"], fp32).to_markdown(index=False, disable_numparse=True),
+        _sweeps(measured["sweeps"], fp32).to_markdown(index=False, disable_numparse=True),
         "Fisher information, MiniLM:",
-        _fisher(found["fisher"]).to_markdown(index=False, disable_numparse=True),
+        _fisher(measured["fisher"]).to_markdown(index=False, disable_numparse=True),
         "A run's training step, LayerNorm, batches of 16, random weights:",
-        _scaling(found["scaling"], fp32).to_markdown(index=False, disable_numparse=True),
+        _scaling(measured["scaling"], fp32).to_markdown(index=False, disable_numparse=True),
         "Where the time goes, MiniLM:",
-        _profile(found["profile"]).to_markdown(disable_numparse=True),
+        _profile(measured["profile"]).to_markdown(disable_numparse=True),
         "The most memory that a training step holds, MiniLM, batches of 16:",
-        _memory(found["memory"]).to_markdown(index=False, disable_numparse=True),
+        _memory(measured["memory"]).to_markdown(index=False, disable_numparse=True),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -104,10 +104,10 @@ def _memory(rows: list[dict[str, Any]]) -> pd.DataFrame:
     )
 
 
-def plot(found: dict[str, Any], path: Path) -> None:
+def plot(measured: dict[str, Any], path: Path) -> None:
     """How many times faster than the peer's loop: each benchmark's ways, and runs side by side."""
-    rows = [{"group": f"{r['task']}, sweep", **r} for r in found["sweeps"]]
-    rows += [{"group": f"{r['task']}, Fisher: {r['asked']}", **r} for r in found["fisher"]]
+    rows = [{"group": f"{r['task']}, sweep", **r} for r in measured["sweeps"]]
+    rows += [{"group": f"{r['task']}, Fisher: {r['asked']}", **r} for r in measured["fisher"]]
     groups = pd.DataFrame(rows).groupby("group", sort=False)
     # A group's name has a line of its own, above its bars.
     labels: list[str] = []
@@ -118,17 +118,17 @@ def plot(found: dict[str, Any], path: Path) -> None:
     colours = [OURS if "subtune" in label else PEER for label in labels]
     height = 0.22 * len(labels) + 1
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, height), layout="constrained")
-    places = range(len(labels))
-    bars = left.barh(places, values, color=colours)
+    heights = range(len(labels))
+    bars = left.barh(heights, values, color=colours)
     left.bar_label(bars, [f"{value:.2f}" if value else "" for value in values], padding=3)
-    left.set_yticks(places, labels)
+    left.set_yticks(heights, labels)
     for value, label in zip(values, left.get_yticklabels(), strict=True):
         label.set_fontweight("normal" if value else "bold")
     left.set_xlim(right=1.1 * max(values))
     left.set_ylim(len(labels) - 0.5, -0.5)
     left.axvline(1, color="black", linewidth=0.8)
     left.set_xlabel("times faster than the first bar of each group")
-    scaling = pd.DataFrame(found["scaling"]).query("way == 'subtune'")
+    scaling = pd.DataFrame(measured["scaling"]).query("way == 'subtune'")
     for number, ((model, task), rows) in enumerate(scaling.groupby(["model", "task"], sort=False)):
         right.plot(rows["runs"], rows["times_faster"], MARKERS[number], label=f"{model}, {task}")
     right.axhline(1, color="black", linewidth=0.8)

@@ -44,14 +44,14 @@ def measure(
     Two epochs of few steps, of which the second counts. As many runs as subtune would take. The
     ways take turns, of which each one's fastest counts.
     """
-    found = []
+    measured = []
     for model in models:
         steps = GPU_STEPS if torch.cuda.is_available() else CPU_STEPS[model]
         if rows is not None:
             steps = min(steps, math.ceil(rows / inputs.BATCH))
         for task in tasks:
-            found += _measure(model, task, glue_dir, steps)
-    return found
+            measured += _measure(model, task, glue_dir, steps)
+    return measured
 
 
 def _measure(name: str, task: str, glue_dir: Path, steps: int) -> list[dict[str, Any]]:
@@ -60,8 +60,8 @@ def _measure(name: str, task: str, glue_dir: Path, steps: int) -> list[dict[str,
         setting = inputs.glue(task, glue_dir, Path(folder), train=inputs.BATCH * steps, others=1)
         rows = setting.rows
         members = inputs.members(setting.model, (1e-3,) * RUNS[-1], epochs=2, method="layernorm")
-        most = runs_at_once(setting.model, rows["train"], members)
-        counts = [runs for runs in RUNS if runs <= most]
+        max_runs = runs_at_once(setting.model, rows["train"], members)
+        counts = [runs for runs in RUNS if runs <= max_runs]
         seconds: dict[tuple[str, int], float] = {}
         for _ in range(TURNS[name]):
             turn = {("Trainer", 1): trainer.second_epoch(setting, members[0]) / steps}
@@ -79,9 +79,9 @@ def _measure(name: str, task: str, glue_dir: Path, steps: int) -> list[dict[str,
             "way": way,
             "runs": runs,
             "tokens": float(tokens),
-            "seconds": found,
-            "flops_per_second": flops * tokens / found,
-            "times_faster": seconds["Trainer", 1] / found,
+            "seconds": of_step,
+            "flops_per_second": flops * tokens / of_step,
+            "times_faster": seconds["Trainer", 1] / of_step,
         }
-        for (way, runs), found in seconds.items()
+        for (way, runs), of_step in seconds.items()
     ]

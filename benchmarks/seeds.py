@@ -39,8 +39,8 @@ def main() -> None:
     datasets.disable_progress_bars()
     for task in options.tasks:
         setting = inputs.glue(task, options.glue_dir, train=options.rows)
-        found = _compare(setting, options.seeds, options.learning_rate, options.epochs)
-        print(found.to_markdown(index=False, floatfmt=".4f"), flush=True)
+        table = _compare(setting, options.seeds, options.learning_rate, options.epochs)
+        print(table.to_markdown(index=False, floatfmt=".4f"), flush=True)
 
 
 def _compare(

@@ -24,6 +24,7 @@ from benchmarks.inputs import MINILM, Setting
 from benchmarks.outcomes import Outcome
 from subtune.metrics import score
 from subtune.models.files import directory_of_package
+from subtune.selections.entries import Whole
 from subtune.training.recipe import Member
 
 
@@ -69,7 +70,7 @@ def _trained(setting: Setting, member: Member, clock: _Clock) -> Trainer:
     model = AutoModelForSequenceClassification.from_pretrained(
         setting.directory, num_labels=task.num_labels
     )
-    if any(entry is not None for entry in member.entries.values()):
+    if not all(isinstance(entry, Whole) for entry in member.entries.values()):
         raise SystemExit("this run trains parts of tensors, which the Trainer cannot")
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.removeprefix(f"{model.base_model_prefix}.") in member.entries)
@@ -81,7 +82,7 @@ def _trained(setting: Setting, member: Member, clock: _Clock) -> Trainer:
             train_dataset=tokens["train"],
             eval_dataset=tokens[task.evaluation[0]],
             data_collator=DataCollatorWithPadding(tokenizer),
-            compute_metrics=lambda found: score(task, np.asarray(found[0]), np.asarray(found[1])),
+            compute_metrics=lambda pair: score(task, np.asarray(pair[0]), np.asarray(pair[1])),
             callbacks=[clock],
         )
         trainer.remove_callback(PrinterCallback)

@@ -16,9 +16,9 @@ from subtune.models import encoder
 from subtune.models.families.base import Family
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
-from subtune.specs import Lora, RunSpec
+from subtune.specs import RunSpec
 from subtune.tasks import Task
-from subtune.training.delta import DOWN_SUFFIX, UP_SUFFIX, applied, as_tensors, changed_tensors
+from subtune.training.delta import AddedUpdate, applied, from_stored
 
 
 def export_model(layout: Layout, run: str, target: Path) -> None:
@@ -39,7 +39,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     pretrained = _pretrained(layout, spec)
     task = spec.tokens.data.task
     model = encoder.load(pretrained, task.num_labels)
-    weights = applied(model.parameters, as_tensors(records.read_delta(store, run)))
+    weights = applied(model.parameters, from_stored(records.read_delta(store, run)))
     config = _config(pretrained, task)
     whole = AutoModelForSequenceClassification.from_config(config)
     whole.load_state_dict(_exported(weights, model.family))
@@ -61,38 +61,36 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     """
     store = Path(layout.records())
     spec = records.read_spec(store, run)
-    if not isinstance(spec.selection, Lora):
+    if spec.selection.adapter is None:
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
     pretrained = _pretrained(layout, spec)
-    delta = as_tensors(records.read_delta(store, run))
+    delta = from_stored(records.read_delta(store, run))
     model = encoder.load(pretrained, spec.tokens.data.task.num_labels)
     family = model.family
-    adapted = [name for name in changed_tensors(delta) if name + DOWN_SUFFIX in delta]
-    others = [name for name in changed_tensors(delta) if name not in adapted]
+    updates = {name: c for name, c in delta.items() if isinstance(c, AddedUpdate)}
+    others = {name: change for name, change in delta.items() if name not in updates}
     modules = {family.exported_name(name).rpartition(".")[0] for name in others}
     # To PEFT transformers' classifier is one module, however many layers it has.
     top = family.classifier
     saved = sorted({top if module.startswith(top) else module for module in modules})
-    applied_whole = applied(model.parameters, {name: delta[name] for name in others})
+    applied_whole = applied(model.parameters, others)
     weights = {
         f"base_model.model.{name}": value
         for name, value in _exported(applied_whole, family).items()
         if any(name.startswith(f"{module}.") for module in saved)
     }
-    for name in adapted:
+    for name, update in updates.items():
         module = f"base_model.model.{family.exported_name(name).removesuffix('.weight')}"
-        weights[f"{module}.lora_A.weight"] = delta[name + DOWN_SUFFIX]
-        weights[f"{module}.lora_B.weight"] = delta[name + UP_SUFFIX]
+        weights[f"{module}.lora_A.weight"] = update.lora_a
+        weights[f"{module}.lora_B.weight"] = update.lora_b
     config = {
         "peft_type": "LORA",
         "task_type": "SEQ_CLS",
         "base_model_name_or_path": str(pretrained),
         "inference_mode": True,
-        "r": spec.selection.lora.rank,
-        "lora_alpha": spec.selection.lora.alpha,
-        "lora_dropout": 0.0,
+        **spec.selection.adapter,
         "bias": "none",
-        "target_modules": [family.exported_name(name).removesuffix(".weight") for name in adapted],
+        "target_modules": [family.exported_name(name).removesuffix(".weight") for name in updates],
         "modules_to_save": saved,
     }
     with new_directory(target) as draft:

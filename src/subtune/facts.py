@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from subtune import papers
 from subtune.analysis.columns import columns_of
 from subtune.config import Config, Experiment
-from subtune.specs import SELECTION
+from subtune.selections import SELECTION
 from subtune.tasks import Task
 
 

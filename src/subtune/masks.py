@@ -13,8 +13,8 @@ import numpy as np
 import safetensors.numpy
 
 from subtune.errors import SubtuneError
-from subtune.selection import selected
-from subtune.specs import FisherSpec, Parameters
+from subtune.selections.whole import WholeTensors
+from subtune.specs import FisherSpec
 
 Scope = Literal["individual", "global", "cv"]
 SCOPES: tuple[Scope, ...] = ("individual", "global", "cv")
@@ -62,7 +62,7 @@ def ranks(information: Information) -> dict[str, np.ndarray]:
     return dict(zip(information, np.split(rank, ends[:-1]), strict=True))
 
 
-def rank_files(of: Parameters, paths: Sequence[Path]) -> dict[str, np.ndarray]:
+def rank_files(of: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
     """Rank the entries of ``of`` by the summed information of the tasks' Fisher files.
 
     Raises:
@@ -72,6 +72,6 @@ def rank_files(of: Parameters, paths: Sequence[Path]) -> dict[str, np.ndarray]:
     for path in paths:
         entries = safetensors.numpy.load_file(path)
         shapes = {name: values.shape for name, values in entries.items()}
-        names = sorted(selected(of, shapes))
+        names = sorted(of.names(shapes))
         per_task.append({name: entries[name] for name in names})
     return ranks(summed(per_task))

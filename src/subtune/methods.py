@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from subtune.errors import SubtuneError, one_of
-from subtune.specs import Draw, Lines, Lora, LowRank, Parameters, Random
-
-Named = Parameters | Random | Lora
+from subtune.selections import NamedSelection, Selection
+from subtune.selections.lora import Lora, LoraSettings
+from subtune.selections.random import Draw, Lines, Random
+from subtune.selections.whole import WholeTensors
 
 # BitFit, section 3 and appendix A.1: a layer's biases; BitFit+, section 3: its LayerNorm weights.
 LAYER_PARAMETERS = {
@@ -28,8 +29,8 @@ LAYER_PARAMETERS = {
     "g_LN2": "output.LayerNorm.weight",
 }
 
-LAYERNORM = Parameters(parameters=("encoder.layer.*.output.LayerNorm.*",))
-BITFIT = Parameters(parameters=("**.bias",))
+LAYERNORM = WholeTensors(parameters=("encoder.layer.*.output.LayerNorm.*",))
+BITFIT = WholeTensors(parameters=("**.bias",))
 
 # SPAFIT, section 3: what LoRA adapts, in its two types, and with which rank and scale.
 LORA_TARGETS = {
@@ -43,20 +44,20 @@ RAND_THOUSANDS = re.compile(r"rand_(\d+)k")
 SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 
 
-def _lora(kind: str, layers: str) -> LowRank:
+def _lora(kind: str, layers: str) -> LoraSettings:
     targets = tuple(f"encoder.layer.{layers}.{target}" for target in LORA_TARGETS[kind])
-    return LowRank(targets=targets, rank=LORA_RANK, alpha=LORA_ALPHA)
+    return LoraSettings(targets=targets, rank=LORA_RANK, alpha=LORA_ALPHA)
 
 
-METHODS: dict[str, Named] = {
-    "full": Parameters(parameters=("**",)),
+METHODS: dict[str, NamedSelection] = {
+    "full": WholeTensors(parameters=("**",)),
     "bitfit": BITFIT,
     "layernorm": LAYERNORM,
     # The classifier trains in every method; here nothing else does.
-    "frozen": Parameters(parameters=("**",), without=("**",)),
+    "frozen": WholeTensors(parameters=("**",), without=("**",)),
     # SPAFIT, Table 1: what is not in a layer trains too, and the key's bias, which has no gradient,
     # does not count.
-    "full-bitfit": Parameters(
+    "full-bitfit": WholeTensors(
         parameters=("embeddings.**", "pooler.**", "**.bias"),
         without=("encoder.layer.*.attention.self.key.bias",),
     ),
@@ -83,7 +84,7 @@ METHODS: dict[str, Named] = {
         )
     ),
     **{
-        name: Parameters(parameters=(f"encoder.layer.*.{parameter}",))
+        name: WholeTensors(parameters=(f"encoder.layer.*.{parameter}",))
         for name, parameter in LAYER_PARAMETERS.items()
     },
 }
@@ -107,19 +108,19 @@ COMBINATIONS = (
 )
 
 
-def named(name: str, own: Mapping[str, Named], model: str = "") -> Named:
+def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:
     """The selection that a method's name stands for.
 
     Args:
         name: one name, or several put together by commas and `` without ``.
-        own: the user's selections by name.
+        users: the user's selections by name.
         model: the model's name, which decides how many entries ``rand_uniform`` draws.
 
     Raises:
         SubtuneError: a name is unknown, or the selections cannot be put together.
     """
-    known = METHODS | dict(own)
-    if name == "rand_uniform" and model in RAND_UNIFORM and name not in own:
+    known = METHODS | dict(users)
+    if name == "rand_uniform" and model in RAND_UNIFORM and name not in users:
         return Random(random=Draw(count=RAND_UNIFORM[model]))
     if name in known:
         return known[name]
@@ -135,14 +136,14 @@ def named(name: str, own: Mapping[str, Named], model: str = "") -> Named:
     parts = _parts(kept, known)
     if not taken and len(parts) == 1:
         return parts[0]
-    return Parameters(
+    return WholeTensors(
         parameters=_patterns(name, parts),
         without=_patterns(name, _parts(taken[0], known)) if taken else None,
     )
 
 
 @cache
-def _names() -> dict[Named, str]:
+def _names() -> dict[Selection, str]:
     names = [*METHODS, *COMBINATIONS]
     # The strata of 24 layers, as many as the papers' deepest model has.
     strata = itertools.combinations(range(24), 2)
@@ -150,33 +151,9 @@ def _names() -> dict[Named, str]:
     return {named(name, {}): name for name in reversed(names)}
 
 
-def name_of(selection: Named) -> str | None:
+def name_of(selection: Selection) -> str | None:
     """A selection's name in the papers, if it has one."""
     return _names().get(selection)
-
-
-def in_words(selection: Named) -> str:
-    """What a selection trains, beside the classifier, as a line of text."""
-    if isinstance(selection, Random):
-        drawn = selection.random
-        if isinstance(drawn, Lines):
-            return f"random rows or columns of {_listed(drawn.lines_of)}; {_listed(drawn.whole)}"
-        size = drawn.count or f"as many as in {_listed(drawn.as_many_as)}"
-        return f"random entries of {_listed(drawn.within)}: {size}"
-    if isinstance(selection, Lora):
-        lora = selection.lora
-        adapted = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {_listed(lora.targets)}"
-        return adapted + (f"; {_listed(selection.parameters)}" if selection.parameters else "")
-    if "**" in (selection.without or ()):
-        return "nothing"
-    left_out = f" without {_listed(selection.without)}" if selection.without else ""
-    return _listed(selection.parameters) + left_out
-
-
-def _listed(patterns: Iterable[str] | None) -> str:
-    return ", ".join(
-        "every parameter" if pattern == "**" else pattern for pattern in patterns or ()
-    )
 
 
 def _spafit(first: int, second: int, kind: str) -> Lora:
@@ -199,7 +176,7 @@ def _spafit(first: int, second: int, kind: str) -> Lora:
     )
 
 
-def _parts(names: str, known: Mapping[str, Named]) -> list[Named]:
+def _parts(names: str, known: Mapping[str, NamedSelection]) -> list[NamedSelection]:
     parts = []
     for name in (part.strip() for part in names.split(",")):
         if name not in known:
@@ -208,14 +185,14 @@ def _parts(names: str, known: Mapping[str, Named]) -> list[Named]:
     return parts
 
 
-def _patterns(name: str, parts: Iterable[Named]) -> tuple[str, ...]:
+def _patterns(name: str, parts: Iterable[NamedSelection]) -> tuple[str, ...]:
     """All patterns of some selections, in an order that does not depend on theirs."""
     patterns: set[str] = set()
     for part in parts:
-        if not isinstance(part, Parameters) or part.without is not None:
+        if part.union_patterns is None:
             raise SubtuneError(
                 f"found {name!r}, expected names of whole parameters: a random draw, LoRA or a "
                 "selection that leaves parameters out cannot be part of another"
             )
-        patterns.update(part.parameters)
+        patterns.update(part.union_patterns)
     return tuple(sorted(patterns))

@@ -1,15 +1,18 @@
 """How many parameters each method trains, in each model."""
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
 
 from subtune.errors import SubtuneError
-from subtune.methods import Named
-from subtune.selection import Shapes, count, resolve
+from subtune.selections import Selection
+from subtune.selections.entries import Shapes, count
 
 
-def parameter_counts(models: Mapping[str, Shapes], methods: Mapping[str, Named]) -> pd.DataFrame:
+def parameter_counts(
+    models: Mapping[str, Shapes], methods: Mapping[str, Selection]
+) -> pd.DataFrame:
     """Count every method's trained parameters, the classifier's included.
 
     Args:
@@ -24,11 +27,11 @@ def parameter_counts(models: Mapping[str, Shapes], methods: Mapping[str, Named])
     for method, selection in methods.items():
         for model, shapes in models.items():
             try:
-                found = count(resolve(selection, shapes, seed=0), shapes)
+                trained = count(selection.resolve(shapes, seed=0), shapes)
             except SubtuneError:
                 rows.append((model, method, None, None))
                 continue
-            whole = count(dict.fromkeys(shapes), shapes)
-            rows.append((model, method, found, found / whole))
+            every = sum(map(math.prod, shapes.values()))
+            rows.append((model, method, trained, trained / every))
     table = pd.DataFrame(rows, columns=["model", "method", "parameters", "share"])
     return table.astype({"parameters": "Int64"})

@@ -16,19 +16,18 @@ from subtune.data.sizes import TaskSize, size_of
 from subtune.errors import SubtuneError
 from subtune.masks import Scope, fishers_in_scope
 from subtune.models.files import directory_of_package, version_of
-from subtune.selection import Work, selects_matrices, work_of
+from subtune.selections import Selection
+from subtune.selections.ranked import Ranked, Top
+from subtune.selections.whole import WholeTensors, require_whole
+from subtune.selections.work import Work
 from subtune.specs import (
     DataSpec,
     FisherSpec,
     ModelSpec,
-    Parameters,
-    Ranked,
     RankingSpec,
     Recipe,
     RunSpec,
-    Selection,
     TokensSpec,
-    Top,
 )
 from subtune.values import Value, fingerprint
 
@@ -95,8 +94,8 @@ class Plan:
 
     def rankings_of(self, sweep: str) -> list[str]:
         """Keys of the rankings that a sweep's masks are taken from."""
-        selections = [self.runs[run].selection for run in self.sweeps[sweep].runs]
-        return sorted({s.top.ranking for s in selections if isinstance(s, Top)})
+        rankings = {self.runs[run].selection.ranking for run in self.sweeps[sweep].runs}
+        return sorted(ranking for ranking in rankings if ranking)
 
 
 def plan(config: Config) -> Plan:
@@ -174,14 +173,13 @@ def _inputs(plan: Plan, config: Config, experiment: Experiment, name: str) -> _I
     return _Inputs(name, model, tokens, fishers)
 
 
-def _matrices_of_masks(config: Config, experiment: Experiment) -> Parameters | None:
+def _matrices_of_masks(config: Config, experiment: Experiment) -> WholeTensors | None:
     """What masks are taken of, where that holds matrices."""
     if experiment.fractions is None:
         return None
-    base = config.selection(experiment.fractions.of)
-    assert isinstance(base, Parameters)
+    base = require_whole(config.selection(experiment.fractions.of))
     try:
-        return base if selects_matrices(base) else None
+        return base if base.work() is Work.MATRICES else None
     except SubtuneError as error:
         raise SubtuneError(f"fractions.of: {experiment.fractions.of!r}: {error}") from None
 
@@ -204,8 +202,7 @@ def _masked(
     fractions = experiment.fractions
     if fractions is None:
         return []
-    base = config.selection(fractions.of)
-    assert isinstance(base, Parameters)
+    base = require_whole(config.selection(fractions.of))
     learning_rates = experiment.settings(task).learning_rates or fractions.learning_rates
     planned = []
     for scope in fractions.scopes:
@@ -312,9 +309,8 @@ def trains_alone(plan: Plan, run: str) -> bool:
 def work(plan: Plan, run: str) -> Work:
     """What a run trains."""
     selection = plan.runs[run].selection
-    if isinstance(selection, Top):
-        selection = plan.rankings[selection.top.ranking].of
-    return work_of(selection)
+    ranked = plan.rankings[selection.ranking].of if selection.ranking else None
+    return selection.work(ranked)
 
 
 def _size(config: Config, rows: DataSpec) -> TaskSize:

@@ -11,8 +11,9 @@ from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
 from subtune.models import encoder
-from subtune.selection import resolve
-from subtune.specs import DataSpec, ModelSpec, Ranked, Recipe, RunSpec, Selection, TokensSpec, Top
+from subtune.selections import Selection
+from subtune.selections.ranked import Ranked, Top
+from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import TASKS, Task
 
 WORDS = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings"
@@ -92,8 +93,8 @@ def top(model, fraction):
     rank = np.argsort(np.argsort((flat * 7) % len(flat), kind="stable")).astype(np.int32)
     ranks = dict(zip(names, np.split(rank, len(names)), strict=True))
     selection = Top(top=Ranked(ranking="r", fraction=fraction))
-    return resolve(selection, encoder.shapes_of(model), 0, ranks)
+    return selection.resolve(encoder.shapes_of(model), 0, ranks)
 
 
 def entries_of(kind, model):
-    return top(model, 0.3) if kind == "top" else resolve(METHODS[kind], encoder.shapes_of(model), 0)
+    return top(model, 0.3) if kind == "top" else METHODS[kind].resolve(encoder.shapes_of(model), 0)

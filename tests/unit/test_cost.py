@@ -18,7 +18,7 @@ from subtune.models.dimensions import dimensions_of, papers_models
 from subtune.models.shapes import PAPERS_MODELS, shapes_from
 from subtune.plan import Plan, trains_alone, work
 from subtune.plan import plan as plan_of
-from subtune.selection import Work, resolve, work_of
+from subtune.selections.work import Work
 from subtune.tasks import TASKS
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
@@ -72,12 +72,12 @@ def test_dimensions_of_a_local_model_are_those_of_its_configuration(minilm):
 )
 def test_a_training_steps_operations_are_counted_without_it(method, trains, minilm):
     """Against torch's own counter, over training and evaluation of a few rows."""
-    assert work_of(METHODS[method]) is trains
+    assert METHODS[method].work() is trains
     task = TASKS["sst2"]
     model = encoder.load(minilm, 2)
     tokens = examples.tokens(task, minilm, rows=32, evaluation=8)
     rows = {split: Rows(tokens[split]) for split in ("train", "validation")}
-    entries = resolve(METHODS[method], encoder.shapes_of(model), 0)
+    entries = METHODS[method].resolve(encoder.shapes_of(model), 0)
     with FlopCounterMode(display=False) as counter:
         train(model, rows, task, [Member(entries, examples.recipe(epochs=1), 0)])
     dimensions = dimensions_of(str(minilm))
@@ -124,7 +124,7 @@ def test_a_request_grows_with_model_task_runs_and_attempt():
     runs = {
         (plan.model_locations[spec.model.id].rpartition("/")[2], spec.tokens.data.task.name): run
         for run, spec in plan.runs.items()
-        if work_of(METHODS["full"]) is work(plan, run)
+        if METHODS["full"].work() is work(plan, run)
     }
     base, large, long = (
         found.run(runs[key])

@@ -17,7 +17,7 @@ from subtune.methods import METHODS
 from subtune.models import encoder, files
 from subtune.models.encoder import Encoder
 from subtune.runs import listing, recording, records
-from subtune.specs import Lora, LowRank
+from subtune.selections.lora import Lora, LoraSettings
 from subtune.tasks import TASKS
 from subtune.training import delta
 from subtune.training.evaluation import predict
@@ -43,7 +43,7 @@ with torch.inference_mode():
 
 # SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
 BIASES_THEN_LORA = Lora(
-    lora=LowRank(targets=("encoder.layer.1.attention.self.*.weight",), rank=4, alpha=8),
+    lora=LoraSettings(targets=("encoder.layer.1.attention.self.*.weight",), rank=4, alpha=8),
     parameters=(
         "encoder.layer.0.**.bias",
         "encoder.layer.1.intermediate.dense.bias",
@@ -93,7 +93,7 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
 def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, tmp_path, tiny_bert):
     spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
     model = encoder.load(tiny_bert, TASKS["sst2"].num_labels)
-    values = delta.as_tensors(records.read_delta(tmp_path / "runs", spec.id))
+    values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
     trained = Encoder(model.config, delta.applied(model.parameters, values))
     found = predict(trained, Rows(tokens["validation"]), "fp32")
     assert np.array_equal(found, logits_on_record(tmp_path, spec))

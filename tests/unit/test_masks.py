@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from subtune.errors import SubtuneError
 from subtune.masks import fishers_in_scope, rank_files, ranks, summed
-from subtune.specs import Parameters
+from subtune.selections.whole import WholeTensors
 
 
 def test_the_most_informative_entry_is_first_and_ties_go_to_the_earlier_entry():
@@ -23,7 +23,7 @@ def test_every_task_counts_the_same_however_large_its_information():
 
 
 def test_a_ranking_holds_every_entry_of_its_selection_matrices_too(tmp_path):
-    of = Parameters(parameters=("encoder.layer.*.attention.self.query.*",))
+    of = WholeTensors(parameters=("encoder.layer.*.attention.self.query.*",))
     module = "encoder.layer.0.attention.self.query"
     weight, bias = np.array([[4.0, 1.0], [2.0, 9.0]]), np.full(2, 0.5)
     stored = {f"{module}.weight": weight, f"{module}.bias": bias}

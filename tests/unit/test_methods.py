@@ -4,14 +4,14 @@ import math
 
 import pandas as pd
 import pytest
+from subtune.reported import table
 
 from subtune.errors import SubtuneError
-from subtune.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, in_words, name_of, named
+from subtune.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
 from subtune.models.shapes import PAPERS_MODELS, shapes_from
 from subtune.parameter_counts import parameter_counts
-from subtune.reported import table
-from subtune.selection import CLASSIFIER, LowRankUpdate, resolve
-from subtune.specs import Parameters
+from subtune.selections.entries import CLASSIFIER, LowRank, Whole
+from subtune.selections.whole import WholeTensors
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def models():
 
 
 def trained(name, shapes, own=None):
-    return set(resolve(named(name, own or {}), shapes, seed=0)) - set(CLASSIFIER)
+    return set(named(name, own or {}).resolve(shapes, seed=0)) - set(CLASSIFIER)
 
 
 def test_a_comma_is_a_union_in_any_order(bert):
@@ -49,21 +49,21 @@ def test_frozen_trains_the_classifier_alone(bert):
 
 
 def test_spafit_goes_by_strata_of_layers(bert):
-    entries = resolve(named("SPAFIT-2-5-II", {}), bert, seed=0)
+    entries = named("SPAFIT-2-5-II", {}).resolve(bert, seed=0)
     layers = {}
     for name, entry in entries.items():
         if name not in CLASSIFIER:
             layers.setdefault(int(name.split(".")[2]), set()).add((name.split(".", 3)[3], entry))
     assert sorted(layers) == list(range(3, 12))
-    assert {entry for _, entry in layers[5]} == {None} and len(layers[5]) == 8
-    adapted = {name for name, entry in layers[11] if entry == LowRankUpdate(64, 2.0)}
+    assert {entry for _, entry in layers[5]} == {Whole()} and len(layers[5]) == 8
+    adapted = {name for name, entry in layers[11] if entry == LowRank(64, 2.0)}
     assert adapted == {
         "attention.self.query.weight",
         "attention.self.key.weight",
         "attention.self.value.weight",
         "attention.output.dense.weight",
     }
-    assert {name for name, entry in layers[11] if entry is None} == {
+    assert {name for name, entry in layers[11] if entry == Whole()} == {
         "intermediate.dense.bias",
         "output.dense.bias",
         "output.LayerNorm.bias",
@@ -71,7 +71,7 @@ def test_spafit_goes_by_strata_of_layers(bert):
 
 
 def test_names_of_your_own_combine_with_the_papers(bert):
-    own = {"late": Parameters(parameters=("encoder.layer.6-.**.bias",))}
+    own = {"late": WholeTensors(parameters=("encoder.layer.6-.**.bias",))}
     names = trained("late without b_LN2", bert, own)
     assert {int(name.split(".")[2]) for name in names} == set(range(6, 12))
     assert not any("output.LayerNorm" in n and "attention" not in n for n in names)
@@ -144,7 +144,7 @@ def test_every_method_fits_every_model_of_the_papers(models):
 
 
 def test_a_model_that_lacks_what_a_method_selects_has_no_count(bert):
-    deep = {"deep": Parameters(parameters=("encoder.layer.20-.**.bias",))}
+    deep = {"deep": WholeTensors(parameters=("encoder.layer.20-.**.bias",))}
     assert pd.isna(parameter_counts({"bert": bert}, deep).iloc[0]["parameters"])
 
 
@@ -158,10 +158,10 @@ def test_a_model_that_lacks_what_a_method_selects_has_no_count(bert):
     ],
 )
 def test_what_a_method_trains_beside_the_classifier_is_told_in_words(method, words):
-    assert in_words(named(method, {})) == words
+    assert named(method, {}).in_words() == words
 
 
 @pytest.mark.parametrize("name", [*METHODS, *COMBINATIONS, "SPAFIT-1-3-I", "SPAFIT-0-23-II"])
 def test_a_papers_selection_is_known_by_its_name(name):
     assert name_of(named(name, {})) == name
-    assert name_of(Parameters(parameters=("pooler.**",))) is None
+    assert name_of(WholeTensors(parameters=("pooler.**",))) is None

@@ -9,7 +9,7 @@ import pytest
 from subtune import config
 from subtune.errors import SubtuneError
 from subtune.plan import plan as plan_of
-from subtune.specs import Top
+from subtune.selections.ranked import Top
 from tests.helpers.project import ROOT
 
 BASE = {

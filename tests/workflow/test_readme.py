@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from subtune.models.shapes import local_config, shapes_from
-from subtune.selection import resolve
-from subtune.specs import SELECTION
+from subtune.selections import SELECTION
 from tests.helpers.project import ROOT, call
 
 COMMANDS = [
@@ -61,7 +60,7 @@ def test_the_selections_of_the_readme_fit_a_model_of_six_layers(minilm):
     selections = yaml.safe_load(block)["selections"]
     assert len(selections) == 3
     for selection in selections.values():
-        resolve(SELECTION.validate_python(selection), shapes, seed=0)
+        SELECTION.validate_python(selection).resolve(shapes, seed=0)
 
 
 def test_links_and_pictures_of_the_readme_are_there():

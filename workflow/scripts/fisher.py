@@ -11,7 +11,6 @@ with job(snakemake.log[0]):
     from subtune import fisher
     from subtune.malloc import keep_freed_memory
     from subtune.models import encoder
-    from subtune.selection import selected
     from subtune.specs import FisherSpec
 
     keep_freed_memory()
@@ -21,7 +20,7 @@ with job(snakemake.log[0]):
     model = encoder.load(Path(snakemake.input.model), task.num_labels)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     tokens = datasets.load_from_disk(snakemake.input.tokens)["train"]
-    in_full = selected(spec.in_full, encoder.shapes_of(model)) if spec.in_full else []
+    in_full = spec.in_full.names(encoder.shapes_of(model)) if spec.in_full else []
     information = fisher.fisher_information(
         model, tokens, task, spec.rows, spec.seed, in_full=in_full
     )

@@ -8,8 +8,8 @@ with job(snakemake.log[0]):
     import safetensors.numpy
 
     from subtune import masks
-    from subtune.specs import Parameters
+    from subtune.selections.whole import WholeTensors
 
-    of = Parameters.model_validate_json(snakemake.params.of)
+    of = WholeTensors.model_validate_json(snakemake.params.of)
     ranks = masks.rank_files(of, [Path(path) for path in snakemake.input])
     safetensors.numpy.save_file(ranks, snakemake.output[0])

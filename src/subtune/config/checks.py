@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from subtune.config.messages import text_of
 from subtune.config.schema import Config, Experiment, Fractions
 from subtune.errors import SubtuneError, one_of
-from subtune.specs import Parameters
+from subtune.selections.whole import require_whole
 from subtune.tasks import TASKS
 
 
@@ -51,15 +51,20 @@ def _fractions(
 ) -> Iterator[str]:
     unknown = list(_method(config, f"{path}.of", fractions.of))
     yield from unknown
-    if not unknown and not isinstance(config.selection(fractions.of), Parameters):
-        yield (
-            f"{path}.of: found {fractions.of!r}, a random draw or LoRA, expected whole parameters"
-        )
+    if not unknown:
+        yield from _not_whole(config, f"{path}.of", fractions.of)
     if "cv" in fractions.scopes and len(tasks) == 1:
         yield (
             f"{path}.scopes: found 'cv' with one task, expected several tasks: "
             "a cross-validated mask looks at all tasks but its own"
         )
+
+
+def _not_whole(config: Config, path: str, method: str) -> Iterator[str]:
+    try:
+        require_whole(config.selection(method))
+    except SubtuneError as error:
+        yield f"{path}: found {method!r}, {error}"
 
 
 def _unknown(path: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:

@@ -4,8 +4,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from subtune.config import own_selections, schema
+from subtune.config import schema
 from subtune.errors import one_of
+from subtune.selections import UNION_MEMBERS, allowed_keys
 
 
 def lines_of(error: ValidationError) -> list[str]:
@@ -22,7 +23,7 @@ def lines_of(error: ValidationError) -> list[str]:
 
 def _line(problem: Any) -> str:
     # pydantic names the members of a union in the path, and marks keys; the user wrote neither.
-    not_written = {*own_selections.KINDS, "[key]"}
+    not_written = {*UNION_MEMBERS, "[key]"}
     steps = [str(step) for step in problem["loc"] if step not in not_written]
     if problem["type"] == "extra_forbidden":
         keys = _keys_at(problem["loc"][:-1])
@@ -57,7 +58,7 @@ def _keys_at(steps: tuple) -> list[str]:
     if not steps:
         return list(schema.Config.model_fields)
     if steps[0] == "selections":
-        return own_selections.keys_at(steps)
+        return allowed_keys(steps[2:])
     sections: dict[str, type[BaseModel]] = {
         "models": schema.ModelSource,
         "tasks": schema.OwnTask,

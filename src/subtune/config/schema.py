@@ -14,12 +14,12 @@ from pydantic import (
 )
 
 from subtune import papers
-from subtune.config.own_selections import OwnSelection
 from subtune.errors import one_of
 from subtune.masks import SCOPES, Scope
-from subtune.methods import Named, named
+from subtune.methods import named
 from subtune.papers.common import figure_styles, reads_information
-from subtune.specs import Fraction
+from subtune.selections import NamedSelection
+from subtune.selections.ranked import Fraction
 from subtune.tasks import METRICS, TASKS, Task
 
 HUB_MODELS = {
@@ -304,7 +304,7 @@ class Config(Section):
     )
     models: dict[Name, ModelSource] = {}
     tasks: dict[Name, OwnTask] = {}
-    selections: dict[Name, OwnSelection] = {}
+    selections: dict[Name, NamedSelection] = {}
     experiments: dict[Name, Experiment] = Field(min_length=1)
     runs_per_job: int = Field(default=8, ge=1, description="most runs that one cluster job trains")
     million_examples_per_job: float = Field(
@@ -355,7 +355,7 @@ class Config(Section):
     def all_models(self) -> dict[str, ModelSource]:
         return {name: ModelSource(hub=hub) for name, hub in HUB_MODELS.items()} | self.models
 
-    def selection(self, method: str, model: str = "") -> Named:
+    def selection(self, method: str, model: str = "") -> NamedSelection:
         return named(method, self.selections, model)
 
     def all_tasks(self) -> dict[str, Task]:

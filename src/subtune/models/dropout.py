@@ -16,7 +16,7 @@ LANES = 4
 STEPS = 1 << 16
 
 
-class Masks:
+class DropoutMasks:
     """Dropout masks, one after the other; the seed decides them all."""
 
     def __init__(self, seed: int, device: torch.device):

@@ -1,13 +1,12 @@
 """The encoder and classifier of several runs, in one pass through the weights that they share.
 
-A parameter is shared, in the model's own shape, or banked, with one value per run in front. Every
-run reads the same batch under the same dropout masks, so that below the first banked parameter all
-compute the same: there ``k`` is 1, and from there on the number of runs. What a run computes does
-not depend on the others.
+A weight is the same to all runs, or has a value of each run's own (`subtune.models.weights`). Every
+run reads the same batch under the same dropout masks, so that below the first weight that differs
+all compute the same: there ``k`` is 1, and from there on the number of runs. What a run computes
+does not depend on the others.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``l`` tokens of its longest example,
-``h`` hidden size, ``a`` heads, ``d`` numbers per head, ``i`` inputs, ``o`` outputs, ``r`` rank,
-``e`` chosen entries.
+``h`` hidden size, ``a`` heads, ``d`` numbers per head, ``i`` inputs, ``o`` outputs.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,16 +18,12 @@ from torch.nn import functional
 from transformers import PretrainedConfig
 from transformers.activations import ACT2FN
 
-from subtune.models.chosen import chosen_embedding, chosen_linear
-from subtune.models.dropout import Masks
+from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.families import family_of
 from subtune.models.packed import Grid, Packed, from_grid, to_grid
-
-# Beside a matrix may stand a low-rank update, DOWN [k, r, i] and UP [k, o, r] with the scale in it,
-# or the VALUES [e] that alone train at ROWS and COLUMNS [e], which the matrix holds already.
-DOWN, UP = ".lora_down", ".lora_up"
-VALUES, ROWS, COLUMNS = ".values", ".rows", ".columns"
+from subtune.models.sparse_grad import sparse_embedding, sparse_linear
+from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
 
 Watch = Callable[[str, Tensor, Tensor], None]
 
@@ -38,31 +33,37 @@ class _Pass:
     """What every part of one forward pass reads."""
 
     config: PretrainedConfig
-    parameters: Mapping[str, Tensor]
+    shared: Mapping[str, Tensor]
+    trained: Mapping[str, Weight]
     batch: Packed
-    masks: Masks | None
+    masks: DropoutMasks | None
     watch: Watch | None
 
-    def of(self, module: str) -> tuple[Tensor, Tensor]:
-        return self.parameters[f"{module}.weight"], self.parameters[f"{module}.bias"]
+    def weight(self, name: str) -> Weight:
+        return self.trained[name] if name in self.trained else self.shared[name]
+
+    def of(self, module: str) -> tuple[Weight, Weight]:
+        return self.weight(f"{module}.weight"), self.weight(f"{module}.bias")
 
 
 def logits(
     model: Encoder,
     batch: Packed,
-    masks: Masks | None = None,
+    trained: Mapping[str, Weight] | None = None,
+    masks: DropoutMasks | None = None,
     watch: Watch | None = None,
 ) -> Tensor:
     """Logits ``[k, n, num_labels]`` of every run.
 
     Args:
-        model: its parameters are shared or banked.
+        model: what all runs share.
         batch: what every run reads.
+        trained: canonical name to what runs have in the place of the model's own tensor.
         masks: dropout masks; without them nothing is dropped.
         watch: is shown every module's name, input ``[k, t, i]`` (of embeddings: ids ``[t]``) and
             output ``[k, t, o]``, which it may ask for a gradient.
     """
-    run = _Pass(model.config, model.parameters, batch, masks, watch)
+    run = _Pass(model.config, model.parameters, trained or {}, batch, masks, watch)
     x = _dropped(run, _layer_norm(run, "embeddings.LayerNorm", _embedded(run)))
     for number in range(model.config.num_hidden_layers):
         # The pooler reads the first token alone, so the last layer computes nothing else.
@@ -88,12 +89,10 @@ def _embedded(run: _Pass) -> Tensor:
 
 
 def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
-    name = f"{module}.weight"
-    table = run.parameters[name]
-    if name + VALUES not in run.parameters:
-        return functional.embedding(ids, table)
-    entries = (run.parameters[name + suffix] for suffix in (VALUES, ROWS, COLUMNS))
-    return chosen_embedding(ids, table, *entries)
+    table = run.weight(f"{module}.weight")
+    if isinstance(table, SparseEntries):
+        return sparse_embedding(ids, table)
+    return functional.embedding(ids, _shared(table))
 
 
 def _layer(run: _Pass, name: str, x: Tensor, first_only: bool) -> Tensor:
@@ -153,31 +152,35 @@ def _add_and_norm(run: _Pass, name: str, x: Tensor, residual: Tensor) -> Tensor:
 
 def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
     """``[k, t, i]`` to ``[k, t, o]``."""
-    name = f"{module}.weight"
     weight, bias = run.of(module)
-    down = run.parameters.get(name + DOWN)
-    if name + VALUES in run.parameters:
-        entries = (run.parameters[name + suffix] for suffix in (VALUES, ROWS, COLUMNS))
-        y = chosen_linear(x, weight, *entries) + _per_run(bias)
-    elif weight.ndim == 3:
-        y = torch.baddbmm(_per_run(bias), x.expand(len(weight), -1, -1), weight.mT)
-    elif bias.ndim == 2:
-        y = functional.linear(x, weight) + _per_run(bias)
-    else:
-        y = functional.linear(x, weight, bias)
-    if down is not None:
-        y = y + x @ down.mT @ run.parameters[name + UP].mT
+    match weight:
+        case PerRun(values):
+            y = torch.baddbmm(_over_tokens(bias), x.expand(len(values), -1, -1), values.mT)
+        case SparseEntries():
+            y = sparse_linear(x, weight) + _over_tokens(bias)
+        case LowRankUpdate(lora_a, lora_b):
+            y = _affine(x, run.shared[f"{module}.weight"], bias) + x @ lora_a.mT @ lora_b.mT
+        case _:
+            y = _affine(x, weight, bias)
     _show(run, module, x, y)
     return y
+
+
+def _affine(x: Tensor, weight: Tensor, bias: Weight) -> Tensor:
+    """``[k, t, o]`` by a matrix that all runs share."""
+    if isinstance(bias, PerRun):
+        return functional.linear(x, weight) + _over_tokens(bias)
+    return functional.linear(x, weight, _shared(bias))
 
 
 def _layer_norm(run: _Pass, module: str, x: Tensor) -> Tensor:
     weight, bias = run.of(module)
     size, eps = x.shape[-1:], run.config.layer_norm_eps
-    if weight.ndim == bias.ndim == 1:
-        y = functional.layer_norm(x, size, weight, bias, eps)
+    if isinstance(weight, PerRun) or isinstance(bias, PerRun):
+        normalised = functional.layer_norm(x, size, eps=eps)
+        y = torch.addcmul(_over_tokens(bias), normalised, _over_tokens(weight))
     else:
-        y = torch.addcmul(_per_run(bias), functional.layer_norm(x, size, eps=eps), _per_run(weight))
+        y = functional.layer_norm(x, size, _shared(weight), _shared(bias), eps)
     _show(run, module, x, y)
     return y
 
@@ -188,9 +191,14 @@ def _as_many_runs(*tensors: Tensor) -> list[Tensor]:
     return [x.expand(runs, -1, -1) for x in tensors]
 
 
-def _per_run(vector: Tensor) -> Tensor:
-    """``[h]`` as it is, ``[k, h]`` as ``[k, 1, h]``."""
-    return vector if vector.ndim == 1 else vector[:, None]
+def _over_tokens(vector: Weight) -> Tensor:
+    """A vector that all runs share as it is, ``[h]``; each run's own as ``[k, 1, h]``."""
+    return vector.values[:, None] if isinstance(vector, PerRun) else _shared(vector)
+
+
+def _shared(weight: Weight) -> Tensor:
+    assert isinstance(weight, Tensor), f"{type(weight).__name__} cannot train here"
+    return weight
 
 
 def _dropped(run: _Pass, x: Tensor) -> Tensor:

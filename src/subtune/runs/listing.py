@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.methods import in_words, name_of
+from subtune.methods import name_of
 from subtune.runs import records
-from subtune.specs import Selection, Top
+from subtune.selections import Selection
 
 COLUMNS = (
     "run",
@@ -64,6 +64,4 @@ def _row(store: Path, run: str) -> tuple:
 
 def describe(selection: Selection) -> str:
     """A selection's name, where it has one, or what it trains."""
-    if isinstance(selection, Top):
-        return f"top {selection.top.fraction:g} of ranking {selection.top.ranking}"
-    return name_of(selection) or in_words(selection)
+    return name_of(selection) or selection.in_words()

@@ -19,9 +19,9 @@ from subtune.models.encoder import Encoder, shapes_of
 from subtune.runs import events
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
-from subtune.selection import resolve
-from subtune.specs import RunSpec, Top
+from subtune.specs import RunSpec
 from subtune.training.checkpoints import Checkpoints
+from subtune.training.delta import to_stored
 from subtune.training.recipe import Member
 from subtune.training.reports import Report
 from subtune.training.run import Result
@@ -35,7 +35,7 @@ def train_and_record(
     tokens: datasets.DatasetDict,
     rankings: Mapping[str, Mapping[str, np.ndarray]],
     report: Callable[[Report], None],
-    max_together: int | None = None,
+    max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> None:
     """Train those runs of a sweep that are not on record, and record each as soon as it is done.
@@ -47,7 +47,7 @@ def train_and_record(
         tokens: all splits of the task.
         rankings: ranking id to the rank of every entry, for the runs that train a top fraction.
         report: is told of every epoch and every record.
-        max_together: at most so many train side by side.
+        max_side_by_side: where more could train side by side.
         checkpoints: of this sweep; without them a run that is cut off starts anew.
 
     Raises:
@@ -56,29 +56,30 @@ def train_and_record(
     """
     task = specs[0].tokens.data.task
     shapes = shapes_of(model)
-    to_train = _to_train(specs, store, checkpoints)
-    specs_to_train = {spec.id: spec for spec in specs if spec.id in to_train}
+    ids = _to_train(specs, store, checkpoints)
+    to_train = {spec.id: spec for spec in specs if spec.id in ids}
     members = {}
-    for run, spec in specs_to_train.items():
-        ranks = rankings[spec.selection.top.ranking] if isinstance(spec.selection, Top) else None
-        entries = resolve(spec.selection, shapes, spec.seed, ranks)
+    for run, spec in to_train.items():
+        ranking = spec.selection.ranking
+        ranks = rankings[ranking] if ranking else None
+        entries = spec.selection.resolve(shapes, spec.seed, ranks)
         members[run] = Member(entries, spec.recipe, spec.seed)
         report(Report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}"))
     rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
     origin, energy = provenance(model.device), EnergyMeter(model.device)
 
-    def report_and_read_energy(of: Report) -> None:
+    def report_and_meter(of: Report) -> None:
         energy.read()
         report(of)
 
     results = train_sweep(
-        model, rows, task, members, report_and_read_energy, max_together, checkpoints
+        model, rows, task, members, report_and_meter, max_side_by_side, checkpoints
     )
     for number, (run, result) in enumerate(results, 1):
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        facts = origin | {"recorded": now, "joules": energy.spent()}
-        write_record(store, specs_to_train[run], result, rows, facts)
-        text = f"recorded {number}/{len(members)}: {run}"
+        of_run = origin | {"recorded": now, "joules": energy.spent()}
+        write_record(store, to_train[run], result, rows, of_run)
+        text = f"recorded {number}/{len(to_train)}: {run}"
         report(Report(text, events.RECORDED, {"run": run}))
 
 
@@ -127,7 +128,7 @@ def _write_files(
     pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"]).to_csv(
         folder / "changes.csv", index=False
     )
-    safetensors.torch.save_file(result.best.delta, folder / "delta.safetensors")
+    safetensors.torch.save_file(to_stored(result.best.delta), folder / "delta.safetensors")
     (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
     (folder / "spec.json").write_text(spec.model_dump_json(indent=2, exclude_none=True) + "\n")
 

@@ -12,7 +12,7 @@ from subtune.data.batches import Rows
 from subtune.models.encoder import Encoder
 from subtune.runs import records
 from subtune.specs import RunSpec
-from subtune.training.delta import applied, as_tensors
+from subtune.training.delta import applied, from_stored
 from subtune.training.evaluation import predict
 from subtune.training.recipe import rows_that_train
 
@@ -31,8 +31,8 @@ def score_on_training_rows(
     Raises:
         SubtuneError: the run's delta cannot be read.
     """
-    chosen = rows_that_train(len(split), spec.recipe, np.random.default_rng(spec.seed))
-    rows = Rows(split.select(chosen))
+    trained_on = rows_that_train(len(split), spec.recipe, np.random.default_rng(spec.seed))
+    rows = Rows(split.select(trained_on))
     logits = predict(_trained(store, spec, model), rows, spec.recipe.precision)
     return metrics.score(spec.tokens.data.task, logits, rows.labels)
 
@@ -67,5 +67,5 @@ def on_test_rows(
 
 
 def _trained(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
-    delta = as_tensors(records.read_delta(store, spec.id))
+    delta = from_stored(records.read_delta(store, spec.id))
     return Encoder(model.config, applied(model.parameters, delta))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.methods import Named, in_words
 from subtune.papers import printed
 from subtune.papers.base import Paper
 from subtune.parameter_counts import parameter_counts
+from subtune.selections import Selection
 from subtune.tables.writing import EMPTY, title_of
 
 
@@ -16,7 +16,7 @@ def methods_and_parameters(
     directories: Sequence[Path],
     paper: Paper,
     models: Sequence[str],
-    selections: Mapping[str, Named],
+    selections: Mapping[str, Selection],
     labels: int,
 ) -> pd.DataFrame:
     """What each method trains, and how many parameters in millions, beside the paper's counts.
@@ -43,7 +43,7 @@ def methods_and_parameters(
         millions=[EMPTY if pd.isna(n) else f"{n / 1e6:.2f}M" for n in counts["parameters"]]
     ).pivot(index="method", columns="model", values="millions")
     table = pd.DataFrame({"method": [title_of(method) for method in selections]})
-    table["trains, beside the classifier"] = [in_words(s) for s in selections.values()]
+    table["trains, beside the classifier"] = [s.in_words() for s in selections.values()]
     for model in counts["model"].unique():
         table[f"parameters: {model}"] = [millions.loc[method, model] for method in selections]
     for model, rows in reported.groupby("model", sort=False):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from subtune.models.encoder import Encoder
 from subtune.models.families.base import Family
-from subtune.selection import Entries, LowRankUpdate
+from subtune.selections.entries import Entries, LowRank
 
 FLOAT_BYTES = 4
 # Of each trained value: itself, the optimiser's two averages, what the pass reads, and half of a
@@ -35,25 +35,25 @@ def step_bytes(
     config, family = model.config, model.family
     hidden, between = config.hidden_size, config.intermediate_size
     last = config.num_hidden_layers - 1
-    slots = sum(m * longest for m, longest in grids)
+    padded_tokens = sum(m * longest for m, longest in grids)
     pairs = config.num_attention_heads * sum(m * longest**2 for m, longest in grids)
     first = min(_stage(name, family, config.num_hidden_layers) for name in entries)
     run = once = 0
     for layer in range(last):
         if 2 * layer >= first:
-            run += 3 * slots * hidden + 2 * pairs
+            run += 3 * padded_tokens * hidden + 2 * pairs
             once += pairs
         if 2 * layer + 1 >= first:
             run += tokens * (2 * hidden + between)
             once += 2 * tokens * hidden
     if 2 * last >= first:
-        run += 2 * slots * hidden + tokens * 2 * (between + hidden)
+        run += 2 * padded_tokens * hidden + tokens * 2 * (between + hidden)
     kept = {_kept_for(name, entry, family) for name, entry in entries.items()}
     sizes = {"hidden": hidden, "between": between, "nothing": 0}
     run += tokens * sum(sizes[size] for layer, _, size in kept if layer < last)
     for name, entry in entries.items():
         shape = model.parameters[name].shape
-        if isinstance(entry, LowRankUpdate):
+        if isinstance(entry, LowRank):
             run += entry.rank * (tokens + int(COPIES * sum(shape)))
         else:
             run += int(COPIES * shape.numel())
@@ -79,7 +79,7 @@ def _kept_for(name: str, entry: object, family: Family) -> tuple[int, str, str]:
         return 0, component, "nothing"
     if family.is_norm(name) and part == "weight":
         return layer, component, "hidden"
-    if not isinstance(entry, LowRankUpdate):
+    if not isinstance(entry, LowRank):
         return layer, component, "nothing"
     # Queries, keys and values read the same.
     reads = inside.query if component in (inside.key, inside.value) else component

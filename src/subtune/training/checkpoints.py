@@ -55,11 +55,11 @@ class Checkpoints:
 
     def groups(self) -> list[list[str]]:
         """Ids of the runs of every group that has a checkpoint."""
-        found = []
+        groups = []
         for group in sorted(path for path in self.folder.glob("*") if path.is_dir()):
             headers = (_header(path) for path in reversed(_checkpoints(group)))
-            found += [json.loads(header["runs"]) for header in headers if header][:1]
-        return found
+            groups += [json.loads(header["runs"]) for header in headers if header][:1]
+        return groups
 
     def keeper(self, runs: Sequence[str], report: Callable[[str], None]) -> "Keeper":
         """A group's keeper."""
@@ -112,8 +112,8 @@ class Keeper:
         written = self._write(take())
         self._last = time.monotonic()
         if why:
-            place = "here" if written else "an older checkpoint"
-            raise StoppedError(f"stopped by {why}: the next attempt goes on from {place}")
+            start = "here" if written else "an older checkpoint"
+            raise StoppedError(f"stopped by {why}: the next attempt goes on from {start}")
 
     def clear(self) -> None:
         """Remove the group's checkpoints: its runs are on record."""

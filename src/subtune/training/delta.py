@@ -1,59 +1,104 @@
-"""What training changed, as tensors: only the values that a run trained.
+"""What training changed: only the values that a run trained, and how they are stored.
 
-A tensor that trained whole is stored under its own name. One that trained in part has its ``k``
-values there, and their flat indices under ``<name>.index``. A low-rank update has ``lora_A``
-``[rank, i]``, ``lora_B`` ``[o, rank]`` and ``lora_scale`` ``[1]``.
+In a file a tensor that trained whole stands under its own name. One that trained in part has its
+values ``[e]`` there, and their indices in the flattened tensor under ``<name>.index``. A low-rank
+update has ``<name>.lora_A`` ``[r, i]``, ``<name>.lora_B`` ``[o, r]`` and ``<name>.lora_scale``
+``[1]``.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-Delta = dict[str, Tensor]
-INDEX_SUFFIX = ".index"
-DOWN_SUFFIX = ".lora_A"
-UP_SUFFIX = ".lora_B"
-SCALE_SUFFIX = ".lora_scale"
-SUFFIXES = (INDEX_SUFFIX, DOWN_SUFFIX, UP_SUFFIX, SCALE_SUFFIX)
+INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
 
 
-def as_tensors(values: Mapping[str, np.ndarray]) -> Delta:
-    """A delta as it is read from a record, as tensors."""
-    return {name: torch.from_numpy(array) for name, array in values.items()}
+@dataclass(frozen=True)
+class ChangedTensor:
+    """A tensor that trained whole: its ``values``."""
+
+    values: Tensor
+
+    def applied_to(self, tensor: Tensor) -> Tensor:
+        return self.values.to(tensor.device)
 
 
-def changed_tensors(delta: Mapping[str, Tensor]) -> list[str]:
-    """Canonical names of the tensors that a delta changes, each once."""
-    names = []
-    for key in delta:
-        suffix = next((suffix for suffix in SUFFIXES if key.endswith(suffix)), "")
-        names.append(key.removesuffix(suffix))
-    return list(dict.fromkeys(names))
+@dataclass(frozen=True)
+class ChangedEntries:
+    """A tensor that trained in part: ``values`` ``[e]``, at ``index`` ``[e]`` when it is flat."""
+
+    values: Tensor
+    index: Tensor
+
+    def applied_to(self, tensor: Tensor) -> Tensor:
+        index, values = self.index.to(tensor.device), self.values.to(tensor.device)
+        return tensor.flatten().index_copy(0, index, values).view(tensor.shape)
 
 
-def applied(parameters: Mapping[str, Tensor], delta: Mapping[str, Tensor]) -> dict[str, Tensor]:
+@dataclass(frozen=True)
+class AddedUpdate:
+    """A low-rank update of a matrix: ``scale · B A``, ``[o, i]`` (LoRA, Eq. 3)."""
+
+    lora_a: Tensor
+    lora_b: Tensor
+    scale: float
+
+    def applied_to(self, matrix: Tensor) -> Tensor:
+        lora_a, lora_b = self.lora_a.to(matrix.device), self.lora_b.to(matrix.device)
+        return matrix + self.scale * (lora_b @ lora_a)
+
+
+Change = ChangedTensor | ChangedEntries | AddedUpdate
+# Canonical name to what changed of the tensor.
+Delta = dict[str, Change]
+
+
+def applied(parameters: Mapping[str, Tensor], delta: Mapping[str, Change]) -> dict[str, Tensor]:
     """A pretrained model's parameters with a delta's values; what it leaves alone is shared."""
-    changed = dict(parameters)
-    for name in changed_tensors(delta):
-        tensor = parameters[name]
-        values = {key: delta[key].to(tensor.device) for key in _keys(name, delta)}
-        if name + DOWN_SUFFIX in values:
-            down, up = values[name + DOWN_SUFFIX], values[name + UP_SUFFIX]
-            changed[name] = tensor + update(down, up, values[name + SCALE_SUFFIX].item())
-        elif name + INDEX_SUFFIX in values:
-            flat = tensor.flatten().index_copy(0, values[name + INDEX_SUFFIX], values[name])
-            changed[name] = flat.view(tensor.shape)
-        else:
-            changed[name] = values[name]
-    return changed
+    changed = {name: change.applied_to(parameters[name]) for name, change in delta.items()}
+    return {**parameters, **changed}
 
 
-def update(down: Tensor, up: Tensor, scale: float) -> Tensor:
-    """What a low-rank update adds to its matrix: ``scale · B A``, ``[o, i]`` (LoRA, Eq. 3)."""
-    return scale * (up @ down)
+def moved(delta: Mapping[str, Change], device: str) -> Delta:
+    """A delta on another device."""
+    return from_stored({key: values.to(device) for key, values in to_stored(delta).items()})
 
 
-def _keys(name: str, delta: Mapping[str, Tensor]) -> list[str]:
-    return [key for key in (name, *(name + suffix for suffix in SUFFIXES)) if key in delta]
+def to_stored(delta: Mapping[str, Change]) -> dict[str, Tensor]:
+    """A delta as tensors by the names that files have for them."""
+    stored: dict[str, Tensor] = {}
+    for name, change in delta.items():
+        match change:
+            case ChangedTensor(values):
+                stored[name] = values
+            case ChangedEntries(values, index):
+                stored |= {name: values, name + INDEX: index}
+            case AddedUpdate(lora_a, lora_b, scale):
+                stored |= {name + LORA_A: lora_a, name + LORA_B: lora_b}
+                stored[name + LORA_SCALE] = torch.tensor([scale])
+    return stored
+
+
+def from_stored(stored: Mapping[str, Tensor | np.ndarray]) -> Delta:
+    """A delta from the tensors of a file."""
+    tensors = {key: torch.as_tensor(values) for key, values in stored.items()}
+    return {name: _change(name, tensors) for name in dict.fromkeys(map(_name_of, tensors))}
+
+
+def _name_of(key: str) -> str:
+    """The canonical name of the tensor that a file's tensor belongs to."""
+    for ending in (INDEX, LORA_A, LORA_B, LORA_SCALE):
+        key = key.removesuffix(ending)
+    return key
+
+
+def _change(name: str, tensors: Mapping[str, Tensor]) -> Change:
+    if name + LORA_A in tensors:
+        scale = tensors[name + LORA_SCALE].item()
+        return AddedUpdate(tensors[name + LORA_A], tensors[name + LORA_B], scale)
+    if name + INDEX in tensors:
+        return ChangedEntries(tensors[name], tensors[name + INDEX])
+    return ChangedTensor(tensors[name])

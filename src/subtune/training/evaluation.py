@@ -15,7 +15,7 @@ from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
 from subtune.models.packed import pack
 from subtune.tasks import Task
-from subtune.training.delta import Delta, applied, changed_tensors
+from subtune.training.delta import Delta, applied, moved
 from subtune.training.precision import autocast
 
 
@@ -51,23 +51,23 @@ def evaluate(
     A low-rank update is added to its matrix, as it is in a model that is exported.
     """
     changed = Encoder(model.config, applied(model.parameters, delta))
-    found = {split: predict(changed, rows[split], precision) for split in task.evaluation}
+    predicted = {split: predict(changed, rows[split], precision) for split in task.evaluation}
     return Evaluation(
-        scores={split: metrics.score(task, found[split], rows[split].labels) for split in found},
-        logits=found,
-        delta={key: value.cpu() for key, value in delta.items()},
-        changes={name: _change(model, changed, name) for name in changed_tensors(delta)},
+        scores={s: metrics.score(task, by_row, rows[s].labels) for s, by_row in predicted.items()},
+        logits=predicted,
+        delta=moved(delta, "cpu"),
+        changes={name: _change(model, changed, name) for name in delta},
     )
 
 
 def predict(model: Encoder, rows: Rows, precision: str) -> np.ndarray:
     """Logits ``[n, num_labels]`` of every row, in the rows' order, without dropout."""
-    found = torch.empty(len(rows), model.num_labels, device=model.device)
+    every = torch.empty(len(rows), model.num_labels, device=model.device)
     with torch.inference_mode(), autocast(model.device, precision):
         for index in in_length_order(rows.lengths):
             batch = pack(rows.inputs, index, model)
-            found[torch.from_numpy(index)] = logits(model, batch)[0].float()
-    return np.nan_to_num(found.cpu().numpy())
+            every[torch.from_numpy(index)] = logits(model, batch)[0].float()
+    return np.nan_to_num(every.cpu().numpy())
 
 
 def _change(pretrained: Encoder, changed: Encoder, name: str) -> tuple[float, int]:

@@ -7,17 +7,17 @@ import torch
 from subtune.data.batches import Rows
 from subtune.limits import CPU_TOKENS
 from subtune.models.encoder import Encoder
-from subtune.selection import CLASSIFIER, Entries, LowRankUpdate
+from subtune.selections.entries import CLASSIFIER, Entries, LowRank
 from subtune.training.activations import step_bytes
-from subtune.training.bank import is_matrix
 from subtune.training.recipe import Member
+from subtune.training.stacked import is_matrix
 
 # Of a GPU's free memory; the rest is for its gaps and for the estimate's error.
 GPU_SHARE = 0.7
 
 
-def groups(
-    model: Encoder, train: Rows, members: Sequence[Member], most: int | None = None
+def group_runs(
+    model: Encoder, train: Rows, members: Sequence[Member], max_side_by_side: int | None = None
 ) -> list[list[int]]:
     """Numbers of the runs that train side by side, in the runs' order.
 
@@ -25,17 +25,17 @@ def groups(
         model: on its device.
         train: the training split.
         members: the runs of a sweep.
-        most: at most so many at once, where memory and time allow more.
+        max_side_by_side: where memory and time allow more.
     """
     alike: dict[tuple, list[int]] = {}
     for number, member in enumerate(members):
         alike.setdefault(_kind(model, member, number), []).append(number)
-    found = []
-    for same in alike.values():
-        size = runs_at_once(model, train, [members[number] for number in same])
-        size = min(size, most or size)
-        found += [same[start : start + size] for start in range(0, len(same), size)]
-    return found
+    groups = []
+    for numbers in alike.values():
+        size = runs_at_once(model, train, [members[number] for number in numbers])
+        size = min(size, max_side_by_side or size)
+        groups += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    return groups
 
 
 def _kind(model: Encoder, member: Member, number: int) -> tuple:
@@ -43,7 +43,7 @@ def _kind(model: Encoder, member: Member, number: int) -> tuple:
     if any(is_matrix(model, name, entry) for name, entry in member.entries.items()):
         return (number,)
     recipe = member.recipe
-    ranks = {n: e for n, e in member.entries.items() if isinstance(e, LowRankUpdate)}
+    ranks = {n: e for n, e in member.entries.items() if isinstance(e, LowRank)}
     reaches_encoder = len(member.entries) > len(CLASSIFIER)
     return (
         *(member.seed, recipe.batch_size, recipe.epochs, recipe.train_rows, recipe.precision),

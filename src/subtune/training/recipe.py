@@ -9,21 +9,21 @@ import numpy as np
 import torch
 
 from subtune.data.batches import Rows, by_length, shuffled
-from subtune.models.dropout import Masks
+from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
 from subtune.models.loss import labels_of, losses_of
 from subtune.models.packed import pack
-from subtune.selection import Entries
+from subtune.selections.entries import Entries
 from subtune.specs import Recipe
 from subtune.tasks import Task
-from subtune.training.bank import Bank
 from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import evaluate
 from subtune.training.matrices import Matrices
 from subtune.training.precision import autocast, cast_once
 from subtune.training.reports import Report
 from subtune.training.run import Result, Run, below
+from subtune.training.stacked import StackedParameters
 
 DIVERGED = Report("the loss is no longer finite: this run ends here", "diverged")
 
@@ -101,15 +101,17 @@ class _Group:
         self._model, self._rows, self._task = model, rows, task
         self._recipe, seed = members[0].recipe, members[0].seed
         self._order = np.random.default_rng(seed)
-        self._chosen = rows_that_train(len(rows["train"]), self._recipe, self._order)
+        self._training_rows = rows_that_train(len(rows["train"]), self._recipe, self._order)
         self._batches = self._batches_of_epoch()
-        self._masks = Masks(seed, model.device)
-        self._frozen = cast_once(model, self._recipe.precision)
-        self._bank = Bank(model, [member.entries for member in members], seed)
+        self._masks = DropoutMasks(seed, model.device)
+        self._frozen = Encoder(model.config, cast_once(model, self._recipe.precision))
+        self._stacked = StackedParameters(model, [member.entries for member in members], seed)
         self._matrices = Matrices(model, members[0].entries)
         self.runs = [
             Run(number, member.recipe, [values, *self._matrices.leaves])
-            for number, (member, values) in enumerate(zip(members, self._bank.values, strict=True))
+            for number, (member, values) in enumerate(
+                zip(members, self._stacked.values, strict=True)
+            )
         ]
         self.running = self.runs
         self.steps = len(self._batches) * self._recipe.epochs
@@ -125,14 +127,13 @@ class _Group:
     def train_batch(self, batch: np.ndarray) -> None:
         started = time.monotonic()
         train = self._rows["train"]
-        index = by_length(self._chosen[batch], train.lengths)
+        index = by_length(self._training_rows[batch], train.lengths)
         packed = pack(train.inputs, index, self._model)
         with autocast(self._model.device, self._recipe.precision):
-            trained = self._bank.parameters() | self._matrices.parameters()
-            together = Encoder(self._model.config, self._frozen | trained)
-            found = logits(together, packed, self._masks).float()
+            trained = self._stacked.weights() | self._matrices.weights()
+            predicted = logits(self._frozen, packed, trained, self._masks).float()
         labels = labels_of(train.labels[index], self._task, self._model.device)
-        losses = losses_of(self._task, found, labels)
+        losses = losses_of(self._task, predicted, labels)
         (losses.sum() / len(index)).backward()
         for run in self.running:
             run.step(learning_rate_at(self.step, self.steps, run.recipe))
@@ -148,9 +149,9 @@ class _Group:
     def evaluate(self, run: Run) -> dict[str, float]:
         """Evaluate a run at an epoch's end; returns the epoch's row of its history."""
         started = time.monotonic()
-        place = self.running.index(run)
-        mean = (self._losses[place] / len(self._chosen)).item()
-        delta = self._bank.delta(place) | self._matrices.delta()
+        position = self.running.index(run)
+        mean = (self._losses[position] / len(self._training_rows)).item()
+        delta = self._stacked.delta(position) | self._matrices.delta()
         evaluation = evaluate(self._model, self._rows, self._task, self._recipe.precision, delta)
         seconds = self._seconds / len(self.running) + time.monotonic() - started
         run.end_epoch(self.epoch, mean, seconds, evaluation)
@@ -159,8 +160,7 @@ class _Group:
 
     def end_epoch(self) -> None:
         """Let runs go whose loss is not finite, and begin the next epoch."""
-        finite = [p for p in range(len(self.running)) if math.isfinite(self._losses[p].item())]
-        self._keep(finite)
+        self._keep([n for n, loss in enumerate(self._losses.tolist()) if math.isfinite(loss)])
         self.epoch += 1
         self._evaluated = 0
         self._losses = torch.zeros(len(self.running), device=self._model.device)
@@ -195,18 +195,19 @@ class _Group:
         self._masks.restore(facts["masks"], state.tensors["masks"])
         self._losses = state.tensors["losses"].to(self._model.device)
         for run in self.runs:
-            own = below(f"run.{run.number}.", state.tensors)
-            run.restore(facts["runs"][run.number], own)
+            tensors = below(f"run.{run.number}.", state.tensors)
+            run.restore(facts["runs"][run.number], tensors)
         self._matrices.write()
         self._keep(facts["running"])
 
-    def _keep(self, places: Sequence[int]) -> None:
-        self.running = [self.running[place] for place in places]
-        self._bank.keep(places)
+    def _keep(self, positions: Sequence[int]) -> None:
+        """Of the runs that are running, let go those at other positions."""
+        self.running = [self.running[position] for position in positions]
+        self._stacked.keep(positions)
 
     def _batches_of_epoch(self) -> list[np.ndarray]:
         self._order_of_epoch = self._order.bit_generator.state
-        return shuffled(len(self._chosen), self._recipe.batch_size, self._order)
+        return shuffled(len(self._training_rows), self._recipe.batch_size, self._order)
 
 
 def _resumed(step: int, steps: int) -> Report:

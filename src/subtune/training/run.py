@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from subtune.specs import Recipe
+from subtune.training.delta import from_stored, to_stored
 from subtune.training.evaluation import Evaluation
 
 LEAF, DELTA, LOGITS = "leaf", "best.delta.", "best.logits."
@@ -38,7 +39,7 @@ class Result:
 class Run:
     """A run of a group, with its number there."""
 
-    def __init__(self, number: int, recipe: Recipe, leaves: Sequence[nn.Parameter]):
+    def __init__(self, number: int, recipe: Recipe, leaves: Sequence[Tensor]):
         self.number = number
         self.recipe = recipe
         self.history: list[dict[str, float]] = []
@@ -75,16 +76,15 @@ class Run:
 
     def tensors(self) -> dict[str, Tensor]:
         """What `restore` needs and is no fact: trained values, their averages, the best epoch."""
-        found: dict[str, Tensor] = {
-            f"{LEAF}.{place}": leaf for place, leaf in enumerate(self._leaves)
-        }
-        for place, averages in self._optimizer.state_dict()["state"].items():
-            found |= {f"{LEAF}.{place}.{name}": value for name, value in averages.items()}
+        tensors = {f"{LEAF}.{number}": leaf for number, leaf in enumerate(self._leaves)}
+        for number, averages in self._optimizer.state_dict()["state"].items():
+            tensors |= {f"{LEAF}.{number}.{name}": value for name, value in averages.items()}
         if self._best is not None:
-            found |= {DELTA + name: value for name, value in self._best.delta.items()}
+            stored = to_stored(self._best.delta)
+            tensors |= {DELTA + name: value for name, value in stored.items()}
             for split, logits in self._best.logits.items():
-                found[LOGITS + split] = torch.from_numpy(logits)
-        return found
+                tensors[LOGITS + split] = torch.from_numpy(logits)
+        return tensors
 
     def restore(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Go on from what `facts` and `tensors` returned."""
@@ -93,18 +93,17 @@ class Run:
         averages: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():
             if name.startswith(LEAF):
-                _, place, *average = name.split(".")
+                _, number, *average = name.split(".")
                 if average:
-                    averages.setdefault(int(place), {})[average[0]] = value
+                    averages.setdefault(int(number), {})[average[0]] = value
                 else:
-                    self._leaves[int(place)].data.copy_(value)
-        plain = self._optimizer.state_dict() | {"state": averages}
-        self._optimizer.load_state_dict(plain)
+                    self._leaves[int(number)].data.copy_(value)
+        self._optimizer.load_state_dict(self._optimizer.state_dict() | {"state": averages})
         if facts["best"]:
             self._best = Evaluation(
                 scores=facts["best"]["scores"],
                 logits={n: v.numpy() for n, v in below(LOGITS, tensors).items()},
-                delta=below(DELTA, tensors),
+                delta=from_stored(below(DELTA, tensors)),
                 changes={name: (mean, n) for name, (mean, n) in facts["best"]["changes"].items()},
             )
 

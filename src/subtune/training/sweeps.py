@@ -6,7 +6,7 @@ from subtune.data.batches import Rows
 from subtune.models.encoder import Encoder
 from subtune.tasks import Task
 from subtune.training.checkpoints import Checkpoints
-from subtune.training.fusing import groups
+from subtune.training.fusing import group_runs
 from subtune.training.recipe import Member, train
 from subtune.training.reports import Report
 from subtune.training.run import Result
@@ -18,7 +18,7 @@ def train_sweep(
     task: Task,
     members: Mapping[str, Member],
     report: Callable[[Report], None],
-    most: int | None = None,
+    max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Iterator[tuple[str, Result]]:
     """Train every member of a sweep, side by side where that is faster.
@@ -32,7 +32,7 @@ def train_sweep(
         task: decides loss and metrics.
         members: the runs by their ids.
         report: is told of every run's epochs.
-        most: at most so many side by side.
+        max_side_by_side: where more could train side by side.
         checkpoints: of this sweep.
 
     Yields:
@@ -42,21 +42,21 @@ def train_sweep(
         StoppedError: it was asked to stop.
     """
     kept = checkpoints.groups() if checkpoints else []
-    started = [runs for runs in kept if members.keys() >= set(runs)]
-    others = [run for run in members if not any(run in runs for runs in started)]
-    together = groups(model, rows["train"], [members[run] for run in others], most)
+    resumed = [runs for runs in kept if members.keys() >= set(runs)]
+    new = [run for run in members if not any(run in runs for runs in resumed)]
+    groups = group_runs(model, rows["train"], [members[run] for run in new], max_side_by_side)
     numbers = {run: number for number, run in enumerate(members, 1)}
-    for runs in [*started, *([others[place] for place in places] for places in together)]:
+    for runs in [*resumed, *([new[number] for number in group] for group in groups)]:
 
-        def report_of_run(place: int, of: Report, runs: Sequence[str] = runs) -> None:
-            run = runs[place]
+        def report_run(number: int, of: Report, runs: Sequence[str] = runs) -> None:
+            run = runs[number]
             report(Report(f"run {numbers[run]}  {of.text}", of.event, {"run": run, **of.facts}))
 
         def report_line(line: str) -> None:
             report(Report(line))
 
         keeper = checkpoints.keeper(runs, report_line) if checkpoints else None
-        results = train(model, rows, task, [members[run] for run in runs], report_of_run, keeper)
+        results = train(model, rows, task, [members[run] for run in runs], report_run, keeper)
         yield from zip(runs, results, strict=True)
         if keeper:
             keeper.clear()

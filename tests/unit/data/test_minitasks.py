@@ -14,7 +14,6 @@ from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
-from subtune.selection import resolve
 from subtune.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.training.evaluation import predict
@@ -64,7 +63,7 @@ def test_a_frozen_minilm_clearly_beats_the_majority_on_most_tasks(minilm):
 def test_a_tuned_minilm_clearly_beats_the_majority_and_is_not_perfect(name, minilm):
     task, rows = mini(name, minilm)
     model = encoder.load(minilm, task.num_labels)
-    entries = resolve(METHODS["full"], encoder.shapes_of(model), seed=0)
+    entries = METHODS["full"].resolve(encoder.shapes_of(model), seed=0)
     recipe = examples.recipe(learning_rate=3e-4, batch_size=16, epochs=3)
     [result] = train(model, rows, task, [Member(entries, recipe, seed=0)])
     labels = rows["validation"].labels

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.models import encoder, forward, packed
-from subtune.models.dropout import Masks
+from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.packed import from_grid, pack, to_grid
+from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries
 from tests.helpers import reference
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
@@ -37,25 +38,33 @@ def batch(model, index=ALL):
     return pack(inputs(model), np.array(index), model)
 
 
-def is_banked(name, value):
+def differs(name, value):
     return value.ndim == 1 or name.startswith("classifier")
 
 
-def banked(model, runs):
+def leaves_of(model, runs):
     """Every vector and the classifier of each run a little different; matrices shared."""
     torch.manual_seed(1)
-    found = {}
+    leaves = {}
     for name, value in model.parameters.items():
-        if is_banked(name, value):
+        if differs(name, value):
             value = value + 0.1 * torch.randn(runs, *value.shape)
-        found[name] = value.clone().requires_grad_(True)
-    return Encoder(model.config, found)
+        leaves[name] = value.clone().requires_grad_(True)
+    return leaves
 
 
-def one_run(model, together, run):
+def weights_of(model, leaves):
+    """The leaves as the forward pass reads them."""
     return {
-        name: value[run] if is_banked(name, model.parameters[name]) else value
-        for name, value in together.parameters.items()
+        name: PerRun(leaf) if differs(name, model.parameters[name]) else leaf
+        for name, leaf in leaves.items()
+    }
+
+
+def one_run(model, leaves, run):
+    return {
+        name: leaf[run] if differs(name, model.parameters[name]) else leaf
+        for name, leaf in leaves.items()
     }
 
 
@@ -66,19 +75,18 @@ def with_dropout(model, p):
 
 
 def test_logits_and_gradients_are_those_of_each_run_alone(model):
-    together = banked(model, 3)
-    found = forward.logits(together, batch(model))
+    leaves = leaves_of(model, 3)
+    found = forward.logits(model, batch(model), weights_of(model, leaves))
     expected = torch.stack(
         [
-            reference.logits(model.config, one_run(model, together, run), inputs(model))
+            reference.logits(model.config, one_run(model, leaves, run), inputs(model))
             for run in range(3)
         ]
     )
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    names, leaves = zip(*together.parameters.items(), strict=True)
-    ours = torch.autograd.grad(found.square().sum(), leaves)
-    theirs = torch.autograd.grad(expected.square().sum(), leaves)
-    for name, gradient, wanted in zip(names, ours, theirs, strict=True):
+    ours = torch.autograd.grad(found.square().sum(), list(leaves.values()))
+    theirs = torch.autograd.grad(expected.square().sum(), list(leaves.values()))
+    for name, gradient, wanted in zip(leaves, ours, theirs, strict=True):
         scale = wanted.abs().max().item()
         torch.testing.assert_close(gradient, wanted, rtol=1e-3, atol=1e-5 * scale + 1e-7, msg=name)
 
@@ -96,60 +104,59 @@ def test_the_order_of_examples_does_not_matter(model):
 
 
 def test_a_low_rank_update_adds_to_its_matrix(model):
-    together = banked(model, 2)
+    leaves = leaves_of(model, 2)
     name = "encoder.layer.0.attention.self.query.weight"
     rows, columns = model.parameters[name].shape
-    down, up = torch.randn(2, 4, columns) * 0.1, torch.randn(2, rows, 4) * 0.1
-    lora = {name + forward.DOWN: down, name + forward.UP: up}
-    found = forward.logits(Encoder(model.config, together.parameters | lora), batch(model))
+    lora_a, lora_b = torch.randn(2, 4, columns) * 0.1, torch.randn(2, rows, 4) * 0.1
+    update = {name: LowRankUpdate(lora_a, lora_b)}
+    found = forward.logits(model, batch(model), weights_of(model, leaves) | update)
     for run in range(2):
-        merged = one_run(model, together, run)
-        merged[name] = merged[name] + up[run] @ down[run]
+        merged = one_run(model, leaves, run)
+        merged[name] = merged[name] + lora_b[run] @ lora_a[run]
         expected = reference.logits(model.config, merged, inputs(model))
         torch.testing.assert_close(found[run], expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["attention.self.query", "word_embeddings"])
-def test_chosen_entries_get_the_gradients_that_the_whole_matrix_has(kind, model):
+def test_sparse_entries_get_the_gradients_that_the_whole_matrix_has(kind, model):
     name = next(n for n in model.parameters if kind in n and n.endswith("weight"))
     matrix = model.parameters[name].clone().requires_grad_(True)
-    whole = forward.logits(Encoder(model.config, model.parameters | {name: matrix}), batch(model))
+    whole = forward.logits(model, batch(model), {name: matrix})
     (expected,) = torch.autograd.grad(whole.square().sum(), matrix)
     columns = matrix.shape[1]
     index = torch.tensor([0, 5, 33, 70, 100, 5 * columns, 6 * columns + 3, 9 * columns - 1])
     index = index[index < matrix.numel()]
     values = matrix.detach().flatten()[index].requires_grad_(True)
-    part = {
-        name + forward.VALUES: values,
-        name + forward.ROWS: index // columns,
-        name + forward.COLUMNS: index % columns,
-    }
-    found = forward.logits(Encoder(model.config, model.parameters | part), batch(model))
+    part = SparseEntries(matrix.detach(), values, index // columns, index % columns)
+    found = forward.logits(model, batch(model), {name: part})
     (gradient,) = torch.autograd.grad(found.square().sum(), values)
     torch.testing.assert_close(gradient, expected.flatten()[index], rtol=1e-4, atol=1e-6)
 
 
 def test_a_runs_dropout_does_not_depend_on_who_trains_beside_it(model):
     model = with_dropout(model, 0.2)
-    together = banked(model, 3)
-    found = forward.logits(together, batch(model), masks=Masks(5, model.device))
+    leaves = leaves_of(model, 3)
+
+    def logits(weights, seed):
+        return forward.logits(model, batch(model), weights, DropoutMasks(seed, model.device))
+
+    found = logits(weights_of(model, leaves), 5)
     for run in range(3):
-        alone = Encoder(model.config, one_run(model, together, run))
-        logits = forward.logits(alone, batch(model), masks=Masks(5, model.device))
-        torch.testing.assert_close(logits[0], found[run], rtol=1e-4, atol=1e-5)
-    other = forward.logits(together, batch(model), masks=Masks(6, model.device))
+        alone = logits(one_run(model, leaves, run), 5)
+        torch.testing.assert_close(alone[0], found[run], rtol=1e-4, atol=1e-5)
+    other = logits(weights_of(model, leaves), 6)
     assert not torch.allclose(other, found, atol=1e-3)
 
 
 def test_without_dropout_in_its_configuration_a_model_draws_no_masks(model):
     model = with_dropout(model, 0.0)
-    found = forward.logits(model, batch(model), masks=Masks(5, model.device))
+    found = forward.logits(model, batch(model), masks=DropoutMasks(5, model.device))
     assert torch.equal(found, forward.logits(model, batch(model)))
 
 
 @pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
 def test_masks_drop_as_often_as_they_say_and_keep_the_mean(p):
-    mask = Masks(0, torch.device("cpu")).draw((1000, 1001), p)
+    mask = DropoutMasks(0, torch.device("cpu")).draw((1000, 1001), p)
     # Five standard deviations of a share of 1,001,000 draws.
     within = 5 * (p * (1 - p) / mask.numel()) ** 0.5
     assert (mask == 0).double().mean().item() == pytest.approx(p, abs=within)
@@ -158,7 +165,7 @@ def test_masks_drop_as_often_as_they_say_and_keep_the_mean(p):
 
 def test_every_mask_is_another_and_a_seed_decides_them():
     def masks(seed):
-        stream = Masks(seed, torch.device("cpu"))
+        stream = DropoutMasks(seed, torch.device("cpu"))
         return [stream.draw((7, 9), 0.5) for _ in range(2)]
 
     first, second = masks(3)
@@ -182,17 +189,17 @@ def test_tokens_go_onto_the_grid_and_back(model):
 
 @pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])
 def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, model, monkeypatch):
-    together = banked(model, 2)
-    leaves = list(together.parameters.values())
+    leaves = leaves_of(model, 2)
+    weights = weights_of(model, leaves)
     sorted_by_length = [2, 1, 0, 3]
-    one = forward.logits(together, batch(model, sorted_by_length))
-    expected = torch.autograd.grad(one.square().sum(), leaves)
+    one = forward.logits(model, batch(model, sorted_by_length), weights)
+    expected = torch.autograd.grad(one.square().sum(), list(leaves.values()))
     monkeypatch.setattr(packed, "PAIRS_OF_A_GRID", {"cpu": cost})
     several = batch(model, sorted_by_length)
     assert len(several.grids) == grids
-    found = forward.logits(together, several)
+    found = forward.logits(model, several, weights)
     torch.testing.assert_close(found, one)
-    gradients = torch.autograd.grad(found.square().sum(), leaves)
+    gradients = torch.autograd.grad(found.square().sum(), list(leaves.values()))
     for gradient, wanted in zip(gradients, expected, strict=True):
         torch.testing.assert_close(gradient, wanted, rtol=1e-4, atol=1e-5)
 

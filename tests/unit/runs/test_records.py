@@ -9,7 +9,7 @@ import safetensors.torch
 from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.runs import recording, records
-from subtune.specs import Random
+from subtune.selections.random import Random
 from tests.helpers import examples
 
 

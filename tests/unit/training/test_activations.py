@@ -10,7 +10,6 @@ from subtune.methods import named
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.packed import pack
-from subtune.selection import resolve
 from subtune.training.activations import step_bytes
 
 
@@ -31,7 +30,7 @@ def wide():
 @pytest.mark.parametrize("lengths", [[11] * 16, [128] * 16, [20, 128, 60, 70]])
 @pytest.mark.parametrize("method", ["bitfit", "layernorm", "b_m2", "lora-II", "SPAFIT-0-1-II"])
 def test_the_memory_of_a_step_is_estimated_within_a_fifth(method, lengths, wide):
-    entries = resolve(named(method, {}), encoder.shapes_of(wide), seed=0)
+    entries = named(method, {}).resolve(encoder.shapes_of(wide), seed=0)
     rows = {"input_ids": [np.full(length, 7) for length in lengths]}
     batch = pack(rows, np.arange(len(lengths)), wide)
     run, once = step_bytes(wide, entries, sum(lengths), [grid.size for grid in batch.grids])

@@ -16,6 +16,7 @@ from subtune.stopping import StoppedError, stop_requests
 from subtune.tasks import TASKS
 from subtune.training import checkpoints
 from subtune.training.checkpoints import Checkpoints, State
+from subtune.training.delta import to_stored
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
 
@@ -69,8 +70,9 @@ def assert_same(found, expected):
     """To the last bit."""
     for one, other in zip(found, expected, strict=True):
         assert facts_of(one) == facts_of(other)
-        assert one.best.delta.keys() == other.best.delta.keys()
-        assert all(torch.equal(v, one.best.delta[k]) for k, v in other.best.delta.items())
+        a, b = to_stored(one.best.delta), to_stored(other.best.delta)
+        assert a.keys() == b.keys()
+        assert all(torch.equal(values, a[name]) for name, values in b.items())
         assert all((v == one.best.logits[k]).all() for k, v in other.best.logits.items())
 
 

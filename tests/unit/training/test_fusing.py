@@ -4,10 +4,9 @@ import pytest
 
 from subtune.methods import METHODS
 from subtune.models import encoder
-from subtune.selection import resolve
 from subtune.tasks import TASKS
 from subtune.training.activations import step_bytes
-from subtune.training.fusing import CPU_TOKENS, groups, runs_at_once, runs_within
+from subtune.training.fusing import CPU_TOKENS, group_runs, runs_at_once, runs_within
 from subtune.training.recipe import Member
 from tests.helpers import examples
 
@@ -24,7 +23,7 @@ def train_rows(tiny_bert):
 
 
 def member(method, model, seed=0, **recipe):
-    entries = resolve(METHODS[method], encoder.shapes_of(model), seed)
+    entries = METHODS[method].resolve(encoder.shapes_of(model), seed)
     return Member(entries, examples.recipe(**recipe), seed)
 
 
@@ -34,7 +33,7 @@ def test_runs_share_a_pass_whatever_vectors_they_train_and_however_fast(model, t
         member("bitfit", model, learning_rate=1e-4),
         member("layernorm", model, schedule="constant", weight_decay=0.1, max_grad_norm=9.0),
     ]
-    assert groups(model, train_rows, members) == [[0, 1, 2]]
+    assert group_runs(model, train_rows, members) == [[0, 1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -56,12 +55,12 @@ def test_runs_share_a_pass_whatever_vectors_they_train_and_however_fast(model, t
 def test_runs_of_another_kind_do_not(other, model, train_rows):
     members = [member("layernorm", model), member(model=model, **other)] * 2
     others = [[1], [3]] if other["method"] in ("full", "rand_row_col") else [[1, 3]]
-    assert groups(model, train_rows, members) == [[0, 2], *others]
+    assert group_runs(model, train_rows, members) == [[0, 2], *others]
 
 
 def test_a_pass_holds_as_many_runs_as_it_may(model, train_rows):
     members = [member("layernorm", model)] * 7
-    assert groups(model, train_rows, members, most=3) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert group_runs(model, train_rows, members, max_side_by_side=3) == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 def test_on_a_cpu_the_tokens_of_a_pass_are_bounded(model, train_rows):

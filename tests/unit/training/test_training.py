@@ -9,9 +9,9 @@ import torch
 from subtune.data.batches import in_length_order, shuffled
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
-from subtune.selection import LowRankUpdate
+from subtune.selections.entries import Indices, LowRank, Whole
 from subtune.tasks import TASKS
-from subtune.training.delta import INDEX_SUFFIX, applied
+from subtune.training.delta import applied, to_stored
 from subtune.training.evaluation import predict
 from subtune.training.recipe import Member, learning_rate_at, train
 from subtune.training.sweeps import train_sweep
@@ -58,15 +58,17 @@ def plain_loop(model, rows, member):
     low_rank, masks = {}, {}
     generator = torch.Generator().manual_seed(member.seed)
     for name, value in start.items():
-        entry = entries.get(name, np.zeros(0, int))
-        if isinstance(entry, LowRankUpdate):
+        entry = entries.get(name)
+        if isinstance(entry, LowRank):
             down = torch.empty(entry.rank, value.shape[1])
             torch.nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=generator)
             up = torch.zeros(value.shape[0], entry.rank)
             low_rank[name] = (down.requires_grad_(True), up.requires_grad_(True), entry.scale)
-            entry = np.zeros(0, int)
         mask = torch.zeros(value.numel())
-        mask[slice(None) if entry is None else torch.from_numpy(entry)] = 1
+        if isinstance(entry, Whole):
+            mask[:] = 1
+        elif isinstance(entry, Indices):
+            mask[torch.from_numpy(entry.flat)] = 1
         masks[name] = mask.view(value.shape)
     every = [*leaves.values(), *(matrix for update in low_rank.values() for matrix in update[:2])]
     optimizer = torch.optim.AdamW(every, weight_decay=0)
@@ -155,10 +157,11 @@ def test_entries_outside_the_selection_stay_bit_identical(kind, weight_decay, mo
         same = (values == model.parameters[name]).flatten()
         if name not in one.entries:
             assert same.all(), name
-        elif one.entries[name] is not None:
-            outside = np.setdiff1d(np.arange(values.numel()), one.entries[name])
+        elif isinstance(one.entries[name], Indices):
+            inside = one.entries[name].flat
+            outside = np.setdiff1d(np.arange(values.numel()), inside)
             assert same[outside].all(), name
-            assert not same[one.entries[name]].all() or "embeddings" in name, name
+            assert not same[inside].all() or "embeddings" in name, name
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -178,9 +181,9 @@ def test_a_delta_gives_the_predictions_of_the_record(kind, model, task, rows):
 def test_a_delta_holds_the_selected_entries_only(model, task, rows):
     members = [member("layernorm", model), member("top", model)]
     for one, result in zip(members, train(model, rows, task, members), strict=True):
-        values = {k: v for k, v in result.best.delta.items() if not k.endswith(INDEX_SUFFIX)}
-        assert sum(v.numel() for v in values.values()) == result.trainable
-        assert list(values) == list(one.entries)
+        delta = result.best.delta
+        assert sum(change.values.numel() for change in delta.values()) == result.trainable
+        assert list(delta) == list(one.entries)
     assert result.trainable == 77 + 66  # ⌈0.3·256⌉ of all LayerNorms, and the classifier
 
 
@@ -193,9 +196,9 @@ def test_a_sweep_gives_every_member_its_own_result_in_any_order(model, task, row
         member("lora-I", model),
     ]
 
-    def losses(chosen, most):
+    def losses(chosen, max_side_by_side):
         named = {str(number): one for number, one in enumerate(chosen)}
-        found = dict(train_sweep(model, rows, task, named, lambda line: None, most))
+        found = dict(train_sweep(model, rows, task, named, lambda line: None, max_side_by_side))
         return [found[name].history[-1]["train_loss"] for name in named]
 
     together = losses(members, None)
@@ -208,7 +211,8 @@ def test_a_run_is_reproducible_to_the_last_bit(model, task, rows):
     members = [member("layernorm", model), member("bitfit", model)]
     one, other = (train(model, rows, task, members) for _ in range(2))
     for first, second in zip(one, other, strict=True):
-        assert all(torch.equal(v, second.best.delta[k]) for k, v in first.best.delta.items())
+        a, b = to_stored(first.best.delta), to_stored(second.best.delta)
+        assert all(torch.equal(values, b[name]) for name, values in a.items())
 
 
 def test_the_best_epoch_is_the_first_with_the_highest_dev_score(model, task, rows):
@@ -263,7 +267,7 @@ def test_bf16_learns_what_fp32_learns(model, task, rows):
     losses = [[row["train_loss"] for row in result.history] for result in found]
     # bfloat16 has 8 significant bits.
     assert losses[1] == pytest.approx(losses[0], rel=2**-6)
-    assert all(value.dtype == torch.float32 for value in found[1].best.delta.values())
+    assert all(change.values.dtype == torch.float32 for change in found[1].best.delta.values())
 
 
 def test_an_epoch_holds_every_example_once():

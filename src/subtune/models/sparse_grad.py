@@ -1,8 +1,8 @@
-"""Modules of which some entries train: a matrix that holds their values, and the values themselves.
+"""Modules that read a matrix of which some entries train.
 
 The matrix gets no gradient, so that none is ever formed for all of it.
 
-Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``e`` chosen entries.
+Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``e`` entries that train.
 """
 
 from typing import Any
@@ -11,18 +11,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from subtune.models.weights import SparseEntries
 
-def chosen_linear(x: Tensor, weight: Tensor, values: Tensor, rows: Tensor, columns: Tensor):
+
+def sparse_linear(x: Tensor, weight: SparseEntries) -> Tensor:
     """``x Wᵀ``, ``[k, t, o]``; entry ``W[o, i]`` has gradient Σ_t g[t, o]·x[t, i]."""
-    return _ChosenLinear.apply(x, weight, values, rows, columns)
+    return _SparseLinear.apply(x, weight.matrix, weight.values, weight.rows, weight.columns)
 
 
-def chosen_embedding(ids: Tensor, table: Tensor, values: Tensor, rows: Tensor, columns: Tensor):
+def sparse_embedding(ids: Tensor, table: SparseEntries) -> Tensor:
     """Rows ``[t, h]`` of the table; an entry's gradient is Σ_t g[t, column] where it is read."""
-    return _ChosenEmbedding.apply(ids, table, values, rows, columns)
+    return _SparseEmbedding.apply(ids, table.matrix, table.values, table.rows, table.columns)
 
 
-class _ChosenLinear(torch.autograd.Function):
+class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, values: Tensor, rows: Tensor, columns: Tensor
@@ -34,12 +36,12 @@ class _ChosenLinear(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, rows, columns = ctx.saved_tensors
         tokens, outputs = x.flatten(0, -2).float(), g.flatten(0, -2).float()
-        chosen = (outputs[:, rows] * tokens[:, columns]).sum(0)
+        gradient = (outputs[:, rows] * tokens[:, columns]).sum(0)
         below = g @ weight.to(g.dtype) if ctx.needs_input_grad[0] else None
-        return below, None, chosen, None, None
+        return below, None, gradient, None, None
 
 
-class _ChosenEmbedding(torch.autograd.Function):
+class _SparseEmbedding(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, ids: Tensor, table: Tensor, values: Tensor, rows: Tensor, columns: Tensor
@@ -51,6 +53,6 @@ class _ChosenEmbedding(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         ids, values, rows, columns = ctx.saved_tensors
         token, entry = (ids[:, None] == rows).nonzero(as_tuple=True)
-        found = torch.zeros_like(values)
-        found.index_add_(0, entry, g[token, columns[entry]].float())
-        return None, None, found, None, None
+        gradient = torch.zeros_like(values)
+        gradient.index_add_(0, entry, g[token, columns[entry]].float())
+        return None, None, gradient, None, None

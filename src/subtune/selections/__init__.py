@@ -1,0 +1,50 @@
+"""Selections: which parameters of a model train, said in data. Every kind that there is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Discriminator, Tag, TypeAdapter
+
+from subtune.selections.lora import Lora
+from subtune.selections.random import Draw, Lines, Random
+from subtune.selections.ranked import Top
+from subtune.selections.whole import WholeTensors
+
+# A mapping is of the first kind here whose key it has.
+NAMED_KINDS = (Random, Lora, WholeTensors)
+# What pydantic may name in the path of a problem, though no one has written it.
+UNION_MEMBERS: dict[str, type[BaseModel]] = {
+    kind.__name__: kind for kind in (*NAMED_KINDS, Draw, Lines)
+}
+
+
+def _kind_meant(value: Any) -> str:
+    keys = value if isinstance(value, Mapping) else type(value).model_fields
+    kind = next((kind for kind in NAMED_KINDS if kind.key in keys), WholeTensors)
+    return kind.__name__
+
+
+# What a name can stand for: a paper's method, or a selection of the user's own.
+NamedSelection = Annotated[
+    Annotated[WholeTensors, Tag("WholeTensors")]
+    | Annotated[Random, Tag("Random")]
+    | Annotated[Lora, Tag("Lora")],
+    Discriminator(_kind_meant),
+]
+Selection = NamedSelection | Top
+SELECTION: TypeAdapter[Selection] = TypeAdapter(Selection)
+
+
+def allowed_keys(path: Sequence[str]) -> list[str]:
+    """The keys that a selection may have where pydantic has found a problem.
+
+    Args:
+        path: the problem's path below the selection's name, such as ``("Lora", "lora")``.
+    """
+    *_, last = path
+    if last == "WholeTensors":
+        # What is not recognised may have been meant as any kind.
+        kinds = (kind.key for kind in NAMED_KINDS)
+        return list(dict.fromkeys([*WholeTensors.model_fields, *kinds]))
+    model: Any = UNION_MEMBERS.get(last) or UNION_MEMBERS[path[-2]].model_fields[last].annotation
+    return list(model.model_fields)

@@ -1,0 +1,60 @@
+"""The entries of a model's tensors that train.
+
+The classifier always trains, whatever the selection; so a selection speaks of the encoder alone.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+CLASSIFIER = ("classifier.weight", "classifier.bias")
+
+Shape = Sequence[int]
+# Tensor name to the rank of each of its entries, 0 for the first.
+Ranks = Mapping[str, np.ndarray]
+# Canonical name to shape of every parameter, classifier included.
+Shapes = Mapping[str, Shape]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A tensor that trains whole."""
+
+    def count(self, shape: Shape) -> int:
+        """How many numbers train."""
+        return math.prod(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Indices:
+    """A tensor of which some entries train: their indices in the flattened tensor, sorted."""
+
+    flat: np.ndarray
+
+    def count(self, shape: Shape) -> int:
+        """How many numbers train."""
+        return len(self.flat)
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """A matrix that trains by an update of low rank, multiplied by ``scale``."""
+
+    rank: int
+    scale: float
+
+    def count(self, shape: Shape) -> int:
+        """How many numbers train."""
+        return self.rank * sum(shape)
+
+
+Entry = Whole | Indices | LowRank
+# Tensor name to what of it trains; tensors that do not train have no entry.
+Entries = dict[str, Entry]
+
+
+def count(entries: Entries, shapes: Shapes) -> int:
+    """How many numbers train."""
+    return sum(entry.count(shapes[name]) for name, entry in entries.items())

@@ -1,0 +1,61 @@
+"""What every kind of selection says of itself."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+from subtune.selections.entries import CLASSIFIER, Entries, Ranks, Shapes, Whole
+from subtune.selections.work import Work
+from subtune.values import Value
+
+
+class Kind(Value):
+    """Which parameters of an encoder train, said in data.
+
+    ``key``: the key by which a mapping is known to be of this kind.
+    """
+
+    key: ClassVar[str]
+
+    def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
+        """The entries that train, the classifier's included.
+
+        Args:
+            shapes: canonical name to shape of every parameter, classifier included.
+            seed: decides random draws.
+            ranks: those of the selection's ``ranking``, where it has one.
+
+        Raises:
+            SubtuneError: the model has not what is selected.
+        """
+        return self.encoder_entries(shapes, seed, ranks or {}) | dict.fromkeys(CLASSIFIER, Whole())
+
+    @abstractmethod
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        """The encoder's entries that train, as `resolve` has them."""
+
+    @abstractmethod
+    def work(self, of: "Kind | None" = None) -> Work:
+        """What trains, judged by the names that every encoder has.
+
+        Args:
+            of: what the selection's ``ranking`` ranks, where it has one.
+        """
+
+    @abstractmethod
+    def in_words(self) -> str:
+        """What trains beside the classifier, as a line of text."""
+
+    @property
+    def union_patterns(self) -> tuple[str, ...] | None:
+        """The patterns that say all, where a union of this selection and others can be made."""
+        return None
+
+    @property
+    def ranking(self) -> str | None:
+        """Content id of the ranking that the selection takes from."""
+        return None
+
+    @property
+    def adapter(self) -> dict[str, Any] | None:
+        """PEFT's settings of the adapter that holds what trained, where one can."""
+        return None

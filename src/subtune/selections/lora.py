@@ -1,0 +1,57 @@
+"""Low-rank updates of matrices (LoRA, Hu et al., 2022)."""
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from subtune.errors import SubtuneError
+from subtune.models.families import CANONICAL
+from subtune.selections.entries import Entries, LowRank, Ranks, Shapes, Whole
+from subtune.selections.kind import Kind
+from subtune.selections.patterns import Patterns, listed, matching
+from subtune.selections.work import Work
+from subtune.values import Value
+
+
+class LoraSettings(Value):
+    """Updates of rank ``rank`` to the matrices that ``targets`` match, times ``alpha / rank``."""
+
+    targets: Patterns
+    rank: int = Field(ge=1)
+    alpha: float = Field(gt=0)
+
+
+class Lora(Kind):
+    """Low-rank updates of matrices, and the whole tensors that train beside them."""
+
+    key: ClassVar = "lora"
+
+    lora: LoraSettings
+    parameters: Patterns | None = None
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        lora = self.lora
+        entries: Entries = dict.fromkeys(matching(self.parameters or (), shapes), Whole())
+        for name in matching(lora.targets, shapes):
+            if len(shapes[name]) != 2 or CANONICAL.is_embedding(name):
+                raise SubtuneError(
+                    f"selection: {name!r} is not a linear layer's matrix, as LoRA needs"
+                )
+            if name in entries:
+                raise SubtuneError(
+                    f"selection: {name!r} is both a target of LoRA and trained whole"
+                )
+            entries[name] = LowRank(lora.rank, lora.alpha / lora.rank)
+        return entries
+
+    def work(self, of: Kind | None = None) -> Work:
+        return Work.LOW_RANK
+
+    def in_words(self) -> str:
+        lora = self.lora
+        adapted = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {listed(lora.targets)}"
+        return adapted + (f"; {listed(self.parameters)}" if self.parameters else "")
+
+    @property
+    def adapter(self) -> dict[str, Any]:
+        return {"r": self.lora.rank, "lora_alpha": self.lora.alpha, "lora_dropout": 0.0}

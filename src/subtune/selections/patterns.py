@@ -1,0 +1,53 @@
+"""Patterns of parameter names, in the words of `subtune.selections.whole.WholeTensors`."""
+
+import re
+from collections.abc import Iterable
+from fnmatch import translate
+from functools import cache
+from typing import Annotated
+
+from pydantic import Field
+
+from subtune.errors import SubtuneError
+from subtune.selections.entries import CLASSIFIER, Shapes
+
+Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
+
+LAYERS = re.compile(r"(\d+)-(\d*)")
+MAX_LAYERS = 99
+
+
+def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
+    """Names of the encoder's tensors that any pattern matches, in the model's order.
+
+    Raises:
+        SubtuneError: a pattern matches no tensor of this model.
+    """
+    names = [name for name in shapes if name not in CLASSIFIER]
+    expressions = {pattern: _expression(pattern) for pattern in patterns}
+    for pattern, expression in expressions.items():
+        if not any(map(expression.fullmatch, names)):
+            raise SubtuneError(f"selection: pattern {pattern!r} matches no parameter of the model")
+    return [name for name in names if any(e.fullmatch(name) for e in expressions.values())]
+
+
+def listed(patterns: Iterable[str]) -> str:
+    """Patterns as a line of text."""
+    return ", ".join("every parameter" if pattern == "**" else pattern for pattern in patterns)
+
+
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    parts = (r"[^.]+(\.[^.]+)*" if part == "**" else _one_part(part) for part in pattern.split("."))
+    return re.compile(r"\.".join(parts))
+
+
+def _one_part(part: str) -> str:
+    layers = LAYERS.fullmatch(part)
+    if layers:
+        first, last = (int(end) if end else MAX_LAYERS for end in layers.groups())
+        return "(" + "|".join(map(str, range(first, last + 1))) + ")"
+    # fnmatch's "*" crosses dots, so that "layer.*.output" would match "layer.0.attention.output".
+    inner = translate(part).removeprefix("(?s:")
+    # Python 3.14 ends a translation with \z, earlier ones with \Z.
+    return inner.removesuffix(r")\Z").removesuffix(r")\z").replace(".*", "[^.]*")

@@ -1,0 +1,51 @@
+"""The first entries of a ranking by Fisher information."""
+
+import math
+from decimal import Decimal
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from subtune.selections.entries import Entries, Indices, Ranks, Shapes
+from subtune.selections.kind import Kind
+from subtune.selections.work import Work
+from subtune.values import Value
+
+Fraction = Annotated[float, Field(gt=0, le=1)]
+
+
+class Ranked(Value):
+    """The first ⌈fraction·n⌉ entries of a ranking, by its content id."""
+
+    ranking: str
+    fraction: Fraction
+
+
+class Top(Kind):
+    """The top fraction of a ranking of entries by Fisher information."""
+
+    key: ClassVar = "top"
+
+    top: Ranked
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        kept = top_count(self.top.fraction, sum(rank.size for rank in ranks.values()))
+        indices = {name: np.flatnonzero(rank < kept) for name, rank in ranks.items()}
+        return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
+
+    def work(self, of: Kind | None = None) -> Work:
+        assert of is not None, "a top fraction costs what the entries cost that are ranked"
+        return of.work()
+
+    def in_words(self) -> str:
+        return f"top {self.top.fraction:g} of ranking {self.top.ranking}"
+
+    @property
+    def ranking(self) -> str:
+        return self.top.ranking
+
+
+def top_count(fraction: float, n: int) -> int:
+    """⌈fraction·n⌉, of the decimal number that was written: 0.07 of 100 is 7, not 8."""
+    return math.ceil(Decimal(repr(fraction)) * n)

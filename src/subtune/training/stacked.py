@@ -1,0 +1,142 @@
+"""The trainable values of runs that train side by side, and the weights that they make.
+
+Vectors, the classifier and low-rank updates lie end to end in one row of ``p`` numbers. Every run
+starts from the same row and trains some of its numbers.
+
+Shapes: ``k`` runs, ``p`` numbers of a row, ``o`` outputs, ``i`` inputs, ``r`` rank.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from subtune.models.encoder import Encoder, new_classifier
+from subtune.models.weights import LowRankUpdate, PerRun, Weight
+from subtune.selections.entries import CLASSIFIER, Entries, Entry, Indices, LowRank, Whole
+from subtune.training.delta import AddedUpdate, ChangedEntries, ChangedTensor, Delta
+
+
+class _Piece(NamedTuple):
+    """A piece of a row: a tensor's values, or one of the two matrices of its update."""
+
+    name: str
+    part: Literal["values", "lora_a", "lora_b"]
+
+
+class StackedParameters:
+    """Trainable values of ``k`` runs; ``values`` has each run's own, the leaves that are stepped.
+
+    As in LoRA's own code ``A`` ``[r, i]`` is drawn as a linear layer's weights are and ``B``
+    ``[o, r]`` is 0, so that training starts at the pretrained model (Hu et al., 2022).
+    """
+
+    def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
+        start = _start(model, members, seed)
+        self._shapes = {piece: value.shape for piece, value in start.items()}
+        self._start = torch.cat([value.flatten() for value in start.values()])
+        self._members = [
+            {n: entry for n, entry in entries.items() if not is_matrix(model, n, entry)}
+            for entries in members
+        ]
+        self._scales = {
+            name: entry.scale
+            for entries in members
+            for name, entry in entries.items()
+            if isinstance(entry, LowRank)
+        }
+        self._indices = [
+            torch.from_numpy(self._indices_in_row(entries)).to(model.device)
+            for entries in self._members
+        ]
+        self.values = [nn.Parameter(self._start[index].clone()) for index in self._indices]
+
+    def weights(self) -> dict[str, Weight]:
+        """The weights as the forward pass reads them; a single run's are shared tensors."""
+        rows = torch.stack(
+            [
+                self._start.index_copy(0, index, values)
+                for index, values in zip(self._indices, self.values, strict=True)
+            ]
+        )
+        pieces = self._split(rows)
+        weights: dict[str, Weight] = {}
+        for (name, part), stacked in pieces.items():
+            if part == "values":
+                weights[name] = stacked.squeeze(0) if len(rows) == 1 else PerRun(stacked)
+            elif part == "lora_a":
+                lora_b = self._scales[name] * pieces[_Piece(name, "lora_b")]
+                weights[name] = LowRankUpdate(stacked, lora_b)
+        return weights
+
+    def delta(self, run: int) -> Delta:
+        """A copy of what a run has trained."""
+        row = self._start.index_copy(0, self._indices[run], self.values[run].detach())
+        pieces = self._split(row)
+        delta: Delta = {}
+        for name, entry in self._members[run].items():
+            match entry:
+                case Whole():
+                    delta[name] = ChangedTensor(pieces[_Piece(name, "values")].clone())
+                case Indices(flat):
+                    index = torch.from_numpy(flat).to(row.device)
+                    values = pieces[_Piece(name, "values")].flatten()[index]
+                    delta[name] = ChangedEntries(values, index)
+                case LowRank(_, scale):
+                    lora_a, lora_b = (pieces[_Piece(name, p)] for p in ("lora_a", "lora_b"))
+                    delta[name] = AddedUpdate(lora_a.clone(), lora_b.clone(), scale)
+        return delta
+
+    def keep(self, runs: Sequence[int]) -> None:
+        """Let the other runs go."""
+        self._members = [self._members[run] for run in runs]
+        self._indices = [self._indices[run] for run in runs]
+        self.values = [self.values[run] for run in runs]
+
+    def _split(self, rows: Tensor) -> dict[_Piece, Tensor]:
+        """The pieces of rows ``[…, p]``, each ``[…, *shape]``."""
+        pieces = rows.split([shape.numel() for shape in self._shapes.values()], dim=-1)
+        return {
+            piece: values.view(*rows.shape[:-1], *shape)
+            for (piece, shape), values in zip(self._shapes.items(), pieces, strict=True)
+        }
+
+    def _indices_in_row(self, entries: Entries) -> np.ndarray:
+        """The numbers of a row that a run trains, in order."""
+        indices = []
+        start = 0
+        for (name, _), shape in self._shapes.items():
+            entry = entries.get(name)
+            if entry is not None:
+                flat = entry.flat if isinstance(entry, Indices) else np.arange(shape.numel())
+                indices.append(start + flat)
+            start += shape.numel()
+        return np.concatenate(indices)
+
+
+def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
+    """Whether a matrix trains by its own entries: too many for every run to have its own."""
+    is_vector = model.parameters[name].ndim == 1 or name in CLASSIFIER
+    return not is_vector and not isinstance(entry, LowRank)
+
+
+def _start(model: Encoder, members: Sequence[Entries], seed: int) -> Mapping[_Piece, Tensor]:
+    """What every run starts from."""
+    generator = torch.Generator().manual_seed(seed)
+    pretrained = model.parameters | new_classifier(model, seed)
+    trained = {name: entry for entries in members for name, entry in entries.items()}
+    start: dict[_Piece, Tensor] = {}
+    for name, tensor in pretrained.items():
+        entry = trained.get(name)
+        if isinstance(entry, LowRank):
+            outputs, inputs = tensor.shape
+            lora_a = torch.empty(entry.rank, inputs)
+            nn.init.kaiming_uniform_(lora_a, a=math.sqrt(5), generator=generator)
+            start[_Piece(name, "lora_a")] = lora_a.to(tensor.device)
+            start[_Piece(name, "lora_b")] = torch.zeros(outputs, entry.rank, device=tensor.device)
+        elif entry is not None and not is_matrix(model, name, entry):
+            start[_Piece(name, "values")] = tensor
+    return start

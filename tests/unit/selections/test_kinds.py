@@ -1,0 +1,79 @@
+"""What every kind of selection can be asked, and how it is told from the others."""
+
+import pytest
+from pydantic import ValidationError
+
+from subtune.methods import METHODS
+from subtune.selections import NAMED_KINDS, SELECTION, allowed_keys
+from subtune.selections.entries import CLASSIFIER, Whole
+from subtune.selections.ranked import Ranked, Top
+from subtune.selections.work import Work
+
+KINDS = {
+    "whole": (
+        '{"parameters":["pooler.**"],"without":["**.bias"]}',
+        Work.MATRICES,
+        "pooler.** without **.bias",
+    ),
+    "draw": (
+        '{"random":{"count":5,"within":["**.bias"]}}',
+        Work.ENTRIES,
+        "random entries of **.bias: 5",
+    ),
+    "lines": (
+        '{"random":{"lines_of":["pooler.dense.weight"],"whole":["pooler.dense.bias"]}}',
+        Work.ENTRIES,
+        "random rows or columns of pooler.dense.weight; pooler.dense.bias",
+    ),
+    "lora": (
+        '{"lora":{"alpha":8.0,"rank":4,"targets":["pooler.dense.weight"]},'
+        '"parameters":["pooler.dense.bias"]}',
+        Work.LOW_RANK,
+        "LoRA (rank 4, alpha 8) on pooler.dense.weight; pooler.dense.bias",
+    ),
+}
+TOP = Top(top=Ranked(ranking="r", fraction=0.25))
+
+
+@pytest.mark.parametrize(("canonical", "work", "words"), KINDS.values(), ids=KINDS)
+def test_a_kind_is_known_by_its_keys_and_says_what_it_trains(canonical, work, words, bert_large):
+    selection = SELECTION.validate_json(canonical)
+    assert selection.canonical() == canonical
+    assert selection.work() is work
+    assert selection.in_words() == words
+    entries = selection.resolve(bert_large, seed=0)
+    assert all(entries[name] == Whole() for name in CLASSIFIER)
+    assert entries.keys() > set(CLASSIFIER)
+    assert selection.ranking is None
+
+
+def test_a_top_fraction_costs_what_its_ranking_ranks():
+    assert SELECTION.validate_json(TOP.canonical()) == TOP
+    assert TOP.canonical() == '{"top":{"fraction":0.25,"ranking":"r"}}'
+    assert TOP.ranking == "r"
+    assert TOP.in_words() == "top 0.25 of ranking r"
+    assert TOP.work(METHODS["layernorm"]) is Work.VECTORS
+    assert TOP.work(METHODS["full"]) is Work.MATRICES
+
+
+def test_a_mapping_of_no_kind_is_an_error():
+    with pytest.raises(ValidationError):
+        SELECTION.validate_python({"parametres": ["**"]})
+
+
+@pytest.mark.parametrize(
+    ("path", "keys"),
+    [
+        (["WholeTensors"], ["parameters", "without", "random", "lora"]),
+        (["Random", "random", "Draw"], ["as_many_as", "count", "within"]),
+        (["Random", "random", "Lines"], ["lines_of", "whole"]),
+        (["Lora"], ["lora", "parameters"]),
+        (["Lora", "lora"], ["targets", "rank", "alpha"]),
+    ],
+)
+def test_a_wrong_key_is_answered_with_those_that_are_allowed_there(path, keys):
+    assert allowed_keys(path) == keys
+
+
+def test_kinds_are_told_apart_by_one_key_each():
+    assert len({kind.key for kind in NAMED_KINDS}) == len(NAMED_KINDS)

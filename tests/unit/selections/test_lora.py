@@ -1,0 +1,34 @@
+"""Low-rank updates: of which matrices, and what trains beside them."""
+
+import pytest
+
+from subtune.errors import SubtuneError
+from subtune.selections.entries import CLASSIFIER, LowRank, Whole, count
+from subtune.selections.lora import Lora, LoraSettings
+
+QUERIES = "encoder.layer.*.attention.self.query.weight"
+
+
+def lora(*targets, parameters=None):
+    return Lora(lora=LoraSettings(targets=targets, rank=4, alpha=6), parameters=parameters)
+
+
+def test_an_update_has_its_rank_and_is_scaled_by_alpha_to_rank(bert_large):
+    entries = lora(QUERIES, parameters=("pooler.dense.bias",)).resolve(bert_large, seed=0)
+    queries = [QUERIES.replace("*", str(layer)) for layer in range(24)]
+    assert {entries[name] for name in queries} == {LowRank(4, 1.5)}
+    assert entries["pooler.dense.bias"] == Whole()
+    assert entries.keys() == {*queries, "pooler.dense.bias", *CLASSIFIER}
+    assert count(entries, bert_large) == 24 * 4 * 2048 + 1024 + 2050
+
+
+@pytest.mark.parametrize("target", ["pooler.dense.bias", "embeddings.word_embeddings.weight"])
+def test_a_target_is_a_linear_layers_matrix(target, bert_large):
+    with pytest.raises(SubtuneError, match="is not a linear layer's matrix"):
+        lora(target).resolve(bert_large, seed=0)
+
+
+def test_a_target_does_not_train_whole_too(bert_large):
+    both = lora("pooler.dense.weight", parameters=("pooler.**",))
+    with pytest.raises(SubtuneError, match="both a target of LoRA and trained whole"):
+        both.resolve(bert_large, seed=0)

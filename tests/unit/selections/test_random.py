@@ -1,0 +1,68 @@
+"""Entries drawn at random: how many, of what, and by which seed."""
+
+import math
+
+import numpy as np
+import pytest
+
+from subtune.errors import SubtuneError
+from subtune.methods import METHODS
+from subtune.selections.entries import CLASSIFIER, Indices, count
+from subtune.selections.random import Draw, Lines, Random
+
+
+def indices(entries):
+    """Tensor name to the flat indices that train, of those that train in part."""
+    return {name: entry.flat for name, entry in entries.items() if isinstance(entry, Indices)}
+
+
+def test_random_trains_as_many_parameters_as_layernorm(bert_large):
+    entries = METHODS["random"].resolve(bert_large, seed=0)
+    assert count(entries, bert_large) == 51_202
+
+
+def test_random_is_drawn_in_proportion_to_the_size_of_tensors(bert_large):
+    drawn = indices(METHODS["random"].resolve(bert_large, seed=0))
+    words = "embeddings.word_embeddings.weight"
+    total = sum(math.prod(shape) for n, shape in bert_large.items() if "classifier" not in n)
+    expected = 49_152 * math.prod(bert_large[words]) / total
+    assert abs(len(drawn[words]) - expected) < 5 * math.sqrt(expected)
+
+
+def test_random_depends_on_the_seed_alone(bert_large):
+    def flat(seed):
+        drawn = indices(METHODS["random"].resolve(bert_large, seed))
+        return {name: index.tolist() for name, index in drawn.items()}
+
+    assert flat(1) == flat(1)
+    assert flat(1) != flat(2)
+
+
+def test_a_draw_of_a_count_holds_that_many_entries(bert_large):
+    drawn = Random(random=Draw(count=1234, within=("**.bias",))).resolve(bert_large, seed=3)
+    assert sum(map(len, indices(drawn).values())) == 1234
+    assert all(name.endswith(".bias") for name in drawn.keys() - set(CLASSIFIER))
+
+
+def test_more_than_there_is_cannot_be_drawn():
+    draw = Random(random=Draw(count=13))
+    with pytest.raises(SubtuneError, match="cannot draw 13 entries, `within` holds 12"):
+        draw.resolve({"a": (3, 4), "classifier.weight": (2, 3)}, seed=0)
+
+
+def test_random_lines_are_whole_columns_or_as_many_entries_of_whole_rows():
+    shapes = {"tall": (6, 3), "wide": (2, 4), "classifier.weight": (2, 2)}
+    lines = Random(random=Lines(lines_of=("tall", "wide")))
+    kinds = set()
+    for seed in range(20):
+        drawn = indices(lines.resolve(shapes, seed))
+        rows, columns = np.divmod(drawn["tall"], 3)
+        assert len(drawn["tall"]) == 6
+        kinds.add((len(set(rows)), len(set(columns))))
+        assert len(set(drawn["wide"] % 4)) == 1
+    assert kinds == {(6, 1), (2, 3)}
+
+
+def test_a_vector_has_no_lines():
+    with pytest.raises(SubtuneError, match="'bias' is no matrix"):
+        Random(random=Lines(lines_of=("bias",))).resolve({"bias": (3,)}, seed=0)
