@@ -107,6 +107,25 @@ COMBINATIONS = (
     "SPAFIT-4-14-II",
 )
 
+# What the papers call their methods in tables and figures.
+TITLES = {
+    "full": "Full",
+    "bitfit": "BitFit",
+    "layernorm": "LayerNorm",
+    "random": "Random",
+    "frozen": "Frozen",
+    "full-bitfit": "Full BitFit",
+    "lora-I": "LoRA-I",
+    "lora-II": "LoRA-II",
+}
+# What masks are fractions of, where a configuration does not say it.
+MASKED_METHOD = "layernorm"
+
+
+def title_of(method: str) -> str:
+    """A method's name as the paper writes it; a user's own method keeps its name."""
+    return TITLES.get(method, method)
+
 
 def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:
     """The selection that a method's name stands for.

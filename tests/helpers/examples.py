@@ -4,6 +4,7 @@ import random
 
 import datasets
 import numpy as np
+import pandas as pd
 
 from subtune.config import Config, Experiment
 from subtune.data.batches import Rows
@@ -98,3 +99,11 @@ def top(model, fraction):
 
 def entries_of(kind, model):
     return top(model, 0.3) if kind == "top" else METHODS[kind].resolve(encoder.shapes_of(model), 0)
+
+
+def scored(*rows) -> pd.DataFrame:
+    """Scores of runs of one model: a row each of the names below, from task on."""
+    names = ["model", "task", "method", "fraction", "scope", "learning_rate", "seed", "value"]
+    table = pd.DataFrame([("minilm", *row) for row in rows], columns=names)
+    extra = {"column": table["task"], "metric": "accuracy", "decides": True}
+    return table.assign(run="r", best_epoch=1, trainable=10, **extra)

@@ -4,11 +4,12 @@ import math
 
 import pandas as pd
 import pytest
-from subtune.reported import table
 
+from subtune import papers
 from subtune.errors import SubtuneError
 from subtune.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
 from subtune.models.shapes import PAPERS_MODELS, shapes_from
+from subtune.papers import printed
 from subtune.parameter_counts import parameter_counts
 from subtune.selections.entries import CLASSIFIER, LowRank, Whole
 from subtune.selections.whole import WholeTensors
@@ -95,7 +96,9 @@ def test_a_name_that_means_nothing_is_an_error(name, message):
         named(name, {})
 
 
-PRINTED = table("parameter_counts.csv")
+PRINTED = pd.concat(
+    printed.parameter_counts(paper).assign(source=paper) for paper in papers.all_papers()
+)
 
 
 @pytest.mark.parametrize("row", PRINTED.itertuples(), ids=lambda row: f"{row.source}-{row.method}")

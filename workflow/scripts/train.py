@@ -42,9 +42,15 @@ with (
         rankings = {
             Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings
         }
-        max_side_by_side = snakemake.resources.runs_at_once or None
         recording.train_and_record(
-            specs, store, model, tokens, rankings, events.report, max_side_by_side, checkpoints
+            specs,
+            store,
+            model,
+            tokens,
+            rankings,
+            events.report,
+            snakemake.resources.runs_at_once or None,
+            checkpoints,
         )
     rows = [{"run": spec.id} | records.read_scores(store, spec.id) for spec in specs]
     pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)

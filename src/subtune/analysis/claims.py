@@ -45,9 +45,9 @@ def claims_table(paper: Paper, tables: Tables) -> pd.DataFrame:
         p_value = _p_value(claim.groups, tables["chosen"])
         if p_value is not None and p_value < 1 - verdicts.LEVEL:
             verdict = verdicts.NOT_SUPPORTED
-        values = (_printed_mean(claim, paper), *interval)
+        values = [_printed_mean(claim, paper), *interval]
         if claim.measure == "ratio":
-            values = tuple(float(np.exp(value)) for value in values)
+            values = [float(np.exp(value)) for value in values]
         about = (claim.text, claim.printed_in, claim.statistic)
         rows.append((*about, values[0], len(units), *values[1:], p_value, verdict))
     names = ["claim", "printed", "statistic", "paper", "units", "ours", "low", "high"]

@@ -16,7 +16,7 @@ from pydantic import (
 from subtune import papers
 from subtune.errors import one_of
 from subtune.masks import SCOPES, Scope
-from subtune.methods import named
+from subtune.methods import MASKED_METHOD, named
 from subtune.papers.common import figure_styles, reads_information
 from subtune.selections import NamedSelection
 from subtune.selections.ranked import Fraction
@@ -125,7 +125,7 @@ class FisherSettings(Section):
 class Fractions(Section):
     """Train only the top fraction of a selection, by Fisher information."""
 
-    of: str = "layernorm"
+    of: str = MASKED_METHOD
     values: Annotated[tuple[Fraction, ...], Field(min_length=1), AfterValidator(_distinct)]
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_distinct)] = SCOPES
     learning_rates: LearningRates

@@ -8,9 +8,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from subtune.figures.drawing import COLUMN, layer_ticks, panels_of
-from subtune.methods import LAYER_PARAMETERS
+from subtune.methods import LAYER_PARAMETERS, title_of
 from subtune.models.families import CANONICAL
-from subtune.tables.writing import title_of
 
 
 def component_changes(

@@ -9,7 +9,8 @@ from matplotlib.ticker import MaxNLocator
 
 from subtune.analysis.scores import best_of_seeds
 from subtune.figures.drawing import COLOURS, LINE_STYLES, panels_of
-from subtune.tables.writing import METRIC_TITLES, title_of
+from subtune.methods import title_of
+from subtune.tables.writing import METRIC_TITLES
 
 
 def learning_curves(

@@ -9,7 +9,8 @@ from matplotlib.ticker import PercentFormatter
 
 from subtune.analysis.scores import masked, whole_methods, with_whole_selection
 from subtune.figures.drawing import panels_of
-from subtune.tables.writing import METRIC_TITLES, title_of
+from subtune.methods import title_of
+from subtune.tables.writing import METRIC_TITLES
 
 SCOPE_TITLES = {"individual": "individual", "global": "global", "cv": "cross-validated"}
 # Line styles and markers carry the meaning too, so that the figures read in grey.

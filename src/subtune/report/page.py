@@ -16,9 +16,10 @@ from markupsafe import Markup
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.scores import read_scores
 from subtune.figures.drawing import DOTS_PER_INCH
+from subtune.methods import title_of
 from subtune.report.sparkline import sparkline
 from subtune.tables.choices import short
-from subtune.tables.writing import EMPTY, title_of
+from subtune.tables.writing import EMPTY
 
 JOULES_PER_KILOWATT_HOUR = 3.6e6
 MEDIA_TYPES = {

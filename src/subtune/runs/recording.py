@@ -56,10 +56,10 @@ def train_and_record(
     """
     task = specs[0].tokens.data.task
     shapes = shapes_of(model)
-    ids = _to_train(specs, store, checkpoints)
-    to_train = {spec.id: spec for spec in specs if spec.id in ids}
+    to_train = _to_train(specs, store, checkpoints)
+    specs_to_train = {spec.id: spec for spec in specs if spec.id in to_train}
     members = {}
-    for run, spec in to_train.items():
+    for run, spec in specs_to_train.items():
         ranking = spec.selection.ranking
         ranks = rankings[ranking] if ranking else None
         entries = spec.selection.resolve(shapes, spec.seed, ranks)
@@ -68,18 +68,18 @@ def train_and_record(
     rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
     origin, energy = provenance(model.device), EnergyMeter(model.device)
 
-    def report_and_meter(of: Report) -> None:
+    def report_and_read_energy(of: Report) -> None:
         energy.read()
         report(of)
 
     results = train_sweep(
-        model, rows, task, members, report_and_meter, max_side_by_side, checkpoints
+        model, rows, task, members, report_and_read_energy, max_side_by_side, checkpoints
     )
     for number, (run, result) in enumerate(results, 1):
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         of_run = origin | {"recorded": now, "joules": energy.spent()}
-        write_record(store, to_train[run], result, rows, of_run)
-        text = f"recorded {number}/{len(to_train)}: {run}"
+        write_record(store, specs_to_train[run], result, rows, of_run)
+        text = f"recorded {number}/{len(members)}: {run}"
         report(Report(text, events.RECORDED, {"run": run}))
 
 

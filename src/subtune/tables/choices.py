@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from subtune.analysis.scores import whole_methods
-from subtune.tables.writing import title_of
+from subtune.methods import title_of
 from subtune.tasks import Task
 
 

@@ -7,9 +7,10 @@ import pandas as pd
 from subtune.analysis.columns import Column
 from subtune.analysis.scores import averages, whole_methods
 from subtune.analysis.significance import wilcoxon
+from subtune.methods import title_of
 from subtune.papers import printed
 from subtune.papers.base import Paper
-from subtune.tables.writing import EMPTY, MARK, Emphasis, Styled, cell, title_of
+from subtune.tables.writing import EMPTY, MARK, Emphasis, Styled, cell
 from subtune.tasks import TASKS
 
 DIFFERS = 0.05

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from subtune.analysis.columns import Column
-from subtune.tables.writing import cell, title_of
+from subtune.methods import title_of
+from subtune.tables.writing import cell
 
 
 def generalisation_gap(scores: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from subtune.methods import title_of
 from subtune.papers import printed
 from subtune.papers.base import Paper
 from subtune.parameter_counts import parameter_counts
 from subtune.selections import Selection
-from subtune.tables.writing import EMPTY, title_of
+from subtune.tables.writing import EMPTY
 
 
 def methods_and_parameters(

@@ -7,16 +7,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-TITLES = {
-    "full": "Full",
-    "bitfit": "BitFit",
-    "layernorm": "LayerNorm",
-    "random": "Random",
-    "frozen": "Frozen",
-    "full-bitfit": "Full BitFit",
-    "lora-I": "LoRA-I",
-    "lora-II": "LoRA-II",
-}
 METRIC_TITLES = {
     "accuracy": "accuracy",
     "f1": "F1",
@@ -31,11 +21,6 @@ PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
 # Characters that pdfLaTeX does not know.
 LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
-
-
-def title_of(method: str) -> str:
-    """A method's name as the paper writes it; a user's own method keeps its name."""
-    return TITLES.get(method, method)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def train_sweep(
     numbers = {run: number for number, run in enumerate(members, 1)}
     for runs in [*resumed, *([new[number] for number in group] for group in groups)]:
 
-        def report_run(number: int, of: Report, runs: Sequence[str] = runs) -> None:
+        def report_of_run(number: int, of: Report, runs: Sequence[str] = runs) -> None:
             run = runs[number]
             report(Report(f"run {numbers[run]}  {of.text}", of.event, {"run": run, **of.facts}))
 
@@ -56,7 +56,7 @@ def train_sweep(
             report(Report(line))
 
         keeper = checkpoints.keeper(runs, report_line) if checkpoints else None
-        results = train(model, rows, task, [members[run] for run in runs], report_run, keeper)
+        results = train(model, rows, task, [members[run] for run in runs], report_of_run, keeper)
         yield from zip(runs, results, strict=True)
         if keeper:
             keeper.clear()

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from subtune.analysis import claims, evidence, verdicts
+from subtune import papers
+from subtune.analysis import claims, verdicts
 from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED, Interval
 from subtune.tables import claims as table
 
@@ -56,7 +57,7 @@ def test_the_interval_is_that_of_the_t_test():
 def scores(**methods):
     """Dev scores per method, a value per column."""
     rows = [
-        ("tiny", f"task{column}", method, 1.0, "", value, 100)
+        ("tiny", f"task{column}", method, 1.0, None, value, 100)
         for method, values in methods.items()
         for column, value in enumerate(values)
     ]
@@ -66,8 +67,7 @@ def scores(**methods):
 
 
 def claims_of(paper, **tables):
-    ours, papers = evidence.Evidence(**tables), evidence.printed_evidence(paper)
-    return claims.claims_table(paper, ours, papers)
+    return claims.claims_table(papers.find(paper), tables)
 
 
 def verdict_of(paper, text, **tables):
@@ -77,13 +77,13 @@ def verdict_of(paper, text, **tables):
 
 
 def test_every_paper_has_claims_and_every_claim_says_where_it_is_printed():
-    assert set(claims.CLAIMS) == {"layernorm", "bitfit", "bitfit_plus", "spafit"}
-    for paper in claims.CLAIMS.values():
-        assert all(claim.printed and claim.statistic for claim in paper)
+    for paper in papers.all_papers().values():
+        assert paper.claims
+        assert all(claim.printed_in and claim.statistic for claim in paper.claims)
 
 
 def test_the_printed_scores_are_asked_the_same_question():
-    row = verdict_of("layernorm", "scores as training only biases", scores=scores(full=[0.5]))
+    row = verdict_of("layernorm", "scores as training only biases", chosen=scores(full=[0.5]))
     # The means of Table 2's rows: LayerNorm .81511, BitFit .82020.
     bitfit = [0.9145, 0.9278, 0.8399, 0.8457, 0.6364, 0.9183, 0.9043, 0.7473, 0.8476]
     layernorm = [0.9072, 0.9312, 0.8285, 0.8348, 0.6412, 0.9130, 0.9039, 0.7401, 0.8361]
@@ -92,7 +92,7 @@ def test_the_printed_scores_are_asked_the_same_question():
 
 
 def test_averages_are_compared_where_a_paper_prints_nothing_else():
-    row = verdict_of("bitfit_plus", "the other biases", scores=scores(full=[0.5]))
+    row = verdict_of("bitfit_plus", "the other biases", chosen=scores(full=[0.5]))
     assert not math.isnan(row["paper"])
 
 
@@ -100,14 +100,14 @@ def test_methods_that_score_alike_are_alike_and_others_are_not():
     same = scores(bitfit=[0.9, 0.8, 0.7, 0.6], layernorm=[0.905, 0.795, 0.702, 0.598])
     other = scores(bitfit=[0.9, 0.91, 0.92, 0.93], layernorm=[0.5, 0.51, 0.52, 0.54])
     text = "scores as training only biases"
-    assert verdict_of("layernorm", text, scores=same)["verdict"] == SUPPORTED
-    row = verdict_of("layernorm", text, scores=other)
+    assert verdict_of("layernorm", text, chosen=same)["verdict"] == SUPPORTED
+    row = verdict_of("layernorm", text, chosen=other)
     assert row["verdict"] == NOT_SUPPORTED and row["p_value"] < 0.05
 
 
 def test_the_order_of_tasks_does_not_matter():
     frame = scores(bitfit=[0.9, 0.8, 0.7], random=[0.5, 0.5, 0.6], layernorm=[0.8, 0.8, 0.9])
-    there, back = (claims_of("layernorm", scores=rows) for rows in (frame, frame.iloc[::-1]))
+    there, back = (claims_of("layernorm", chosen=rows) for rows in (frame, frame.iloc[::-1]))
     pd.testing.assert_frame_equal(there, back)
 
 
@@ -117,7 +117,7 @@ def test_a_component_is_compared_with_the_largest_other_one():
          (("output.LayerNorm", 0.4), ("output.dense", 0.1), ("attention.self.key", 0.2))],
         columns=["task", "component", "layer", "change"],
     )  # fmt: skip
-    row = verdict_of("layernorm", "changes the output LayerNorm", scores=scores(), changes=changes)
+    row = verdict_of("layernorm", "changes the output LayerNorm", chosen=scores(), changes=changes)
     assert row["ours"] == pytest.approx(2) and row["verdict"] == SUPPORTED
 
 
@@ -128,9 +128,11 @@ def test_later_layers_are_compared_by_rank_and_parts_by_share():
          (("weight", share), ("bias", 2 * share))],
         columns=["task", "layer", "part", "share"],
     )  # fmt: skip
-    row = verdict_of("layernorm", "later layers", scores=scores(), layers=layers)
+    row = verdict_of("layernorm", "later layers", chosen=scores(), layernorm_information=layers)
     assert row["ours"] == pytest.approx(1) and row["verdict"] == SUPPORTED
-    row = verdict_of("layernorm", "biases carry more", scores=scores(), layers=layers)
+    row = verdict_of(
+        "layernorm", "biases carry more", chosen=scores(), layernorm_information=layers
+    )
     assert row["ours"] == pytest.approx(0.3) and row["verdict"] == SUPPORTED
 
 
@@ -142,21 +144,21 @@ def test_masks_are_compared_column_by_column():
         for fraction in (0.1, 0.4)
     ]
     every = pd.concat([frame, *masks])
-    row = verdict_of("layernorm", "mask from the other tasks", scores=every)
+    row = verdict_of("layernorm", "mask from the other tasks", chosen=every)
     assert (row["units"], row["verdict"]) == (3, NOT_SUPPORTED)
-    row = verdict_of("layernorm", "small part of LayerNorm", scores=every)
+    row = verdict_of("layernorm", "small part of LayerNorm", chosen=every)
     assert row["ours"] == pytest.approx(-0.01) and row["verdict"] == SUPPORTED
 
 
 def test_families_of_methods_are_compared_by_their_means_and_their_parameters():
     frame = scores(**{"lora-I": [0.5] * 3, "lora-II": [0.7] * 3, "SPAFIT-1-3-I": [0.65] * 3})
     frame.loc[frame["method"].str.startswith("SPAFIT"), "trainable"] = 40
-    row = verdict_of("spafit", "no less than LoRA", scores=frame)
+    row = verdict_of("spafit", "no less than LoRA", chosen=frame)
     assert row["ours"] == pytest.approx(0.05) and row["verdict"] == SUPPORTED
     every = pd.concat([frame, scores(full=[0.64] * 3), scores(**{"full-bitfit": [0.1] * 3})])
-    row = verdict_of("spafit", "as full fine-tuning", scores=every)
+    row = verdict_of("spafit", "as full fine-tuning", chosen=every)
     assert row["ours"] == pytest.approx(0.01) and row["verdict"] == SUPPORTED
-    row = verdict_of("spafit", "fewer parameters", scores=frame)
+    row = verdict_of("spafit", "fewer parameters", chosen=frame)
     assert row["ours"] == pytest.approx(2.5) and row["verdict"] == SUPPORTED
 
 
@@ -167,17 +169,18 @@ def test_two_biases_must_both_change_more_than_any_other():
     row = verdict_of(
         "bitfit",
         "b_q and b_m2 change",
-        scores=scores(),
-        parameters=pd.DataFrame(rows, columns=names),
+        chosen=scores(),
+        parameter_changes=pd.DataFrame(rows, columns=names),
     )
     assert row["ours"] == pytest.approx(0.5) and row["verdict"] == NOT_SUPPORTED
 
 
 def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     frame = scores(bitfit=[0.9, 0.8, 0.7], full=[0.8, 0.7, 0.6])
-    found = claims_of("bitfit", scores=frame)
-    shown = table.checklist(found).set_index("claim")
+    found = claims_of("bitfit", chosen=frame)
+    styled = table.checklist(found)
+    shown = styled.table.set_index("claim")
     row = shown.loc["Training only biases scores as full fine-tuning does"]
     assert (row["this run"], row["95 % interval"], row["of"]) == ("0.100", "0.100 to 0.100", 3)
     assert shown.loc["A frozen encoder scores less", "this run"] == "–"
-    assert table.told(table.checklist(found))["verdict"].sum() == 1
+    assert styled.emphasis.bold["verdict"].sum() == 1

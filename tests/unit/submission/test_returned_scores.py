@@ -3,29 +3,36 @@
 import pandas as pd
 import pytest
 
-from subtune import reported
-from subtune.analysis import server_scores, significance
-from subtune.analysis.scores import columns_of
 from subtune.errors import SubtuneError
+from subtune.papers import printed
+from subtune.submission import planned, returned_scores
 from subtune.tasks import TASKS
+from tests.helpers import examples
+from tests.helpers.exhibits import made
 
 METHODS = ("full", "bitfit", "layernorm", "random")
 
 
 @pytest.fixture
 def form():
-    tasks = [task for task in TASKS.values() if task.name != "wnli"]
-    submitted = [("bert-large-cased", method) for method in METHODS]
-    return server_scores.form("layernorm", submitted, columns_of(tasks))
+    experiment = examples.experiment(
+        models=["bert-large-cased"],
+        tasks=[name for name in TASKS if name != "wnli"],
+        methods={method: [1e-3] for method in METHODS},
+    )
+    config = examples.config(experiment).model_copy(
+        update={"experiments": {"layernorm": experiment}}
+    )
+    return pd.DataFrame(planned.form(config, "layernorm"))
 
 
-def printed(exhibit):
+def as_ours(exhibit):
     """What a table of the LayerNorm paper prints, as if it were ours."""
-    table = reported.scores("layernorm", exhibit).rename(columns={"task": "column"})
+    table = printed.scores("layernorm", [exhibit]).rename(columns={"task": "column"})
     return table.assign(
         run=table["method"] + "/" + table["column"].str.partition("_")[0],
         task=table["column"].str.partition("_")[0],
-        scope="",
+        scope=None,
         fraction=1.0,
         seed=0,
         decides=~table["column"].str.endswith("mismatched"),
@@ -34,7 +41,7 @@ def printed(exhibit):
 
 def entered(form, path, **changed):
     """The form, filled with what the paper's Table 3 prints."""
-    scores = reported.scores("layernorm", "table3").set_index(["method", "task"])["value"]
+    scores = printed.scores("layernorm", ["table3"]).set_index(["method", "task"])["value"]
     form["score"] = [100 * scores[key] for key in zip(form["method"], form["task"], strict=True)]
     for column, value in changed.items():
         form[column] = form[column].astype(object)
@@ -44,10 +51,10 @@ def entered(form, path, **changed):
 
 
 def test_the_papers_own_test_scores_give_the_papers_p_values(form, tmp_path):
-    scores = server_scores.read(entered(form.copy(), tmp_path / "scores.csv"), form)
-    dev = printed("table2")
-    test = server_scores.as_chosen(dev, scores)
-    table = significance.kruskal_wallis_table(dev, test).set_index("scores")
+    scores = returned_scores.read(entered(form.copy(), tmp_path / "scores.csv"), form)
+    dev = as_ours("table2")
+    test = returned_scores.as_chosen(dev, scores)
+    table = made("layernorm", "kruskal_wallis", dev=dev, test=test).set_index("scores")
     for ours, papers in (
         ("this run's table 2 (validation)", "paper's table2 (validation)"),
         ("this run's table 3 (test)", "paper's table3 (test)"),
@@ -58,9 +65,9 @@ def test_the_papers_own_test_scores_give_the_papers_p_values(form, tmp_path):
 
 def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
     form.to_csv(tmp_path / "empty.csv", index=False)
-    scores = server_scores.read(tmp_path / "empty.csv", form)
+    scores = returned_scores.read(tmp_path / "empty.csv", form)
     assert scores.empty
-    assert server_scores.as_chosen(printed("table2"), scores).empty
+    assert returned_scores.as_chosen(as_ours("table2"), scores).empty
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,7 @@ def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
 def test_a_mistake_in_the_form_is_one_line(form, changed, message, tmp_path):
     path = entered(form.copy(), tmp_path / "scores.csv", **changed)
     with pytest.raises(SubtuneError, match=message):
-        server_scores.read(path, form)
+        returned_scores.read(path, form)
 
 
 def test_shares_in_place_of_percentages_are_noticed(form, tmp_path):
@@ -85,12 +92,12 @@ def test_shares_in_place_of_percentages_are_noticed(form, tmp_path):
     table = pd.read_csv(path)
     table.assign(score=table["score"] / 100).to_csv(path, index=False)
     with pytest.raises(SubtuneError, match="expected the server's scale, 0 to 100"):
-        server_scores.read(path, form)
+        returned_scores.read(path, form)
 
 
 def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
     form.drop(columns="model").to_csv(tmp_path / "scores.csv", index=False)
     with pytest.raises(SubtuneError, match="column 'model' is missing"):
-        server_scores.read(tmp_path / "scores.csv", form)
+        returned_scores.read(tmp_path / "scores.csv", form)
     with pytest.raises(SubtuneError, match="found no file"):
-        server_scores.read(tmp_path / "none.csv", form)
+        returned_scores.read(tmp_path / "none.csv", form)

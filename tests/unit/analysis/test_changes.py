@@ -1,0 +1,55 @@
+"""How much training changed parameters, against means worked out by hand."""
+
+import pandas as pd
+import pytest
+
+from subtune.analysis import changes
+from subtune.models.families import CANONICAL
+
+
+def sums(**information) -> pd.DataFrame:
+    """Two layers: every component of size 2 and information 1, but for those given."""
+    rows = [
+        (f"encoder.layer.{layer}.{name}.{part}", 2, information.get(name.replace(".", "_"), 1.0))
+        for layer in (0, 1)
+        for name in CANONICAL.components
+        for part in ("weight", "bias")
+    ]
+    rows.append(("pooler.dense.weight", 4, 99.0))
+    return pd.DataFrame(rows, columns=["parameter", "size", "information"])
+
+
+def test_a_components_change_is_the_mean_over_its_weights_and_biases():
+    table = pd.DataFrame(
+        {
+            "parameter": [
+                "encoder.layer.3.output.dense.weight",
+                "encoder.layer.3.output.dense.bias",
+            ],
+            "mean_abs_change": [0.1, 0.5],
+            "size": [30, 10],
+        }
+    )
+    [row] = changes.changes_by_component({"rte": [table]}).to_dict("records")
+    assert row == {
+        "task": "rte",
+        "component": "output.dense",
+        "layer": 3,
+        "change": pytest.approx(0.2),
+    }
+
+
+def test_changes_are_told_by_the_papers_names_of_parameters():
+    table = pd.DataFrame(
+        {
+            "parameter": [
+                "encoder.layer.3.attention.self.key.bias",
+                "encoder.layer.3.output.LayerNorm.weight",
+                "pooler.dense.bias",
+            ],
+            "mean_abs_change": [0.0, 0.5, 0.7],
+            "size": [8, 8, 8],
+        }
+    )
+    found = changes.changes_by_parameter([table, table]).set_index("parameter")["change"]
+    assert found.to_dict() == {"b_k": 0.0, "g_LN2": 0.5}

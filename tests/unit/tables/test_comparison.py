@@ -1,0 +1,110 @@
+"""Methods task by task, ours above a paper's."""
+
+import pandas as pd
+
+from subtune import papers
+from subtune.analysis import reproduction
+from subtune.analysis.columns import columns_of
+from subtune.papers import printed
+from subtune.tables import comparison
+from subtune.tasks import TASKS
+from tests.helpers.examples import scored
+from tests.helpers.exhibits import made
+
+PAPER_ORDER = [
+    TASKS[name] for name in ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
+]
+
+
+def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
+    table = printed.scores("layernorm", ["table2"])
+    assert len(table) == 36
+    columns = [column.key for column in columns_of(PAPER_ORDER, {})]
+    assert list(table["task"].drop_duplicates()) == columns
+
+
+def compared(chosen, source="layernorm", exhibit="table2", tasks=("rte",)):
+    columns = columns_of([TASKS[task] for task in tasks], papers.find(source).metrics)
+    return made(source, exhibit, chosen=chosen, columns=columns, source="builtin data").table
+
+
+AVERAGE = "average of CoLA, MRPC, RTE"
+
+
+def averaged(*rows, tasks=("cola", "mrpc", "rte")):
+    table = scored(*[(task, "bitfit", 1.0, None, 1e-3, seed, v) for task, seed, v in rows])
+    return compared(table, "bitfit_plus", "figure3", tasks), reproduction.reproduction(
+        table, printed.scores("bitfit_plus")
+    )
+
+
+def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
+    rows = [("rte", "full", 1.0, None, 1e-5, 0, 0.9), ("rte", "layernorm", 1.0, None, 1e-3, 0, 0.8)]
+    table = compared(scored(*rows).assign(trainable=[2000, 50]))
+    ours = "this run: minilm, builtin data"
+    assert table.iloc[0].tolist() == [ours, "Full", "2,000", "100.000%", "0.9000"]
+    assert table.iloc[1].tolist() == [ours, "LayerNorm", "50", "2.500%", "0.8000"]
+    paper = "paper: bert-large-cased"
+    assert table.iloc[4].tolist() == [paper, "LayerNorm", "51,202", "0.015%", "0.7401"]
+
+
+def test_a_comparison_ends_with_an_average_where_the_paper_has_one():
+    table, reproduced = averaged(("cola", 0, 0.4), ("rte", 0, 0.6), ("mrpc", 0, 0.8))
+    assert table.columns[-1] == AVERAGE
+    assert table[AVERAGE].iloc[0] == "0.6000"
+    bitfit = table[(table["method"] == "BitFit") & table["scores of"].str.startswith("paper")]
+    # Its own replication, and what the original paper reports.
+    assert bitfit[AVERAGE].tolist() == ["0.7330", "0.7380"]
+    assert "Full (of the BitFit paper)" in table["method"].tolist()
+    assert reproduced.query("task == 'average'")["ours"].dropna().round(6).unique() == [0.6]
+
+
+def test_an_average_spreads_over_the_seeds_that_have_every_task():
+    first = [("cola", 0, 0.5), ("rte", 0, 0.6), ("mrpc", 0, 0.7)]
+    second = [("cola", 1, 0.7), ("rte", 1, 0.8), ("mrpc", 1, 0.9)]
+    table, reproduced = averaged(*first, *second, ("rte", 2, 1.0))
+    assert table[AVERAGE].iloc[0] == "0.7000 ± 0.1414"
+    row = reproduced.query("task == 'average'").dropna(subset=["ours"]).iloc[0]
+    assert (row["seeds"], round(row["standard_deviation"], 4)) == (2, 0.1414)
+
+
+def test_an_average_over_other_tasks_is_not_beside_the_papers():
+    table, reproduced = averaged(("sst2", 0, 0.9), ("rte", 0, 0.6), tasks=("sst2", "rte"))
+    assert table.iloc[0][AVERAGE] == "–"
+    assert table.iloc[0]["average of this run"] == "0.7500"
+    assert table.iloc[-1]["average of this run"] == "–"
+    assert reproduced.query("task == 'average'")["ours"].isna().all()
+
+
+def test_a_comparison_leaves_out_what_the_paper_shows_elsewhere():
+    rows = [("rte", method, 1.0, None, 1e-3, 0, 0.5) for method in ("full", "b_q", "mine")]
+    ours = compared(scored(*rows), "bitfit", "table2")
+    assert ours["method"].tolist()[:2] == ["Full", "mine"]
+    assert "b_q" not in ours["method"].tolist()
+
+
+def test_the_best_score_of_a_block_is_marked_and_full_does_not_compete_in_spafit():
+    rows = [
+        ("rte", m, 1.0, None, 1e-3, 0, v)
+        for m, v in (("full", 0.9), ("lora-I", 0.7), ("lora-II", 0.7), ("full-bitfit", 0.6))
+    ]
+    table = compared(scored(*rows), "spafit", "table2")
+    best = comparison.best_scores(table, papers.find("spafit"))
+    assert best["RTE"].tolist()[:4] == [False, True, True, False]
+    assert not best["method"].any()
+
+
+def test_several_seeds_show_their_spread_and_one_seed_shows_none():
+    rows = [("rte", "full", 1.0, None, 1e-5, seed, value) for seed, value in ((0, 0.8), (1, 0.9))]
+    assert compared(scored(*rows)).iloc[0]["RTE"] == "0.8500 ± 0.0707"
+
+
+def test_what_differs_from_full_fine_tuning_is_marked():
+    """Six columns that all differ are what the test needs; five are not."""
+    names = ["scores of", "method", "parameters", "% of full"]
+    scores = {f"c{column}": ["0.9000", f"0.8{column}00", "–"] for column in range(6)}
+    about = dict(zip(names, (["run"] * 3, ["Full", "BitFit", "Random"], "–", "–"), strict=True))
+    table = pd.DataFrame(about | scores)
+    assert comparison.differing(table)["method"].tolist() == ["", " †", ""]
+    assert not comparison.differing(table.drop(columns="c5")).to_numpy().any()
+    assert not comparison.differing(table[table["method"] != "Full"]).to_numpy().any()

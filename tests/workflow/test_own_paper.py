@@ -1,0 +1,127 @@
+"""A fifth paper, added by a module and a file of its scores; experiments without a paper, and experiments
+and tasks with names that the workflow has too."""
+
+import shutil
+
+import pandas as pd
+import pytest
+
+from tests.helpers.browser import opened
+from tests.helpers.project import ROOT, Project, own_task, table
+
+TOY = '''\
+"""A paper of one table, one figure and one claim."""
+
+from subtune.papers.base import Claim, Figure, Paper
+from subtune.papers.common import dev_scores
+
+PAPER = Paper(
+    name="toy",
+    citation="Toys (Child, 2026)",
+    exhibits=(
+        dev_scores("table9", "Scores of toys", ["table9"]),
+        Figure(
+            "figure9",
+            "Curves of toys",
+            "Dev score by epoch.",
+            make="subtune.figures.curves:learning_curves",
+            reads={"chosen": "chosen", "curves": "learning_curves"},
+            facts=("task_titles",),
+        ),
+    ),
+    claims=(
+        Claim("Biases do as well", "1, Table 9", "BitFit − Full", "same", of=("bitfit", "full")),
+    ),
+)
+'''
+SCORES = """\
+exhibit,model,split,method,params,task,metric,value,scale
+table9,tiny,validation,full,100%,mood,accuracy,80.0,100
+table9,tiny,validation,bitfit,1%,mood,accuracy,79.0,100
+"""
+COMMON = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16}
+RATES = {"full": [1e-3], "bitfit": [1e-2]}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, tiny_bert) -> Project:
+    """Five experiments, run once; the library is a copy with one more paper."""
+    project = Project(tmp_path_factory.mktemp("own-paper"), tiny_bert)
+    library = project.directory / "src" / "subtune"
+    shutil.copytree(ROOT / "src" / "subtune", library, ignore=shutil.ignore_patterns("*.pyc"))
+    (library / "papers" / "toy.py").write_text(TOY)
+    (library / "papers" / "printed" / "toy").mkdir()
+    (library / "papers" / "printed" / "toy" / "scores.csv").write_text(SCORES)
+    for split, rows in (("train", 24), ("validation", 12)):
+        (project.directory / f"global-{split}.csv").write_text(table("global", split, rows))
+    project.config |= {
+        "tasks": {task: own_task(task) for task in ("mood", "global")},
+        "experiments": {
+            "toy": {**COMMON, "tasks": ["mood"], "methods": RATES},
+            "train": {**COMMON, "tasks": ["mood"], "methods": RATES},
+            "runs": {**COMMON, "tasks": ["mood"], "methods": {"bitfit": [1e-2]}},
+            "a+b": {**COMMON, "tasks": ["global"], "methods": {"bitfit": [1e-2]}},
+            "layernorm": {**COMMON, "tasks": ["mood", "global"], "methods": RATES},
+        },
+    }
+    project.run(project.config, environment={"PYTHONPATH": str(project.directory / "src")})
+    return project
+
+
+def planned(project, *arguments):
+    environment = {"PYTHONPATH": str(project.directory / "src")}
+    return project.run(project.config, "-n", *arguments, environment=environment)
+
+
+def test_a_papers_table_figure_and_claim_come_out(project):
+    folder = project.directory / "results" / "toy"
+    scores = pd.read_csv(folder / "table9.csv").set_index(["scores of", "method"])["mood"]
+    assert scores["paper: tiny", "BitFit"] == 0.79
+    assert "this run: tiny, builtin data" in scores.index.get_level_values(0)
+    assert (folder / "figure9.png").stat().st_size > 1000
+    [claim] = pd.read_csv(folder / "claims.csv").to_dict("records")
+    assert (claim["claim"], claim["paper"]) == ("Biases do as well", -0.01)
+    assert len(pd.read_csv(folder / "reproduction.csv")) == 2
+
+
+def test_the_report_shows_every_experiment_under_its_name(project):
+    with opened(project.directory / "results" / "report.html") as (page, complaints):
+        assert complaints == []
+        headings = page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
+        assert headings[:5] == ["toy", "train", "runs", "a+b", "layernorm"]
+        subtitles = page.evaluate(
+            "[...document.querySelectorAll('.subtitle')].map(p => p.textContent)"
+        )
+        assert subtitles[0] == "Toys (Child, 2026)" and len(subtitles) == 2
+        ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+        assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("folder", ["_train", "_runs", "a+b"])
+def test_an_experiment_without_a_paper_has_scores_choices_tests_and_curves(project, folder):
+    names = {path.stem for path in (project.directory / "results" / folder).glob("*.*")}
+    assert names == {"scores", "choices", "paired_tests", "learning_curves"}
+
+
+@pytest.mark.parametrize("target", ["toy", "_train", "_runs", "a+b", "layernorm"])
+def test_every_experiment_is_a_target(project, target):
+    assert "Nothing to be done" in planned(project, "--", target)
+
+
+def test_records_are_not_among_an_experiments_tables(project):
+    # Of two tasks and two methods; the five experiments share them.
+    assert len(project.records()) == 4
+    assert not list((project.directory / "results" / "runs").glob("*.csv"))
+
+
+def test_a_task_called_global_is_a_task(project):
+    folder = project.directory / "results" / "layernorm" / "data"
+    shares = pd.read_csv(folder / "layernorm_information.csv").groupby("task")["share"].sum()
+    assert shares.to_dict() == pytest.approx({"mood": 1, "global": 1})
+    total = pd.read_csv(folder / "global_layernorm_information.csv")["share"].sum()
+    assert total == pytest.approx(2)
+
+
+def test_a_table_that_an_experiment_does_not_have_is_one_line(project):
+    with pytest.raises(AssertionError, match=r"results/toy: found 'table1', expected one of"):
+        planned(project, "--", "results/toy/table1.csv")
