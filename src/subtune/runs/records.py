@@ -111,12 +111,13 @@ def find(store: Path, start: str) -> str:
     Raises:
         SubtuneError: there is none, or several.
     """
-    found = [run for run in all_runs(store) if run.startswith(start)]
-    if len(found) != 1:
+    matches = [run for run in all_runs(store) if run.startswith(start)]
+    if len(matches) != 1:
         raise SubtuneError(
-            f"found {len(found)} runs {start!r} in {store}, expected one; `subtune runs` lists them"
+            f"found {len(matches)} runs {start!r} in {store}, expected one; "
+            "`subtune runs` lists them"
         )
-    return found[0]
+    return matches[0]
 
 
 def all_runs(store: Path) -> list[str]:

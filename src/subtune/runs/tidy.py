@@ -74,9 +74,9 @@ def table(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     users: dict[str, list[Mapping[str, Any]]] = {}
     for entry in planned:
         users.setdefault(entry["run"], []).append(entry)
-    found = pd.json_normalize([_row(store, run, entries) for run, entries in users.items()])
-    ordered = [column for pattern in COLUMNS for column in found if fnmatch(column, pattern)]
-    return found[ordered]
+    rows = pd.json_normalize([_row(store, run, entries) for run, entries in users.items()])
+    ordered = [column for pattern in COLUMNS for column in rows if fnmatch(column, pattern)]
+    return rows[ordered]
 
 
 def meaning(columns: Sequence[str]) -> pd.DataFrame:
