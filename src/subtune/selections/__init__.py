@@ -5,23 +5,26 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Discriminator, Tag, TypeAdapter
 
+from subtune.selections.kind import Kind
 from subtune.selections.lora import Lora
 from subtune.selections.random import Draw, Lines, Random
 from subtune.selections.ranked import Top
 from subtune.selections.whole import WholeTensors
 
-# A mapping is of the first kind here whose key it has.
-NAMED_KINDS = (Random, Lora, WholeTensors)
+# Key to kind: a mapping is of the first kind whose key it has.
+NAMED_KINDS: dict[str, type[Kind]] = {
+    next(iter(kind.model_fields)): kind for kind in (Random, Lora, WholeTensors)
+}
 # What pydantic may name in the path of a problem, though no one has written it.
 UNION_MEMBERS: dict[str, type[BaseModel]] = {
-    kind.__name__: kind for kind in (*NAMED_KINDS, Draw, Lines)
+    kind.__name__: kind for kind in (WholeTensors, Random, Draw, Lines, Lora)
 }
 
 
 def _kind_meant(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else type(value).model_fields
-    kind = next((kind for kind in NAMED_KINDS if kind.key in keys), WholeTensors)
-    return kind.__name__
+    kinds = (kind for key, kind in NAMED_KINDS.items() if key in keys)
+    return next(kinds, WholeTensors).__name__
 
 
 # What a name can stand for: a paper's method, or a selection of the user's own.
@@ -44,7 +47,6 @@ def allowed_keys(path: Sequence[str]) -> list[str]:
     *_, last = path
     if last == "WholeTensors":
         # What is not recognised may have been meant as any kind.
-        kinds = (kind.key for kind in NAMED_KINDS)
-        return list(dict.fromkeys([*WholeTensors.model_fields, *kinds]))
+        return list(dict.fromkeys([*WholeTensors.model_fields, *NAMED_KINDS]))
     model: Any = UNION_MEMBERS.get(last) or UNION_MEMBERS[path[-2]].model_fields[last].annotation
     return list(model.model_fields)

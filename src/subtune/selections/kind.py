@@ -1,7 +1,7 @@
 """What every kind of selection says of itself."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 from subtune.selections.entries import CLASSIFIER, Entries, Ranks, Shapes, Whole
 from subtune.selections.work import Work
@@ -11,10 +11,8 @@ from subtune.values import Value
 class Kind(Value):
     """Which parameters of an encoder train, said in data.
 
-    ``key``: the key by which a mapping is known to be of this kind.
+    A mapping is known to be of a kind by the kind's first field.
     """
-
-    key: ClassVar[str]
 
     def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
         """The entries that train, the classifier's included.

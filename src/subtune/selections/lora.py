@@ -1,6 +1,6 @@
 """Low-rank updates of matrices (LoRA, Hu et al., 2022)."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
@@ -23,8 +23,6 @@ class LoraSettings(Value):
 
 class Lora(Kind):
     """Low-rank updates of matrices, and the whole tensors that train beside them."""
-
-    key: ClassVar = "lora"
 
     lora: LoraSettings
     parameters: Patterns | None = None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -100,8 +100,6 @@ def _draw_or_lines(value: Any) -> str:
 
 class Random(Kind):
     """Entries drawn at random, by the run's seed."""
-
-    key: ClassVar = "random"
 
     random: Annotated[
         Annotated[Draw, Tag("Draw")] | Annotated[Lines, Tag("Lines")],

@@ -2,7 +2,7 @@
 
 import math
 from decimal import Decimal
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -24,8 +24,6 @@ class Ranked(Value):
 
 class Top(Kind):
     """The top fraction of a ranking of entries by Fisher information."""
-
-    key: ClassVar = "top"
 
     top: Ranked
 

@@ -1,7 +1,6 @@
 """Whole tensors, selected by their names."""
 
 from functools import cache
-from typing import ClassVar
 
 from subtune.errors import SubtuneError
 from subtune.models.families import CANONICAL
@@ -17,8 +16,6 @@ class WholeTensors(Kind):
     In a pattern ``*`` stands for one dotted part of a name, ``**`` for any number of parts, and
     ``4-8`` or ``4-`` for a range of layers, counted from 0, both ends included.
     """
-
-    key: ClassVar = "parameters"
 
     parameters: Patterns
     without: Patterns | None = None
