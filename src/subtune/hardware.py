@@ -1,4 +1,4 @@
-"""The device that computes: its name, and the energy it has used."""
+"""The device that computes: which it is, its name, and the energy it has used."""
 
 import platform
 import re
@@ -6,7 +6,16 @@ from pathlib import Path
 
 import torch
 
+from subtune.malloc import keep_freed_memory
+
 POWER = Path("/sys/class/powercap")
+
+
+def prepare(threads: int) -> torch.device:
+    """The device that this process computes on, a GPU where there is one, with so many threads."""
+    keep_freed_memory()
+    torch.set_num_threads(threads)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def device_name(device: torch.device) -> str:

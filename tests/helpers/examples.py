@@ -12,6 +12,7 @@ from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
 from subtune.models import encoder
+from subtune.models.families import CANONICAL
 from subtune.selections import Selection
 from subtune.selections.ranked import Ranked, Top
 from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
@@ -107,3 +108,15 @@ def scored(*rows) -> pd.DataFrame:
     table = pd.DataFrame([("minilm", *row) for row in rows], columns=names)
     extra = {"column": table["task"], "metric": "accuracy", "decides": True}
     return table.assign(run="r", best_epoch=1, trainable=10, **extra)
+
+
+def sums(**information) -> pd.DataFrame:
+    """Two layers: every component of size 2 and information 1, but for those given."""
+    rows = [
+        (f"encoder.layer.{layer}.{name}.{part}", 2, information.get(name.replace(".", "_"), 1.0))
+        for layer in (0, 1)
+        for name in CANONICAL.components
+        for part in ("weight", "bias")
+    ]
+    rows.append(("pooler.dense.weight", 4, 99.0))
+    return pd.DataFrame(rows, columns=["parameter", "size", "information"])

@@ -6,19 +6,15 @@ with job(snakemake.log[0]):
     from pathlib import Path
 
     import datasets
-    import torch
 
-    from subtune import fisher
-    from subtune.malloc import keep_freed_memory
+    from subtune import fisher, hardware
     from subtune.models import encoder
     from subtune.specs import FisherSpec
 
-    keep_freed_memory()
-    torch.set_num_threads(snakemake.threads)
+    device = hardware.prepare(snakemake.threads)
     spec = FisherSpec.model_validate_json(snakemake.params.spec)
     task = spec.tokens.data.task
-    model = encoder.load(Path(snakemake.input.model), task.num_labels)
-    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+    model = encoder.load(Path(snakemake.input.model), task.num_labels).to(device)
     tokens = datasets.load_from_disk(snakemake.input.tokens)["train"]
     in_full = spec.in_full.names(encoder.shapes_of(model)) if spec.in_full else []
     information = fisher.fisher_information(

@@ -17,17 +17,15 @@ with (
     import datasets
     import pandas as pd
     import safetensors.numpy
-    import torch
 
-    from subtune.malloc import keep_freed_memory
+    from subtune import hardware
     from subtune.models import encoder
     from subtune.runs import recording, records
     from subtune.specs import RunSpec
     from subtune.training.checkpoints import Checkpoints
     from subtune.training.reports import Report
 
-    keep_freed_memory()
-    torch.set_num_threads(snakemake.threads)
+    device = hardware.prepare(snakemake.threads)
     store = Path(snakemake.params.store)
     seconds = 60 * snakemake.resources.checkpoint_minutes
     checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)
@@ -36,8 +34,8 @@ with (
     text = f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train"
     events.report(Report(text, "to_train", {"runs": [spec.id for spec in missing]}))
     if missing:
-        model = encoder.load(Path(snakemake.input.model), specs[0].tokens.data.task.num_labels)
-        model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+        labels = specs[0].tokens.data.task.num_labels
+        model = encoder.load(Path(snakemake.input.model), labels).to(device)
         tokens = datasets.load_from_disk(snakemake.input.tokens)
         rankings = {
             Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings

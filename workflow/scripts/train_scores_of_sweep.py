@@ -7,18 +7,16 @@ with job(snakemake.log[0]):
 
     import datasets
     import pandas as pd
-    import torch
 
-    from subtune.malloc import keep_freed_memory
+    from subtune import hardware
     from subtune.models import encoder
     from subtune.runs import rescoring
     from subtune.specs import RunSpec
 
-    keep_freed_memory()
-    torch.set_num_threads(snakemake.threads)
+    device = hardware.prepare(snakemake.threads)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
-    model = encoder.load(Path(snakemake.input.model), specs[0].tokens.data.task.num_labels)
-    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+    labels = specs[0].tokens.data.task.num_labels
+    model = encoder.load(Path(snakemake.input.model), labels).to(device)
     rows = datasets.load_from_disk(snakemake.input.tokens)["train"]
     store = Path(snakemake.params.store)
     scores = [

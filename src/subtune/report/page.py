@@ -46,8 +46,8 @@ class Exhibit:
     @property
     def heading(self) -> str:
         """As the paper names it: ``Table 2. Dev scores``."""
-        found = NUMBERED.match(self.name)
-        return f"{found[1].capitalize()} {found[2]}. {self.title}" if found else self.title
+        number = NUMBERED.match(self.name)
+        return f"{number[1].capitalize()} {number[2]}. {self.title}" if number else self.title
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def width_of(path: Path) -> int:
 
 def runs_of(section: Section) -> list[dict[str, Any]]:
     """A section's runs with their learning curves, a row each."""
-    curves = {run: own["score"].tolist() for run, own in section.curves.groupby("run")}
+    curves = {run: curve["score"].tolist() for run, curve in section.curves.groupby("run")}
     deciding = section.scores[section.scores["decides"]]
     return [
         {
@@ -198,6 +198,6 @@ def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
 def _distinct(runs: pd.DataFrame, column: str) -> str:
     """What runs have in a column, and of how many of them it is not known."""
     values = runs[column] if column in runs else pd.Series(None, index=runs.index, dtype=object)
-    found = [str(value) for value in values.dropna().unique()]
+    names = [str(value) for value in values.dropna().unique()]
     missing = int(values.isna().sum())
-    return ", ".join(found + [f"not recorded ({missing} of {len(runs)} runs)"] * (missing > 0))
+    return ", ".join(names + [f"not recorded ({missing} of {len(runs)} runs)"] * (missing > 0))

@@ -77,5 +77,5 @@ def as_chosen(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
         The columns of ``chosen``, one row per test score.
     """
     sent = chosen[chosen["run"].isin(best_of_seeds(chosen)["run"])].drop(columns="value")
-    wanted = scores.drop(columns="experiment").rename(columns={"task": "column"})
-    return sent.merge(wanted, on=["model", "method", "column"], how="inner")
+    returned = scores.drop(columns="experiment").rename(columns={"task": "column"})
+    return sent.merge(returned, on=["model", "method", "column"], how="inner")

@@ -66,8 +66,8 @@ def submission(
         run = runs.loc[file.task]
         logits = _logits(predicted[file.task], run["run"], file.split)
         if len(logits) != file.rows:
-            found = f"{len(logits):,} test rows, where the server has {file.rows:,}"
-            rows.append((name, f"every row {file.constant}: found {found}", *[None] * 3))
+            rows_there = f"{len(logits):,} test rows, where the server has {file.rows:,}"
+            rows.append((name, f"every row {file.constant}: found {rows_there}", *[None] * 3))
             continue
         predictions[name] = in_words(file, logits)
         rows.append((name, f"run {run['run']}", run["learning_rate"], run["seed"], run["value"]))
@@ -75,5 +75,5 @@ def submission(
 
 
 def _logits(table: pd.DataFrame, run: str, split: str) -> np.ndarray:
-    own = table[(table["run"] == run) & (table["split"] == split)]
-    return own.filter(like="logit_").dropna(axis=1).to_numpy()
+    rows = table[(table["run"] == run) & (table["split"] == split)]
+    return rows.filter(like="logit_").dropna(axis=1).to_numpy()

@@ -4,19 +4,6 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import changes
-from subtune.models.families import CANONICAL
-
-
-def sums(**information) -> pd.DataFrame:
-    """Two layers: every component of size 2 and information 1, but for those given."""
-    rows = [
-        (f"encoder.layer.{layer}.{name}.{part}", 2, information.get(name.replace(".", "_"), 1.0))
-        for layer in (0, 1)
-        for name in CANONICAL.components
-        for part in ("weight", "bias")
-    ]
-    rows.append(("pooler.dense.weight", 4, 99.0))
-    return pd.DataFrame(rows, columns=["parameter", "size", "information"])
 
 
 def test_a_components_change_is_the_mean_over_its_weights_and_biases():

@@ -1,23 +1,10 @@
 """Where Fisher information is, against sums worked out by hand."""
 
-import pandas as pd
 import pytest
 
 from subtune.analysis import information
-from subtune.models.families import CANONICAL
+from tests.helpers.examples import sums
 from tests.helpers.exhibits import made
-
-
-def sums(**information) -> pd.DataFrame:
-    """Two layers: every component of size 2 and information 1, but for those given."""
-    rows = [
-        (f"encoder.layer.{layer}.{name}.{part}", 2, information.get(name.replace(".", "_"), 1.0))
-        for layer in (0, 1)
-        for name in CANONICAL.components
-        for part in ("weight", "bias")
-    ]
-    rows.append(("pooler.dense.weight", 4, 99.0))
-    return pd.DataFrame(rows, columns=["parameter", "size", "information"])
 
 
 def test_components_are_ranked_by_mean_information_normalised_per_task():
