@@ -41,7 +41,7 @@ def section(tmp_path):
     drawing.save(figure, pictures)
     scores = pd.DataFrame(
         {"run": ["a1", "b2"], "model": "tiny", "task": "rte", "method": ["full", "layernorm"],
-         "fraction": [1.0, 0.2], "scope": ["", "cv"], "learning_rate": [1e-4, 5e-3], "seed": 0,
+         "fraction": [1.0, 0.2], "scope": [None, "cv"], "learning_rate": [1e-4, 5e-3], "seed": 0,
          "best_epoch": [2, 1], "value": [0.6, 0.5], "decides": True}
     )  # fmt: skip
     curves = pd.DataFrame(
@@ -51,7 +51,7 @@ def section(tmp_path):
         report.Exhibit("table2", "Dev scores", "What it shows.", files),
         report.Exhibit("figure1", "Change", "What it shows.", pictures),
     ]
-    return report.Section("mine", "A paper (2024)", exhibits, scores, curves)
+    return report.Section("mine", "mine", "A paper (2024)", exhibits, scores, curves)
 
 
 @pytest.fixture

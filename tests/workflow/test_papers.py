@@ -136,7 +136,7 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
 def test_every_download_of_the_report_is_the_file(results):
     with opened(results / "report.html") as (page, _):
         with page.expect_download() as download:
-            page.click("#bitfit-table1 >> text=CSV")
+            page.click("[id='bitfit/table1'] >> text=CSV")
         assert (
             download.value.path().read_bytes() == (results / "bitfit" / "table1.csv").read_bytes()
         )

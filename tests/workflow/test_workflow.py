@@ -37,7 +37,20 @@ def test_right_after_a_run_nothing_is_to_be_done(project):
 def test_a_figures_colour_redraws_that_figure_only(project):
     config = project.changed()
     config["figures"] = {"figure3": {"colormap": "cividis"}}
-    assert project.planned(config) == {"figure3": 1, "report_page": 1}
+    assert project.planned(config) == {"figure": 1, "report_page": 1}
+    drawn = re.findall(r"output: (\S+)", project.run(config, "-n"))
+    assert "results/layernorm/figure3.png," in drawn
+
+
+def test_changed_numbers_remake_only_what_reads_them(project):
+    path = project.directory / "results" / "layernorm" / "data" / "component_shares.csv"
+    before = path.read_text()
+    path.write_text(before + "extra,output.dense,0.1\n")
+    try:
+        # Table 1, and the claims with their table.
+        assert project.planned(project.config) == {"table": 2, "claims": 1, "report_page": 1}
+    finally:
+        path.write_text(before)
 
 
 def test_a_new_learning_rate_trains_its_runs_only(project):

@@ -63,7 +63,7 @@ rule runs:
             for experiment, runs in PLAN.experiments.items()
             for planned in runs
         ],
-        store=PATHS.records(),
+        store=lambda wildcards: PATHS.records(),
     script:
         "../scripts/runs.py"
 

@@ -9,7 +9,7 @@ from snakemake.io import report as in_report
 from subtune import config as subtune_config
 from subtune import contents, facts, layout, sources
 from subtune.cost import Estimates
-from subtune.errors import SubtuneError, one_of
+from subtune.errors import SubtuneError
 from subtune.papers.base import Figure, Table
 from subtune.plan import plan
 from subtune.submission.planned import form, submissions, submitted_tasks
@@ -48,14 +48,18 @@ def any_of(names):
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
-def names_of(kind):
-    """Names of the tables, or of the figures, of all experiments."""
-    return {
-        name
-        for exhibits in EXHIBITS.values()
-        for name, exhibit in exhibits.items()
-        if isinstance(exhibit, Figure) is (kind is Figure)
-    }
+def with_its(kind):
+    """A wildcard constraint: an experiment before the name of a table, or figure, that it has."""
+    return "|".join(
+        f"{re.escape(folder)}(?=/({any_of(names_of(folder, kind))})[.])"
+        for folder in EXHIBITS
+    )
+
+
+def names_of(folder, kind):
+    """Names of an experiment's tables, or of its figures."""
+    exhibits = EXHIBITS[folder].values()
+    return [e.name for e in exhibits if isinstance(e, Figure) is (kind is Figure)]
 
 
 wildcard_constraints:
@@ -136,11 +140,7 @@ def data_of(folder, name):
 
 def exhibit(wildcards):
     """The declaration of the wildcards' table or figure."""
-    exhibits = EXHIBITS[wildcards.experiment]
-    if wildcards.exhibit not in exhibits:
-        allowed = one_of(wildcards.exhibit, exhibits)
-        raise WorkflowError(f"{PATHS.results}/{wildcards.experiment}: {allowed}")
-    return exhibits[wildcards.exhibit]
+    return EXHIBITS[wildcards.experiment][wildcards.exhibit]
 
 
 def data_names(wildcards):

@@ -12,7 +12,7 @@ rule table:
     log:
         PATHS.log("{experiment}", "tables", "{exhibit}"),
     wildcard_constraints:
-        exhibit=any_of(names_of(Table)),
+        experiment=with_its(Table),
     localrule: True
     conda:
         CPU
@@ -38,7 +38,7 @@ rule figure:
     log:
         PATHS.log("{experiment}", "figures", "{exhibit}"),
     wildcard_constraints:
-        exhibit=any_of(names_of(Figure)),
+        experiment=with_its(Figure),
     localrule: True
     conda:
         CPU
