@@ -139,10 +139,10 @@ def _patterns(name: str, parts: Iterable[NamedSelection]) -> tuple[str, ...]:
     """All patterns of some selections, in an order that does not depend on theirs."""
     patterns: set[str] = set()
     for part in parts:
-        if part.union_patterns is None:
+        if not isinstance(part, WholeTensors) or part.without:
             raise SubtuneError(
                 f"found {name!r}, expected names of whole parameters: a random draw, LoRA or a "
                 "selection that leaves parameters out cannot be part of another"
             )
-        patterns.update(part.union_patterns)
+        patterns.update(part.parameters)
     return tuple(sorted(patterns))
