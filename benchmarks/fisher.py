@@ -20,8 +20,9 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from benchmarks import inputs
 from subtune.data.batches import Rows
 from subtune.fisher import fisher_information
-from subtune.methods import LAYERNORM
+from subtune.methods import METHODS
 from subtune.models.encoder import new_classifier, shapes_of
+from subtune.selections.whole import require_whole
 
 # Examples of one call of vmap, which holds every example's gradient of every parameter.
 VMAP_EXAMPLES = 8
@@ -43,7 +44,7 @@ def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
     measured = []
     for name, rows in tasks.items():
         setting = inputs.glue(name, glue_dir, train=rows)
-        layernorm = LAYERNORM.names(shapes_of(setting.model))
+        layernorm = require_whole(METHODS["layernorm"]).names(shapes_of(setting.model))
         measured += _ways(setting, "all parameters", list(setting.model.parameters))
         measured += _ways(setting, "LayerNorm", layernorm)
     return measured

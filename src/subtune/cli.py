@@ -202,8 +202,8 @@ def _runs(options: argparse.Namespace) -> None:
     runs = listing.table(store)
     for column in ("task", "method"):
         asked_for = getattr(options, column)
-        if asked_for is not None:
-            if len(runs) and asked_for not in set(runs[column]):
+        if asked_for is not None and len(runs):
+            if asked_for not in set(runs[column]):
                 raise SubtuneError(f"--{column}: {one_of(asked_for, sorted(set(runs[column])))}")
             runs = runs[runs[column] == asked_for]
     if options.json:

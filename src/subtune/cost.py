@@ -15,7 +15,7 @@ from subtune.data.sizes import TaskSize
 from subtune.limits import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
 from subtune.models.dimensions import Dimensions, dimensions_of
 from subtune.plan import Plan, trains_alone, work
-from subtune.selections.work import Work
+from subtune.selections.kind import Work
 from subtune.specs import RunSpec
 
 FLOAT_BYTES = 4

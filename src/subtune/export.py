@@ -16,6 +16,7 @@ from subtune.models import encoder
 from subtune.models.families.base import Family
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
+from subtune.selections.lora import Lora
 from subtune.specs import RunSpec
 from subtune.tasks import Task
 from subtune.training.delta import AddedUpdate, applied, from_stored
@@ -61,7 +62,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     """
     store = Path(layout.records())
     spec = records.read_spec(store, run)
-    if spec.selection.adapter is None:
+    if not isinstance(spec.selection, Lora):
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
     pretrained = _pretrained(layout, spec)
     delta = from_stored(records.read_delta(store, run))
@@ -88,7 +89,9 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
         "task_type": "SEQ_CLS",
         "base_model_name_or_path": str(pretrained),
         "inference_mode": True,
-        **spec.selection.adapter,
+        "r": spec.selection.lora.rank,
+        "lora_alpha": spec.selection.lora.alpha,
+        "lora_dropout": 0.0,
         "bias": "none",
         "target_modules": [family.exported_name(name).removesuffix(".weight") for name in updates],
         "modules_to_save": saved,

@@ -17,9 +17,9 @@ from subtune.errors import SubtuneError
 from subtune.masks import Scope, fishers_in_scope
 from subtune.models.files import directory_of_package, version_of
 from subtune.selections import Selection
+from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top
 from subtune.selections.whole import WholeTensors, require_whole
-from subtune.selections.work import Work
 from subtune.specs import (
     DataSpec,
     FisherSpec,

@@ -18,7 +18,7 @@ from subtune.models.dimensions import dimensions_of, papers_models
 from subtune.models.shapes import PAPERS_MODELS, shapes_from
 from subtune.plan import Plan, trains_alone, work
 from subtune.plan import plan as plan_of
-from subtune.selections.work import Work
+from subtune.selections.kind import Work
 from subtune.tasks import TASKS
 from subtune.training.recipe import Member, train
 from tests.helpers import examples

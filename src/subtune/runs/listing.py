@@ -1,67 +1,45 @@
 """Recorded runs as one table: what each was, how it scored, how large its delta is."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from subtune.methods import name_of
 from subtune.runs import records
-from subtune.selections import Selection
-
-COLUMNS = (
-    "run",
-    "model",
-    "task",
-    "method",
-    "learning_rate",
-    "batch_size",
-    "epochs",
-    "seed",
-    "metric",
-    "score",
-    "best_epoch",
-    "diverged",
-    "trained",
-    "delta_bytes",
-)
 
 
 def table(store: Path) -> pd.DataFrame:
     """One row per recorded run, in the order of tasks, methods and learning rates.
 
-    Columns: `COLUMNS`. ``score`` is the task's first metric on its first evaluation split, at the
-    best epoch. A method that has no name is shown as its selection.
+    Columns: ``run``, ``model``, ``task``, ``method``, ``learning_rate``, ``batch_size``,
+    ``epochs``, ``seed``, ``metric``, ``score``, ``best_epoch``, ``diverged``, ``trained``,
+    ``delta_bytes``; none where no run is on record. ``score`` is the task's first metric on its
+    first evaluation split, at the best epoch. A method that has no name is shown as its selection.
 
     Raises:
         SubtuneError: a record cannot be read.
     """
-    rows = [_row(store, run) for run in records.all_runs(store)]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    return table.sort_values(["task", "method", "learning_rate", "seed"], ignore_index=True)
+    table = pd.DataFrame([_row(store, run) for run in records.all_runs(store)])
+    order = ["task", "method", "learning_rate", "seed"]
+    return table if table.empty else table.sort_values(order, ignore_index=True)
 
 
-def _row(store: Path, run: str) -> tuple:
+def _row(store: Path, run: str) -> dict[str, Any]:
     spec = records.read_spec(store, run)
     scores = records.read_scores(store, run)
     task = spec.tokens.data.task
-    return (
-        run,
-        spec.model.repository or f"local {spec.model.version[:8]}",
-        task.name,
-        describe(spec.selection),
-        spec.recipe.learning_rate,
-        spec.recipe.batch_size,
-        spec.recipe.epochs,
-        spec.seed,
-        task.metrics[0],
-        scores["scores"][task.evaluation[0]][task.metrics[0]],
-        scores["best_epoch"],
-        scores.get("diverged", False),
-        scores["trainable"],
-        records.delta_path(store, run).stat().st_size,
-    )
-
-
-def describe(selection: Selection) -> str:
-    """A selection's name, where it has one, or what it trains."""
-    return name_of(selection) or selection.in_words()
+    return {
+        "run": run,
+        "model": spec.model.repository or f"local {spec.model.version[:8]}",
+        "task": task.name,
+        "method": name_of(spec.selection) or spec.selection.in_words(),
+        **{name: getattr(spec.recipe, name) for name in ("learning_rate", "batch_size", "epochs")},
+        "seed": spec.seed,
+        "metric": task.metrics[0],
+        "score": scores["scores"][task.evaluation[0]][task.metrics[0]],
+        "best_epoch": scores["best_epoch"],
+        "diverged": scores.get("diverged", False),
+        "trained": scores["trainable"],
+        "delta_bytes": records.delta_path(store, run).stat().st_size,
+    }

@@ -54,13 +54,7 @@ def read_scores(store: Path, run: str) -> dict[str, Any]:
     Raises:
         SubtuneError: there is no such record, or it cannot be read.
     """
-    path = store / run / "scores.json"
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        raise SubtuneError(_lost(store, run)) from None
-    except json.JSONDecodeError:
-        raise SubtuneError(f"{path} is not readable JSON; {_mend(store, run)}") from None
+    return _read_json(store, run, "scores.json")
 
 
 def read_provenance(store: Path, run: str) -> dict[str, Any]:
@@ -69,11 +63,8 @@ def read_provenance(store: Path, run: str) -> dict[str, Any]:
     Raises:
         SubtuneError: it cannot be read.
     """
-    path = store / run / "provenance.json"
-    try:
-        return json.loads(path.read_text()) if path.is_file() else {}
-    except json.JSONDecodeError:
-        raise SubtuneError(f"{path} is not readable JSON; {_mend(store, run)}") from None
+    name = "provenance.json"
+    return _read_json(store, run, name) if (store / run / name).is_file() else {}
 
 
 def read_history(store: Path, run: str) -> pd.DataFrame:
@@ -132,6 +123,17 @@ def read_changes(store: Path, run: str) -> pd.DataFrame:
         SubtuneError: there is no such record.
     """
     return _read_csv(store, run, "changes.csv")
+
+
+def _read_json(store: Path, run: str, name: str) -> dict[str, Any]:
+    try:
+        return json.loads((store / run / name).read_text())
+    except FileNotFoundError:
+        raise SubtuneError(_lost(store, run)) from None
+    except json.JSONDecodeError:
+        raise SubtuneError(
+            f"{store / run / name} is not readable JSON; {_mend(store, run)}"
+        ) from None
 
 
 def _read_csv(store: Path, run: str, name: str) -> pd.DataFrame:

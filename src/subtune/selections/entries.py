@@ -22,20 +22,12 @@ Shapes = Mapping[str, Shape]
 class Whole:
     """A tensor that trains whole."""
 
-    def count(self, shape: Shape) -> int:
-        """How many numbers train."""
-        return math.prod(shape)
-
 
 @dataclass(frozen=True, eq=False)
 class Indices:
     """A tensor of which some entries train: their indices in the flattened tensor, sorted."""
 
     flat: np.ndarray
-
-    def count(self, shape: Shape) -> int:
-        """How many numbers train."""
-        return len(self.flat)
 
 
 @dataclass(frozen=True)
@@ -45,10 +37,6 @@ class LowRank:
     rank: int
     scale: float
 
-    def count(self, shape: Shape) -> int:
-        """How many numbers train."""
-        return self.rank * sum(shape)
-
 
 Entry = Whole | Indices | LowRank
 # Tensor name to what of it trains; tensors that do not train have no entry.
@@ -57,4 +45,14 @@ Entries = dict[str, Entry]
 
 def count(entries: Entries, shapes: Shapes) -> int:
     """How many numbers train."""
-    return sum(entry.count(shapes[name]) for name, entry in entries.items())
+    return sum(_count(entry, shapes[name]) for name, entry in entries.items())
+
+
+def _count(entry: Entry, shape: Shape) -> int:
+    match entry:
+        case Whole():
+            return math.prod(shape)
+        case Indices(flat):
+            return len(flat)
+        case LowRank(rank):
+            return rank * sum(shape)

@@ -1,11 +1,24 @@
 """What every kind of selection says of itself."""
 
 from abc import abstractmethod
-from typing import Any
+from enum import Enum
 
 from subtune.selections.entries import CLASSIFIER, Entries, Ranks, Shapes, Whole
-from subtune.selections.work import Work
 from subtune.values import Value
+
+
+class Work(Enum):
+    """What a selection trains, and what its training step costs in units of the forward pass.
+
+    The way back computes gradients of what layers read, and where matrices train, theirs too. Of a
+    frozen encoder there is no way back.
+    """
+
+    NOTHING = 1.0
+    VECTORS = 2.0
+    ENTRIES = 2.1
+    LOW_RANK = 2.3
+    MATRICES = 3.0
 
 
 class Kind(Value):
@@ -44,16 +57,6 @@ class Kind(Value):
         """What trains beside the classifier, as a line of text."""
 
     @property
-    def union_patterns(self) -> tuple[str, ...] | None:
-        """The patterns that say all, where a union of this selection and others can be made."""
-        return None
-
-    @property
     def ranking(self) -> str | None:
         """Content id of the ranking that the selection takes from."""
-        return None
-
-    @property
-    def adapter(self) -> dict[str, Any] | None:
-        """PEFT's settings of the adapter that holds what trained, where one can."""
         return None

@@ -1,15 +1,12 @@
 """Low-rank updates of matrices (LoRA, Hu et al., 2022)."""
 
-from typing import Any
-
 from pydantic import Field
 
 from subtune.errors import SubtuneError
 from subtune.models.families import CANONICAL
 from subtune.selections.entries import Entries, LowRank, Ranks, Shapes, Whole
-from subtune.selections.kind import Kind
+from subtune.selections.kind import Kind, Work
 from subtune.selections.patterns import Patterns, listed, matching
-from subtune.selections.work import Work
 from subtune.values import Value
 
 
@@ -49,7 +46,3 @@ class Lora(Kind):
         lora = self.lora
         adapted = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {listed(lora.targets)}"
         return adapted + (f"; {listed(self.parameters)}" if self.parameters else "")
-
-    @property
-    def adapter(self) -> dict[str, Any]:
-        return {"r": self.lora.rank, "lora_alpha": self.lora.alpha, "lora_dropout": 0.0}

@@ -9,9 +9,8 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from subtune.errors import SubtuneError
 from subtune.selections.entries import Entries, Indices, Ranks, Shapes, Whole
-from subtune.selections.kind import Kind
+from subtune.selections.kind import Kind, Work
 from subtune.selections.patterns import Patterns, listed, matching
-from subtune.selections.work import Work
 from subtune.values import Value
 
 

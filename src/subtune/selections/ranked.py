@@ -8,8 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from subtune.selections.entries import Entries, Indices, Ranks, Shapes
-from subtune.selections.kind import Kind
-from subtune.selections.work import Work
+from subtune.selections.kind import Kind, Work
 from subtune.values import Value
 
 Fraction = Annotated[float, Field(gt=0, le=1)]

@@ -5,9 +5,11 @@ from functools import cache
 from subtune.errors import SubtuneError
 from subtune.models.families import CANONICAL
 from subtune.selections.entries import Entries, Ranks, Shapes, Whole
-from subtune.selections.kind import Kind
+from subtune.selections.kind import Kind, Work
 from subtune.selections.patterns import MAX_LAYERS, Patterns, listed, matching
-from subtune.selections.work import Work
+
+# The names that every encoder has, in as many layers as a pattern may name.
+EVERY_NAME: Shapes = dict.fromkeys(CANONICAL.names(MAX_LAYERS), ())
 
 
 class WholeTensors(Kind):
@@ -43,10 +45,6 @@ class WholeTensors(Kind):
         without = f" without {listed(self.without)}" if self.without else ""
         return listed(self.parameters) + without
 
-    @property
-    def union_patterns(self) -> tuple[str, ...] | None:
-        return None if self.without else self.parameters
-
 
 def require_whole(selection: Kind) -> WholeTensors:
     """The selection, if it is of this kind.
@@ -66,5 +64,5 @@ def _holds_a_matrix(selection: WholeTensors) -> bool:
     Raises:
         SubtuneError: a pattern matches none of those names.
     """
-    names = selection.names(dict.fromkeys(CANONICAL.names(MAX_LAYERS), ()))
+    names = selection.names(EVERY_NAME)
     return any(name.endswith(".weight") and not CANONICAL.is_norm(name) for name in names)

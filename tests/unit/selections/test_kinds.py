@@ -6,8 +6,8 @@ from pydantic import ValidationError
 from subtune.methods import METHODS
 from subtune.selections import NAMED_KINDS, SELECTION, allowed_keys
 from subtune.selections.entries import CLASSIFIER, Whole
+from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top
-from subtune.selections.work import Work
 
 KINDS = {
     "whole": (
