@@ -4,6 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from subtune import resources
 from subtune.values import Value
 
 METRICS = ("accuracy", "f1", "matthews_correlation", "pearsonr", "spearmanr")
@@ -23,7 +24,7 @@ class Task(Value):
     name: str
     title: str
     text: tuple[str, ...] = Field(min_length=1, max_length=2)
-    label: str
+    label: str = "label"
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
     metrics: tuple[str, ...] = Field(min_length=1)
     evaluation: tuple[str, ...] = ("validation",)
@@ -56,94 +57,6 @@ class Task(Value):
         return [(split, f"{self.title}-{short.get(split, split)}") for split in self.evaluation]
 
 
-NLI = ("entailment", "not_entailment")
-
-# In the order of the LayerNorm paper's tables; WNLI, which it leaves out, is last.
 TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (
-        Task(
-            name="qnli",
-            title="QNLI",
-            text=("question", "sentence"),
-            label="label",
-            labels=NLI,
-            metrics=("accuracy",),
-            submission=("QNLI.tsv",),
-        ),
-        Task(
-            name="sst2",
-            title="SST-2",
-            text=("sentence",),
-            label="label",
-            labels=("negative", "positive"),
-            metrics=("accuracy",),
-            submission=("SST-2.tsv",),
-        ),
-        Task(
-            name="mnli",
-            title="MNLI",
-            text=("premise", "hypothesis"),
-            label="label",
-            labels=("entailment", "neutral", "contradiction"),
-            metrics=("accuracy",),
-            evaluation=("validation_matched", "validation_mismatched"),
-            test=("test_matched", "test_mismatched", DIAGNOSTIC),
-            submission=("MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"),
-        ),
-        Task(
-            name="cola",
-            title="CoLA",
-            text=("sentence",),
-            label="label",
-            labels=("unacceptable", "acceptable"),
-            metrics=("matthews_correlation",),
-            submission=("CoLA.tsv",),
-        ),
-        Task(
-            name="mrpc",
-            title="MRPC",
-            text=("sentence1", "sentence2"),
-            label="label",
-            labels=("not_equivalent", "equivalent"),
-            metrics=("f1", "accuracy"),
-            submission=("MRPC.tsv",),
-        ),
-        Task(
-            name="stsb",
-            title="STS-B",
-            text=("sentence1", "sentence2"),
-            label="label",
-            metrics=("spearmanr", "pearsonr"),
-            submission=("STS-B.tsv",),
-            score_range=(0.0, 5.0),
-        ),
-        Task(
-            name="rte",
-            title="RTE",
-            text=("sentence1", "sentence2"),
-            label="label",
-            labels=NLI,
-            metrics=("accuracy",),
-            submission=("RTE.tsv",),
-        ),
-        Task(
-            name="qqp",
-            title="QQP",
-            text=("question1", "question2"),
-            label="label",
-            labels=("not_duplicate", "duplicate"),
-            metrics=("f1", "accuracy"),
-            submission=("QQP.tsv",),
-        ),
-        Task(
-            name="wnli",
-            title="WNLI",
-            text=("sentence1", "sentence2"),
-            label="label",
-            labels=("not_entailment", "entailment"),
-            metrics=("accuracy",),
-            submission=("WNLI.tsv",),
-        ),
-    )
+    name: Task(name=name, **fields) for name, fields in resources.read("tasks").items()
 }

@@ -4,19 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from subtune.errors import SubtuneError
-from subtune.tasks import DIAGNOSTIC, Task
-
-FOLDERS = {
-    "qnli": "QNLI",
-    "sst2": "SST-2",
-    "mnli": "MNLI",
-    "cola": "CoLA",
-    "mrpc": "MRPC",
-    "stsb": "STS-B",
-    "rte": "RTE",
-    "qqp": "QQP",
-    "wnli": "WNLI",
-}
+from subtune.tasks import DIAGNOSTIC, TASKS, Task
 
 # The files' own column names, where they are not the hub's.
 COLUMNS = {
@@ -37,7 +25,7 @@ def path_of(glue_dir: Path, task: Task, split: str) -> Path:
     """The file of a split: ``validation_matched`` is ``dev_matched.tsv``."""
     if split == DIAGNOSTIC:
         return glue_dir / "diagnostic" / "diagnostic.tsv"
-    return glue_dir / FOLDERS[task.name] / f"{split.replace('validation', 'dev')}.tsv"
+    return glue_dir / task.title / f"{split.replace('validation', 'dev')}.tsv"
 
 
 def paths(glue_dir: Path, task: Task) -> dict[str, Path]:
@@ -46,7 +34,7 @@ def paths(glue_dir: Path, task: Task) -> dict[str, Path]:
     Raises:
         SubtuneError: the directory or one of its files is not there.
     """
-    if task.name not in FOLDERS:
+    if task.name not in TASKS:
         raise SubtuneError(
             f"glue_dir: task {task.name!r} is not part of GLUE; give it `files` of its own"
         )

@@ -1,4 +1,4 @@
-"""The tasks' metrics: ``evaluate.Metric`` modules kept here, so that none is ever fetched."""
+"""The tasks' metrics: an ``evaluate.Metric`` module kept here, so that none is ever fetched."""
 
 import functools
 import math
@@ -10,7 +10,7 @@ import numpy as np
 
 from subtune.tasks import Task
 
-HERE = Path(__file__).parent
+MODULE = Path(__file__).parent / "of_tasks"
 
 
 @functools.cache
@@ -18,7 +18,9 @@ def _load(name: str):
     os.environ.setdefault("HF_EVALUATE_OFFLINE", "1")
     import evaluate
 
-    return evaluate.load(str(HERE / name), module_type="metric", experiment_id=str(os.getpid()))
+    return evaluate.load(
+        str(MODULE), config_name=name, module_type="metric", experiment_id=str(os.getpid())
+    )
 
 
 def score(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:

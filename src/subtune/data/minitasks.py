@@ -1,0 +1,200 @@
+"""How one example of each mini task is drawn, from words and templates in a resource.
+
+The order of draws decides the rows, and so the ids of all runs on them.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from subtune import resources
+
+Row = dict[str, str]
+# What the resource says of a task, and of all.
+Words = dict[str, Any]
+
+
+def example(name: str, rng: Random, mismatched: bool) -> Row:
+    """One example of a task; a mismatched one, as in MNLI, speaks of other things."""
+    of_all = resources.read("minitasks")
+    words = of_all["shared"] | of_all[name]
+    return GENERATORS[name](rng, words | words["mismatched"] if mismatched else words)
+
+
+def _cola(rng: Random, words: Words) -> Row:
+    verb = rng.choice(words["verbs"])
+    first, second = rng.sample(words["objects"], 2)
+    acceptable = rng.random() < 0.6
+    sentence = rng.choice(words["pairs"])[0 if acceptable else 1].format(
+        noun=rng.choice(words["nouns"]),
+        name=rng.choice(words["names"]),
+        object=first,
+        object2=second,
+        adverb=rng.choice(words["adverbs"]),
+        **verb,
+    )
+    return {
+        "sentence": _with_articles(sentence),
+        "label": "acceptable" if acceptable else "unacceptable",
+    }
+
+
+def _mnli(rng: Random, words: Words) -> Row:
+    premise, *hypotheses = rng.choice(words["scenes"])
+    name = rng.choice(words["names"])
+    ending = rng.choice(words["endings"]).format(town=rng.choice(words["towns"]))
+    labels = ("entailment", "contradiction", "neutral")
+    label, hypothesis = rng.choice(list(zip(labels, hypotheses, strict=True)))
+    subject = rng.choice((name, "someone" if label == "entailment" else name))
+    return {
+        "premise": f"{name} {premise}{ending}.",
+        "hypothesis": _capital(f"{subject} {hypothesis}."),
+        "label": label,
+    }
+
+
+def _mrpc(rng: Random, words: Words) -> Row:
+    slots = {
+        "company": rng.choice(words["companies"]),
+        "town": rng.choice(words["towns"]),
+        "person": rng.choice(words["surnames"]),
+    }
+    event = rng.choice(words["events"])
+    first, second = rng.sample(event, 2)
+    equivalent = rng.random() < 0.6
+    if not equivalent:
+        second = rng.choice(_another(rng, event, words["events"]))
+    return {
+        "sentence1": first.format(**slots),
+        "sentence2": second.format(**slots),
+        "label": "equivalent" if equivalent else "not_equivalent",
+    }
+
+
+def _qnli(rng: Random, words: Words) -> Row:
+    slots = {
+        "place": rng.choice(words["places"]),
+        "year": rng.randrange(1780, 2015),
+        "person": f"{rng.choice(words['names'])} {rng.choice(words['surnames'])}",
+        "stuff": rng.choice(words["materials"]),
+    }
+    fact = rng.choice(words["facts"])
+    entailed = rng.random() < 0.5
+    _, *answers = fact if entailed else _another(rng, fact, words["facts"])
+    return {
+        "question": fact[0].format(**slots),
+        "sentence": _with_articles(_capital(rng.choice(answers).format(**slots))),
+        "label": "entailment" if entailed else "not_entailment",
+    }
+
+
+def _qqp(rng: Random, words: Words) -> Row:
+    group = rng.choice(words["groups"])
+    row = rng.choice(group)
+    slots = {slot: rng.choice(values) for slot, values in words["slots"].items()}
+    duplicate = rng.random() < 0.45
+    first, second = rng.sample(row, 2)
+    slots2 = slots
+    if not duplicate:
+        if rng.random() < 0.5:
+            second = rng.choice(_another(rng, row, group))
+        else:
+            slots2 = {
+                slot: _another(rng, slots[slot], values) for slot, values in words["slots"].items()
+            }
+    return {
+        "question1": first.format(**slots),
+        "question2": second.format(**slots2),
+        "label": "duplicate" if duplicate else "not_duplicate",
+    }
+
+
+def _rte(rng: Random, words: Words) -> Row:
+    who, other = rng.sample(words["names"], 2)
+    job = rng.choice(words["jobs"])
+    born, home = rng.sample(words["towns"], 2)
+    prize = rng.choice(words["prizes"])
+    story = [
+        text.format(who=who, other=other, job=job, born=born, home=home, prize=prize)
+        for text in rng.choice(words["stories"])
+    ]
+    entailed = rng.random() < 0.5
+    return {
+        "sentence1": _with_articles(story[0]),
+        "sentence2": _with_articles(story[1 if entailed else 2]),
+        "label": "entailment" if entailed else "not_entailment",
+    }
+
+
+def _sst2(rng: Random, words: Words) -> Row:
+    label, opposite = "positive", "negative"
+    if rng.random() >= 0.5:
+        label, opposite = opposite, label
+    first, second = rng.sample(words[label], 2)
+    template = rng.choice(words["twisted" if rng.random() < 0.3 else "plain"])
+    thing, other = rng.choice(words["things"]), rng.choice(words[opposite])
+    sentence = template.format(thing=thing, same=first, same2=second, other=other)
+    return {"sentence": _with_articles(sentence), "label": label}
+
+
+def _stsb(rng: Random, words: Words) -> Row:
+    """Start from 5 and take off for what differs: subject, action, place."""
+    score = 5.0
+    topic = rng.choice(words["subjects"])
+    subject = rng.choice(topic)
+    row = rng.choice(words["actions"])
+    action = rng.choice(row)
+    place = rng.choice(words["places"])
+    subject2, action2, place2 = subject, action, place
+    changes = rng.choice((0, 1, 1, 2, 2, 3, 4))
+    for change in rng.sample(("subject", "action", "place", "all"), changes):
+        if change == "subject" and subject2 == subject:
+            subject2 = _another(rng, subject, topic)
+            score -= 1.4
+        elif change == "action" and action2 == action:
+            action2 = row[1 - row.index(action)]
+            score -= 1.6
+        elif change == "place" and place2 == place:
+            place2 = _another(rng, place, words["places"])
+            score -= 0.8
+        elif change == "all":
+            subject2 = rng.choice(words["subjects"][1 - words["subjects"].index(topic)])
+            action2 = rng.choice(_another(rng, row, words["actions"]))
+            score -= 3.0
+    first = " ".join(rng.choice(part) for part in (subject, action, place))
+    second = " ".join(rng.choice(part) for part in (subject2, action2, place2))
+    if first == second:
+        score = 5.0
+    # Several people judged each pair of STS-B, so that scores are not whole numbers.
+    score = min(5.0, max(0.0, score + rng.choice((-0.4, -0.2, 0.0, 0.0, 0.2))))
+    return {
+        "sentence1": _capital(f"{first}."),
+        "sentence2": _capital(f"{second}."),
+        "label": f"{score:.3f}",
+    }
+
+
+GENERATORS: dict[str, Callable[[Random, Words], Row]] = {
+    "qnli": _qnli,
+    "sst2": _sst2,
+    "mnli": _mnli,
+    "cola": _cola,
+    "mrpc": _mrpc,
+    "stsb": _stsb,
+    "rte": _rte,
+    "qqp": _qqp,
+}
+
+
+def _another(rng: Random, value: Any, values: Sequence) -> Any:
+    return rng.choice([other for other in values if other != value])
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _with_articles(text: str) -> str:
+    """Turn "a" into "an" where a vowel sound follows."""
+    return re.sub(r"\b([Aa]) (?=[aeiou]|honest|hour)", r"\1n ", text)
