@@ -8,10 +8,8 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import resources
 
-import yaml
-
+from subtune import resources
 from subtune.errors import SubtuneError, one_of
 from subtune.selections import NamedSelection, Selection
 from subtune.selections.lora import Lora, LoraSettings
@@ -35,11 +33,7 @@ class _Resource(Value):
     titles: dict[str, str]
 
 
-_TEXT = (resources.files("subtune") / "resources" / "methods.yaml").read_text(encoding="utf-8")
-# libyaml's loader takes a tenth of the time, where PyYAML was built with it.
-_PAPERS = _Resource.model_validate(
-    yaml.load(_TEXT, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-)
+_PAPERS = _Resource.model_validate(resources.read("methods"))
 # Name to the parameter of each layer.
 LAYER_PARAMETERS = _PAPERS.layer_parameters
 COMBINATIONS = _PAPERS.combinations
