@@ -1,12 +1,13 @@
 # make demo   the four papers on a laptop
 # make report the demo's report: results/demo/report.html
 # make test   every test
+# make test-fast  the library's quick tests, in less than a minute
 # make bench  speed beside peers, on real GLUE: make bench GLUE_DIR=/path/to/glue
 # make check  formatting, lint, types and the order of imports
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo report test bench check format schema
+.PHONY: install demo report test test-fast bench check format schema
 
 install: .venv/installed
 
@@ -29,6 +30,9 @@ report: install
 
 test: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+test-fast: install
+	$(BIN)/python -m pytest -n 2 -m "not slow" tests/unit
 
 bench: install
 	$(BIN)/python -m benchmarks --glue-dir "$(or $(GLUE_DIR),$(error set GLUE_DIR to a directory in GLUE's official layout))"

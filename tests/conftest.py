@@ -12,6 +12,8 @@ from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
 from subtune.models.files import directory_of_package
 
+# Folders of tests that start Snakemake, a cluster or a browser.
+SLOW_FOLDERS = ("workflow", "system")
 # Files of tests that take minutes, the longest first.
 SLOWEST = ("test_cluster", "test_workflow", "test_papers", "test_benchmarks", "test_hub")
 
@@ -29,7 +31,10 @@ WORDS = VOCABULARY.split()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let slow files begin first, so that no worker is left with one in the end."""
+    """Mark what is slow, and let it begin first, so that no worker is left with it in the end."""
+    for item in items:
+        if item.path.parent.name in SLOW_FOLDERS:
+            item.add_marker(pytest.mark.slow)
     places = {name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 

@@ -6,8 +6,9 @@ configuration's `assumptions`. A result never depends on an estimate.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
+from operator import add
 from typing import Literal
 
 from subtune.config import Config
@@ -42,12 +43,7 @@ class Cost:
     bytes: float = 0
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(
-            self.tokens + other.tokens,
-            self.flops + other.flops,
-            self.seconds + other.seconds,
-            self.bytes + other.bytes,
-        )
+        return Cost(*map(add, astuple(self), astuple(other)))
 
 
 class Estimates:
@@ -95,9 +91,8 @@ class Estimates:
         total = self.start()
         for run in runs:
             spec = self._plan.runs[run]
-            size, model = self._plan.sizes[spec.tokens.key], self._dimensions(spec.model.id)
-            rows = size.rows_within(spec.recipe.train_rows)
-            total += self._evaluation(rows, spec, model)
+            rows = self._plan.sizes[spec.tokens.key].rows_within(spec.recipe.train_rows)
+            total += self._evaluation(rows, spec)
         return total
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
@@ -105,8 +100,7 @@ class Estimates:
         total = self.start()
         for run in runs:
             spec = self._plan.runs[run]
-            rows = self._plan.sizes[spec.tokens.key].test_rows
-            total += self._evaluation(rows, spec, self._dimensions(spec.model.id))
+            total += self._evaluation(self._plan.sizes[spec.tokens.key].test_rows, spec)
         return total
 
     def evaluation_memory(self, run: str, attempt: int = 1) -> int:
@@ -124,10 +118,9 @@ class Estimates:
         """Megabytes of main memory to ask for, with or without a GPU: half as much again after
         every attempt."""
         runs = self._plan.sweeps[sweep].runs
-        specs = [self._plan.runs[run] for run in runs]
-        first = specs[0]
+        first = self._plan.runs[runs[0]]
         trains_matrices = any(map(self._alone, runs))
-        batch = max(s.recipe.batch_size for s in specs)
+        batch = max(self._plan.runs[run].recipe.batch_size for run in runs)
         return self._memory(first.model.id, first.tokens.key, trains_matrices, batch, attempt)
 
     def fisher_memory(self, fisher: str, attempt: int = 1) -> int:
@@ -176,9 +169,10 @@ class Estimates:
             seconds,
             self._trained_bytes(run) + size.evaluation_rows * BYTES_OF_A_PREDICTION,
         )
-        return trained + self._evaluation(size.evaluation_rows * recipe.epochs, spec, model)
+        return trained + self._evaluation(size.evaluation_rows * recipe.epochs, spec)
 
-    def _evaluation(self, rows: float, spec: RunSpec, model: Dimensions) -> Cost:
+    def _evaluation(self, rows: float, spec: RunSpec) -> Cost:
+        model = self._dimensions(spec.model.id)
         tokens = min(self._plan.sizes[spec.tokens.key].tokens, spec.tokens.max_length)
         flops = rows * model.forward_flops(tokens)
         batches = rows * tokens / EVALUATION_TOKENS

@@ -4,10 +4,12 @@ Nothing here looks at results. Local data and model files are hashed, because th
 of what decides a result.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from subtune.config import Config, Experiment, ModelSource
 from subtune.config.schema import HUB_GLUE_REVISION
@@ -116,61 +118,62 @@ def plan(config: Config) -> Plan:
     return plan
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    """What an experiment's runs of one model start from; tokens and information by task."""
+class _Cell(NamedTuple):
+    """What tells an experiment's runs of one model and task apart."""
 
-    name: str
-    model: ModelSpec
-    tokens: Mapping[str, TokensSpec]
-    fishers: Mapping[str, FisherSpec]
+    method: str
+    selection: Selection
+    learning_rate: float
+    seed: int
+    fraction: float | None = None
+    scope: Scope | None = None
 
 
 def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -> list[Planned]:
     planned = []
     for model in experiment.models:
-        inputs = _inputs(plan, config, experiment, model)
-        plan.experiment_fishers[name] = dict(inputs.fishers)
+        source = config.all_models()[model]
+        spec = model_spec(model, source)
+        plan.models[spec.id] = spec
+        plan.model_ids[model] = spec.id
+        plan.model_locations[spec.id] = model_location(source)
+        fishers = _fishers(plan, config, experiment, spec)
+        plan.experiment_fishers[name] = fishers
         for task in experiment.tasks:
-            of_task = experiment.settings(task).learning_rates
-            methods = {
-                method: of_task or of_method or ()
-                for method, of_method in experiment.methods_of(model).items()
-            }
-            for learning_rate, seed, method in _grid(methods, experiment.seeds):
-                selection = config.selection(method, model)
-                spec = _run(experiment, inputs, task, selection, learning_rate, seed)
-                planned.append(Planned(spec, model, task, method))
-            planned += _masked(plan, config, experiment, inputs, task)
+            cells = _whole_methods(config, experiment, model, task)
+            cells += _top_fractions(plan, config, experiment, task, fishers)
+            for cell in cells:
+                run = RunSpec(
+                    model=spec,
+                    tokens=fishers[task].tokens,
+                    selection=cell.selection,
+                    recipe=_recipe(experiment, task, cell.learning_rate),
+                    seed=cell.seed,
+                )
+                planned.append(Planned(run, model, task, cell.method, cell.fraction, cell.scope))
     return planned
 
 
-def _inputs(plan: Plan, config: Config, experiment: Experiment, name: str) -> _Inputs:
-    source = config.all_models()[name]
-    model = model_spec(name, source)
-    plan.models[model.id] = model
-    plan.model_ids[name] = model.id
-    plan.model_locations[model.id] = model_location(source)
-    tokens: dict[str, TokensSpec] = {}
-    fishers: dict[str, FisherSpec] = {}
+def _fishers(
+    plan: Plan, config: Config, experiment: Experiment, model: ModelSpec
+) -> dict[str, FisherSpec]:
+    """Each task's Fisher information, and into the plan with it what it is computed from."""
+    fishers = {}
     in_full = _matrices_of_masks(config, experiment)
     for task in experiment.tasks:
+        max_length = experiment.settings(task).max_length
         rows = data_spec(config, task)
-        tokens[task] = TokensSpec(
-            data=rows, tokenizer=model.id, max_length=experiment.settings(task).max_length
-        )
-        fishers[task] = FisherSpec(
-            model=model,
-            tokens=tokens[task],
-            rows=experiment.fisher.rows,
-            seed=experiment.fisher.seed,
-            in_full=in_full,
+        tokens = TokensSpec(data=rows, tokenizer=model.id, max_length=max_length)
+        settings = experiment.fisher
+        fisher = FisherSpec(
+            model=model, tokens=tokens, rows=settings.rows, seed=settings.seed, in_full=in_full
         )
         plan.datasets[rows.key] = rows
-        plan.tokens[tokens[task].key] = tokens[task]
-        plan.sizes[tokens[task].key] = _size(config, rows)
-        plan.fishers[fishers[task].key] = fishers[task]
-    return _Inputs(name, model, tokens, fishers)
+        plan.tokens[tokens.key] = tokens
+        plan.sizes[tokens.key] = _size(config, rows)
+        plan.fishers[fisher.key] = fisher
+        fishers[task] = fisher
+    return fishers
 
 
 def _matrices_of_masks(config: Config, experiment: Experiment) -> WholeTensors | None:
@@ -184,52 +187,44 @@ def _matrices_of_masks(config: Config, experiment: Experiment) -> WholeTensors |
         raise SubtuneError(f"fractions.of: {experiment.fractions.of!r}: {error}") from None
 
 
-def _grid(methods: Mapping[str, Iterable[float]], seeds: Iterable[int]):
+def _whole_methods(config: Config, experiment: Experiment, model: str, task: str) -> list[_Cell]:
     """Learning rates outermost, so that a new one at the end leaves earlier sweeps as they are."""
-    rows = [
-        (position, learning_rate, seed, method)
-        for method, learning_rates in methods.items()
-        for position, learning_rate in enumerate(learning_rates)
-        for seed in seeds
+    of_task = experiment.settings(task).learning_rates
+    cells = [
+        (position, _Cell(method, config.selection(method, model), learning_rate, seed))
+        for method, of_method in experiment.methods_of(model).items()
+        for position, learning_rate in enumerate(of_task or of_method or ())
+        for seed in experiment.seeds
     ]
-    return [row[1:] for row in sorted(rows, key=lambda row: row[0])]
+    return [cell for _, cell in sorted(cells, key=lambda row: row[0])]
 
 
-def _masked(
-    plan: Plan, config: Config, experiment: Experiment, inputs: _Inputs, task: str
-) -> list[Planned]:
-    """Runs of the top fractions. Fraction 1 is the whole selection, whatever the scope."""
+def _top_fractions(
+    plan: Plan, config: Config, experiment: Experiment, task: str, fishers: Mapping[str, FisherSpec]
+) -> list[_Cell]:
+    """Fraction 1 is the whole selection, whatever the scope."""
     fractions = experiment.fractions
     if fractions is None:
         return []
     base = require_whole(config.selection(fractions.of))
     learning_rates = experiment.settings(task).learning_rates or fractions.learning_rates
-    planned = []
+    cells = []
     for scope in fractions.scopes:
-        fishers = fishers_in_scope(scope, task, inputs.fishers)
-        ranking = RankingSpec(of=base, fishers=tuple(fishers))
+        ranking = RankingSpec(of=base, fishers=tuple(fishers_in_scope(scope, task, fishers)))
         plan.rankings[ranking.id] = ranking
-        for learning_rate in learning_rates:
-            for seed in experiment.seeds:
-                for fraction in fractions.values:
-                    selection: Selection = base
-                    if fraction < 1:
-                        selection = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
-                    spec = _run(experiment, inputs, task, selection, learning_rate, seed)
-                    planned.append(Planned(spec, inputs.name, task, fractions.of, fraction, scope))
-    return planned
+        for learning_rate, seed, fraction in product(
+            learning_rates, experiment.seeds, fractions.values
+        ):
+            selection: Selection = base
+            if fraction < 1:
+                selection = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
+            cells.append(_Cell(fractions.of, selection, learning_rate, seed, fraction, scope))
+    return cells
 
 
-def _run(
-    experiment: Experiment,
-    inputs: _Inputs,
-    task: str,
-    selection: Selection,
-    learning_rate: float,
-    seed: int,
-) -> RunSpec:
+def _recipe(experiment: Experiment, task: str, learning_rate: float) -> Recipe:
     settings = experiment.settings(task)
-    recipe = Recipe(
+    return Recipe(
         learning_rate=learning_rate,
         batch_size=settings.batch_size,
         epochs=settings.epochs,
@@ -239,13 +234,6 @@ def _run(
         max_grad_norm=experiment.max_grad_norm,
         precision=experiment.precision,
         train_rows=experiment.train_rows,
-    )
-    return RunSpec(
-        model=inputs.model,
-        tokens=inputs.tokens[task],
-        selection=selection,
-        recipe=recipe,
-        seed=seed,
     )
 
 

@@ -79,6 +79,7 @@ def logits_in_a_fresh_process(path, tokens, base="", num_labels=2):
     return np.array(json.loads(done.stdout))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
 @pytest.mark.parametrize("method", ["layernorm", "rand_uniform", "lora-II"])
 def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request):
@@ -110,6 +111,7 @@ def test_an_exported_regression_has_one_output_and_labels_have_their_words(tmp_p
     assert list(config["id2label"].values()) == list(TASKS["rte"].labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
 @pytest.mark.parametrize("selection", [METHODS["lora-I"], BIASES_THEN_LORA], ids=["I", "mixed"])
 def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, request):

@@ -71,6 +71,7 @@ def test_the_size_of_a_tile_does_not_matter(tile, tiny_bert, monkeypatch):
     assert_agrees(estimate, loop(model, tokens, task))
 
 
+@pytest.mark.slow
 def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
     task = TASKS["mrpc"]
     tokens = examples.tokens(task, minilm, rows=6)["train"]

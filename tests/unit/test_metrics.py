@@ -12,8 +12,8 @@ def logits(classes, width=2):
 
 
 def test_classes_are_compared_by_the_tasks_metrics():
-    found = score(TASKS["mrpc"], logits([1, 1, 0, 1]), np.array([1, 0, 0, 1]))
-    assert found == {"f1": pytest.approx(0.8), "accuracy": 0.75}
+    scores = score(TASKS["mrpc"], logits([1, 1, 0, 1]), np.array([1, 0, 0, 1]))
+    assert scores == {"f1": pytest.approx(0.8), "accuracy": 0.75}
 
 
 def test_cola_is_matthews_correlation_and_0_where_one_class_only_is_predicted():
@@ -23,12 +23,12 @@ def test_cola_is_matthews_correlation_and_0_where_one_class_only_is_predicted():
 
 
 def test_stsb_is_compared_by_rank_first():
-    found = score(TASKS["stsb"], np.array([[1.0], [2.0], [30.0]]), np.array([0.0, 2.5, 5.0]))
-    assert list(found) == ["spearmanr", "pearsonr"]
-    assert found["spearmanr"] == pytest.approx(1.0)
-    assert found["pearsonr"] < 0.95
+    scores = score(TASKS["stsb"], np.array([[1.0], [2.0], [30.0]]), np.array([0.0, 2.5, 5.0]))
+    assert list(scores) == ["spearmanr", "pearsonr"]
+    assert scores["spearmanr"] == pytest.approx(1.0)
+    assert scores["pearsonr"] < 0.95
 
 
 def test_a_constant_prediction_has_learnt_nothing():
-    found = score(TASKS["stsb"], np.full((3, 1), 2.5), np.array([0.0, 2.5, 5.0]))
-    assert found == {"spearmanr": 0.0, "pearsonr": 0.0}
+    scores = score(TASKS["stsb"], np.full((3, 1), 2.5), np.array([0.0, 2.5, 5.0]))
+    assert scores == {"spearmanr": 0.0, "pearsonr": 0.0}

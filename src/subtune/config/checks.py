@@ -50,9 +50,7 @@ def _fractions(
     config: Config, path: str, fractions: Fractions, tasks: tuple[str, ...]
 ) -> Iterator[str]:
     unknown = list(_method(config, f"{path}.of", fractions.of))
-    yield from unknown
-    if not unknown:
-        yield from _not_whole(config, f"{path}.of", fractions.of)
+    yield from unknown or _not_whole(config, f"{path}.of", fractions.of)
     if "cv" in fractions.scopes and len(tasks) == 1:
         yield (
             f"{path}.scopes: found 'cv' with one task, expected several tasks: "

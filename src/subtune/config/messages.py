@@ -33,22 +33,22 @@ def _line(problem: Any) -> str:
 
 def text_of(problem: Any) -> str:
     """What was found and what was expected, without the path."""
-    found = problem["input"]
+    value = problem["input"]
     kind = problem["type"]
     if kind == "too_short":
-        return f"found {found!r}, expected at least {problem['ctx']['min_length']}"
+        return f"found {value!r}, expected at least {problem['ctx']['min_length']}"
     if kind == "missing":
         return "missing, and needed"
     if kind == "value_error":
         return str(problem["ctx"]["error"])
     if kind == "literal_error":
         allowed = problem["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        return one_of(found, allowed)
+        return one_of(value, allowed)
     if kind == "string_pattern_mismatch":
         return (
-            f"found {found!r}, expected a letter or digit, then letters, digits, '_', '.', '+', '-'"
+            f"found {value!r}, expected a letter or digit, then letters, digits, '_', '.', '+', '-'"
         )
-    shortened = repr(found) if len(repr(found)) < 60 else type(found).__name__
+    shortened = repr(value) if len(repr(value)) < 60 else type(value).__name__
     message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return f"found {shortened}, expected {message[0].lower()}{message[1:]}"
 

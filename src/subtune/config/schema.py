@@ -60,6 +60,7 @@ FigureStyle = Annotated[
 Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
+Labels = Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
 
 
@@ -93,26 +94,15 @@ class OwnTask(Section):
     files: dict[str, str] = Field(description="split to path; .csv, .tsv or .jsonl")
     text: tuple[str, ...] = Field(min_length=1, max_length=2, description="one or two columns")
     label: str = Field(default="label", description="column of the label")
-    labels: tuple[str, ...] | None = Field(
-        default=None, min_length=2, description="label words in order; none for a regression"
+    labels: Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)] | None = (
+        Field(default=None, description="label words in order; none for a regression")
     )
     metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
     title: str | None = Field(default=None, description="name in tables and figures")
 
-    @field_validator("labels")
-    @classmethod
-    def _labels_are_distinct(cls, labels: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return labels and _distinct(labels)
-
     def task(self, name: str) -> Task:
-        return Task(
-            name=name,
-            title=self.title or name,
-            text=self.text,
-            label=self.label,
-            labels=self.labels,
-            metrics=self.metrics,
-        )
+        fields = self.model_dump(exclude={"files", "title"})
+        return Task(name=name, title=self.title or name, **fields)
 
 
 class FisherSettings(Section):
@@ -362,4 +352,4 @@ class Config(Section):
         return TASKS | {name: task.task(name) for name, task in self.tasks.items()}
 
     def style(self, figure: str) -> Style:
-        return next((s for name, s in self.figures.items() if name == figure), Style())
+        return self.figures.get(figure, Style())

@@ -25,25 +25,21 @@ def load(
     task = spec.task
     if spec.source == "hub":
         return hub.read(task, spec.version)
-    named_rows: dict[str, tuple[str, Iterable[Mapping[str, str]]]]
+    named_rows: Iterable[tuple[str, str, Iterable[Mapping[str, str]]]]
     if spec.source == "tsv":
-        named_rows = {
-            split: (str(path), tsv.rows(path, task, labelled=split not in task.test))
+        named_rows = (
+            (split, str(path), tsv.rows(path, task, labelled=split not in task.test))
             for split, path in tsv.paths(Path(str(glue_dir)), task).items()
-        }
+        )
     elif spec.source == "files":
-        named_rows = {
-            split: (str(path), files.rows(path))
-            for split, path in files.paths(paths or {}, task).items()
-        }
+        by_split = files.paths(paths or {}, task)
+        named_rows = ((split, str(path), files.rows(path)) for split, path in by_split.items())
     else:
-        named_rows = {
-            split: (f"mini task {task.name} {split}", rows)
-            for split, rows in builtin.splits(task).items()
-        }
+        mini = builtin.splits(task)
+        named_rows = ((split, f"mini task {task.name} {split}", mini[split]) for split in mini)
     return datasets.DatasetDict(
         {
             split: split_from_rows(task, rows, labelled=split not in task.test, source=name)
-            for split, (name, rows) in named_rows.items()
+            for split, name, rows in named_rows
         }
     )

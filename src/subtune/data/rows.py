@@ -36,18 +36,14 @@ def split_from_rows(
     names = ["text_a", "text_b"][: len(task.text)]
     table: dict[str, list] = {name: [] for name in ("idx", *names, "label")}
     for number, row in enumerate(rows):
+        place = f"{source}: row {number + 1}"
         for column in (*task.text, *((task.label,) if labelled else ())):
             if row.get(column) is None:
-                raise SubtuneError(f"{source}: row {number + 1}: column {one_of(column, row)}")
+                raise SubtuneError(f"{place}: column {one_of(column, row)}")
         table["idx"].append(number)
         for name, column in zip(names, task.text, strict=True):
             table[name].append(row[column])
-        label = (
-            parse_label(task, row[task.label], f"{source}: row {number + 1}")
-            if labelled
-            else NO_LABEL
-        )
-        table["label"].append(label)
+        table["label"].append(parse_label(task, row[task.label], place) if labelled else NO_LABEL)
     if not table["idx"]:
         raise SubtuneError(f"{source}: found no rows, expected at least one")
     return datasets.Dataset.from_dict(table, features=features(task))

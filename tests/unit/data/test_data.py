@@ -215,13 +215,13 @@ def test_wnli_has_no_mini_task():
 def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
     task = TASKS[name]
     rows = load(spec(task, "builtin"))
-    found = tokenize(rows, minilm, max_length=12)["train"]
+    tokens = tokenize(rows, minilm, max_length=12)["train"]
     reference = AutoTokenizer.from_pretrained(minilm)
     texts = [rows["train"][column] for column in ("text_a", "text_b")[: len(task.text)]]
     expected = reference(*[list(text) for text in texts], truncation=True, max_length=12)
-    assert found["input_ids"] == expected["input_ids"]
-    assert found["token_type_ids"] == expected["token_type_ids"]
-    assert max(map(len, found["input_ids"])) == 12
+    assert tokens["input_ids"] == expected["input_ids"]
+    assert tokens["token_type_ids"] == expected["token_type_ids"]
+    assert max(map(len, tokens["input_ids"])) == 12
 
 
 def test_roberta_gets_no_token_types(tiny_roberta):

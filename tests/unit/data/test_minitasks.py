@@ -20,6 +20,8 @@ from subtune.training.evaluation import predict
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
 
+pytestmark = pytest.mark.slow
+
 
 def mini(name, minilm):
     task = TASKS[name]

@@ -232,6 +232,7 @@ def test_what_was_not_predicted_is_a_constant_and_told():
     assert told["QQP.tsv"] == "every row 0: the task was not run"
 
 
+@pytest.mark.slow
 def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_path):
     """A tiny model is trained on a few rows of each task, and predicts all its real test rows."""
     predicted, rows = {}, []
