@@ -123,14 +123,14 @@ def _observer(
         def observe(gradient: Tensor) -> None:
             g = gradient.detach()[0]
             if bias is not None:
-                bias.add_(_sum_of_squares(_per_example(g, batch)))
+                bias.add_(_sum_of_squares(g, batch))
             if weight is None:
                 return
             if family.is_norm(f"{module}.weight"):
                 normalised = functional.layer_norm(
                     x.detach()[0], x.shape[-1:], eps=model.config.layer_norm_eps
                 )
-                weight.add_(_sum_of_squares(_per_example(g * normalised, batch)))
+                weight.add_(_sum_of_squares(g * normalised, batch))
             elif family.is_embedding(f"{module}.weight"):
                 if weight.ndim:
                     weight.index_add_(0, *_rows_of_a_table(x, g, batch))
@@ -194,14 +194,9 @@ def _on_grid(values: Tensor, batch: Packed) -> Tensor:
     return grid
 
 
-def _per_example(values: Tensor, batch: Packed) -> Tensor:
-    """Sums ``[n, o]`` over an example's tokens of ``[t, o]``; ``[n, o]`` stays as it is."""
-    if len(values) == len(batch.first):
-        return values
-    sums = values.new_zeros(len(batch.first), values.shape[1])
-    return sums.index_add_(0, batch.example, values)
-
-
-def _sum_of_squares(per_example: Tensor) -> Tensor:
-    """``[n, o]`` per-example gradients to ``[o]``."""
-    return per_example.to(torch.float64).square().sum(0)
+def _sum_of_squares(gradients: Tensor, batch: Packed) -> Tensor:
+    """``[t, o]`` of tokens, or ``[n, o]``, added within examples; squared and summed to ``[o]``."""
+    if len(gradients) != len(batch.first):
+        sums = gradients.new_zeros(len(batch.first), gradients.shape[1])
+        gradients = sums.index_add_(0, batch.example, gradients)
+    return gradients.to(torch.float64).square().sum(0)

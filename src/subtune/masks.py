@@ -7,7 +7,7 @@ set of tasks that the ranking sums over: the task itself (individual), all (glob
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import safetensors.numpy
@@ -17,7 +17,7 @@ from subtune.selections.whole import WholeTensors
 from subtune.specs import FisherSpec
 
 Scope = Literal["individual", "global", "cv"]
-SCOPES: tuple[Scope, ...] = ("individual", "global", "cv")
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 Information = Mapping[str, np.ndarray]
 

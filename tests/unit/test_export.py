@@ -86,8 +86,8 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
     directory = request.getfixturevalue(family)
     spec, tokens = recorded(tmp_path, directory, METHODS[method])
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    found = logits_in_a_fresh_process(tmp_path / "out", tokens)
-    assert found == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+    predicted = logits_in_a_fresh_process(tmp_path / "out", tokens)
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
 @pytest.mark.parametrize("method", ["layernorm", "rand_row_col", "lora-II"])
@@ -96,8 +96,8 @@ def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, t
     model = encoder.load(tiny_bert, TASKS["sst2"].num_labels)
     values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
     trained = Encoder(model.config, delta.applied(model.parameters, values))
-    found = predict(trained, Rows(tokens["validation"]), "fp32")
-    assert np.array_equal(found, logits_on_record(tmp_path, spec))
+    predicted = predict(trained, Rows(tokens["validation"]), "fp32")
+    assert np.array_equal(predicted, logits_on_record(tmp_path, spec))
 
 
 def test_an_exported_regression_has_one_output_and_labels_have_their_words(tmp_path, tiny_bert):
@@ -119,8 +119,8 @@ def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, req
     directory = request.getfixturevalue(family)
     spec, tokens = recorded(tmp_path, directory, selection)
     export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    found = logits_in_a_fresh_process(tmp_path / "out", tokens, directory)
-    assert found == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+    predicted = logits_in_a_fresh_process(tmp_path / "out", tokens, directory)
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
 def test_an_adapter_of_a_run_without_lora_is_refused(tmp_path, tiny_bert):

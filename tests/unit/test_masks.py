@@ -12,9 +12,9 @@ from subtune.selections.whole import WholeTensors
 
 
 def test_the_most_informative_entry_is_first_and_ties_go_to_the_earlier_entry():
-    found = ranks({"a": np.array([1.0, 5.0, 1.0]), "b": np.array([5.0, 0.0])})
-    assert found["a"].tolist() == [2, 0, 3]
-    assert found["b"].tolist() == [1, 4]
+    ranking = ranks({"a": np.array([1.0, 5.0, 1.0]), "b": np.array([5.0, 0.0])})
+    assert ranking["a"].tolist() == [2, 0, 3]
+    assert ranking["b"].tolist() == [1, 4]
 
 
 def test_every_task_counts_the_same_however_large_its_information():
@@ -29,9 +29,9 @@ def test_a_ranking_holds_every_entry_of_its_selection_matrices_too(tmp_path):
     stored = {f"{module}.weight": weight, f"{module}.bias": bias}
     path = tmp_path / "fisher.safetensors"
     safetensors.numpy.save_file(stored | {"pooler.dense.bias": np.ones(2)}, path)
-    found = rank_files(of, [path])
-    assert found[f"{module}.weight"].tolist() == [1, 3, 2, 0]
-    assert list(found) == [f"{module}.bias", f"{module}.weight"]
+    ranking = rank_files(of, [path])
+    assert ranking[f"{module}.weight"].tolist() == [1, 3, 2, 0]
+    assert list(ranking) == [f"{module}.bias", f"{module}.weight"]
 
 
 @given(st.permutations(range(4)))

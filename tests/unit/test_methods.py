@@ -25,8 +25,8 @@ def models():
     return {name: shapes_from(config, num_labels=2) for name, config in PAPERS_MODELS.items()}
 
 
-def trained(name, shapes, own=None):
-    return set(named(name, own or {}).resolve(shapes, seed=0)) - set(CLASSIFIER)
+def trained(name, shapes, users=None):
+    return set(named(name, users or {}).resolve(shapes, seed=0)) - set(CLASSIFIER)
 
 
 def test_a_comma_is_a_union_in_any_order(bert):
@@ -72,8 +72,8 @@ def test_spafit_goes_by_strata_of_layers(bert):
 
 
 def test_names_of_your_own_combine_with_the_papers(bert):
-    own = {"late": WholeTensors(parameters=("encoder.layer.6-.**.bias",))}
-    names = trained("late without b_LN2", bert, own)
+    users = {"late": WholeTensors(parameters=("encoder.layer.6-.**.bias",))}
+    names = trained("late without b_LN2", bert, users)
     assert {int(name.split(".")[2]) for name in names} == set(range(6, 12))
     assert not any("output.LayerNorm" in n and "attention" not in n for n in names)
 

@@ -70,24 +70,21 @@ class Checkpoints:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+@dataclass
 class Keeper:
     """Keeps the states of one group of runs, when it is time.
 
-    Args:
-        checkpoints: of the group's sweep.
-        runs: ids of the group's runs, in order.
-        report: is told where a checkpoint cannot be written. Training goes on without it.
+    ``runs``: ids of the group's runs, in order. ``report`` is told where a checkpoint cannot be
+    written; training goes on without it.
     """
 
-    def __init__(
-        self, checkpoints: Checkpoints, runs: Sequence[str], report: Callable[[str], None]
-    ):
-        name = hashlib.sha256("".join(runs).encode()).hexdigest()[:ID_LENGTH]
-        self._folder = checkpoints.folder / name
-        self._runs = list(runs)
-        self._seconds = checkpoints.seconds
-        self._stopping = checkpoints.stopping
-        self._report = report
+    checkpoints: Checkpoints
+    runs: Sequence[str]
+    report: Callable[[str], None]
+
+    def __post_init__(self):
+        name = hashlib.sha256("".join(self.runs).encode()).hexdigest()[:ID_LENGTH]
+        self._folder = self.checkpoints.folder / name
         self._last = time.monotonic()
 
     def newest(self) -> State | None:
@@ -96,7 +93,7 @@ class Keeper:
             state = read(path)
             if state is not None:
                 return state
-            self._report(f"{path} is not whole, and left aside")
+            self.report(f"{path} is not whole, and left aside")
         return None
 
     def keep(self, take: Callable[[], State], epoch_ends: bool = False) -> None:
@@ -105,9 +102,9 @@ class Keeper:
         Raises:
             StoppedError: training is to stop; what can be kept is kept.
         """
-        why = self._stopping()
+        why = self.checkpoints.stopping()
         age = time.monotonic() - self._last
-        if not why and age < self._seconds * (AT_AN_EPOCHS_END if epoch_ends else 1):
+        if not why and age < self.checkpoints.seconds * (AT_AN_EPOCHS_END if epoch_ends else 1):
             return
         written = self._write(take())
         self._last = time.monotonic()
@@ -122,9 +119,9 @@ class Keeper:
     def _write(self, state: State) -> bool:
         """Whether the state could be kept."""
         try:
-            write(self._folder, state, self._runs)
+            write(self._folder, state, self.runs)
         except (OSError, SafetensorError) as error:
-            self._report(f"no checkpoint could be written to {self._folder}: {error}")
+            self.report(f"no checkpoint could be written to {self._folder}: {error}")
             return False
         for path in _checkpoints(self._folder)[:-CHECKPOINTS_KEPT]:
             path.unlink(missing_ok=True)

@@ -23,8 +23,8 @@ ALL = np.arange(4)
 @pytest.fixture(params=["tiny_bert", "tiny_roberta", "minilm"])
 def model(request):
     """With a classifier that is not zero."""
-    found = encoder.load(request.getfixturevalue(request.param), 3)
-    return Encoder(found.config, found.parameters | encoder.new_classifier(found, 0))
+    pretrained = encoder.load(request.getfixturevalue(request.param), 3)
+    return Encoder(pretrained.config, pretrained.parameters | encoder.new_classifier(pretrained, 0))
 
 
 def inputs(model):
@@ -76,31 +76,33 @@ def with_dropout(model, p):
 
 def test_logits_and_gradients_are_those_of_each_run_alone(model):
     leaves = leaves_of(model, 3)
-    found = forward.logits(model, batch(model), weights_of(model, leaves))
+    computed = forward.logits(model, batch(model), weights_of(model, leaves))
     expected = torch.stack(
         [
             reference.logits(model.config, one_run(model, leaves, run), inputs(model))
             for run in range(3)
         ]
     )
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    ours = torch.autograd.grad(found.square().sum(), list(leaves.values()))
+    torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-5)
+    ours = torch.autograd.grad(computed.square().sum(), list(leaves.values()))
     theirs = torch.autograd.grad(expected.square().sum(), list(leaves.values()))
-    for name, gradient, wanted in zip(leaves, ours, theirs, strict=True):
-        scale = wanted.abs().max().item()
-        torch.testing.assert_close(gradient, wanted, rtol=1e-3, atol=1e-5 * scale + 1e-7, msg=name)
+    for name, gradient, expected_gradient in zip(leaves, ours, theirs, strict=True):
+        scale = expected_gradient.abs().max().item()
+        torch.testing.assert_close(
+            gradient, expected_gradient, rtol=1e-3, atol=1e-5 * scale + 1e-7, msg=name
+        )
 
 
 def test_parameters_in_the_models_own_shapes_are_those_of_one_run(model):
-    found = forward.logits(model, batch(model))
+    computed = forward.logits(model, batch(model))
     expected = reference.logits(model.config, model.parameters, inputs(model))
-    torch.testing.assert_close(found[0], expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(computed[0], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_order_of_examples_does_not_matter(model):
-    found = forward.logits(model, batch(model))
+    computed = forward.logits(model, batch(model))
     turned = forward.logits(model, batch(model, ALL[::-1]))
-    torch.testing.assert_close(turned.flip(1), found)
+    torch.testing.assert_close(turned.flip(1), computed)
 
 
 def test_a_low_rank_update_adds_to_its_matrix(model):
@@ -109,12 +111,12 @@ def test_a_low_rank_update_adds_to_its_matrix(model):
     rows, columns = model.parameters[name].shape
     lora_a, lora_b = torch.randn(2, 4, columns) * 0.1, torch.randn(2, rows, 4) * 0.1
     update = {name: LowRankUpdate(lora_a, lora_b)}
-    found = forward.logits(model, batch(model), weights_of(model, leaves) | update)
+    computed = forward.logits(model, batch(model), weights_of(model, leaves) | update)
     for run in range(2):
         merged = one_run(model, leaves, run)
         merged[name] = merged[name] + lora_b[run] @ lora_a[run]
         expected = reference.logits(model.config, merged, inputs(model))
-        torch.testing.assert_close(found[run], expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(computed[run], expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["attention.self.query", "word_embeddings"])
@@ -128,8 +130,8 @@ def test_sparse_entries_get_the_gradients_that_the_whole_matrix_has(kind, model)
     index = index[index < matrix.numel()]
     values = matrix.detach().flatten()[index].requires_grad_(True)
     part = SparseEntries(matrix.detach(), values, index // columns, index % columns)
-    found = forward.logits(model, batch(model), {name: part})
-    (gradient,) = torch.autograd.grad(found.square().sum(), values)
+    computed = forward.logits(model, batch(model), {name: part})
+    (gradient,) = torch.autograd.grad(computed.square().sum(), values)
     torch.testing.assert_close(gradient, expected.flatten()[index], rtol=1e-4, atol=1e-6)
 
 
@@ -140,18 +142,18 @@ def test_a_runs_dropout_does_not_depend_on_who_trains_beside_it(model):
     def logits(weights, seed):
         return forward.logits(model, batch(model), weights, DropoutMasks(seed, model.device))
 
-    found = logits(weights_of(model, leaves), 5)
+    computed = logits(weights_of(model, leaves), 5)
     for run in range(3):
         alone = logits(one_run(model, leaves, run), 5)
-        torch.testing.assert_close(alone[0], found[run], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(alone[0], computed[run], rtol=1e-4, atol=1e-5)
     other = logits(weights_of(model, leaves), 6)
-    assert not torch.allclose(other, found, atol=1e-3)
+    assert not torch.allclose(other, computed, atol=1e-3)
 
 
 def test_without_dropout_in_its_configuration_a_model_draws_no_masks(model):
     model = with_dropout(model, 0.0)
-    found = forward.logits(model, batch(model), masks=DropoutMasks(5, model.device))
-    assert torch.equal(found, forward.logits(model, batch(model)))
+    computed = forward.logits(model, batch(model), masks=DropoutMasks(5, model.device))
+    assert torch.equal(computed, forward.logits(model, batch(model)))
 
 
 @pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
@@ -176,15 +178,15 @@ def test_every_mask_is_another_and_a_seed_decides_them():
 
 def test_tokens_go_onto_the_grid_and_back(model):
     heads = model.config.num_attention_heads
-    found = batch(model, (3, 1, 2))
-    (one,) = found.grids
+    of_three = batch(model, (3, 1, 2))
+    (one,) = of_three.grids
     x = torch.randn(2, 12, 3 * heads)
     grid = to_grid(x, one, heads).view(2, 3, heads, 6, 3)
     assert torch.equal(grid[1, 1, 1, :4], x[1, 6:10, 3:6])
     assert torch.equal(from_grid(to_grid(x, one, heads), one, heads), x)
-    assert found.inside.sum(1).tolist() == [6, 4, 2]
+    assert of_three.inside.sum(1).tolist() == [6, 4, 2]
     assert (one.outside == 0).sum(1).tolist() == [6, 4, 2]
-    assert found.example.tolist() == [0] * 6 + [1] * 4 + [2] * 2
+    assert of_three.example.tolist() == [0] * 6 + [1] * 4 + [2] * 2
 
 
 @pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])
@@ -197,11 +199,11 @@ def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, mod
     monkeypatch.setattr(packed, "PAIRS_OF_A_GRID", {"cpu": cost})
     several = batch(model, sorted_by_length)
     assert len(several.grids) == grids
-    found = forward.logits(model, several, weights)
-    torch.testing.assert_close(found, one)
-    gradients = torch.autograd.grad(found.square().sum(), list(leaves.values()))
-    for gradient, wanted in zip(gradients, expected, strict=True):
-        torch.testing.assert_close(gradient, wanted, rtol=1e-4, atol=1e-5)
+    computed = forward.logits(model, several, weights)
+    torch.testing.assert_close(computed, one)
+    gradients = torch.autograd.grad(computed.square().sum(), list(leaves.values()))
+    for gradient, expected_gradient in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
 
 
 @given(st.lists(st.integers(1, 128), min_size=1, max_size=40), st.integers(0, 20_000))

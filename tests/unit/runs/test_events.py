@@ -38,8 +38,8 @@ def test_attempts_follow_one_another_and_name_their_slurm_job(tmp_path, monkeypa
         monkeypatch.setenv("SLURM_JOB_ID", job)
         with events.attempt(tmp_path / "sweep.jsonl"):
             pass
-    found = events.read(tmp_path / "sweep.jsonl")
-    assert [event.get("slurm_job") for event in found] == ["17", None, "18", None]
+    written = events.read(tmp_path / "sweep.jsonl")
+    assert [event.get("slurm_job") for event in written] == ["17", None, "18", None]
 
 
 def test_every_line_is_json_even_of_a_run_that_diverged(tmp_path):

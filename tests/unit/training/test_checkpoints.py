@@ -66,9 +66,9 @@ def facts_of(result):
     return history, result.best_epoch, result.best.scores, result.best.changes, result.trainable
 
 
-def assert_same(found, expected):
+def assert_same(results, expected):
     """To the last bit."""
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(results, expected, strict=True):
         assert facts_of(one) == facts_of(other)
         a, b = to_stored(one.best.delta), to_stored(other.best.delta)
         assert a.keys() == b.keys()
@@ -88,9 +88,9 @@ def test_training_in_attempts_is_training_at_once_to_the_last_bit(
     if count > 3 and len(kinds) == 1:
         group = members(model, *kinds, epochs=3)
     expected = train(model, rows, TASK, group)
-    found, attempts = train_in_attempts(model, rows, group, tmp_path, count)
+    results, attempts = train_in_attempts(model, rows, group, tmp_path, count)
     assert attempts > 2
-    assert_same(found, expected)
+    assert_same(results, expected)
 
 
 def test_a_run_that_diverged_before_the_cut_stays_so(model, rows, tmp_path):
@@ -98,9 +98,9 @@ def test_a_run_that_diverged_before_the_cut_stays_so(model, rows, tmp_path):
     group += members(model, "bitfit", learning_rate=1e38, epochs=3, schedule="constant", warmup=0)
     expected = train(model, rows, TASK, group)
     assert [result.diverged for result in expected] == [False, False, True]
-    found, attempts = train_in_attempts(model, rows, group, tmp_path, 4)
+    results, attempts = train_in_attempts(model, rows, group, tmp_path, 4)
     assert attempts > 2
-    assert str([facts_of(one) for one in found]) == str([facts_of(one) for one in expected])
+    assert str([facts_of(one) for one in results]) == str([facts_of(one) for one in expected])
 
 
 def keep_all_steps(folder):
@@ -195,8 +195,8 @@ def test_a_sweep_goes_on_where_it_was_cut_and_records_each_run_once(tiny_bert, t
     assert not list(kept.iterdir())
     for spec in specs:
         for name in ("delta.safetensors", "predictions.parquet", "scores.json", "changes.csv"):
-            found, expected = (tmp_path / s / spec.id / name for s in ("found", "expected"))
-            assert found.read_bytes() == expected.read_bytes()
+            results, expected = (tmp_path / s / spec.id / name for s in ("found", "expected"))
+            assert results.read_bytes() == expected.read_bytes()
 
 
 def test_a_cut_between_two_records_trains_nothing_again(tiny_bert, tmp_path, monkeypatch):

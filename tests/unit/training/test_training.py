@@ -101,11 +101,11 @@ def plain_loop(model, rows, member):
     return {name: value.detach() for name, value in effective().items()}
 
 
-def assert_same_parameters(found, expected, rtol=1e-4, atol=2e-5):
+def assert_same_parameters(parameters, expected, rtol=1e-4, atol=2e-5):
     for name, values in expected.items():
         # Adam divides by the gradient's size, so that rounding of a zero gradient is magnified.
         if "key.bias" not in name:
-            torch.testing.assert_close(found[name], values, rtol=rtol, atol=atol, msg=name)
+            torch.testing.assert_close(parameters[name], values, rtol=rtol, atol=atol, msg=name)
 
 
 KINDS = ["full", "bitfit", "layernorm", "random", "top", "lora-II"]
@@ -198,8 +198,8 @@ def test_a_sweep_gives_every_member_its_own_result_in_any_order(model, task, row
 
     def losses(chosen, max_side_by_side):
         named = {str(number): one for number, one in enumerate(chosen)}
-        found = dict(train_sweep(model, rows, task, named, lambda line: None, max_side_by_side))
-        return [found[name].history[-1]["train_loss"] for name in named]
+        results = dict(train_sweep(model, rows, task, named, lambda line: None, max_side_by_side))
+        return [results[name].history[-1]["train_loss"] for name in named]
 
     together = losses(members, None)
     assert together[0] != together[3]
@@ -233,7 +233,7 @@ def test_a_regression_learns_real_scores(tiny_bert):
 
 
 def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, task, rows):
-    told = []
+    reports = []
     settings = {"schedule": "constant", "warmup": 0.0, "epochs": 4}
     members = [
         member("bitfit", model, learning_rate=3e-3, **settings),
@@ -241,11 +241,11 @@ def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, task, r
         member("bitfit", model, learning_rate=1e-3, **settings),
     ]
     results = train(
-        model, rows, task, members, lambda number, report: told.append((number, report.event))
+        model, rows, task, members, lambda number, report: reports.append((number, report.event))
     )
     assert [len(result.history) < 4 for result in results] == [False, True, False]
     assert [result.diverged for result in results] == [False, True, False]
-    assert [number for number, event in told if event == "diverged"] == [1]
+    assert [number for number, event in reports if event == "diverged"] == [1]
     for place in (0, 2):
         alone = train_alone(model, rows, task, members[place])
         assert_same_parameters(values_after(model, results[place]), values_after(model, alone))
@@ -260,14 +260,14 @@ def test_changes_are_the_mean_absolute_difference_over_the_whole_tensor(model, t
 
 
 def test_bf16_learns_what_fp32_learns(model, task, rows):
-    found = [
+    results = [
         train_alone(model, rows, task, member("layernorm", model, precision=precision))
         for precision in ("fp32", "bf16")
     ]
-    losses = [[row["train_loss"] for row in result.history] for result in found]
+    losses = [[row["train_loss"] for row in result.history] for result in results]
     # bfloat16 has 8 significant bits.
     assert losses[1] == pytest.approx(losses[0], rel=2**-6)
-    assert all(change.values.dtype == torch.float32 for change in found[1].best.delta.values())
+    assert all(change.values.dtype == torch.float32 for change in results[1].best.delta.values())
 
 
 def test_an_epoch_holds_every_example_once():
