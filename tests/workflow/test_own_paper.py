@@ -8,6 +8,7 @@ import shutil
 import pandas as pd
 import pytest
 
+from subtune.layout import RESERVED, folder_of
 from tests.helpers.browser import opened
 from tests.helpers.project import ROOT, Project, own_task, table
 
@@ -128,3 +129,12 @@ def test_a_task_called_global_is_a_task(project):
 def test_there_is_no_rule_for_a_table_that_an_experiment_does_not_have(project, path):
     with pytest.raises(AssertionError, match=f"No rule to produce results/{path}"):
         planned(project, "--", f"results/{path}")
+
+
+def test_names_of_rules_and_folders_are_reserved(project):
+    rules = planned(project, "--list-rules").split()
+    targets = {folder_of(name) for name in project.config["experiments"]}
+    named = {rule for rule in rules if rule.isidentifier()} - targets
+    assert {"train", "table", "report_page"} <= named <= RESERVED
+    entries = {path.name for path in (project.directory / "results").iterdir()}
+    assert entries <= RESERVED | targets
