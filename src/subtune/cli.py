@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     params.add_argument("method", nargs="*", help="a name, 'a,b' or 'a without b'; default: all")
     params.add_argument("--model", type=Path, help="a local model; default: the papers' models")
     params.add_argument("--config", type=Path, help="a configuration with selections of your own")
-    params.add_argument("--labels", type=int, default=2, help="of the classifier; default: 2")
+    params.add_argument("--labels", type=_labels, default=2, help="of the classifier; default: 2")
     params.add_argument("--json", action="store_true", help="for machines")
 
     plan = commands.add_parser("plan", help="count runs, jobs, hours and disk before anything runs")
@@ -74,6 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     _results_option(export)
     export.add_argument("--adapter", action="store_true", help="a PEFT adapter, of a LoRA run")
     return parser
+
+
+def _labels(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number from 1")
+    return int(text)
 
 
 def _results_option(command: argparse.ArgumentParser) -> None:

@@ -1,5 +1,8 @@
 """Which tables and figures an experiment has, and which numbers they are made of."""
 
+from dataclasses import asdict
+from typing import Any
+
 from subtune import papers
 from subtune.config import Config, Experiment
 from subtune.papers.base import Needs, Paper, Table
@@ -53,6 +56,11 @@ def data_read(config: Config, experiment: Experiment, exhibit: Table) -> dict[st
         if has_data(config, experiment, data)
     }
     return {**exhibit.reads, **optional}
+
+
+def declared_claims(experiment: Experiment) -> list[dict[str, Any]]:
+    """The claims of an experiment's paper as plain values."""
+    return [asdict(claim) for claim in paper_of(experiment).claims]
 
 
 def data_of_claims(config: Config, experiment: Experiment) -> list[str]:

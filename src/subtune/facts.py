@@ -31,13 +31,24 @@ def _columns(config: Config, experiment: Experiment) -> dict[str, Any]:
     return {"tasks": tasks_of(config, experiment), "metrics": metrics}
 
 
+def _paper(config: Config, experiment: Experiment) -> dict[str, Any]:
+    """A paper's name, and what tables take from it."""
+    paper = papers.find(experiment.paper)
+    return {
+        "name": paper.name,
+        "not_competing": list(paper.not_competing),
+        "quoted": dict(paper.quoted),
+        "printed": papers.version_of_printed(experiment.paper),
+    }
+
+
 def read_tasks(plain: Iterable[Mapping[str, Any]]) -> list[Task]:
     """Tasks from what `tasks_of` returns."""
     return [Task.model_validate(task) for task in plain]
 
 
 FACTS: dict[str, Fact] = {
-    "paper": Fact(lambda config, experiment: experiment.paper or "", papers.find),
+    "paper": Fact(_paper, lambda plain: papers.find(plain["name"])),
     "source": Fact(lambda config, experiment: f"{config.source} data"),
     "tasks": Fact(tasks_of, read_tasks),
     "columns": Fact(

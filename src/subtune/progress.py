@@ -1,6 +1,8 @@
 """How far a plan's sweeps are, by the events that their jobs have reported."""
 
+import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -64,9 +66,23 @@ def _state(reported: Sequence[Mapping[str, Any]], slurm_jobs: Collection[str] | 
     if reported[-1]["event"] in ends:
         return ends[reported[-1]["event"]]
     started = [event for event in reported if event["event"] == events.STARTED]
-    slurm_job = started[-1].get("slurm_job") if started else None
+    attempt = started[-1] if started else {}
+    slurm_job = attempt.get("slurm_job")
     is_lost = slurm_jobs is not None and slurm_job and slurm_job not in slurm_jobs
-    return LOST if is_lost else RUNNING
+    return LOST if is_lost or _has_ended(attempt) else RUNNING
+
+
+def _has_ended(attempt: Mapping[str, Any]) -> bool:
+    """Whether an attempt's process, as far as it is one of this machine, is there no more."""
+    if attempt.get("host") != socket.gethostname() or not isinstance(attempt.get("process"), int):
+        return False
+    try:
+        os.kill(attempt["process"], 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _share(store: Path, plan: Plan, sweep: str, reported: Sequence[Mapping[str, Any]]) -> float:

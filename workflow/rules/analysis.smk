@@ -131,6 +131,7 @@ rule reproduction:
         CPU
     params:
         paper=paper,
+        printed=printed_version,
     script:
         "../scripts/reproduction.py"
 
@@ -168,6 +169,8 @@ rule claims:
         CPU
     params:
         paper=paper,
+        claims=lambda wildcards: contents.declared_claims(settings(wildcards)),
+        printed=printed_version,
     script:
         "../scripts/claims.py"
 

@@ -7,7 +7,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
-from subtune import contents, facts, layout, sources
+from subtune import contents, facts, layout, papers, sources
 from subtune.cost import Estimates
 from subtune.errors import SubtuneError
 from subtune.papers.base import Figure, Table
@@ -79,6 +79,11 @@ def settings(wildcards):
 
 def paper(wildcards):
     return settings(wildcards).paper or ""
+
+
+def printed_version(wildcards):
+    """A hash of what the experiment's paper prints."""
+    return papers.version_of_printed(paper(wildcards))
 
 
 def metrics(wildcards):
@@ -157,7 +162,9 @@ def data_files(wildcards):
 
 
 def declaration(wildcards):
-    return exhibit(wildcards).declaration(paper(wildcards))
+    declared = exhibit(wildcards).declaration(paper(wildcards))
+    version = printed_version(wildcards) if declared["printed"] else None
+    return declared | {"version_of_printed": version}
 
 
 def facts_of(wildcards):

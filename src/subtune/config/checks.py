@@ -1,14 +1,20 @@
 """What is checked over a whole configuration: the names that its sections use."""
 
+import contextlib
 from collections.abc import Iterable, Iterator
 
 from pydantic import ValidationError
 
+from subtune import papers
 from subtune.config.messages import text_of
 from subtune.config.schema import Config, Experiment, Fractions
 from subtune.errors import SubtuneError, one_of
 from subtune.selections.whole import require_whole
 from subtune.tasks import TASKS
+
+# Of columns that tables of scores have beside those of tasks.
+HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task")
+AVERAGE = "average of "
 
 
 def problems_of(config: Config) -> Iterator[str]:
@@ -30,6 +36,12 @@ def _task_definitions(config: Config) -> Iterator[str]:
 
 
 def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    if experiment.paper:
+        try:
+            papers.require_sound(experiment.paper)
+        except SubtuneError as error:
+            yield from str(error).splitlines()
+    yield from _titles(config, path, experiment)
     if experiment.fractions:
         yield from _fractions(config, f"{path}.fractions", experiment.fractions, experiment.tasks)
     yield from _unknown(f"{path}.models", experiment.models, config.all_models())
@@ -63,6 +75,27 @@ def _not_whole(config: Config, path: str, method: str) -> Iterator[str]:
         require_whole(config.selection(method))
     except SubtuneError as error:
         yield f"{path}: found {method!r}, {error}"
+
+
+def _titles(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    """Tasks' titles are headings of tables, beside other ones."""
+    titles = set(HEADINGS)
+    for task, title in _columns(config, experiment):
+        if title in titles or title.startswith(AVERAGE):
+            yield (
+                f"{path}.tasks: found {task!r} with the title {title!r}, expected a `title` that no "
+                "other column of a table has"
+            )
+        titles.add(title)
+
+
+def _columns(config: Config, experiment: Experiment) -> list[tuple[str, str]]:
+    """Name of task and title of every column of an experiment's tables, where tasks are valid."""
+    with contextlib.suppress(ValidationError):
+        tasks = config.all_tasks()
+        names = [name for name in experiment.tasks if name in tasks]
+        return [(name, title) for name in names for _, title in tasks[name].columns()]
+    return []
 
 
 def _unknown(path: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:

@@ -46,7 +46,7 @@ def _one_of(name: str, allowed: Iterable[str]) -> str:
     return name
 
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=64)]
 Paper = Annotated[
     str,
     AfterValidator(lambda name: _one_of(name, papers.all_papers())),

@@ -10,6 +10,17 @@ from typing import Any, Literal
 
 Kind = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation"]
+# Numbers that exhibits and claims read, which `workflow/rules/analysis.smk` and `submission.smk`
+# make; ``models`` are the directories of an experiment's models.
+DATA = (
+    "scores", "chosen", "learning_curves", "train_scores", "test_scores", "claims", "reproduction",
+    "changes", "parameter_changes", "component_shares", "layernorm_information",
+    "global_layernorm_information", "submission", "models",
+)  # fmt: skip
+# What `subtune.facts` knows of an experiment.
+FACTS = (
+    "paper", "source", "tasks", "columns", "task_titles", "column_titles", "models", "selections",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,9 +48,9 @@ class Table:
         title: what it shows, as a heading.
         caption: what a reader must know of it.
         make: the function that returns it, a data frame or a `subtune.tables.writing.Styled`.
-        reads: the function's arguments that are numbers behind the exhibits, to the data's name.
+        reads: the function's arguments that are numbers, to their name in `DATA`.
         reads_if_there: the same, where an argument has a default.
-        facts: the function's arguments that `subtune.making.FACTS` knows of the experiment.
+        facts: the function's arguments that are among `FACTS`.
         printed: the paper's own table that is passed as ``printed``, a file in its folder.
         options: the function's other arguments.
         needs: without which an experiment does not have it; what is read has needs too.

@@ -2,7 +2,7 @@
 
 Every line has ``time`` (UTC), ``event``, and ``text``, which says the same to people. Events are:
 
-    started    an attempt of the job: ``host``, and ``slurm_job`` where Slurm runs it
+    started    an attempt of the job: ``host``, ``process``, and ``slurm_job`` where Slurm runs it
     to_train   ids of the runs without a record: ``runs``
     resumed    runs go on from a checkpoint: ``run`` (one of them), ``step``, ``steps``
     epoch      a run's epoch: ``run``, ``epoch`` (from 1), ``epochs``, ``train_loss``, ``metric``,
@@ -76,7 +76,8 @@ def attempt(path: str | Path) -> Iterator[Events]:
     with contextlib.suppress(OSError):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     job = {"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}
-    events.write(Report(logs.place(), STARTED, {"host": socket.gethostname()} | job))
+    about = {"host": socket.gethostname(), "process": os.getpid()}
+    events.write(Report(logs.place(), STARTED, about | job))
     try:
         yield events
     except BaseException as error:
@@ -88,11 +89,26 @@ def attempt(path: str | Path) -> Iterator[Events]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """All events of a file, in order; none where there is no file. Torn lines are left out."""
+    """All events of a file, in order; none where there is no file. Torn lines, and lines
+    of others, are left out."""
     if not path.is_file():
         return []
     events = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         with contextlib.suppress(ValueError):
             events.append(json.loads(line))
-    return [event for event in events if isinstance(event, dict) and "event" in event]
+    return [event for event in events if _is_whole(event)]
+
+
+def _is_whole(event: Any) -> bool:
+    """Whether an event has what readers need; others may write to the file too."""
+    if not isinstance(event, dict) or not {"time", "event", "text"} <= event.keys():
+        return False
+    if event["event"] == EPOCH and not isinstance(event.get("epoch"), int):
+        return False
+    if event["event"] in (EPOCH, RECORDED) and "run" not in event:
+        return False
+    try:
+        return datetime.fromisoformat(event["time"]).tzinfo is not None
+    except (TypeError, ValueError):
+        return False

@@ -126,7 +126,7 @@ def differing(table: pd.DataFrame) -> pd.DataFrame:
     Returns:
         Text, in the shape of ``table``.
     """
-    tasks = [column for column in table.columns[4:] if not column.startswith("average")]
+    tasks = [column for column in table.columns[4:] if not column.startswith("average of ")]
     scores = _numbers(table[tasks])
     marks = pd.DataFrame("", index=table.index, columns=table.columns)
     for _, block in scores.groupby(table["scores of"]):

@@ -2,10 +2,11 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 
-from subtune import cli, config
+from subtune import cli, config, papers
 from subtune.errors import SubtuneError
 from subtune.plan import plan as plan_of
 from tests.helpers.project import ROOT
@@ -306,6 +307,25 @@ def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(path, val
         config.check(changed(path, value))
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("title", ["method", "% of full", "average of all", "RTE"])
+def test_a_task_is_not_titled_as_another_column_of_a_table(title):
+    own = {**GOOD["tasks"]["mood"], "title": title}
+    experiment = {**GOOD["experiments"]["layernorm"], "tasks": ["rte", "mood"]}
+    data = {**GOOD, "tasks": {"mood": own}, "experiments": {"mine": experiment}}
+    with pytest.raises(SubtuneError, match="found 'mood' with the title"):
+        config.check(data)
+
+
+def test_a_mistake_in_a_papers_module_is_a_mistake_of_its_experiments(monkeypatch):
+    broken = replace(papers.find("bitfit"), name="bitfti")
+    monkeypatch.setattr(papers, "_imported", lambda name: (broken, None))
+    experiment = {"models": ["minilm"], "tasks": ["rte"], "methods": {"full": [1e-5]}}
+    experiment |= {"epochs": 1, "batch_size": 8, "paper": "bitfit"}
+    with pytest.raises(SubtuneError, match=r"papers/bitfit\.py: name: found 'bitfti', expected"):
+        config.check(GOOD | {"experiments": {"mine": experiment}})
+    assert config.check(GOOD | {"experiments": {"mine": experiment | {"paper": None}}})
 
 
 def test_methods_whose_files_would_be_one_on_some_file_systems_are_refused():

@@ -12,7 +12,7 @@ import pytest
 from subtune import facts, papers
 from subtune.methods import METHODS
 from subtune.papers import printed
-from subtune.papers.base import Figure
+from subtune.papers.base import FACTS, Figure
 from subtune.papers.common import exhibits_around
 from tests.helpers.project import ROOT
 
@@ -26,7 +26,7 @@ EXHIBITS = [
 
 def test_every_paper_has_the_name_of_its_module():
     modules = {path.stem for path in Path(papers.__file__).parent.glob("*.py")}
-    assert {paper.name for paper in PAPERS} == modules - {"__init__", "base", "common"}
+    assert {paper.name for paper in PAPERS} == modules - {"__init__", *papers.OTHERS}
     assert {paper.name for paper in PAPERS} == {"layernorm", "bitfit", "bitfit_plus", "spafit"}
 
 
@@ -39,7 +39,6 @@ def test_a_declaration_gives_its_function_what_it_takes(paper, exhibit):
     assert len(given) == len(set(given)) and set(given) <= set(parameters)
     needed = {name for name, p in parameters.items() if p.default is inspect.Parameter.empty}
     assert needed <= set(given) - set(exhibit.reads_if_there)
-    assert set(exhibit.facts) <= set(facts.FACTS)
 
 
 @pytest.mark.parametrize(("paper", "exhibit"), EXHIBITS)
@@ -91,3 +90,12 @@ def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
     assert naming == {"src/subtune/methods.py"}
     assert names - set(METHODS) == {"bitfit_plus", "spafit"}
     assert not names - set(METHODS) & set(literals(ROOT / "src" / "subtune" / "methods.py"))
+
+
+def test_what_exhibits_may_be_told_is_what_is_known_of_an_experiment():
+    assert set(FACTS) == set(facts.FACTS)
+
+
+def test_a_printed_number_is_part_of_what_decides_a_table():
+    versions = {papers.version_of_printed(name) for name in [*papers.all_papers(), None]}
+    assert len(versions) == 5

@@ -1,0 +1,124 @@
+"""What is wrong with a paper's declarations, found without importing what draws or computes.
+
+Functions are looked up in the text of their modules.
+"""
+
+import ast
+import csv
+import importlib.util
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+from subtune.errors import one_of
+from subtune.papers.base import DATA, FACTS, Claim, Figure, Kind, Measure, Paper, Table
+from subtune.papers.common import exhibits_around
+
+NAME = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)?")
+PRINTED = Path(__file__).parent / "printed"
+
+
+def problems(paper: Paper, module: str) -> Iterator[str]:
+    """One line per problem of a paper.
+
+    Args:
+        paper: what the module declares.
+        module: the module's name.
+    """
+    if paper.name != module:
+        yield f"name: found {paper.name!r}, expected {module!r}, as the module is called"
+    exhibits = exhibits_around(paper)
+    names = [exhibit.name for exhibit in exhibits]
+    for name in {name for name in names if names.count(name) > 1}:
+        yield f"{name}: found twice, expected another name than others here and in common.py have"
+    for exhibit in exhibits:
+        yield from (f"{exhibit.name}: {problem}" for problem in _of_exhibit(paper, exhibit))
+    for claim in paper.claims:
+        yield from (f"claim {claim.text!r}: {problem}" for problem in _of_claim(claim))
+
+
+def _of_exhibit(paper: Paper, exhibit: Table) -> Iterator[str]:
+    if not NAME.fullmatch(exhibit.name):
+        yield "name: expected small letters, digits and underscores"
+    data = {**exhibit.reads, **exhibit.reads_if_there}
+    numbers = [exhibit.numbers] if isinstance(exhibit, Figure) and exhibit.numbers else []
+    yield from _unknown("reads", [*data.values(), *numbers], DATA)
+    yield from _unknown("facts", exhibit.facts, FACTS)
+    if exhibit.printed and not (PRINTED / paper.name / f"{exhibit.printed}.csv").is_file():
+        yield f"printed: found no file printed/{paper.name}/{exhibit.printed}.csv"
+    names = exhibit.options.get("exhibits", ())
+    groups = names.values() if isinstance(names, dict) else [names]
+    yield from _unknown(
+        "options.exhibits", [name for group in groups for name in group], _printed(paper.name)
+    )
+    arguments = [*data, *exhibit.facts, *exhibit.options]
+    arguments += ["printed"] * bool(exhibit.printed) + ["style"] * isinstance(exhibit, Figure)
+    yield from _of_call("make", exhibit.make, arguments, exhibit.reads_if_there)
+
+
+def _of_claim(claim: Claim) -> Iterator[str]:
+    yield from _unknown("kind", [claim.kind], get_args(Kind))
+    yield from _unknown("measure", [claim.measure], get_args(Measure))
+    yield from _unknown("reads", [claim.reads], DATA)
+    parameters = _parameters(claim.units)
+    if parameters is None:
+        yield f"units: found no function {claim.units!r}, expected 'module:function'"
+    elif len(parameters) != 1 + len(claim.of):
+        yield (
+            f"of: found {len(claim.of)} values, expected {len(parameters) - 1}, which "
+            f"{claim.units.partition(':')[2]} takes beside its table"
+        )
+
+
+def _of_call(
+    field: str, function: str, arguments: Collection[str], optional: Collection[str]
+) -> Iterator[str]:
+    parameters = _parameters(function)
+    if parameters is None:
+        yield f"{field}: found no function {function!r}, expected 'module:function'"
+        return
+    yield from _unknown(field, arguments, parameters)
+    for name, has_default in parameters.items():
+        if not has_default and (name not in arguments or name in optional):
+            yield f"{field}: {function} needs {name!r}, which is not among reads, facts and options"
+
+
+def _unknown(field: str, names: Collection[str], known: Collection[str]) -> Iterator[str]:
+    yield from (f"{field}: {one_of(name, known)}" for name in names if name not in known)
+
+
+def _parameters(function: str) -> dict[str, bool] | None:
+    """A function's parameters, to whether they have a default; none where it is not there."""
+    module, _, name = function.partition(":")
+    definition = _functions(module).get(name)
+    if definition is None:
+        return None
+    arguments = definition.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+    without = len(names) - len(arguments.defaults)
+    parameters = {name: number >= without for number, name in enumerate(names)}
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return parameters | {a.arg: default is not None for a, default in keywords}
+
+
+@cache
+def _functions(module: str) -> dict[str, ast.FunctionDef]:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None:
+        return {}
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def _printed(paper: str) -> list[str]:
+    """The exhibits whose scores a paper's file has."""
+    path = PRINTED / paper / "scores.csv"
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(dict.fromkeys(row.get("exhibit", "") for row in csv.DictReader(file)))
