@@ -83,8 +83,8 @@ def _titles(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
     for task, title in _columns(config, experiment):
         if title in titles or title.startswith(AVERAGE):
             yield (
-                f"{path}.tasks: found {task!r} with the title {title!r}, expected a `title` that no "
-                "other column of a table has"
+                f"{path}.tasks: found {task!r} with the title {title!r}, expected a `title` that "
+                "no other column of a table has"
             )
         titles.add(title)
 
