@@ -1,6 +1,7 @@
 """The report's parts, and the page in a real browser."""
 
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -138,3 +139,12 @@ def test_print_shows_what_is_folded_on_the_screen(html, tmp_path):
         page.emulate_media(media="print")
         assert page.is_visible("text=results: results")
         assert not page.is_visible("nav")
+
+
+def test_a_page_without_a_paper_speaks_of_none(section):
+    with_paper, without = (
+        report.page([replace(section, paper=paper)], runs(), "results: results\n")
+        for paper in ("A paper (2024)", "")
+    )
+    for words in ("The papers' own numbers", "In the claims", "A paper (2024)"):
+        assert words in with_paper and words not in without
