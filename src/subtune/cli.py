@@ -146,7 +146,7 @@ def _plan(options: argparse.Namespace) -> None:
     checked = config.read(options.config)
     planned = plan(checked)
     estimates = Estimates(checked, planned)
-    table = cost_table.table(checked, planned, estimates)
+    table = cost_table.cost_table(checked, planned, estimates)
     if options.json:
         print(table.to_json(orient="records", indent=2, double_precision=15))
         return
@@ -205,7 +205,7 @@ def _runs(options: argparse.Namespace) -> None:
     from subtune.runs import listing
 
     store = Path(Layout(str(options.results)).records())
-    runs = listing.table(store)
+    runs = listing.recorded_runs(store)
     for column in ("task", "method"):
         asked_for = getattr(options, column)
         if asked_for is not None and len(runs):

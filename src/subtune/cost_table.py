@@ -17,7 +17,7 @@ COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "
 TOTAL = "all, each once"
 
 
-def table(config: Config, plan: Plan, estimates: Estimates) -> pd.DataFrame:
+def cost_table(config: Config, plan: Plan, estimates: Estimates) -> pd.DataFrame:
     """One row per experiment, and one of all, where what they have in common counts once.
 
     Columns: `COLUMNS`. ``jobs`` are those that the Slurm profile submits: one per sweep, one per

@@ -166,7 +166,7 @@ def test_long_runs_are_cut_into_jobs_with_those_that_share_steps_together():
 def test_what_papers_share_is_counted_once():
     checked = config.check(papers())
     plan = plan_of(checked)
-    found = cost_table.table(checked, plan, Estimates(checked, plan))
+    found = cost_table.cost_table(checked, plan, Estimates(checked, plan))
     table = found.set_index("experiment")
     parts, every = table.drop(cost_table.TOTAL), table.loc[cost_table.TOTAL]
     assert every["runs"] < parts["runs"].sum()

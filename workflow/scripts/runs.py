@@ -7,7 +7,7 @@ with job(snakemake.log[0]):
 
     from subtune.runs import tidy
 
-    table = tidy.table(Path(snakemake.params.store), snakemake.params.planned)
+    table = tidy.table_of_runs(Path(snakemake.params.store), snakemake.params.planned)
     table.to_csv(snakemake.output.csv, index=False)
     table.to_parquet(snakemake.output.parquet, index=False)
     tidy.meaning(list(table)).to_csv(snakemake.output.columns, index=False)

@@ -50,6 +50,6 @@ with (
             snakemake.resources.runs_at_once or None,
             checkpoints,
         )
-    rows = [{"run": spec.id} | records.read_scores(store, spec.id) for spec in specs]
+    rows = [{"run": spec.id} | records.read_outcome(store, spec.id) for spec in specs]
     pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)
     checkpoints.clear()

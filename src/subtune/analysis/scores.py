@@ -33,7 +33,7 @@ def collect(
     """
     rows = []
     for entry in planned:
-        record = records.read_scores(store, entry["run"])
+        record = records.read_outcome(store, entry["run"])
         for column in columns:
             if column.task == entry["task"]:
                 rows.append(

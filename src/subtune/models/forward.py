@@ -21,6 +21,7 @@ from transformers.activations import ACT2FN
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.families import family_of
+from subtune.models.families.base import Components, Family
 from subtune.models.packed import Grid, Packed, from_grid, to_grid
 from subtune.models.sparse_grad import sparse_embedding, sparse_linear
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
@@ -38,6 +39,10 @@ class _Pass:
     batch: Packed
     masks: DropoutMasks | None
     watch: Watch | None
+
+    @property
+    def family(self) -> Family:
+        return family_of(self.config.model_type)
 
     def weight(self, name: str) -> Weight:
         return self.trained[name] if name in self.trained else self.shared[name]
@@ -64,27 +69,25 @@ def logits(
             output ``[k, t, o]``, which it may ask for a gradient.
     """
     run = _Pass(model.config, model.parameters, trained or {}, batch, masks, watch)
-    x = _dropped(run, _layer_norm(run, "embeddings.LayerNorm", _embedded(run)))
+    x = _dropped(run, _layer_norm(run, run.family.embeddings.norm, _embedded(run)))
     for number in range(model.config.num_hidden_layers):
         # The pooler reads the first token alone, so the last layer computes nothing else.
         last = number == model.config.num_hidden_layers - 1
-        x = _layer(run, f"encoder.layer.{number}", x, first_only=last)
-    pooled = torch.tanh(_linear(run, "pooler.dense", x))
+        x = _layer(run, run.family.components_of(number), x, first_only=last)
+    pooled = torch.tanh(_linear(run, run.family.pooler, x))
     return _linear(run, "classifier", _dropped(run, pooled))
 
 
 def _embedded(run: _Pass) -> Tensor:
     """``[1, t, h]``."""
     batch = run.batch
-    start = family_of(run.config.model_type).first_position(run.config)
+    names, start = run.family.embeddings, run.family.first_position(run.config)
     types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
-    ids = {"word": batch.ids, "position": batch.positions + start, "token_type": types}
-    words, positions, types = (
-        _embedding(run, f"embeddings.{name}_embeddings", ids[name]) for name in ids
-    )
+    ids = {names.word: batch.ids, names.position: batch.positions + start, names.token_type: types}
+    words, positions, types = (_embedding(run, name, ids[name]) for name in ids)
     x = (words + types + positions)[None]
     for name in ids:
-        _show(run, f"embeddings.{name}_embeddings", ids[name], x)
+        _show(run, name, ids[name], x)
     return x
 
 
@@ -95,20 +98,19 @@ def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
     return functional.embedding(ids, _shared(table))
 
 
-def _layer(run: _Pass, name: str, x: Tensor, first_only: bool) -> Tensor:
+def _layer(run: _Pass, names: Components, x: Tensor, first_only: bool) -> Tensor:
     """``[k, t, h]`` to the same, or to ``[k, n, h]`` of the first tokens."""
-    inner = f"{name}.attention.self"
     asking = x.index_select(1, run.batch.first) if first_only else x
     query, key, value = _as_many_runs(
-        _linear(run, f"{inner}.query", asking),
-        _linear(run, f"{inner}.key", x),
-        _linear(run, f"{inner}.value", x),
+        _linear(run, names.query, asking),
+        _linear(run, names.key, x),
+        _linear(run, names.value, x),
     )
     attended = _attention(run, query, key, value)
-    attended = _add_and_norm(run, f"{name}.attention.output", attended, asking)
+    attended = _add_and_norm(run, names.attention_output, names.attention_norm, attended, asking)
     activation = ACT2FN[run.config.hidden_act]
-    between = activation(_linear(run, f"{name}.intermediate.dense", attended))
-    return _add_and_norm(run, f"{name}.output", between, attended)
+    between = activation(_linear(run, names.intermediate, attended))
+    return _add_and_norm(run, names.output, names.output_norm, between, attended)
 
 
 def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -145,9 +147,9 @@ def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value
     return from_grid(attended, grid, heads)
 
 
-def _add_and_norm(run: _Pass, name: str, x: Tensor, residual: Tensor) -> Tensor:
-    x = _dropped(run, _linear(run, f"{name}.dense", x))
-    return _layer_norm(run, f"{name}.LayerNorm", x + residual)
+def _add_and_norm(run: _Pass, dense: str, norm: str, x: Tensor, residual: Tensor) -> Tensor:
+    x = _dropped(run, _linear(run, dense, x))
+    return _layer_norm(run, norm, x + residual)
 
 
 def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:

@@ -94,7 +94,7 @@ def page(sections: Sequence[Section], runs: pd.DataFrame, config: str) -> str:
 
     Args:
         sections: one per experiment.
-        runs: from `subtune.runs.tidy.table`.
+        runs: from `subtune.runs.tidy.table_of_runs`.
         config: the configuration as YAML.
     """
     environment = jinja2.Environment(

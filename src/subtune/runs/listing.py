@@ -9,7 +9,7 @@ from subtune.methods import name_of
 from subtune.runs import records
 
 
-def table(store: Path) -> pd.DataFrame:
+def recorded_runs(store: Path) -> pd.DataFrame:
     """One row per recorded run, in the order of tasks, methods and learning rates.
 
     Columns: ``run``, ``model``, ``task``, ``method``, ``learning_rate``, ``batch_size``,
@@ -27,7 +27,7 @@ def table(store: Path) -> pd.DataFrame:
 
 def _row(store: Path, run: str) -> dict[str, Any]:
     spec = records.read_spec(store, run)
-    scores = records.read_scores(store, run)
+    scores = records.read_outcome(store, run)
     task = spec.tokens.data.task
     return {
         "run": run,

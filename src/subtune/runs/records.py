@@ -48,7 +48,7 @@ def read_spec(store: Path, run: str) -> RunSpec:
     return spec
 
 
-def read_scores(store: Path, run: str) -> dict[str, Any]:
+def read_outcome(store: Path, run: str) -> dict[str, Any]:
     """``best_epoch``, ``scores`` (split to metric to value), ``trainable`` and ``diverged``.
 
     Raises:

@@ -17,7 +17,7 @@ _TEXT = (resources.files("subtune") / "resources" / "runs_columns.csv").read_tex
 COLUMNS = {row["column"]: row["meaning"] for row in csv.DictReader(_TEXT.splitlines())}
 
 
-def table(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def table_of_runs(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """One row per run, in the order of the plan. `meaning` explains its columns.
 
     Args:
@@ -44,7 +44,7 @@ def meaning(columns: Sequence[str]) -> pd.DataFrame:
 
 def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     spec = records.read_spec(store, run)
-    scores = records.read_scores(store, run)
+    scores = records.read_outcome(store, run)
     history = records.read_history(store, run)
     task = spec.tokens.data.task
     first = {name: value for name, value in entries[0].items() if name != "experiment"}

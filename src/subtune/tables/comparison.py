@@ -67,7 +67,7 @@ def scores_of_methods(
     runs = runs[runs["method"].isin(_methods_of(below, runs, paper))]
     rows = []
     for model, runs_of_model in runs.groupby("model", sort=False):
-        counts = parameter_counts(runs_of_model)
+        counts = trained_parameters(runs_of_model)
         for method in runs_of_model["method"].drop_duplicates():
             scores = runs_of_model[runs_of_model["method"] == method]
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
@@ -77,7 +77,7 @@ def scores_of_methods(
                 + [f"{counts[method] / counts['full']:.3%}" if "full" in counts else EMPTY]
                 + [cell(value) for value in values]
             )
-    printed_counts = printed.parameter_counts(paper.name).set_index(["model", "method"])["printed"]
+    printed_counts = printed.counts(paper.name).set_index(["model", "method"])["printed"]
     several = below["exhibit"].nunique() > 1
     groups = below.groupby(["exhibit", "model", "split", "method"], sort=False)
     for (exhibit, model, row_split, method), scores in groups:
@@ -146,7 +146,7 @@ def _numbers(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.apply(lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce"))
 
 
-def parameter_counts(table: pd.DataFrame) -> dict[str, int]:
+def trained_parameters(table: pd.DataFrame) -> dict[str, int]:
     """Trained parameters per method, on the task with the most usual classifier.
 
     A two-label classifier is counted where a task has one, as the papers do.

@@ -39,7 +39,7 @@ def methods_and_parameters(
         },
         selections,
     )
-    reported = printed.parameter_counts(paper.name)
+    reported = printed.counts(paper.name)
     millions = counts.assign(
         millions=[EMPTY if pd.isna(n) else f"{n / 1e6:.2f}M" for n in counts["parameters"]]
     ).pivot(index="method", columns="model", values="millions")

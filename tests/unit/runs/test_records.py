@@ -80,13 +80,13 @@ def test_a_run_that_fails_keeps_those_before_it_and_leaves_no_half_of_its_own(
 
 def test_a_missing_record_says_how_to_get_it_back(tmp_path):
     with pytest.raises(SubtuneError, match=r"is missing; .*--forcerun train"):
-        records.read_scores(tmp_path, "0123456789ab")
+        records.read_outcome(tmp_path, "0123456789ab")
 
 
 def test_a_damaged_record_is_named(store, spec):
     (store / spec.id / "scores.json").write_text("{")
     with pytest.raises(SubtuneError, match=r"scores\.json is not readable JSON"):
-        records.read_scores(store, spec.id)
+        records.read_outcome(store, spec.id)
 
 
 def test_a_record_under_a_wrong_name_is_found_out(store, spec):

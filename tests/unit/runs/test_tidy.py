@@ -34,13 +34,13 @@ def planned(store):
 
 
 def test_a_run_is_one_row_whoever_uses_it(store):
-    table = tidy.table(store, planned(store))
+    table = tidy.table_of_runs(store, planned(store))
     assert list(table["experiments"]) == ["one other", "one other"]
     assert list(table["run"]) == records.all_runs(store)
 
 
 def test_all_that_decides_a_run_is_in_its_row(store):
-    table = tidy.table(store, planned(store)).set_index("run")
+    table = tidy.table_of_runs(store, planned(store)).set_index("run")
     for run, row in table.iterrows():
         spec = records.read_spec(store, run)
         assert row["spec.recipe.learning_rate"] == row["learning_rate"] == 1e-2
@@ -54,7 +54,7 @@ def test_all_that_decides_a_run_is_in_its_row(store):
 
 
 def test_scores_times_and_places_are_those_of_the_record(store):
-    table = tidy.table(store, planned(store)).set_index("run")
+    table = tidy.table_of_runs(store, planned(store)).set_index("run")
     for run, row in table.iterrows():
         history = records.read_history(store, run)
         assert row["seconds"] == pytest.approx(history["seconds"].sum())
@@ -65,7 +65,7 @@ def test_scores_times_and_places_are_those_of_the_record(store):
 
 
 def test_every_column_has_one_meaning(store):
-    columns = list(tidy.table(store, planned(store)))
+    columns = list(tidy.table_of_runs(store, planned(store)))
     meaning = tidy.meaning(columns)
     assert list(meaning["column"]) == columns
 
@@ -74,5 +74,5 @@ def test_a_record_that_does_not_say_where_it_was_trained_has_a_row_too(store, tm
     copied = shutil.copytree(store, tmp_path / "runs")
     first = records.all_runs(copied)[0]
     (copied / first / "provenance.json").unlink()
-    table = tidy.table(copied, planned(copied)).set_index("run")
+    table = tidy.table_of_runs(copied, planned(copied)).set_index("run")
     assert pd.isna(table.loc[first, "device"])

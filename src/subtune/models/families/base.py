@@ -102,9 +102,13 @@ class Family:
             return Component(component, int(layer), part)
         return Component(module, None, part)
 
+    def components_of(self, layer: int) -> Components:
+        """The modules of a layer, by their whole names."""
+        return Components(*(f"{self.layers}{layer}.{component}" for component in self.components))
+
     def names(self, layers: int) -> list[str]:
         """Names of the parameters of an encoder with so many layers."""
-        inside = [f"{self.layers}{n}.{c}" for n in range(layers) for c in self.components]
+        inside = [module for layer in range(layers) for module in self.components_of(layer)]
         modules = [*self.embeddings, *inside, self.pooler]
         names = [f"{module}.{part}" for module in modules for part in ("weight", "bias")]
         return [name for name in names if not (self.is_embedding(name) and name.endswith(".bias"))]

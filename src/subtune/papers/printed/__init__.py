@@ -49,7 +49,7 @@ def scores(paper: str, exhibits: Collection[str] | None = None) -> pd.DataFrame:
     return rows.drop(columns="scale").reset_index(drop=True)
 
 
-def parameter_counts(paper: str) -> pd.DataFrame:
+def counts(paper: str) -> pd.DataFrame:
     """Printed numbers of trained parameters, as text: ``model``, ``method``, ``printed``."""
     return _table_if_there(paper, "parameter_counts", COUNTS)
 
