@@ -15,7 +15,14 @@ from subtune.models.files import directory_of_package
 # Folders of tests that start Snakemake, a cluster or a browser.
 SLOW_FOLDERS = ("workflow", "system")
 # Files of tests that take minutes, the longest first.
-SLOWEST = ("test_cluster", "test_workflow", "test_papers", "test_benchmarks", "test_hub")
+SLOWEST = (
+    "test_cluster",
+    "test_workflow",
+    "test_own_paper",
+    "test_papers",
+    "test_benchmarks",
+    "test_hub",
+)
 
 # Tests run side by side, one to a core: more threads of each would only wait for one another.
 torch.set_num_threads(1)
