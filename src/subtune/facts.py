@@ -21,9 +21,14 @@ class Fact(NamedTuple):
     read: Callable[[Any], Any] = lambda plain: plain
 
 
+def _tasks(config: Config, experiment: Experiment) -> list[Task]:
+    tasks = config.all_tasks()
+    return [tasks[name] for name in experiment.tasks]
+
+
 def tasks_of(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
     """The definitions of an experiment's tasks, in its order."""
-    return [config.all_tasks()[task].model_dump(mode="json") for task in experiment.tasks]
+    return [task.model_dump(mode="json") for task in _tasks(config, experiment)]
 
 
 def _columns(config: Config, experiment: Experiment) -> dict[str, Any]:
@@ -55,14 +60,11 @@ FACTS: dict[str, Fact] = {
         _columns, lambda plain: columns_of(read_tasks(plain["tasks"]), plain["metrics"])
     ),
     "task_titles": Fact(
-        lambda config, experiment: {
-            task["name"]: task["title"] for task in tasks_of(config, experiment)
-        }
+        lambda config, experiment: {task.name: task.title for task in _tasks(config, experiment)}
     ),
     "column_titles": Fact(
         lambda config, experiment: {
-            column.key: column.title
-            for column in columns_of(read_tasks(tasks_of(config, experiment)), {})
+            column.key: column.title for column in columns_of(_tasks(config, experiment), {})
         }
     ),
     "models": Fact(lambda config, experiment: list(experiment.models)),

@@ -51,6 +51,7 @@ def find(name: str | None) -> Paper:
     return all_papers()[name] if name else NO_PAPER
 
 
+@cache
 def version_of_printed(name: str | None) -> str:
     """A hash of all numbers that a paper prints."""
     digest = hashlib.sha256()
