@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+from transformers import BertConfig, BertModel, RobertaConfig, RobertaForMaskedLM
 
 from subtune.models.files import directory_of_package
 
@@ -79,9 +79,12 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A RoBERTa of 2 layers and width 32 without dropout, with random weights."""
+    """A RoBERTa of 2 layers and width 32 without dropout, with random weights.
+
+    As the published ones it has a head for masked words, and no pooler.
+    """
     config = RobertaConfig(**_shape(), type_vocab_size=1, pad_token_id=0)
-    return _save(RobertaModel, config, tmp_path_factory.mktemp("tiny-roberta"))
+    return _save(RobertaForMaskedLM, config, tmp_path_factory.mktemp("tiny-roberta"))
 
 
 def _shape() -> dict:

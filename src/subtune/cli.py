@@ -106,21 +106,20 @@ def _schema(options: argparse.Namespace) -> None:
 
 
 def _params(options: argparse.Namespace) -> None:
-    # Models take seconds to import; the other commands do without.
     import pandas as pd
 
     from subtune.methods import COMBINATIONS, METHODS, named
-    from subtune.models import shapes
+    from subtune.models.dimensions import dimensions_by, dimensions_in, papers_models
     from subtune.parameter_counts import parameter_counts
 
     selections = config.read(options.config).selections if options.config else {}
-    models = shapes.PAPERS_MODELS
+    models = {name: dimensions_by(fields) for name, fields in papers_models().items()}
     if options.model:
-        models = {options.model.name: shapes.local_config(options.model)}
+        models = {options.model.name: dimensions_in(options.model)}
     methods = options.method or [*METHODS, *COMBINATIONS, *selections]
     counts = pd.concat(
         parameter_counts(
-            {name: shapes.shapes_from(model, options.labels)},
+            {name: model.shapes(options.labels)},
             {method: named(method, selections, name) for method in methods},
         )
         for name, model in models.items()
@@ -134,6 +133,10 @@ def _params(options: argparse.Namespace) -> None:
     ]
     by_model = counts.pivot(index="method", columns="model", values="count")
     print(by_model.loc[counts["method"].unique(), list(models)].to_markdown(disable_numparse=True))
+    classifiers = counts.drop_duplicates("model").set_index("model")["classifier"]
+    print("\nCounted with the classifier, which always trains: ", end="")
+    print(", ".join(f"{size:,} in {model}" for model, size in classifiers.items()), end=".\n")
+    print("In parentheses the share of the pretrained parameters that train, without it.")
 
 
 def _plan(options: argparse.Namespace) -> None:

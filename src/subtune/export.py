@@ -13,7 +13,7 @@ from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.layout import Layout
 from subtune.models import encoder
-from subtune.models.families.base import Family
+from subtune.models.families.base import Family, is_classifier
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
 from subtune.selections.lora import Lora
@@ -70,10 +70,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     family = model.family
     updates = {name: c for name, c in delta.items() if isinstance(c, AddedUpdate)}
     others = {name: change for name, change in delta.items() if name not in updates}
-    modules = {family.exported_name(name).rpartition(".")[0] for name in others}
-    # To PEFT transformers' classifier is one module, however many layers it has.
-    top = family.classifier
-    saved = sorted({top if module.startswith(top) else module for module in modules})
+    saved = sorted({_saved_module(name, family) for name in others})
     applied_whole = applied(model.parameters, others)
     weights = {
         f"base_model.model.{name}": value
@@ -118,6 +115,13 @@ def _config(pretrained: Path, task: Task) -> PretrainedConfig:
         config.id2label = dict(enumerate(task.labels))
         config.label2id = {label: number for number, label in enumerate(task.labels)}
     return config
+
+
+def _saved_module(name: str, family: Family) -> str:
+    """The module that PEFT saves whole where a parameter of it trains whole."""
+    exported = family.exported_name(name)
+    # To PEFT transformers' classifier is one module, however many layers it has.
+    return exported.partition(".")[0] if is_classifier(name) else exported.rpartition(".")[0]
 
 
 def _exported(parameters: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:

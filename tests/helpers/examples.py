@@ -18,6 +18,8 @@ from subtune.selections.ranked import Ranked, Top
 from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import TASKS, Task
 
+# What of BERT trains under every method.
+CLASSIFIER = ("classifier.weight", "classifier.bias")
 WORDS = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings"
 
 

@@ -1,25 +1,39 @@
 """What ours is compared to: transformers' own model on padded batches, one run at a time."""
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
-from transformers import AutoModel, PretrainedConfig
+from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification, PretrainedConfig
+
+from subtune.models.families import family_of
 
 
 def logits(
-    config: PretrainedConfig, parameters: Mapping[str, Tensor], inputs: Mapping[str, list]
+    config: PretrainedConfig,
+    parameters: Mapping[str, Tensor],
+    inputs: Mapping[str, list],
+    mask: Callable[[Sequence[int], float], Tensor] | None = None,
 ) -> Tensor:
-    """Logits ``[examples, num_labels]`` without dropout, differentiable in ``parameters``."""
+    """Logits ``[examples, num_labels]``, differentiable in ``parameters``.
+
+    ``mask``: what a dropout multiplies with, by shape and probability; without it nothing drops.
+    """
+    config = copy.deepcopy(config)
+    config.num_labels = next(reversed(parameters.values())).shape[0]
     with torch.device("meta"):
-        backbone = AutoModel.from_config(config, attn_implementation="eager").eval()
-    backbone = backbone.to_empty(device="cpu")
-    for name, buffer in AutoModel.from_config(config).named_buffers():
-        backbone.get_buffer(name).copy_(buffer)
-    own = {name: v for name, v in parameters.items() if not name.startswith("classifier")}
-    pooled = torch.func.functional_call(backbone, own, kwargs=padded(inputs)).pooler_output
-    return pooled @ parameters["classifier.weight"].T + parameters["classifier.bias"]
+        model = AutoModelForSequenceClassification.from_config(config, attn_implementation="eager")
+    model = model.eval().to_empty(device="cpu")
+    for name, buffer in AutoModelForSequenceClassification.from_config(config).named_buffers():
+        model.get_buffer(name).copy_(buffer)
+    for module in model.modules():
+        if mask is not None and isinstance(module, nn.Dropout) and module.p:
+            module.register_forward_hook(lambda of, _, x: x * mask(x.shape, of.p))
+    family = family_of(config.model_type)
+    theirs = {family.exported_name(name): value for name, value in parameters.items()}
+    return torch.func.functional_call(model, theirs, kwargs=padded(inputs)).logits
 
 
 def padded(inputs: Mapping[str, list]) -> dict[str, Tensor]:

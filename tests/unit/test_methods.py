@@ -8,25 +8,27 @@ import pytest
 from subtune import papers
 from subtune.errors import SubtuneError
 from subtune.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
-from subtune.models.shapes import PAPERS_MODELS, shapes_from
+from subtune.models.dimensions import dimensions_of, papers_models
+from subtune.models.families.base import is_classifier
 from subtune.papers import printed
 from subtune.parameter_counts import parameter_counts
-from subtune.selections.entries import CLASSIFIER, LowRank, Whole
+from subtune.selections.entries import LowRank, Whole
 from subtune.selections.whole import WholeTensors
 
 
 @pytest.fixture(scope="module")
 def bert():
-    return shapes_from(PAPERS_MODELS["bert-base-cased"], num_labels=2)
+    return dimensions_of("bert-base-cased").shapes(num_labels=2)
 
 
 @pytest.fixture(scope="module")
 def models():
-    return {name: shapes_from(config, num_labels=2) for name, config in PAPERS_MODELS.items()}
+    return {name: dimensions_of(name).shapes(num_labels=2) for name in papers_models()}
 
 
 def trained(name, shapes, users=None):
-    return set(named(name, users or {}).resolve(shapes, seed=0)) - set(CLASSIFIER)
+    entries = named(name, users or {}).resolve(shapes, seed=0)
+    return {name for name in entries if not is_classifier(name)}
 
 
 def test_a_comma_is_a_union_in_any_order(bert):
@@ -53,7 +55,7 @@ def test_spafit_goes_by_strata_of_layers(bert):
     entries = named("SPAFIT-2-5-II", {}).resolve(bert, seed=0)
     layers = {}
     for name, entry in entries.items():
-        if name not in CLASSIFIER:
+        if not is_classifier(name):
             layers.setdefault(int(name.split(".")[2]), set()).add((name.split(".", 3)[3], entry))
     assert sorted(layers) == list(range(3, 12))
     assert {entry for _, entry in layers[5]} == {Whole()} and len(layers[5]) == 8
@@ -103,7 +105,7 @@ PRINTED = pd.concat(printed.counts(paper).assign(source=paper) for paper in pape
 def test_counts_are_those_that_the_papers_print(row, models):
     shapes = models[row.model]
     if row.source == "spafit":
-        shapes = shapes_from(PAPERS_MODELS[row.model], num_labels=3)
+        shapes = dimensions_of(row.model).shapes(num_labels=3)
     selection = named(row.method, {}, row.model)
     counts = parameter_counts({row.model: shapes}, {row.method: selection}).iloc[0]
     if row.printed.endswith("%"):
@@ -131,7 +133,8 @@ def test_rand_row_col_trains_as_many_as_bitfit_to_a_percent(models):
 def test_rand_uniform_draws_as_many_as_the_published_code(model, drawn, models):
     selection = {"rand_uniform": named("rand_uniform", {}, model)}
     [count] = parameter_counts({model: models[model]}, selection)["parameters"]
-    assert count == drawn + 2 * models[model]["classifier.weight"][1] + 2
+    classifier = {n: math.prod(s) for n, s in models[model].items() if is_classifier(n)}
+    assert count == drawn + sum(classifier.values())
 
 
 def test_rand_uniform_of_another_model_draws_as_many_as_there_are_biases(bert):

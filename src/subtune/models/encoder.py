@@ -1,30 +1,29 @@
-"""A pretrained encoder with a linear classifier, and what its parameters are called.
+"""A pretrained encoder with a classifier, and what its parameters are called.
 
 Parameter names here are canonical: the encoder's own names without a family prefix
-(``encoder.layer.3.output.LayerNorm.weight``, ``pooler.dense.bias``) and ``classifier.weight``,
-``classifier.bias``. `subtune.models.families` says which is what.
+(``encoder.layer.3.output.LayerNorm.weight``, ``pooler.dense.bias``), and ``classifier…`` for what
+no pretrained checkpoint brings. `subtune.models.families` says which is what.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import safe_open
 from torch import Tensor
-from transformers import AutoModel, PretrainedConfig, PreTrainedModel
+from transformers import AutoConfig, PretrainedConfig
 
 from subtune.errors import SubtuneError
+from subtune.models.dimensions import dimensions_in
 from subtune.models.families import family_of
-from subtune.models.families.base import Family
-from subtune.models.files import WEIGHTS
+from subtune.models.families.base import Family, is_classifier
+from subtune.models.files import CONFIG, WEIGHTS
+from subtune.models.pretrained import stored_names
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A pretrained encoder, its pooled first token, dropout and a linear classifier.
-
-    BitFit, appendix A.2: a linear layer on the contextual embedding of the first token. In every
-    family the pooler is part of the encoder and the classifier is linear.
+    """A pretrained encoder, and the classifier that its family has on the first token.
 
     ``parameters``: every weight by canonical name, in the model's order. For `logits` they may be
     those of several runs.
@@ -39,11 +38,15 @@ class Encoder:
 
     @property
     def num_labels(self) -> int:
-        return self.parameters["classifier.bias"].shape[-1]
+        return self._last_bias.shape[-1]
 
     @property
     def device(self) -> torch.device:
-        return self.parameters["classifier.bias"].device
+        return self._last_bias.device
+
+    @property
+    def _last_bias(self) -> Tensor:
+        return self.parameters[f"{self.family.head[-1].module}.bias"]
 
     def to(self, device: str | torch.device) -> "Encoder":
         moved = {name: value.to(device) for name, value in self.parameters.items()}
@@ -51,28 +54,21 @@ class Encoder:
 
 
 def load(directory: Path, num_labels: int) -> Encoder:
-    """Pretrained weights with a classifier of zeros; nothing is fetched.
+    """Pretrained weights in float32 with a classifier of zeros; nothing is fetched.
 
     Raises:
-        SubtuneError: the weights cannot be read.
+        SubtuneError: a weight is missing or cannot be read.
     """
-    with torch.random.fork_rng(devices=[]):
-        # A checkpoint without a pooler gets the same new one in every run.
-        torch.manual_seed(0)
-        try:
-            backbone = AutoModel.from_pretrained(
-                directory, local_files_only=True, use_safetensors=True, dtype=torch.float32
-            )
-        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-            reason = str(error).splitlines()[0]
-            raise SubtuneError(f"{directory / WEIGHTS} cannot be read: {reason}") from None
-    return _with_classifier(backbone, num_labels)
-
-
-def skeleton(config: PretrainedConfig, num_labels: int) -> Encoder:
-    """The model's shape on the meta device: no weights, no memory."""
-    with torch.device("meta"):
-        return _with_classifier(AutoModel.from_config(config), num_labels)
+    dimensions = dimensions_in(directory)
+    names = stored_names(directory / WEIGHTS, dimensions)
+    with safe_open(directory / WEIGHTS, framework="pt") as file:
+        parameters = {
+            name: file.get_tensor(stored).to(torch.float32, copy=True)
+            for name, stored in names.items()
+        }
+    shapes = dimensions.family.classifier_shapes(dimensions.hidden_size, num_labels)
+    parameters |= {name: torch.zeros(shape) for name, shape in shapes.items()}
+    return Encoder(_config(directory), parameters)
 
 
 def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:
@@ -81,18 +77,21 @@ def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:
 
 
 def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
-    """A classifier as BERT draws it: weights from N(0, initializer_range²), bias 0."""
+    """A classifier as transformers draws it: weights from N(0, initializer_range²), biases 0."""
     generator = torch.Generator().manual_seed(seed)
-    weight = torch.empty(model.num_labels, model.config.hidden_size)
-    weight.normal_(0, model.config.initializer_range, generator=generator)
-    return {
-        "classifier.weight": weight.to(model.device),
-        "classifier.bias": torch.zeros(model.num_labels, device=model.device),
-    }
+    parameters = {}
+    for name, value in model.parameters.items():
+        if is_classifier(name):
+            drawn = torch.zeros(value.shape)
+            if name.endswith(".weight"):
+                drawn.normal_(0, model.config.initializer_range, generator=generator)
+            parameters[name] = drawn.to(model.device)
+    return parameters
 
 
-def _with_classifier(backbone: PreTrainedModel, num_labels: int) -> Encoder:
-    parameters = {name: value.detach() for name, value in backbone.named_parameters()}
-    parameters["classifier.weight"] = torch.zeros(num_labels, backbone.config.hidden_size)
-    parameters["classifier.bias"] = torch.zeros(num_labels)
-    return Encoder(backbone.config, parameters)
+def _config(directory: Path) -> PretrainedConfig:
+    try:
+        return AutoConfig.from_pretrained(directory, local_files_only=True)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise SubtuneError(f"{directory / CONFIG} cannot be read: {reason}") from None

@@ -10,6 +10,7 @@ from typing import Any
 from subtune.download import snapshot
 from subtune.errors import SubtuneError
 from subtune.models.families import family_of
+from subtune.models.pretrained import stored_names
 from subtune.specs import ModelSpec
 from subtune.values import fingerprint
 
@@ -50,7 +51,7 @@ def files_of(directory: Path) -> list[Path]:
 
     Raises:
         SubtuneError: the directory, its configuration, weights or vocabulary is missing, or the
-            model is of another family.
+            model is of another family; or its weights are not those of its configuration.
     """
     if not directory.is_dir():
         raise SubtuneError(f"found no directory {str(directory)!r}")
@@ -58,7 +59,8 @@ def files_of(directory: Path) -> list[Path]:
         if not (directory / name).is_file():
             hint = "; weights in another format are not loaded" if name == WEIGHTS else ""
             raise SubtuneError(f"{directory} has no {name}{hint}")
-    read_config(directory)
+    fields = read_config(directory)
+    stored_names(directory / WEIGHTS, family_of(fields["model_type"]).dimensions(fields))
     others = [directory / name for name in OTHER_TOKENIZER_FILES if (directory / name).is_file()]
     return [*(directory / name for name in NEEDED), *others]
 
@@ -88,7 +90,7 @@ def longest_text(config: Mapping[str, Any]) -> int:
         config: the fields of a model's configuration.
     """
     family = family_of(config["model_type"])
-    fields = family.defaults | config
+    fields = {**family.defaults, **config}
     return fields["max_position_embeddings"] - family.first_position(fields["pad_token_id"])
 
 

@@ -69,13 +69,16 @@ def logits(
             output ``[k, t, o]``, which it may ask for a gradient.
     """
     run = _Pass(model.config, model.parameters, trained or {}, batch, masks, watch)
-    x = _dropped(run, _layer_norm(run, run.family.embeddings.norm, _embedded(run)))
+    x = _layer_norm(run, run.family.embeddings.norm, _embedded(run))
+    x = _dropped(run, x, run.config.hidden_dropout_prob)
     for number in range(model.config.num_hidden_layers):
-        # The pooler reads the first token alone, so the last layer computes nothing else.
+        # The head reads the first token alone, so the last layer computes nothing else.
         last = number == model.config.num_hidden_layers - 1
         x = _layer(run, run.family.components_of(number), x, first_only=last)
-    pooled = torch.tanh(_linear(run, run.family.pooler, x))
-    return _linear(run, "classifier", _dropped(run, pooled))
+    for layer in run.family.head:
+        x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(run.config)))
+        x = ACT2FN[layer.activation](x)
+    return x
 
 
 def _embedded(run: _Pass) -> Tensor:
@@ -149,7 +152,7 @@ def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value
 
 
 def _add_and_norm(run: _Pass, dense: str, norm: str, x: Tensor, residual: Tensor) -> Tensor:
-    x = _dropped(run, _linear(run, dense, x))
+    x = _dropped(run, _linear(run, dense, x), run.config.hidden_dropout_prob)
     return _layer_norm(run, norm, x + residual)
 
 
@@ -204,8 +207,7 @@ def _shared(weight: Weight) -> Tensor:
     return weight
 
 
-def _dropped(run: _Pass, x: Tensor) -> Tensor:
-    p = run.config.hidden_dropout_prob
+def _dropped(run: _Pass, x: Tensor, p: float) -> Tensor:
     return x if run.masks is None or p == 0.0 else x * run.masks.draw(x.shape[1:], p)
 
 

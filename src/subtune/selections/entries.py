@@ -1,6 +1,6 @@
 """The entries of a model's tensors that train.
 
-The classifier always trains, whatever the selection; so a selection speaks of the encoder alone.
+The classifier always trains, whatever the selection; so a selection speaks of the rest alone.
 """
 
 import math
@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-CLASSIFIER = ("classifier.weight", "classifier.bias")
 
 Shape = Sequence[int]
 # Tensor name to the rank of each of its entries, 0 for the first.

@@ -3,7 +3,8 @@
 from abc import abstractmethod
 from enum import Enum
 
-from subtune.selections.entries import CLASSIFIER, Entries, Ranks, Shapes, Whole
+from subtune.models.families.base import is_classifier
+from subtune.selections.entries import Entries, Ranks, Shapes, Whole
 from subtune.values import Value
 
 
@@ -38,7 +39,8 @@ class Kind(Value):
         Raises:
             SubtuneError: the model has not what is selected.
         """
-        return self.encoder_entries(shapes, seed, ranks or {}) | dict.fromkeys(CLASSIFIER, Whole())
+        classifier = dict.fromkeys(filter(is_classifier, shapes), Whole())
+        return self.encoder_entries(shapes, seed, ranks or {}) | classifier
 
     @abstractmethod
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:

@@ -9,7 +9,8 @@ from typing import Annotated
 from pydantic import Field
 
 from subtune.errors import SubtuneError
-from subtune.selections.entries import CLASSIFIER, Shapes
+from subtune.models.families.base import is_classifier
+from subtune.selections.entries import Shapes
 
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 
@@ -23,7 +24,7 @@ def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
     Raises:
         SubtuneError: a pattern matches no tensor of this model.
     """
-    names = [name for name in shapes if name not in CLASSIFIER]
+    names = [name for name in shapes if not is_classifier(name)]
     expressions = {pattern: _expression(pattern) for pattern in patterns}
     for pattern, expression in expressions.items():
         if not any(map(expression.fullmatch, names)):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.methods import title_of
+from subtune.models.dimensions import dimensions_in
 from subtune.papers import printed
 from subtune.papers.base import Paper
 from subtune.parameter_counts import parameter_counts
@@ -29,12 +30,9 @@ def methods_and_parameters(
         selections: what each method trains.
         labels: how many the classifier has.
     """
-    # Models take seconds to import; who plans does without.
-    from subtune.models import shapes
-
     counts = parameter_counts(
         {
-            name: shapes.shapes_from(shapes.local_config(directory), labels)
+            name: dimensions_in(directory).shapes(labels)
             for name, directory in zip(models, directories, strict=True)
         },
         selections,

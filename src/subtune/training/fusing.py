@@ -7,7 +7,8 @@ import torch
 from subtune.data.batches import Rows
 from subtune.limits import CPU_TOKENS
 from subtune.models.encoder import Encoder
-from subtune.selections.entries import CLASSIFIER, Entries, LowRank
+from subtune.models.families.base import is_classifier
+from subtune.selections.entries import Entries, LowRank
 from subtune.training.activations import step_bytes
 from subtune.training.recipe import Member
 from subtune.training.stacked import is_matrix
@@ -44,7 +45,7 @@ def _kind(model: Encoder, member: Member, number: int) -> tuple:
         return (number,)
     recipe = member.recipe
     ranks = {n: e for n, e in member.entries.items() if isinstance(e, LowRank)}
-    reaches_encoder = len(member.entries) > len(CLASSIFIER)
+    reaches_encoder = not all(map(is_classifier, member.entries))
     return (
         *(member.seed, recipe.batch_size, recipe.epochs, recipe.train_rows, recipe.precision),
         *(tuple(ranks.items()), reaches_encoder),

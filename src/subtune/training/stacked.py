@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from subtune.models.encoder import Encoder, new_classifier
+from subtune.models.families.base import is_classifier
 from subtune.models.weights import LowRankUpdate, PerRun, Weight
-from subtune.selections.entries import CLASSIFIER, Entries, Entry, Indices, LowRank, Whole
+from subtune.selections.entries import Entries, Entry, Indices, LowRank, Whole
 from subtune.training.delta import AddedUpdate, ChangedEntries, ChangedTensor, Delta
 
 
@@ -119,7 +120,7 @@ class StackedParameters:
 
 def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
     """Whether a matrix trains by its own entries: too many for every run to have its own."""
-    is_vector = model.parameters[name].ndim == 1 or name in CLASSIFIER
+    is_vector = model.parameters[name].ndim == 1 or is_classifier(name)
     return not is_vector and not isinstance(entry, LowRank)
 
 

@@ -93,6 +93,24 @@ def test_logits_and_gradients_are_those_of_each_run_alone(model):
         )
 
 
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_the_head_is_transformers_own_and_drops_what_it_drops(model, p):
+    config = copy.deepcopy(with_dropout(model, 0.0).config)
+    config.classifier_dropout = p
+    leaves = {n: v.double().requires_grad_(True) for n, v in model.parameters.items()}
+    ours, theirs = (DropoutMasks(3, model.device) for _ in range(2))
+    computed = forward.logits(Encoder(config, leaves), batch(model), masks=ours)[0]
+    expected = reference.logits(config, leaves, inputs(model), theirs.draw)
+    torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
+    assert torch.equal(ours.draw((5,), 0.5), theirs.draw((5,), 0.5))
+    gradients = (
+        torch.autograd.grad(logits.square().sum(), list(leaves.values()))
+        for logits in (computed, expected)
+    )
+    for name, *both in zip(leaves, *gradients, strict=True):
+        torch.testing.assert_close(*both, rtol=1e-9, atol=1e-9, msg=name)
+
+
 def test_parameters_in_the_models_own_shapes_are_those_of_one_run(model):
     computed = forward.logits(model, batch(model))
     expected = reference.logits(model.config, model.parameters, inputs(model))

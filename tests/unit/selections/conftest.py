@@ -2,10 +2,10 @@
 
 import pytest
 
-from subtune.models.shapes import PAPERS_MODELS, shapes_from
+from subtune.models.dimensions import dimensions_of
 
 
 @pytest.fixture(scope="session")
 def bert_large():
     """Shapes of the parameters of BERT-large-cased with two labels."""
-    return shapes_from(PAPERS_MODELS["bert-large-cased"], num_labels=2)
+    return dimensions_of("bert-large-cased").shapes(num_labels=2)

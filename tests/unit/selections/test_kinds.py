@@ -5,9 +5,10 @@ from pydantic import ValidationError
 
 from subtune.methods import METHODS
 from subtune.selections import NAMED_KINDS, SELECTION, allowed_keys
-from subtune.selections.entries import CLASSIFIER, Whole
+from subtune.selections.entries import Whole
 from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top
+from tests.helpers.examples import CLASSIFIER
 
 KINDS = {
     "whole": (

@@ -3,8 +3,9 @@
 import pytest
 
 from subtune.errors import SubtuneError
-from subtune.selections.entries import CLASSIFIER, LowRank, Whole, count
+from subtune.selections.entries import LowRank, Whole, count
 from subtune.selections.lora import Lora, LoraSettings
+from tests.helpers.examples import CLASSIFIER
 
 QUERIES = "encoder.layer.*.attention.self.query.weight"
 

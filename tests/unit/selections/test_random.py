@@ -7,8 +7,9 @@ import pytest
 
 from subtune.errors import SubtuneError
 from subtune.methods import METHODS
-from subtune.selections.entries import CLASSIFIER, Indices, count
+from subtune.selections.entries import Indices, count
 from subtune.selections.random import Draw, Lines, Random
+from tests.helpers.examples import CLASSIFIER
 
 
 def indices(entries):

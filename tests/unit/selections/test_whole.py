@@ -1,13 +1,15 @@
 """Whole tensors: which train, counted exactly."""
 
 import pytest
-from transformers import RobertaConfig
 
 from subtune.errors import SubtuneError
 from subtune.methods import METHODS
-from subtune.models.encoder import skeleton
-from subtune.selections.entries import CLASSIFIER, count
+from subtune.models.dimensions import dimensions_of
+from subtune.selections.entries import count
 from subtune.selections.whole import WholeTensors, require_whole
+from tests.helpers.examples import CLASSIFIER
+
+PARTS = ("weight", "bias")
 
 
 @pytest.mark.parametrize(
@@ -28,12 +30,14 @@ def test_layernorm_is_the_output_layernorm_and_the_classifier_and_nothing_else(b
     }
 
 
-def test_roberta_has_the_same_names():
-    config = RobertaConfig(vocab_size=99, hidden_size=32, num_hidden_layers=2)
-    config.num_attention_heads, config.intermediate_size = 2, 64
-    names = skeleton(config, num_labels=2).parameters
-    assert "encoder.layer.1.output.LayerNorm.weight" in names
-    assert "pooler.dense.bias" in names
+def test_every_family_trains_its_whole_classifier_and_roberta_has_no_pooler():
+    shapes = dimensions_of("roberta-base").shapes(num_labels=2)
+    names = set(METHODS["layernorm"].resolve(shapes, seed=0))
+    assert names == {
+        *(f"encoder.layer.{n}.output.LayerNorm.{part}" for n in range(12) for part in PARTS),
+        *(f"classifier.{layer}.{part}" for layer in ("dense", "out_proj") for part in PARTS),
+    }
+    assert not any("pooler" in name for name in shapes)
 
 
 def test_what_is_left_out_does_not_train(bert_large):

@@ -8,6 +8,7 @@ from transformers import BertConfig
 
 from subtune.methods import named
 from subtune.models import encoder
+from subtune.models.dimensions import dimensions_by
 from subtune.models.encoder import Encoder
 from subtune.models.packed import pack
 from subtune.training.activations import step_bytes
@@ -23,8 +24,8 @@ def wide():
         num_attention_heads=4,
         intermediate_size=512,
     )
-    shapes = encoder.skeleton(config, 2).parameters
-    return Encoder(config, {n: torch.randn(value.shape) * 0.02 for n, value in shapes.items()})
+    shapes = dimensions_by(config.to_dict()).shapes(num_labels=2)
+    return Encoder(config, {name: torch.randn(shape) * 0.02 for name, shape in shapes.items()})
 
 
 @pytest.mark.parametrize("lengths", [[11] * 16, [128] * 16, [20, 128, 60, 70]])

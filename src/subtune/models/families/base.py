@@ -1,8 +1,10 @@
 """What is asked of a family of encoders: the names of its parameters, its head, its size.
 
-Names are canonical: the encoder's own, without the prefix that transformers' classifier has.
+Names are canonical: the encoder's own, without the prefix that transformers' classifier has, and
+for what no pretrained checkpoint brings ``classifier…``.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -41,6 +43,25 @@ class Embeddings(NamedTuple):
     norm: str
 
 
+class HeadLayer(NamedTuple):
+    """A linear layer between the first token's last hidden state and the logits.
+
+    ``exported``: its name in transformers' classifier of the family. ``dropout``: fields of
+    ``config.json``, of which the first that is set says how much of the layer's input is dropped;
+    without any nothing is. ``activation``: of its output, by transformers' name.
+    """
+
+    module: str
+    exported: str
+    dropout: tuple[str, ...] = ()
+    activation: str = "linear"
+
+    def dropout_of(self, config: Any) -> float:
+        """The probability that a number of the layer's input is dropped, in one model."""
+        values = (getattr(config, field) for field in self.dropout)
+        return next((value for value in values if value is not None), 0.0)
+
+
 class Dimensions(NamedTuple):
     """What decides a model's size and how much it computes, named as in its ``config.json``."""
 
@@ -55,8 +76,13 @@ class Dimensions(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """Parameters of the encoder, its pooler included."""
-        return self.family.parameters(self)
+        """How many parameters a pretrained checkpoint has, which is all but the classifier's."""
+        return sum(map(math.prod, self.family.shapes(self).values()))
+
+    def shapes(self, num_labels: int) -> dict[str, tuple[int, ...]]:
+        """Canonical name to shape of every parameter, classifier included."""
+        classifier = self.family.classifier_shapes(self.hidden_size, num_labels)
+        return self.family.shapes(self) | classifier
 
     def forward_flops(self, tokens: float) -> float:
         """Floating-point operations of one example's forward pass, of so many tokens.
@@ -71,29 +97,30 @@ class Family:
     """A family of encoders: everything that differs from one to the next.
 
     ``model_type``: its name in ``config.json``. ``layers``: what the name of a layer's component
-    begins with, before the layer's number. ``pooler``: the module that reads the last layer's first
-    token. ``first_position``: the row of the position table that the first token reads, by the
-    id of padding. ``defaults``: what a ``config.json`` may leave out, as transformers fills it in.
+    begins with, before the layer's number. ``first_position``: the row of the position table that
+    the first token reads, by the id of padding. ``defaults``: what a ``config.json`` may leave out,
+    as transformers fills it in.
 
-    ``classifier``: the module on top of the encoder in transformers' classifier of this family.
-    ``renamed``: what the names of the head's parameters begin with here, and what there; every
-    other name gets the prefix ``backbone`` there.
+    ``head``: what reads the last layer's first token, down to the logits. ``backbone``: the prefix
+    that transformers' classifier has before every name outside the head.
 
-    ``parameters`` and ``forward_flops``: as `Dimensions` has them.
+    ``forward_flops``: as `Dimensions` has it.
     """
 
     model_type: str
     layers: str
     components: Components
     embeddings: Embeddings
-    pooler: str
     first_position: Callable[[int], int]
-    defaults: Mapping[str, int]
+    defaults: Mapping[str, Any]
+    head: tuple[HeadLayer, ...]
     backbone: str
-    classifier: str
-    renamed: Mapping[str, str]
-    parameters: Callable[[Dimensions], int]
     forward_flops: Callable[[Dimensions, float], float]
+
+    def dimensions(self, config: Mapping[str, Any]) -> Dimensions:
+        """A model's dimensions, by its ``config.json``."""
+        fields = {**self.defaults, **config}
+        return Dimensions(self, *(fields[name] for name in Dimensions._fields[1:]))
 
     def component_of(self, name: str) -> Component:
         """Split a canonical parameter name into component, layer and part."""
@@ -108,11 +135,36 @@ class Family:
         return Components(*(f"{self.layers}{layer}.{component}" for component in self.components))
 
     def names(self, layers: int) -> list[str]:
-        """Names of the parameters of an encoder with so many layers."""
+        """Names of the pretrained parameters of a model with so many layers."""
         inside = [module for layer in range(layers) for module in self.components_of(layer)]
-        modules = [*self.embeddings, *inside, self.pooler]
+        pretrained = [layer.module for layer in self.head if not is_classifier(layer.module)]
+        modules = [*self.embeddings, *inside, *pretrained]
         names = [f"{module}.{part}" for module in modules for part in ("weight", "bias")]
         return [name for name in names if not (self.is_embedding(name) and name.endswith(".bias"))]
+
+    def shapes(self, d: Dimensions) -> dict[str, tuple[int, ...]]:
+        """Name to shape of every pretrained parameter."""
+        h, i = d.hidden_size, d.intermediate_size
+        rows = (d.vocab_size, d.max_position_embeddings, d.type_vocab_size)
+        weights: dict[str, tuple[int, ...]] = {layer.module: (h, h) for layer in self.head}
+        weights |= zip(self.embeddings, [*((row, h) for row in rows), (h,)], strict=True)
+        inside = [(h, h), (h, h), (h, h), (h, h), (h,), (i, h), (h, i), (h,)]
+        weights |= zip(self.components, inside, strict=True)
+        shapes = {}
+        for name in self.names(d.num_hidden_layers):
+            component, _, part = self.component_of(name)
+            shapes[name] = weights[component] if part == "weight" else weights[component][:1]
+        return shapes
+
+    def classifier_shapes(self, hidden_size: int, num_labels: int) -> dict[str, tuple[int, ...]]:
+        """Name to shape of every parameter that no pretrained checkpoint brings."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for layer in self.head:
+            if is_classifier(layer.module):
+                outputs = num_labels if layer is self.head[-1] else hidden_size
+                shapes[f"{layer.module}.weight"] = (outputs, hidden_size)
+                shapes[f"{layer.module}.bias"] = (outputs,)
+        return shapes
 
     def is_norm(self, name: str) -> bool:
         """Whether a parameter is a norm's."""
@@ -133,7 +185,14 @@ class Family:
 
     def exported_name(self, name: str) -> str:
         """A parameter's name in transformers' classifier of this family."""
-        for here, there in self.renamed.items():
-            if name.startswith(here):
-                return there + name.removeprefix(here)
-        return f"{self.backbone}.{name}"
+        module, _, part = name.rpartition(".")
+        exported = {layer.module: layer.exported for layer in self.head}
+        return f"{exported[module]}.{part}" if module in exported else f"{self.backbone}.{name}"
+
+
+def is_classifier(name: str) -> bool:
+    """Whether a parameter or module is one that no pretrained checkpoint brings.
+
+    Every run draws it anew and trains it whole, whatever the selection.
+    """
+    return name.partition(".")[0] == "classifier"

@@ -1,13 +1,8 @@
 """BERT (Devlin et al., 2019)."""
 
-from subtune.models.families.base import Components, Dimensions, Embeddings, Family
+from subtune.models.families.base import Components, Dimensions, Embeddings, Family, HeadLayer
 
-
-def _parameters(d: Dimensions) -> int:
-    h, i = d.hidden_size, d.intermediate_size
-    rows = d.vocab_size + d.max_position_embeddings + d.type_vocab_size
-    layer = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 4 * h
-    return rows * h + 2 * h + d.num_hidden_layers * layer + h * h + h
+CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
 
 
 def _forward_flops(d: Dimensions, tokens: float) -> float:
@@ -38,7 +33,6 @@ BERT = Family(
         token_type="embeddings.token_type_embeddings",
         norm="embeddings.LayerNorm",
     ),
-    pooler="pooler.dense",
     first_position=lambda padding: 0,
     defaults={
         "vocab_size": 30522,
@@ -50,9 +44,10 @@ BERT = Family(
         "type_vocab_size": 2,
         "pad_token_id": 0,
     },
+    head=(
+        HeadLayer("pooler.dense", exported="bert.pooler.dense", activation="tanh"),
+        HeadLayer("classifier", exported="classifier", dropout=CLASSIFIER_DROPOUT),
+    ),
     backbone="bert",
-    classifier="classifier",
-    renamed={"classifier.": "classifier."},
-    parameters=_parameters,
     forward_flops=_forward_flops,
 )

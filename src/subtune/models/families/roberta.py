@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from subtune.models.families.bert import BERT
+from subtune.models.families.base import HeadLayer
+from subtune.models.families.bert import BERT, CLASSIFIER_DROPOUT
 
 ROBERTA = replace(
     BERT,
@@ -10,7 +11,10 @@ ROBERTA = replace(
     # Positions are counted from behind the padding id.
     first_position=lambda padding: padding + 1,
     defaults={**BERT.defaults, "vocab_size": 50265, "pad_token_id": 1},
+    # It is pretrained without a pooler, and the head has one of its own.
+    head=(
+        HeadLayer("classifier.dense", "classifier.dense", CLASSIFIER_DROPOUT, "tanh"),
+        HeadLayer("classifier.out_proj", "classifier.out_proj", CLASSIFIER_DROPOUT),
+    ),
     backbone="roberta",
-    # Its own classifier has what is the pooler here as its first layer.
-    renamed={"pooler.dense.": "classifier.dense.", "classifier.": "classifier.out_proj."},
 )

@@ -1,7 +1,9 @@
 """What every family says of its models, against transformers' own."""
 
 import ast
+import copy
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,9 @@ from transformers import (
 
 import subtune
 from subtune.errors import SubtuneError
-from subtune.models import encoder
-from subtune.models.dimensions import dimensions_of
+from subtune.models.dimensions import dimensions_by, dimensions_of
 from subtune.models.families import FAMILIES, family_of
-from subtune.models.families.base import Component
+from subtune.models.families.base import Component, is_classifier
 from subtune.models.files import longest_text, read_config
 
 SHAPE = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 60}
@@ -44,16 +45,32 @@ def test_every_family_has_its_row():
     assert MODELS.keys() == FAMILIES.keys()
 
 
-def test_a_familys_names_are_those_of_its_model(config, family):
-    names = [*family.names(3), "classifier.weight", "classifier.bias"]
-    assert sorted(names) == sorted(encoder.skeleton(config, 2).parameters)
+@pytest.fixture
+def shapes(config):
+    return dimensions_by(config.to_dict()).shapes(num_labels=2)
 
 
-def test_norms_and_embeddings_are_those_of_the_model(config, family):
+@pytest.fixture
+def theirs(config):
+    """transformers' own classifier of two labels, without weights."""
     with torch.device("meta"):
-        model = AutoModel.from_config(config)
-    for name, _ in model.named_parameters():
-        module = model.get_submodule(name.rpartition(".")[0])
+        return AutoModelForSequenceClassification.from_config(config)
+
+
+def test_names_and_shapes_are_those_of_transformers_classifier(theirs, family, shapes):
+    exported = {family.exported_name(name): shape for name, shape in shapes.items()}
+    assert exported == {name: tuple(value.shape) for name, value in theirs.named_parameters()}
+    assert theirs.base_model_prefix == family.backbone
+
+
+def test_what_a_checkpoint_brings_is_all_but_the_classifier(config, family, shapes):
+    assert family.names(3) == [name for name in shapes if not is_classifier(name)]
+    assert any(map(is_classifier, shapes))
+
+
+def test_norms_and_embeddings_are_those_of_the_model(theirs, family, shapes):
+    for name in shapes:
+        module = theirs.get_submodule(family.exported_name(name).rpartition(".")[0])
         assert family.is_norm(name) == isinstance(module, torch.nn.LayerNorm), name
         assert family.is_embedding(name) == isinstance(module, torch.nn.Embedding), name
 
@@ -63,7 +80,15 @@ def test_a_parameter_belongs_to_its_component(family):
         for component in family.components:
             name = f"{family.layers}{layer}.{component}.bias"
             assert family.component_of(name) == Component(component, layer, "bias")
-    assert family.component_of(f"{family.pooler}.weight") == (family.pooler, None, "weight")
+    module = family.head[0].module
+    assert family.component_of(f"{module}.weight") == (module, None, "weight")
+
+
+def test_the_head_drops_as_much_as_the_configuration_says(config, family):
+    last, config = family.head[-1], copy.deepcopy(config)
+    assert last.dropout_of(config) == config.hidden_dropout_prob == 0.1
+    config.classifier_dropout = 0.0
+    assert last.dropout_of(config) == 0.0
 
 
 def test_positions_are_counted_from_where_the_model_counts_them(config, family):
@@ -95,20 +120,9 @@ def test_token_types_are_told_apart_where_there_are_several(family):
     assert not family.has_token_types({})
 
 
-def test_exported_names_are_those_of_transformers_classifier(config, family):
-    with torch.device("meta"):
-        theirs = AutoModelForSequenceClassification.from_config(config)
-    names = [family.exported_name(name) for name in encoder.skeleton(config, 2).parameters]
-    assert sorted(names) == sorted(name for name, _ in theirs.named_parameters())
-    head = [name for name in names if not name.startswith(f"{family.backbone}.")]
-    assert all(name.startswith(f"{family.classifier}.") for name in head)
-    assert theirs.base_model_prefix == family.backbone
-
-
-def test_dimensions_count_the_encoders_parameters(config, tmp_path):
+def test_dimensions_count_the_pretrained_parameters(config, shapes, tmp_path):
     config.save_pretrained(tmp_path)
-    parameters = encoder.skeleton(config, 2).parameters
-    counted = sum(value.numel() for name, value in parameters.items() if "classifier" not in name)
+    counted = sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
     assert dimensions_of(str(tmp_path)).parameters == counted
 
 

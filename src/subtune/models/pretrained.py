@@ -1,0 +1,77 @@
+"""The weights in a model's file: what they are called there, and whether all are there."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from subtune.errors import SubtuneError
+from subtune.models.families.base import Dimensions, Family
+
+# In files as old as BERT itself.
+EARLIER_NAMES = {".gamma": ".weight", ".beta": ".bias"}
+FLOATS = ("F64", "F32", "F16", "BF16")
+
+
+def stored_names(path: Path, dimensions: Dimensions) -> dict[str, str]:
+    """Every pretrained parameter's canonical name, and its name in the file.
+
+    Only the file's header is read. What the file has outside the encoder's layers and no parameter
+    is called by, such as another head, does not matter.
+
+    Args:
+        path: in safetensors.
+        dimensions: of the model, by its configuration.
+
+    Raises:
+        SubtuneError: the file cannot be read, lacks a parameter, has one of another shape or not as
+            floating-point numbers, or has layers or parts of layers that the model has not.
+    """
+    family = dimensions.family
+    header = _header(path)
+    names = {_canonical(stored, family): stored for stored in header}
+    shapes = family.shapes(dimensions)
+    model = f"which a {family.model_type} of {dimensions.num_hidden_layers} layers has"
+    missing = [name for name in shapes if name not in names]
+    if missing:
+        elsewhere = [stored for stored in header if stored.endswith(f".{missing[0]}")]
+        hint = f"; found {elsewhere[0]!r}, which has another prefix" if elsewhere else ""
+        raise SubtuneError(f"{path} has no {_listed(missing)}, {model}{hint}")
+    unknown = [name for name in names if name.startswith(family.layers) and name not in shapes]
+    if unknown:
+        raise SubtuneError(f"{path} has {_listed(unknown)}, {model} not")
+    for name, shape in shapes.items():
+        stored_shape, kind = header[names[name]]
+        if stored_shape != shape:
+            raise SubtuneError(
+                f"{path}: {name} has the shape {list(stored_shape)}, expected {list(shape)} as the "
+                "model's configuration says"
+            )
+        if kind not in FLOATS:
+            raise SubtuneError(
+                f"{path}: {name} is stored as {kind}, expected one of {', '.join(FLOATS)}"
+            )
+    return {name: names[name] for name in shapes}
+
+
+def _header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and type of every tensor in a file."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            return {name: (tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()}
+    except (OSError, SafetensorError) as error:
+        reason = str(error).splitlines()[0]
+        raise SubtuneError(f"{path} cannot be read: {reason}") from None
+
+
+def _canonical(stored: str, family: Family) -> str:
+    name = stored.removeprefix(f"{family.backbone}.")
+    for earlier, now in EARLIER_NAMES.items():
+        if name.endswith(earlier):
+            return name.removesuffix(earlier) + now
+    return name
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] + (f" (and {len(names) - 1} more)" if len(names) > 1 else "")

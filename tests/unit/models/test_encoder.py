@@ -1,0 +1,36 @@
+"""Pretrained encoders as they are loaded, and the classifiers that runs start from."""
+
+import pytest
+import torch
+from transformers import AutoModel
+
+from subtune.models import encoder
+from subtune.models.families.base import is_classifier
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_roberta"])
+def directory(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_a_seed_draws_the_whole_classifier(directory):
+    model = encoder.load(directory, num_labels=3)
+    first, same, other = (encoder.new_classifier(model, seed) for seed in (1, 1, 2))
+    assert list(first) == [name for name in model.parameters if is_classifier(name)]
+    for name, values in first.items():
+        assert values.shape == model.parameters[name].shape
+        assert torch.equal(values, same[name])
+        assert torch.equal(values, other[name]) == name.endswith(".bias") == (not values.any())
+    drawn = torch.cat([values.flatten() for name, values in first.items() if values.any()])
+    # Five standard errors of a deviation.
+    within = 5 * model.config.initializer_range / (2 * drawn.numel()) ** 0.5
+    assert drawn.std().item() == pytest.approx(model.config.initializer_range, abs=within)
+
+
+def test_what_is_pretrained_is_what_transformers_reads(directory):
+    theirs = AutoModel.from_pretrained(directory).state_dict()
+    model = encoder.load(directory, num_labels=2)
+    for name, values in model.parameters.items():
+        assert torch.equal(
+            values, torch.zeros(values.shape) if is_classifier(name) else theirs[name]
+        )
