@@ -29,7 +29,6 @@ def dimensions_of(name_or_path: str) -> Dimensions | None:
         fields = papers_models().get(name_or_path.rpartition("/")[2], {})
     if not fields:
         return None
-    # transformers leaves out what equals its own default.
-    fields = papers_models()["bert-base-cased"] | fields
     family = family_of(fields["model_type"])
+    fields = family.defaults | fields
     return Dimensions(family, *(fields[name] for name in Dimensions._fields[1:]))

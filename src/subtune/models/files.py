@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,17 @@ def read_config(directory: Path) -> dict[str, Any]:
     except SubtuneError as error:
         raise SubtuneError(f"{directory / CONFIG}: {error}") from None
     return fields
+
+
+def longest_text(config: Mapping[str, Any]) -> int:
+    """How many tokens the longest text may have, special ones included.
+
+    Args:
+        config: the fields of a model's configuration.
+    """
+    family = family_of(config["model_type"])
+    fields = family.defaults | config
+    return fields["max_position_embeddings"] - family.first_position(fields["pad_token_id"])
 
 
 def version_of(directory: Path) -> str:

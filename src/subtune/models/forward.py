@@ -81,7 +81,8 @@ def logits(
 def _embedded(run: _Pass) -> Tensor:
     """``[1, t, h]``."""
     batch = run.batch
-    names, start = run.family.embeddings, run.family.first_position(run.config)
+    names = run.family.embeddings
+    start = run.family.first_position(run.config.pad_token_id)
     types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
     ids = {names.word: batch.ids, names.position: batch.positions + start, names.token_type: types}
     words, positions, types = (_embedding(run, name, ids[name]) for name in ids)

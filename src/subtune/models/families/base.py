@@ -73,7 +73,7 @@ class Family:
     ``model_type``: its name in ``config.json``. ``layers``: what the name of a layer's component
     begins with, before the layer's number. ``pooler``: the module that reads the last layer's first
     token. ``first_position``: the row of the position table that the first token reads, by the
-    model's configuration.
+    id of padding. ``defaults``: what a ``config.json`` may leave out, as transformers fills it in.
 
     ``classifier``: the module on top of the encoder in transformers' classifier of this family.
     ``renamed``: what the names of the head's parameters begin with here, and what there; every
@@ -87,7 +87,8 @@ class Family:
     components: Components
     embeddings: Embeddings
     pooler: str
-    first_position: Callable[[Any], int]
+    first_position: Callable[[int], int]
+    defaults: Mapping[str, int]
     backbone: str
     classifier: str
     renamed: Mapping[str, str]

@@ -20,7 +20,7 @@ from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of
 from subtune.models.families import FAMILIES, family_of
 from subtune.models.families.base import Component
-from subtune.models.files import read_config
+from subtune.models.files import longest_text, read_config
 
 SHAPE = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 60}
 # One row per family: a model of three layers, and the row of its table that position 0 reads.
@@ -72,9 +72,21 @@ def test_positions_are_counted_from_where_the_model_counts_them(config, family):
     table = model.get_submodule(family.embeddings.position)
     table.register_forward_hook(lambda module, inputs, output: rows.append(inputs[0]))
     model(input_ids=torch.tensor([[5, 6, 7]]))
-    first = family.first_position(config)
+    first = family.first_position(config.pad_token_id)
     assert rows[0].flatten().tolist() == [first, first + 1, first + 2]
     assert first == MODELS[config.model_type][1]
+
+
+def test_the_longest_text_is_the_longest_that_the_model_takes(config):
+    model = AutoModel.from_config(config).eval()
+    longest = longest_text(config.to_dict())
+    model(input_ids=torch.full((1, longest), 5))
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.full((1, longest + 1), 5))
+
+
+def test_defaults_are_those_of_the_model(config, family):
+    assert type(config)().to_dict().items() >= family.defaults.items()
 
 
 def test_token_types_are_told_apart_where_there_are_several(family):
