@@ -8,11 +8,9 @@ from typing import Any
 from subtune.data import delimited
 from subtune.data.columns import columns_from_rows, is_label
 from subtune.errors import SubtuneError, one_of
-from subtune.tasks import CORRELATIONS, Task
+from subtune.tasks import COEFFICIENTS, Task
 
 FORMATS = (".csv", ".tsv", ".jsonl")
-# Metrics that are undefined where all rows have one label.
-UNDEFINED_OF_ONE_LABEL = {*CORRELATIONS, "matthews_correlation"}
 
 
 def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
@@ -51,8 +49,8 @@ def splits(files: Mapping[str, str], task: Task) -> dict[str, dict[str, list]]:
         labelled = split not in task.test
         rows = _with_text(task, path, _rows(path, task, labelled))
         by_split[split] = columns_from_rows(task, rows, labelled=labelled, source=str(path))
-        correlates = not UNDEFINED_OF_ONE_LABEL.isdisjoint(task.metrics)
-        if split == "train" or (labelled and correlates):
+        judged = labelled and not set(COEFFICIENTS).isdisjoint(task.metrics)
+        if split == "train" or judged:
             _require_two_labels(task, path, by_split[split]["label"])
     return by_split
 
