@@ -9,6 +9,8 @@ from subtune.values import Value
 
 METRICS = ("accuracy", "f1", "matthews_correlation", "pearsonr", "spearmanr")
 CORRELATIONS = ("pearsonr", "spearmanr")
+# From -1 to 1, and undefined where all labels are the same.
+COEFFICIENTS = (*CORRELATIONS, "matthews_correlation")
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
 

@@ -1,12 +1,14 @@
 """A user's own task: one CSV, TSV or JSON-lines file per split."""
 
-import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from subtune.data import delimited
+from subtune.data.columns import columns_from_rows, is_label
 from subtune.errors import SubtuneError, one_of
-from subtune.tasks import Task
+from subtune.tasks import COEFFICIENTS, Task
 
 FORMATS = (".csv", ".tsv", ".jsonl")
 
@@ -35,19 +37,82 @@ def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
     return by_split
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    """Rows of a file, all cells as text.
+def splits(files: Mapping[str, str], task: Task) -> dict[str, dict[str, list]]:
+    """Every split's columns, as `columns_from_rows` has them.
 
     Raises:
-        SubtuneError: the file cannot be read as what its ending says.
+        SubtuneError: a file cannot be read as what its ending says, a row is not one of the task,
+            or the rows cannot be learnt from or judged by.
     """
+    by_split = {}
+    for split, path in paths(files, task).items():
+        labelled = split not in task.test
+        rows = _with_text(task, path, _rows(path, task, labelled))
+        by_split[split] = columns_from_rows(task, rows, labelled=labelled, source=str(path))
+        judged = labelled and not set(COEFFICIENTS).isdisjoint(task.metrics)
+        if split == "train" or judged:
+            _require_two_labels(task, path, by_split[split]["label"])
+    return by_split
+
+
+def _rows(path: Path, task: Task, labelled: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows of a file, each with the line on which it begins."""
+    columns = (*task.text, *((task.label,) if labelled else ()))
+
+    def is_row(cells: Mapping[str, str]) -> bool:
+        return labelled and is_label(task, cells.get(task.label, ""))
+
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            if path.suffix == ".jsonl":
-                records = [json.loads(line) for line in file if line.strip()]
-                return [{key: str(value) for key, value in row.items()} for row in records]
-            delimiter = "," if path.suffix == ".csv" else "\t"
-            return list(csv.DictReader(file, delimiter=delimiter, strict=True))
-    except (ValueError, AttributeError, csv.Error) as error:
-        # json and the codec raise kinds of ValueError; a line that is no object has no items.
+        if path.suffix == ".jsonl":
+            yield from _json_rows(path, columns)
+        else:
+            yield from delimited.rows(path, "," if path.suffix == ".csv" else "\t", columns, is_row)
+    except ValueError as error:
+        # The codec and json raise kinds of it.
         raise SubtuneError(f"{path}: not a readable {path.suffix} file: {error}") from None
+
+
+def _json_rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Numbers are text, as they are written; an object within a row is a tuple."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(
+                    line,
+                    object_pairs_hook=tuple,
+                    parse_int=str,
+                    parse_float=str,
+                    parse_constant=lambda name: None,
+                )
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from None
+            if not isinstance(row, tuple):
+                raise ValueError(f"line {number}: expected an object")
+            keys = [key for key, _ in row]
+            for column in columns:
+                if keys.count(column) > 1:
+                    raise ValueError(f"line {number}: found {column!r} twice, expected it once")
+            yield number, dict(row)
+
+
+def _with_text(
+    task: Task, path: Path, rows: Iterable[tuple[int, dict[str, Any]]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same rows with their places; each has something to read."""
+    for line, row in rows:
+        texts = [str(row.get(column, "?")) for column in task.text]
+        if not any(map(str.strip, texts)):
+            raise SubtuneError(f"{path}: line {line}: found no text, expected some to learn from")
+        if any("\0" in text for text in texts):
+            raise SubtuneError(f"{path}: line {line}: found a NUL character, expected text")
+        yield f"line {line}", row
+
+
+def _require_two_labels(task: Task, path: Path, labels: list) -> None:
+    if len(set(labels)) == 1:
+        label = task.labels[labels[0]] if task.labels else labels[0]
+        raise SubtuneError(
+            f"{path}: found the label {label!r} in every row, expected at least two labels"
+        )

@@ -6,7 +6,7 @@ from pathlib import Path
 import datasets
 
 from subtune.data import builtin, files, hub, tsv
-from subtune.data.rows import split_from_rows
+from subtune.data.rows import split_from_columns, split_from_rows
 from subtune.specs import DataSpec
 
 
@@ -25,15 +25,17 @@ def load(
     task = spec.task
     if spec.source == "hub":
         return hub.read(task, spec.version)
+    if spec.source == "files":
+        by_split = files.splits(paths or {}, task)
+        return datasets.DatasetDict(
+            {split: split_from_columns(task, columns) for split, columns in by_split.items()}
+        )
     named_rows: Iterable[tuple[str, str, Iterable[Mapping[str, str]]]]
     if spec.source == "tsv":
         named_rows = (
             (split, str(path), tsv.rows(path, task, labelled=split not in task.test))
             for split, path in tsv.paths(Path(str(glue_dir)), task).items()
         )
-    elif spec.source == "files":
-        by_split = files.paths(paths or {}, task)
-        named_rows = ((split, str(path), files.rows(path)) for split, path in by_split.items())
     else:
         mini = builtin.splits(task)
         named_rows = ((split, f"mini task {task.name} {split}", mini[split]) for split in mini)

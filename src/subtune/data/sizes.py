@@ -1,12 +1,13 @@
 """How many rows and tokens a task has, as far as that is known before any download."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
 from subtune.data import builtin, files
+from subtune.data.columns import TEXTS
 from subtune.tasks import Task
 
 # Of English text: an example's two or three special tokens, and tokens to a word.
@@ -46,20 +47,26 @@ def _published(row: Mapping[str, str]) -> TaskSize:
 
 
 def size_of(task: Task, source: str, paths: Mapping[str, str] | None = None) -> TaskSize:
-    """The size of a task whose rows come from ``source``; ``paths`` are its own files."""
+    """The size of a task whose rows come from ``source``; ``paths`` are its own files.
+
+    Raises:
+        SubtuneError: its own files hold what cannot be trained on.
+    """
+    texts: Mapping[str, Sequence[tuple[str, ...]]]
     if source == "builtin":
-        return _size(task, builtin.splits(task))
-    if source == "files":
-        return _size(task, {s: files.rows(p) for s, p in files.paths(paths or {}, task).items()})
-    return of_glue()[task.name]
-
-
-def _size(task: Task, splits: Mapping[str, list[dict[str, str]]]) -> TaskSize:
-    train = splits["train"]
-    words = sum(len(row.get(name, "").split()) for row in train for name in task.text)
+        splits = builtin.splits(task).items()
+        texts = {s: [tuple(row[name] for name in task.text) for row in rows] for s, rows in splits}
+    elif source == "files":
+        names = TEXTS[: len(task.text)]
+        columns = files.splits(paths or {}, task).items()
+        texts = {s: list(zip(*(c[name] for name in names), strict=True)) for s, c in columns}
+    else:
+        return of_glue()[task.name]
+    train = texts["train"]
+    words = sum(len(text.split()) for row in train for text in row)
     return TaskSize(
         train_rows=len(train),
-        evaluation_rows=sum(len(splits[split]) for split in task.evaluation),
-        all_rows=sum(map(len, splits.values())),
-        tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / max(1, len(train)),
+        evaluation_rows=sum(len(texts[split]) for split in task.evaluation),
+        all_rows=sum(map(len, texts.values())),
+        tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / len(train),
     )

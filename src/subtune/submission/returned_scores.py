@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds
+from subtune.data import delimited
 from subtune.errors import SubtuneError, one_of
 from subtune.submission.planned import FORM, NAMES
+from subtune.tasks import COEFFICIENTS
 
 # The server shows percentages, and correlations times 100.
 SCALE = 100
@@ -29,41 +31,55 @@ def read(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """
     known = pd.DataFrame(forms, columns=FORM)
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        rows = list(delimited.rows(path, ",", [*NAMES, "score"], lambda cells: True))
     except FileNotFoundError:
         raise SubtuneError(f"test_scores: found no file {str(path)!r}") from None
     except (ValueError, OSError) as error:
         raise SubtuneError(f"test_scores: {path} is not a readable CSV file: {error}") from None
+    except SubtuneError as error:
+        raise SubtuneError(f"test_scores: {error}") from None
+    if not rows:
+        raise SubtuneError(f"test_scores: {path}: found no rows, expected those of the form")
     for column in [*NAMES, "score"]:
-        if column not in table:
+        if column not in rows[0][1]:
             raise SubtuneError(f"test_scores: {path}: column {column!r} is missing, and needed")
-    table = table[table["score"].str.strip() != ""]
-    for number, row in table.iterrows():
-        problem = _problem(row, known)
+    line_of: dict[tuple[str, ...], int] = {}
+    entered = []
+    for line, cells in rows:
+        if not cells["score"].strip():
+            continue
+        names = tuple(cells[name] for name in NAMES)
+        problem = _problem(cells, known)
+        if line_of.setdefault(names, line) != line:
+            problem = f"entered twice, in line {line_of[names]} too"
         if problem:
-            raise SubtuneError(f"test_scores: {path}: line {number + 2}: {problem}")
-    twice = table[table.duplicated(NAMES)]
-    if len(twice):
-        raise SubtuneError(f"test_scores: {path}: line {twice.index[0] + 2}: entered twice")
-    value = table["score"].astype(float)
-    if len(value) and value.abs().max() <= 1:
+            raise SubtuneError(f"test_scores: {path}: line {line}: {problem}")
+        entered.append((*names, float(cells["score"]) / SCALE))
+    table = pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
+    if 0 < table["value"].abs().max() <= 1 / SCALE:
         raise SubtuneError(
             f"test_scores: {path}: found no score above 1, expected the server's scale, 0 to 100"
         )
-    return table[NAMES].assign(value=value / SCALE).reset_index(drop=True)
+    return table
 
 
-def _problem(row: pd.Series, known: pd.DataFrame) -> str | None:
+def _problem(cells: Mapping[str, str], known: pd.DataFrame) -> str | None:
     for name in NAMES:
-        left = known[known[name] == row[name]]
+        left = known[known[name] == cells[name]]
         if left.empty:
-            return f"{name}: {one_of(row[name], known[name].unique())}"
+            return f"{name}: {one_of(cells[name], known[name].unique())}"
         known = left
+    score = cells["score"].strip()
     try:
-        in_range = -SCALE <= float(row["score"]) <= SCALE
+        in_range = -SCALE <= float(score) <= SCALE
     except ValueError:
         in_range = False
-    return None if in_range else f"score: found {row['score']!r}, expected a number, 0 to 100"
+    if not in_range:
+        return f"score: found {score!r}, expected a number, 0 to {SCALE}"
+    # A coefficient may be near 0, or below.
+    if known["metric"].iloc[0] not in COEFFICIENTS and not (float(score) == 0 or float(score) > 1):
+        return f"score: found {score!r}, expected the server's scale, 0 to {SCALE}"
+    return None
 
 
 def as_chosen(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:

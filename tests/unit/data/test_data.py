@@ -7,8 +7,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from subtune.data import builtin, files, tsv
+from subtune.data.columns import parse_label
 from subtune.data.load import load
-from subtune.data.rows import parse_label
 from subtune.data.tokens import tokenize
 from subtune.errors import SubtuneError
 from subtune.specs import DataSpec
@@ -138,7 +138,11 @@ def test_a_users_own_files_are_read_in_three_formats(tmp_path, ending, text):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.csv", "words,label\nx,happy\n", "row 1: column found 'text', expected one of words, l"),
+        (
+            "a.csv",
+            "words,label\nx,happy\n",
+            "line 2: column found 'text', expected one of words, l",
+        ),
         ("a.csv", "text,label\nx,hapy\n", r"label: found 'hapy', .*did you mean 'happy'"),
         ("a.csv", "text,label\nx,7\n", "label: found '7', expected one of sad, happy, 0, 1"),
         ("a.csv", "text,label\n", "found no rows, expected at least one"),

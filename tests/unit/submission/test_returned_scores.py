@@ -78,13 +78,50 @@ def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
         ({"experiment": "mine"}, "line 2: experiment: found 'mine', expected one of layernorm"),
         ({"score": "high"}, "line 2: score: found 'high', expected a number, 0 to 100"),
         ({"score": "912"}, "line 2: score: found '912', expected a number, 0 to 100"),
-        ({"task": "sst2"}, "line 3: entered twice"),
+        ({"score": "nan"}, "line 2: score: found 'nan', expected a number, 0 to 100"),
+        ({"score": "-3"}, "line 2: score: found '-3', expected the server's scale, 0 to 100"),
+        ({"score": "0.912"}, "line 2: score: found '0.912', expected the server's scale, 0 to"),
+        ({"task": "sst2"}, "line 3: entered twice, in line 2 too"),
     ],
 )
 def test_a_mistake_in_the_form_is_one_line(form, changed, message, tmp_path):
     path = entered(form.copy(), tmp_path / "scores.csv", **changed)
     with pytest.raises(SubtuneError, match=message):
         returned_scores.read(path, form)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda line: f"{line},", "line 2: found 7 cells, expected 6"),
+        (lambda line: line.rpartition(",")[0], "line 2: found 5 cells, expected 6"),
+        (
+            lambda line: line.replace(",full,", ',"full,'),
+            "line 2: ',' expected after",
+        ),
+    ],
+)
+def test_a_form_whose_rows_are_not_as_its_header_is_refused(form, change, message, tmp_path):
+    path = entered(form.copy(), tmp_path / "scores.csv")
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([header, *map(change, lines)]))
+    with pytest.raises(SubtuneError, match=f"test_scores: .*{message}"):
+        returned_scores.read(path, form)
+
+
+def test_a_form_with_two_columns_of_scores_is_refused(form, tmp_path):
+    path = entered(form.copy(), tmp_path / "scores.csv")
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([f"{header},score", *(f"{line},50" for line in lines)]))
+    with pytest.raises(SubtuneError, match="line 1: found column 'score' twice"):
+        returned_scores.read(path, form)
+
+
+def test_a_form_is_read_as_a_spreadsheet_saves_it(form, tmp_path):
+    path = entered(form.copy(), tmp_path / "scores.csv")
+    expected = returned_scores.read(path, form)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n,,,,,\r\n")
+    pd.testing.assert_frame_equal(returned_scores.read(path, form), expected)
 
 
 def test_shares_in_place_of_percentages_are_noticed(form, tmp_path):
@@ -101,3 +138,8 @@ def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
         returned_scores.read(tmp_path / "scores.csv", form)
     with pytest.raises(SubtuneError, match="found no file"):
         returned_scores.read(tmp_path / "none.csv", form)
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(
+        SubtuneError, match=r"empty\.csv: found no rows, expected those of the form"
+    ):
+        returned_scores.read(tmp_path / "empty.csv", form)

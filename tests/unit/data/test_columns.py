@@ -1,0 +1,19 @@
+"""Labels as numbers."""
+
+import pytest
+
+from subtune.data.columns import parse_label
+from subtune.errors import SubtuneError
+from subtune.tasks import Task
+
+
+def task_with(*labels: str) -> Task:
+    return Task(name="t", title="T", text=("text",), labels=labels, metrics=("accuracy",))
+
+
+def test_a_number_stands_for_a_label_word_where_no_word_is_a_number():
+    assert parse_label(task_with("sad", "happy"), " 1 ", "here") == 1
+    assert parse_label(task_with("1", "2", "3"), "1", "here") == 0
+    for labels, found in ((("1", "2", "3"), "0"), (("no", "1"), "0"), (("sad", "happy"), "²")):
+        with pytest.raises(SubtuneError, match=f"here: label: found '{found}', expected one of"):
+            parse_label(task_with(*labels), found, "here")
