@@ -49,7 +49,7 @@ def test_frozen_trains_the_classifier_alone(bert):
     assert trained("frozen", bert) == set()
 
 
-def test_full_bitfit_by_its_text_is_the_biases_of_the_layers_and_by_its_count_a_hundred_times_more():
+def test_full_bitfit_is_the_biases_of_the_layers_by_its_text_and_far_more_by_its_count():
     shapes = shapes_from(PAPERS_MODELS["bert-large-cased"], num_labels=3)
     names = ["full-bitfit", "full-bitfit-text"]
     counts = parameter_counts({"b": shapes}, {name: METHODS[name] for name in names})
