@@ -44,7 +44,7 @@ def strata(selection: Selection, shapes: Shapes) -> Strata:
     layers = sorted({CANONICAL.component_of(name).layer or 0 for name in names})
     texts = [_in_layer(entries, layer) for layer in layers]
     groups = [(text, len(list(alike))) for text, alike in groupby(texts)]
-    outside = _outside(entries, layers)
+    outside = _outside(entries, shapes)
     if len(groups) > 3 or any(isinstance(entry, Indices) for entry in entries.values()):
         groups, outside = [(selection.in_words(), len(layers))], EMPTY
     borders = [str(layer - 1) for layer in accumulate(size for _, size in groups)][:-1]
@@ -70,8 +70,8 @@ def _in_layer(entries: Mapping[str, Entry], layer: int) -> str:
     return _in_words({name: entries[name] for name in names if name in entries}, names)
 
 
-def _outside(entries: Mapping[str, Entry], layers: list[int]) -> str:
-    names = [n for n in CANONICAL.names(len(layers)) if not n.startswith(CANONICAL.layers)]
+def _outside(entries: Mapping[str, Entry], shapes: Shapes) -> str:
+    names = [name for name in CANONICAL.names(0) if name in shapes]
     return _in_words({name: entries[name] for name in names if name in entries}, names)
 
 

@@ -156,8 +156,8 @@ BROKEN = [
         {"layernrom": [1e-3]},
         "experiments.layernorm.methods: found 'layernrom', expected one of full, bitfit, "
         "layernorm, frozen, full-bitfit-text, full-bitfit, lora-I, lora-II, random, rand_row_col, "
-        "rand_uniform, rand_bias, b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, pooler "
-        "(did you mean 'layernorm'?)",
+        "rand_uniform, rand_bias, b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, "
+        "pooler (did you mean 'layernorm'?)",
     ),
     (
         (*EXPERIMENT, "methods"),
