@@ -193,7 +193,7 @@ def _whole_methods(config: Config, experiment: Experiment, model: str, task: str
     cells = [
         (position, _Cell(method, config.selection(method, model), learning_rate, seed))
         for method, of_method in experiment.methods_of(model).items()
-        for position, learning_rate in enumerate(of_task or of_method or ())
+        for position, learning_rate in enumerate(of_method or of_task or ())
         for seed in experiment.seeds
     ]
     return [cell for _, cell in sorted(cells, key=lambda row: row[0])]
@@ -207,7 +207,7 @@ def _top_fractions(
     if fractions is None:
         return []
     base = require_whole(config.selection(fractions.of))
-    learning_rates = experiment.settings(task).learning_rates or fractions.learning_rates
+    learning_rates = fractions.learning_rates or experiment.settings(task).learning_rates or ()
     cells = []
     for scope in fractions.scopes:
         ranking = RankingSpec(of=base, fishers=tuple(fishers_in_scope(scope, task, fishers)))

@@ -51,6 +51,19 @@ def test_frozen_trains_the_classifier_alone(bert):
     assert trained("frozen", bert) == set()
 
 
+def test_full_bitfit_is_the_biases_of_the_layers_by_its_text_and_far_more_by_its_count():
+    shapes = shapes_from(PAPERS_MODELS["bert-large-cased"], num_labels=3)
+    names = ["full-bitfit", "full-bitfit-text"]
+    counts = parameter_counts({"b": shapes}, {name: METHODS[name] for name in names})
+    classifier = 3 * 1024 + 3
+    embeddings, pooler = (28_996 + 512 + 2 + 2) * 1024, 1024 * 1024 + 1024
+    # Seven biases of a layer have 1,024 entries, one has 4,096.
+    assert counts.set_index("method")["parameters"].to_dict() == {
+        "full-bitfit": 24 * (6 * 1024 + 4096) + embeddings + pooler + classifier,
+        "full-bitfit-text": 24 * (7 * 1024 + 4096) + classifier,
+    }
+
+
 def test_spafit_goes_by_strata_of_layers(bert):
     entries = named("SPAFIT-2-5-II", {}).resolve(bert, seed=0)
     layers = {}

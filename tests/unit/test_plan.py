@@ -91,13 +91,54 @@ def test_a_new_batch_size_makes_every_run_anew_and_nothing_before_it(base):
 
 
 def test_a_tasks_own_settings_touch_its_runs_only(base):
-    other = plan(by_task={"rte": {"batch_size": 16, "learning_rates": [7e-4]}})
+    other = plan(by_task={"rte": {"batch_size": 16}})
     new = new_runs(base, other)
     assert {planned.task for planned in new} == {"rte"}
     assert {planned.run.recipe.batch_size for planned in new} == {16}
-    assert {planned.run.recipe.learning_rate for planned in new} == {7e-4}
     others = {p.run.id for p in base.experiments["layernorm"] if p.task != "rte"}
     assert others < set(other.runs)
+
+
+def learning_rates(planned):
+    return {(run.method, run.task): run.run.recipe.learning_rate for run in planned}
+
+
+def test_a_methods_own_learning_rates_win_over_its_tasks():
+    made = plan(
+        tasks=["cola", "rte"],
+        by_task={"cola": {"learning_rates": [7e-4]}, "rte": {"learning_rates": [1e-3]}},
+        methods={"full": [1e-5], "bitfit": None},
+        fractions=None,
+    )
+    rates = learning_rates(made.experiments["layernorm"])
+    assert rates == {
+        ("full", "cola"): 1e-5,
+        ("full", "rte"): 1e-5,
+        ("bitfit", "cola"): 7e-4,
+        ("bitfit", "rte"): 1e-3,
+    }
+
+
+def test_a_models_learning_rates_of_a_method_win_over_the_experiments():
+    made = plan(
+        tasks=["rte"],
+        by_model={"minilm": {"methods": {"full": [2e-5]}}},
+        methods={"full": [1e-5]},
+        fractions=None,
+    )
+    assert learning_rates(made.experiments["layernorm"]) == {("full", "rte"): 2e-5}
+
+
+@pytest.mark.parametrize(("of_fractions", "expected"), [([1e-3], 1e-3), (None, 7e-4)])
+def test_fractions_without_learning_rates_have_their_tasks(of_fractions, expected):
+    made = plan(
+        tasks=["rte"],
+        by_task={"rte": {"learning_rates": [7e-4]}},
+        methods={"full": [1e-5]},
+        fractions={"values": [0.1], "scopes": ["individual"], "learning_rates": of_fractions},
+    )
+    rates = learning_rates(made.experiments["layernorm"])
+    assert rates == {("full", "rte"): 1e-5, ("layernorm", "rte"): expected}
 
 
 def test_a_changed_definition_makes_its_own_methods_runs_only():

@@ -121,8 +121,8 @@ def test_a_task_called_global_is_a_task(project):
     folder = project.directory / "results" / "layernorm" / "data"
     shares = pd.read_csv(folder / "layernorm_information.csv").groupby("task")["share"].sum()
     assert shares.to_dict() == pytest.approx({"mood": 1, "global": 1})
-    total = pd.read_csv(folder / "global_layernorm_information.csv")["share"].sum()
-    assert total == pytest.approx(2)
+    shares = pd.read_csv(folder / "global_layernorm_information.csv").groupby("part")["share"].sum()
+    assert shares.to_dict() == pytest.approx({"weight": 2, "bias": 2})
 
 
 @pytest.mark.parametrize("path", ["toy/table1.csv", "toy/table9.png", "_runs/claims.csv"])

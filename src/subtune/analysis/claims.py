@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import verdicts
+from subtune.analysis.information import complete_layers
 from subtune.analysis.scores import by_method
 from subtune.analysis.significance import kruskal_wallis
 from subtune.papers import printed
@@ -84,10 +85,12 @@ def printed_scores(paper: Paper) -> pd.DataFrame:
 
 
 def printed_shares(paper: Paper, name: str) -> pd.DataFrame:
-    """A printed table whose ``value`` is taken as a ``share`` of the task's sum."""
-    table = printed.table(paper.name, name).rename(columns={"value": "share"})
-    table["share"] /= table.groupby("task")["share"].transform("sum")
-    return table
+    """A printed table whose ``value`` is taken as a ``share`` of the task's sum.
+
+    A task's layers with a missing value are left out.
+    """
+    table = complete_layers(printed.table(paper.name, name).rename(columns={"value": "share"}))
+    return table.assign(share=table["share"] / table.groupby("task")["share"].transform("sum"))
 
 
 def _p_value(groups: tuple[str, str] | None, chosen: pd.DataFrame) -> float | None:

@@ -57,6 +57,32 @@ def layernorm_by_layer(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 
+def parts_apart(shares: pd.DataFrame) -> pd.DataFrame:
+    """The same shares, of a task's weights and of its biases apart: each part of a task sums to 1.
+
+    Args:
+        shares: from `layernorm_by_layer`. Missing ones stay missing, and count in no sum.
+    """
+    sums = shares.groupby(["task", "part"])["share"].transform("sum")
+    return shares.assign(share=shares["share"] / sums)
+
+
 def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
-    """The global information: the sum over tasks of `layernorm_by_layer`'s shares."""
-    return shares.groupby(["layer", "part"], as_index=False)["share"].sum()
+    """The global information: `parts_apart`, added over tasks (LayerNorm paper, Figure 4).
+
+    Returns:
+        ``layer``, ``part``, ``share``, missing where a task's is. Each part sums to the number of
+        tasks, as both columns of the paper's figure do.
+    """
+    groups = parts_apart(shares).groupby(["layer", "part"])["share"]
+    return groups.sum(skipna=False).reset_index()
+
+
+def complete_layers(shares: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the layers of which a task has the weights' share and the biases'.
+
+    Args:
+        shares: ``task``, ``layer``, ``part``, ``share``, some of them missing.
+    """
+    known = shares["share"].notna().groupby([shares["task"], shares["layer"]]).transform("all")
+    return shares[known]

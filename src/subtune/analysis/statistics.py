@@ -101,7 +101,10 @@ def rank_of_layers(layers: pd.DataFrame) -> list[float]:
     from scipy import stats
 
     totals = layers.groupby(["task", "layer"])["share"].sum().unstack()
-    return [float(stats.spearmanr(totals.columns, row).statistic) for row in totals.to_numpy()]
+    return [
+        float(stats.spearmanr(totals.columns, row, nan_policy="omit").statistic)
+        for row in totals.to_numpy()
+    ]
 
 
 def changes_to_largest_other_bias(

@@ -118,13 +118,17 @@ class Fractions(Section):
     of: str = MASKED_METHOD
     values: Annotated[tuple[Fraction, ...], Field(min_length=1), AfterValidator(_distinct)]
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_distinct)] = SCOPES
-    learning_rates: LearningRates
+    learning_rates: LearningRates | None = Field(
+        default=None, description="none where `by_task` says"
+    )
 
 
 class TaskSettings(Section):
     """What one task's runs do otherwise than the experiment says."""
 
-    learning_rates: LearningRates | None = Field(default=None, description="of every method")
+    learning_rates: LearningRates | None = Field(
+        default=None, description="of the methods and fractions that name none themselves"
+    )
     batch_size: int | None = Field(default=None, ge=1)
     epochs: int | None = Field(default=None, ge=1)
     max_length: int | None = Field(default=None, ge=4, le=512)
@@ -134,7 +138,8 @@ class ModelSettings(Section):
     """What one model's runs have beside those of the experiment."""
 
     methods: dict[str, LearningRates | None] = Field(
-        min_length=1, description="methods that only this model trains"
+        min_length=1,
+        description="methods that only this model trains, or over other learning rates",
     )
 
 
@@ -156,7 +161,8 @@ class Experiment(Section):
     )
     methods: dict[str, LearningRates | None] = Field(
         min_length=1,
-        description="method to the learning rates it is searched over; none where `by_task` says",
+        description="method to the learning rates it is searched over, on every task; none where "
+        "`by_task` says",
     )
     fractions: Fractions | None = None
     fisher: FisherSettings = FisherSettings()
@@ -185,17 +191,28 @@ class Experiment(Section):
     @model_validator(mode="after")
     def _every_method_has_learning_rates(self) -> Self:
         bare = [t for t in self.tasks if self.settings(t).learning_rates is None]
+        if not bare:
+            return self
         for model in self.models:
             for method, rates in self.methods_of(model).items():
-                if rates is None and bare:
+                if rates is None:
                     raise ValueError(
                         f"found no learning rates for method {method!r} on task {bare[0]!r}, "
                         f"expected them under methods.{method} or by_task.{bare[0]}.learning_rates"
                     )
+        if self.fractions and self.fractions.learning_rates is None:
+            raise ValueError(
+                f"found no learning rates for fractions on task {bare[0]!r}, expected them under "
+                f"fractions.learning_rates or by_task.{bare[0]}.learning_rates"
+            )
         return self
 
     def methods_of(self, model: str) -> dict[str, tuple[float, ...] | None]:
-        """The methods that a model trains, with their learning rates."""
+        """The methods that a model trains, with their learning rates on every task.
+
+        What the model says wins over what the experiment says. Methods without learning rates have
+        each task's.
+        """
         settings = self.by_model.get(model)
         return self.methods | (settings.methods if settings else {})
 
@@ -215,7 +232,7 @@ class Experiment(Section):
 
 
 class SettledTask(NamedTuple):
-    """An experiment's settings for one task; without learning rates each method has its own."""
+    """An experiment's settings for one task, with the learning rates of what names none itself."""
 
     learning_rates: tuple[float, ...] | None
     batch_size: int

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
 
 matplotlib.use("Agg")
 # Read at the size that they are drawn in: a paper's text. Fonts in PDF files are TrueType, whole.
@@ -29,6 +31,13 @@ DOTS_PER_INCH = 220
 COLUMN = 0.5
 # Okabe and Ito's, which the colour-blind tell apart; lines beyond them differ by style.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+# What stands for a cell without a number.
+MISSING: dict[str, Any] = {
+    "facecolor": "0.9",
+    "edgecolor": "0.45",
+    "hatch": "//////",
+    "linewidth": 0,
+}
 LINE_STYLES = ("-", "--", ":", "-.")
 
 
@@ -55,7 +64,10 @@ def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure,
 def heat_map(
     panel: Axes, grid: pd.DataFrame, colormap: str, limits: tuple[float, float], number: str
 ) -> AxesImage:
-    """Draw a table as colours with its numbers in them, rows and columns named as they are."""
+    """Draw a table as colours with its numbers in them, rows and columns named as they are.
+
+    Missing cells are grey and hatched.
+    """
     image = panel.imshow(grid, aspect="auto", cmap=colormap, vmin=limits[0], vmax=limits[1])
     panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right")
     panel.set_yticks(range(grid.shape[0]), [str(layer) for layer in grid.index])
@@ -72,6 +84,8 @@ def heat_map(
                 fontsize=5.5,
                 color="white" if dark else "black",
             )
+        else:
+            panel.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **MISSING))
     return image
 
 

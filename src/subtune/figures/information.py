@@ -23,7 +23,10 @@ def information_by_task(
 
     Args:
         shares: ``task``, ``layer``, ``part``, ``share`` of the task's LayerNorm information.
-        printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them.
+        printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them, missing where
+            they cannot be read.
+        task_titles: task name to title, in the order of the columns.
+        style: ``width`` in inches, ``colormap``.
     """
     layers = [shares["layer"].nunique(), printed["layer"].nunique()]
     height = 2.6 + HEIGHT_OF_LAYER * sum(layers)
@@ -47,30 +50,35 @@ def information_by_task(
 
 
 def global_information(
-    shares: pd.DataFrame,
-    printed: pd.DataFrame,
-    task_titles: Mapping[str, str],
-    style: Mapping[str, Any],
+    shares: pd.DataFrame, printed: pd.DataFrame, style: Mapping[str, Any]
 ) -> Figure:
-    """LayerNorm's global Fisher information, layer × part: ours and the paper's."""
-    layers = max(shares["layer"].nunique(), printed["layer"].nunique())
-    size = (style["width"] * COLUMN, 1.4 + HEIGHT_OF_LAYER * layers)
+    """LayerNorm's global Fisher information, layer × part: ours and the paper's.
+
+    Every column adds up to the number of tasks. Colours are on one scale: multiples of what each
+    layer would have if all had the same.
+
+    Args:
+        shares: from `subtune.analysis.information.global_by_layer`.
+        printed: ``layer``, ``part``, ``value``, which is on the same scale.
+        style: ``width`` in inches, ``colormap``.
+    """
+    tables = {"this run": shares.rename(columns={"share": "value"}), "paper": printed}
+    grids = {
+        title: table.pivot(index="layer", columns="part", values="value")[list(PARTS)]
+        for title, table in tables.items()
+    }
+    even = {title: float(np.nanmean(grid)) for title, grid in grids.items()}
+    multiples = np.concatenate([np.ravel(grid) / even[title] for title, grid in grids.items()])
+    low, high = float(np.nanmin(multiples)), float(np.nanmax(multiples))
+    size = (style["width"] * COLUMN, 1.4 + HEIGHT_OF_LAYER * max(map(len, grids.values())))
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, 2)
-    sources = (
-        (
-            shares.rename(columns={"share": "value"}),
-            "this run",
-            f"sum over {len(task_titles)}\ntasks of shares",
-        ),
-        (printed, "paper", "as printed\n(scale not stated)"),
-    )
-    for panel, (table, title, unit) in zip(panels, sources, strict=True):
-        grid = table.pivot(index="layer", columns="part", values="value")[list(PARTS)]
-        limits = (float(np.nanmin(grid)), float(np.nanmax(grid)))
+    for panel, (title, grid) in zip(panels, grids.items(), strict=True):
+        limits = (low * even[title], high * even[title])
         image = heat_map(panel, grid, style["colormap"], limits, "{:.2f}")
         panel.set_title(title)
-        figure.colorbar(image, ax=panel, location="bottom", shrink=0.9).set_label(unit)
+        bar = figure.colorbar(image, ax=panel, location="bottom", shrink=0.9)
+        bar.set_label(f"sum over {round(grid.sum().max())} tasks")
     panels[0].set_ylabel("layer")
     return figure
 

@@ -55,8 +55,10 @@ EXHIBITS = (
     Figure(
         "figure3",
         "Fisher information of LayerNorm, by layer and task",
-        "Each layer's share of the task's LayerNorm Fisher information, weights and biases apart, "
-        "before fine-tuning; beside it the paper's numbers, whose scale the paper does not state.",
+        "Share of the task's LayerNorm Fisher information before fine-tuning, by layer, weights "
+        "beside biases. Below it the paper's numbers for BERT-large-cased, whose scale it does not "
+        "state: they are no shares, nor parts of a largest value. Hatched are six cells that "
+        "cannot be read; what is computed of the paper's numbers leaves their layers out.",
         make="subtune.figures.information:information_by_task",
         reads={"shares": "layernorm_information"},
         facts=("task_titles",),
@@ -65,11 +67,13 @@ EXHIBITS = (
     Figure(
         "figure4",
         "Global Fisher information of LayerNorm",
-        "LayerNorm's global Fisher information: the tasks' shares added up. Beside it the paper's "
-        "numbers.",
+        "Each layer's share of a task's LayerNorm Fisher information, within weights and within "
+        "biases, added over tasks: every column adds up to the number of tasks. Beside it the "
+        "paper's numbers, which are its Figure 3 taken in this way. (Global masks are made as "
+        "section 3.4 says, of weights and biases together.) Colours are multiples of an even "
+        "share, on one scale.",
         make="subtune.figures.information:global_information",
         reads={"shares": "global_layernorm_information"},
-        facts=("task_titles",),
         printed="figure4",
     ),
     Figure(

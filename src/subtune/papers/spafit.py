@@ -7,8 +7,12 @@ EXHIBITS = (
     Table(
         "table1",
         "Methods and their parameters",
-        "What each method trains beside the classifier, and how many parameters that is; beside it "
-        "the paper's count.",
+        "What each method trains beside the classifier, and how many parameters that is in "
+        "millions, with a classifier of three labels; beside it the paper's count. Group 1 is the "
+        "layers up to N1, group 2 those up to N2, group 3 the rest; layers count from 0. The names "
+        "are BitFit's: W_m1 is attention.output.dense's matrix, b_m2 intermediate.dense's bias, "
+        "b_m3 and b_LN2 are the output's. Full BitFit is what gives the paper's count; its "
+        "sentence, the biases of all layers, gives a hundredth of it.",
         make="subtune.tables.methods:methods_and_parameters",
         reads={"directories": "models"},
         facts=("paper", "models", "selections"),

@@ -11,7 +11,11 @@ from subtune.papers import printed
 from subtune.papers.base import Paper
 from subtune.parameter_counts import parameter_counts
 from subtune.selections import Selection
-from subtune.tables.writing import EMPTY
+from subtune.tables.strata import strata_of_first
+from subtune.tables.writing import EMPTY, Emphasis, Styled
+
+# What wraps in a paper's table.
+WIDE = {"group 1": 0.16, "group 2": 0.16, "group 3": 0.22, "outside the layers": 0.16}
 
 
 def methods_and_parameters(
@@ -20,8 +24,8 @@ def methods_and_parameters(
     models: Sequence[str],
     selections: Mapping[str, Selection],
     labels: int,
-) -> pd.DataFrame:
-    """What each method trains, and how many parameters in millions, beside the paper's counts.
+) -> Styled:
+    """What each method trains in which layers, and how many parameters, beside the paper's counts.
 
     Args:
         directories: where each model lies.
@@ -30,22 +34,21 @@ def methods_and_parameters(
         selections: what each method trains.
         labels: how many the classifier has.
     """
-    counts = parameter_counts(
-        {
-            name: dimensions_in(directory).shapes(labels)
-            for name, directory in zip(models, directories, strict=True)
-        },
-        selections,
-    )
+    parameters = {
+        name: dimensions_in(directory).shapes(labels)
+        for name, directory in zip(models, directories, strict=True)
+    }
+    counts = parameter_counts(parameters, selections)
     reported = printed.counts(paper.name)
     millions = counts.assign(
         millions=[EMPTY if pd.isna(n) else f"{n / 1e6:.2f}M" for n in counts["parameters"]]
     ).pivot(index="method", columns="model", values="millions")
     table = pd.DataFrame({"method": [title_of(method) for method in selections]})
-    table["trains, beside the classifier"] = [s.in_words() for s in selections.values()]
+    groups = [strata_of_first(selection, parameters) for selection in selections.values()]
+    table[["N1", "N2", "group 1", "group 2", "group 3", "outside the layers"]] = groups
     for model in counts["model"].unique():
         table[f"parameters: {model}"] = [millions.loc[method, model] for method in selections]
     for model, rows in reported.groupby("model", sort=False):
         count = rows.set_index("method")["printed"]
         table[f"paper: {model}"] = [count.get(method, EMPTY) for method in selections]
-    return table
+    return Styled(table, Emphasis(wide=WIDE))

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from subtune import papers
-from subtune.analysis import claims, verdicts
+from subtune.analysis import claims, statistics, verdicts
 from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED, Interval
+from subtune.papers import printed
 from subtune.tables import claims as table
 
 
@@ -184,3 +185,18 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     assert (row["this run"], row["95 % interval"], row["of"]) == ("0.100", "0.100 to 0.100", 3)
     assert shown.loc["A frozen encoder scores less", "this run"] == "–"
     assert styled.emphasis.bold["verdict"].sum() == 1
+
+
+def test_a_printed_layer_with_an_unreadable_cell_counts_in_no_share_and_in_no_rank():
+    """QNLI's weights lack four layers, whose biases would count for them too."""
+    shares = claims.printed_shares(papers.find("layernorm"), "figure3")
+    layers = shares[shares["task"] == "qnli"]
+    assert set(layers["layer"]) == set(range(24)) - {2, 7, 8, 17}
+    assert layers["share"].sum() == pytest.approx(1)
+    printed_cells = printed.table("layernorm", "figure3").query("task == 'qnli'")
+    wide = printed_cells.pivot(index="layer", columns="part", values="value").dropna()
+    expected = (wide["bias"] - wide["weight"]).sum() / wide.to_numpy().sum()
+    assert statistics.bias_minus_weight(layers) == pytest.approx([expected])
+    ranks = stats.spearmanr(wide.index, wide.sum(axis=1)).statistic
+    every = statistics.rank_of_layers(shares)
+    assert len(every) == 8 and ranks in every

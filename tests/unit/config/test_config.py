@@ -118,6 +118,12 @@ BROKEN = [
         "expected them under methods.full or by_task.cola.learning_rates",
     ),
     (
+        (*EXPERIMENT, "fractions"),
+        {"values": [0.1]},
+        "experiments.layernorm: found no learning rates for fractions on task 'cola', expected "
+        "them under fractions.learning_rates or by_task.cola.learning_rates",
+    ),
+    (
         (*EXPERIMENT, "by_task"),
         {"ret": {"batch_size": 16}},
         "experiments.layernorm.by_task: found 'ret', expected one of cola, rte",
@@ -149,9 +155,9 @@ BROKEN = [
         (*EXPERIMENT, "methods"),
         {"layernrom": [1e-3]},
         "experiments.layernorm.methods: found 'layernrom', expected one of full, bitfit, "
-        "layernorm, frozen, full-bitfit, lora-I, lora-II, random, rand_row_col, rand_uniform, "
-        "rand_bias, b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, pooler "
-        "(did you mean 'layernorm'?)",
+        "layernorm, frozen, full-bitfit-text, full-bitfit, lora-I, lora-II, random, rand_row_col, "
+        "rand_uniform, rand_bias, b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, "
+        "pooler (did you mean 'layernorm'?)",
     ),
     (
         (*EXPERIMENT, "methods"),
@@ -397,7 +403,9 @@ def test_a_directory_that_is_not_a_model_is_found_out_before_any_work(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    "path", ["config.yaml", "demo/config.yaml", "examples/glue-minilm.yaml", "examples/own.yaml"]
+    "path",
+    ["config.yaml", "demo/config.yaml"]
+    + [f"examples/{name}.yaml" for name in ("bitfit-plus", "glue-minilm", "own")],
 )
 def test_every_configuration_of_this_repository_is_valid(path, capsys):
     assert cli.main(["check", str(ROOT / path)]) == 0

@@ -1,0 +1,50 @@
+"""Heat maps of LayerNorm's Fisher information: what is beside the paper's, and what is missing."""
+
+import numpy as np
+import pytest
+
+from subtune.analysis import information
+from subtune.papers import printed
+from subtune.tasks import TASKS
+from tests.helpers.examples import sums
+from tests.helpers.exhibits import made
+
+STYLE = {"width": 6.3, "colormap": "viridis"}
+TITLES = {name: TASKS[name].title for name in ("qnli", "sst2")}
+
+
+@pytest.fixture
+def shares():
+    return information.layernorm_by_layer({"qnli": sums(), "sst2": sums(output_LayerNorm=3.0)})
+
+
+def heat_maps(figure):
+    return [axes for axes in figure.axes if axes.images and axes.get_title()]
+
+
+def texts(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def test_cells_that_cannot_be_read_are_hatched_and_have_no_number(shares):
+    figure = made("layernorm", "figure3", shares=shares, task_titles=TITLES, style=STYLE)
+    hatched = {axes.get_title(): len(axes.patches) for axes in heat_maps(figure)}
+    assert hatched == {
+        "this run: weight": 0, "this run: bias": 0, "paper: weight": 5, "paper: bias": 0,
+    }  # fmt: skip
+    [weights] = [axes for axes in heat_maps(figure) if axes.get_title() == "paper: weight"]
+    assert len(texts(weights)) == 2 * 24 - 5
+
+
+def test_ours_and_the_papers_global_information_are_on_one_scale(shares):
+    ours = information.global_by_layer(shares)
+    figure = made("layernorm", "figure4", shares=ours, style=STYLE)
+    run, paper = heat_maps(figure)
+    assert texts(run) == ["1.00"] * 4
+    values = printed.table("layernorm", "figure4").pivot(index="layer", columns="part")["value"]
+    assert texts(paper) == [f"{value:.2f}" for value in np.ravel(values[["weight", "bias"]])]
+    limits = np.array([axes.images[0].get_clim() for axes in (run, paper)])
+    # An even share is 2 tasks / 2 layers here, and 7.98 / 24 as the paper rounds.
+    assert limits[0] / 1 == pytest.approx(limits[1] / (7.98 / 24))
+    bars = [axes.get_xlabel() for axes in figure.axes if axes not in (run, paper)]
+    assert bars == ["sum over 2 tasks", "sum over 8 tasks"]

@@ -1,0 +1,82 @@
+"""What `config.yaml` trains, against what the papers print."""
+
+import pytest
+import yaml
+
+from subtune import config, papers
+from subtune.config import Config
+from subtune.errors import SubtuneError
+from subtune.methods import named
+from subtune.papers import printed
+from subtune.plan import plan
+from tests.helpers.project import ROOT
+
+PAPERS = ["layernorm", "bitfit", "bitfit_plus", "spafit"]
+
+
+@pytest.fixture(scope="module")
+def paper_scale() -> Config:
+    return config.check(yaml.safe_load((ROOT / "config.yaml").read_text()))
+
+
+@pytest.fixture(scope="module")
+def planned(paper_scale):
+    return plan(paper_scale).experiments
+
+
+def is_ours(method: str) -> bool:
+    """Whether a printed method is one of ours, and not another paper's."""
+    try:
+        return bool(named(method, {}))
+    except SubtuneError:
+        return False
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_method_that_a_paper_prints_is_trained_with_its_model_on_its_tasks(paper, planned):
+    scores = printed.scores(paper)
+    scores = scores[~scores["is_average"] & scores["method"].map(is_ours)]
+    tasks = scores["task"].str.partition("_")[0]
+    expected = set(zip(scores["model"], scores["method"], tasks, strict=True))
+    assert expected
+    assert expected <= {(run.model, run.method, run.task) for run in planned[paper]}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_method_that_a_claim_asks_after_is_trained(paper, planned):
+    methods = {run.method for run in planned[paper]}
+    claims = papers.find(paper).claims
+    asked = [of for claim in claims if claim.reads == "chosen" for of in claim.of]
+    asked = {of for of in asked if isinstance(of, str) and is_ours(of)}
+    assert asked <= methods
+
+
+def test_methods_are_searched_over_the_learning_rates_of_their_papers(planned):
+    full = {1e-5, 2e-5, 3e-5, 5e-5}
+    spafit = {2e-3, 6e-3, 2e-5, 6e-5}
+
+    def rates(paper, method, task="rte"):
+        runs = [run.run for run in planned[paper] if (run.method, run.task) == (method, task)]
+        return {run.recipe.learning_rate for run in runs}
+
+    assert [rates(paper, "full") for paper in PAPERS] == [full, full, full, spafit]
+    assert rates("bitfit_plus", "bitfit") == {1e-3}
+    assert rates("bitfit_plus", "bitfit", "cola") == {7e-4}
+    assert rates("layernorm", "layernorm") == rates("bitfit", "bitfit") == {1e-4, 4e-4, 7e-4, 1e-3}
+
+
+@pytest.mark.parametrize(
+    ("paper", "schedule", "weight_decay", "epochs"),
+    [
+        ("layernorm", "constant", 0, 20),
+        ("bitfit", "constant", 0, 20),
+        ("bitfit_plus", "constant", 0, 16),
+        # The Trainer's schedule; the rest is in appendix A.2.
+        ("spafit", "linear", 0.01, 10),
+    ],
+)
+def test_experiments_train_as_their_papers_say(paper, schedule, weight_decay, epochs, planned):
+    recipes = [run.run.recipe for run in planned[paper]]
+    assert {(r.schedule, r.warmup, r.weight_decay, r.epochs) for r in recipes} == {
+        (schedule, 0, weight_decay, epochs)
+    }
