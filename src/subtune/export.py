@@ -33,14 +33,16 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
         target: a directory that is not there yet.
 
     Raises:
-        SubtuneError: the record or the pretrained model is missing, or ``target`` cannot be made.
+        SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
+            cannot be made.
     """
     store = Path(layout.records())
     spec = records.read_spec(store, run)
+    delta = from_stored(records.read_delta(store, run))
     pretrained = _pretrained(layout, spec)
     task = spec.tokens.data.task
     model = encoder.load(pretrained, task.num_labels)
-    weights = applied(model.parameters, from_stored(records.read_delta(store, run)))
+    weights = applied(model.parameters, delta)
     config = _config(pretrained, task)
     whole = AutoModelForSequenceClassification.from_config(config)
     whole.load_state_dict(_exported(weights, model.family))
@@ -62,10 +64,10 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     """
     store = Path(layout.records())
     spec = records.read_spec(store, run)
+    delta = from_stored(records.read_delta(store, run))
     if not isinstance(spec.selection, Lora):
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
     pretrained = _pretrained(layout, spec)
-    delta = from_stored(records.read_delta(store, run))
     model = encoder.load(pretrained, spec.tokens.data.task.num_labels)
     family = model.family
     updates = {name: c for name, c in delta.items() if isinstance(c, AddedUpdate)}

@@ -32,3 +32,12 @@ def test_stsb_is_compared_by_rank_first():
 def test_a_constant_prediction_has_learnt_nothing():
     scores = score(TASKS["stsb"], np.full((3, 1), 2.5), np.array([0.0, 2.5, 5.0]))
     assert scores == {"spearmanr": 0.0, "pearsonr": 0.0}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("task", ["mrpc", "stsb"])
+def test_predictions_that_are_not_finite_have_no_score(task, value):
+    predicted = logits([1, 1, 0, 1])[:, : TASKS[task].num_labels]
+    predicted[2, 0] = value
+    scores = score(TASKS[task], predicted, np.array([1, 0, 0, 1]))
+    assert scores == pytest.approx(dict.fromkeys(TASKS[task].metrics, np.nan), nan_ok=True)

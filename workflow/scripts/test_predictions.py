@@ -17,8 +17,9 @@ with job(snakemake.log[0]):
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
     of = snakemake.wildcards
     best = best[(best["model"] == of.encoder) & (best["task"] == of.task)]
-    specs = [records.read_spec(store, run) for run in best["run"].unique()]
-    labels = specs[0].tokens.data.task.num_labels
+    labels = records.read_spec(store, best["run"].iloc[0]).tokens.data.task.num_labels
+    predicting = best.dropna(subset=["value"])["run"].unique()
+    specs = [records.read_spec(store, run) for run in predicting]
     model = encoder.load(Path(snakemake.input.model), labels).to(device)
     tokens = datasets.load_from_disk(snakemake.input.tokens)
     predicted = rescoring.on_test_rows(store, specs, model, tokens)

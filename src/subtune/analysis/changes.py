@@ -21,7 +21,7 @@ def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     Raises:
         SubtuneError: a record is missing.
     """
-    runs = whole_methods(chosen).query("decides and method == 'full'")
+    runs = whole_methods(chosen).dropna(subset=["value"]).query("decides and method == 'full'")
     return changes_by_component(
         {
             task: [records.read_changes(store, run) for run in of_task["run"]]
@@ -46,7 +46,7 @@ def changes_of_methods(
     Raises:
         SubtuneError: a record is missing.
     """
-    runs = whole_methods(chosen).query("decides")
+    runs = whole_methods(chosen).dropna(subset=["value"]).query("decides")
     parts = [pd.DataFrame(columns=["model", "method", "task", "parameter", "layer", "change"])]
     for (model, method, task), same in runs.groupby(["model", "method", "task"], sort=False):
         if (method, task) in methods_on_tasks:
@@ -64,7 +64,7 @@ def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.Da
     Returns:
         ``task``, ``component``, ``layer``, ``change``: the mean over a component's entries.
     """
-    parts = []
+    parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
     for task, tables in changes.items():
         table = pd.concat(tables)
         where = table["parameter"].map(CANONICAL.component_of)

@@ -17,13 +17,18 @@ class Column:
     metric: str
     decides: bool
 
+    @property
+    def in_history(self) -> str:
+        """The column of a run's history that has this score of every epoch."""
+        return f"{self.split}/{self.metric}"
+
 
 def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[Column]:
     """Columns in the order of the tasks. The first of a task's columns decides.
 
     Args:
         tasks: an experiment's tasks.
-        metrics: tasks of which another metric is shown than their first.
+        metrics: tasks of which another metric is shown, and decides, than their first.
     """
     columns = []
     for task in tasks:

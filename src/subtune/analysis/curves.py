@@ -21,10 +21,10 @@ def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
         SubtuneError: a record is missing.
     """
     parts = []
-    for run in scores["run"].unique():
-        task = records.read_spec(store, run).tokens.data.task
-        split, metric = task.evaluation[0], task.metrics[0]
-        history = records.read_history(store, run)
+    for row in scores[scores["decides"]].drop_duplicates("run").itertuples():
+        split = records.read_spec(store, row.run).tokens.data.task.evaluation[0]
+        history = records.read_history(store, row.run)
         part = history[["epoch", "train_loss"]]
-        parts.append(part.assign(run=run, metric=metric, score=history[f"{split}/{metric}"]))
+        score = history[f"{split}/{row.metric}"]
+        parts.append(part.assign(run=row.run, metric=row.metric, score=score))
     return pd.concat(parts)[["run", "epoch", "train_loss", "metric", "score"]]

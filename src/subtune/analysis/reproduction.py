@@ -7,7 +7,8 @@ from subtune.papers.printed import AVERAGE, averaged_tasks
 
 
 def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Printed scores with ours and the difference; empty where we have not run the cell.
+    """Printed scores with ours and the difference; empty where we have not run the cell, or it
+    diverged.
 
     Where none of our models is the paper's, and we have a single one, its scores stand there.
 
@@ -21,7 +22,7 @@ def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
         (ours minus reported). Scores of test sets and of other papers' methods have none of ours;
         an average has one where we have run all the tasks that it is over.
     """
-    whole = whole_methods(chosen)
+    whole = whole_methods(chosen).dropna(subset=["value"])
     means = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
     keys = ["model", "method", "column", "is_average"]
     groups = pd.concat([whole.assign(is_average=False), means]).groupby(keys)["value"]

@@ -1,5 +1,6 @@
 """Scores of an experiment's runs, and which of them the tables show."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from subtune.analysis.columns import Column
 from subtune.runs import records
 
 SETTING = ["model", "task", "method", "fraction", "scope"]
+DTYPES = {"best_epoch": "Int64", "value": float}
 
 
 def collect(
@@ -24,47 +26,61 @@ def collect(
         columns: the tables' columns.
 
     Returns:
-        One row per run and column of its task: what was planned, and ``best_epoch``,
-        ``trainable``, ``column``, ``metric``, ``value``, ``decides``. Whole methods have no
-        ``scope``, and fraction 1.
+        One row per run and column of its task: what was planned, and ``best_epoch`` (the first
+        with the highest score in the column that decides), ``trainable``, ``column``, ``metric``,
+        ``value``, ``decides``. Whole methods have no ``scope``, and fraction 1. A run that diverged
+        has no best epoch, and no value.
 
     Raises:
         SubtuneError: a record is missing or cannot be read.
     """
     rows = []
     for entry in planned:
-        record = records.read_outcome(store, entry["run"])
-        for column in columns:
-            if column.task == entry["task"]:
-                rows.append(
-                    dict(entry)
-                    | {"best_epoch": record["best_epoch"], "trainable": record["trainable"]}
-                    | {"column": column.key, "metric": column.metric, "decides": column.decides}
-                    | {"value": record["scores"][column.split][column.metric]}
-                )
-    table = pd.DataFrame(rows)
+        outcome = records.read_outcome(store, entry["run"])
+        of_task = [column for column in columns if column.task == entry["task"]]
+        epoch = {} if outcome["diverged"] else _best_epoch(store, entry["run"], of_task)
+        for column in of_task:
+            rows.append(
+                dict(entry)
+                | {"best_epoch": epoch.get("epoch"), "trainable": outcome["trainable"]}
+                | {"column": column.key, "metric": column.metric, "decides": column.decides}
+                | {"value": epoch[column.in_history] if epoch else math.nan}
+            )
+    table = pd.DataFrame(rows).astype(DTYPES)
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
+
+
+def _best_epoch(store: Path, run: str, columns: Sequence[Column]) -> dict[str, Any]:
+    """The first row of a run's history with the highest score in the column that decides."""
+    [deciding] = [column.in_history for column in columns if column.decides]
+    history = records.read_history(store, run)
+    return history.loc[[history[deciding].idxmax()]].to_dict("records")[0]
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
     """A table that `collect` or `choose` made. A task or method may be called ``NA``."""
-    return pd.read_csv(
-        path, keep_default_na=False, na_values={"scope": [""]}, dtype={"run": str, "scope": str}
-    )
+    empty = {name: [""] for name in ("scope", "best_epoch", "value")}
+    dtype = {"run": str, "scope": str, **DTYPES}
+    return pd.read_csv(path, keep_default_na=False, na_values=empty, dtype=dtype)
 
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Runs of each setting's best learning rate: the highest mean over seeds, then the smallest.
 
-    A setting is a model, task, method, fraction and scope. Epochs were chosen in training. The
-    settings keep their order.
+    A setting is a model, task, method, fraction and scope. The settings keep their order. A
+    learning rate at which a seed diverged has no mean, and loses against any that has one. Where
+    none has one the setting diverged: it is there with its smallest learning rate, and no values,
+    so that no one takes a mean over the seeds that are left.
     """
     scores = scores.assign(setting=scores.groupby(SETTING, sort=False, dropna=False).ngroup())
     rates = ["setting", "learning_rate"]
-    means = scores[scores["decides"]].groupby(rates, as_index=False)["value"].mean()
-    means = means.sort_values(["value", "learning_rate"], ascending=[False, True])
-    chosen = scores.merge(means.drop_duplicates("setting")[rates], on=rates, how="inner")
-    return chosen.sort_values("setting", kind="stable", ignore_index=True).drop(columns="setting")
+    deciding = scores[scores["decides"]].groupby(rates, as_index=False)["value"]
+    means = deciding.mean(skipna=False).rename(columns={"value": "mean"})
+    means = means.sort_values(["mean", "learning_rate"], ascending=[False, True])
+    chosen = scores.merge(means.drop_duplicates("setting"), on=rates, how="inner")
+    chosen["value"] = chosen["value"].where(chosen["mean"].notna())
+    chosen = chosen.sort_values("setting", kind="stable", ignore_index=True)
+    return chosen.drop(columns=["setting", "mean"])
 
 
 def whole_methods(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -83,21 +99,31 @@ def by_method(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
-    """The run per model, task and method whose dev score is highest; of equals the first seed's."""
+    """The run per model, task and method whose dev score is highest; of equals the first seed's.
+
+    Where the method diverged, it is a run without a score.
+    """
     deciding = whole_methods(chosen).query("decides")
     best = deciding.sort_values("value", ascending=False, kind="stable")
     return best.drop_duplicates(["model", "task", "method"]).sort_index()
+
+
+def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the models and columns on which none of these methods diverged."""
+    scores = chosen["value"].notna()
+    return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
 
 
 def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Each seed's mean over columns, for the models, methods and seeds that have them all.
 
     Returns:
-        ``model``, ``method``, ``seed``, ``value``.
+        ``model``, ``method``, ``seed``, ``value``: none where the method diverged on a column.
     """
-    wide = scores.pivot(index=["model", "method", "seed"], columns="column", values="value")
-    means = wide.reindex(columns=list(columns)).dropna().mean(axis=1)
-    return means.rename("value").reset_index()
+    seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
+    means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
+    whole = means[means["columns"] == len(columns)]
+    return whole.drop(columns="columns").reset_index()
 
 
 def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.scores import by_method, masked, whole_methods
+from subtune.analysis.scores import by_method, masked, whole_methods, without_diverged
 
 
 def minus(chosen: pd.DataFrame, first: str | Iterable[str], second: str | Iterable[str]):
@@ -20,7 +20,8 @@ def minus(chosen: pd.DataFrame, first: str | Iterable[str], second: str | Iterab
     Of several methods of each, the means count.
     """
     groups = [[one] if isinstance(one, str) else list(one) for one in (first, second)]
-    scores = chosen[chosen["method"].isin([method for group in groups for method in group])]
+    methods = [method for group in groups for method in group]
+    scores = without_diverged(chosen[chosen["method"].isin(methods)])
     if not all(set(group) & set(scores["method"]) for group in groups):
         return []
     wide = by_method(scores)

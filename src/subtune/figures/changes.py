@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from subtune.figures.drawing import COLUMN, layer_ticks, panels_of
+from subtune.figures.drawing import COLUMN, layer_ticks, panels_of, without_numbers
 from subtune.methods import LAYER_PARAMETERS, title_of
 from subtune.models.families import CANONICAL
 
@@ -21,6 +21,8 @@ def component_changes(
         changes: ``task``, ``component``, ``layer``, ``change``.
         task_titles: task name to title, in the order of the panels.
     """
+    if changes.empty:
+        return without_numbers(style["width"])
     tasks = [task for task in task_titles if task in set(changes["task"])]
     figure, panels = panels_of(len(tasks), style["width"], height_of_panel=0.62)
     positive = changes.loc[changes["change"] > 0, "change"]
@@ -59,6 +61,8 @@ def parameter_changes(
         style: ``width`` in inches, ``colormap``.
     """
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]
+    if changes.empty:
+        return without_numbers(style["width"])
     title = f"{title_of(method)}, {task_titles[task]}"
     models = list(changes["model"].unique())
     order = [name for name in LAYER_PARAMETERS if name in set(changes["parameter"])]

@@ -61,6 +61,13 @@ def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure,
     return figure, list(axes[:count])
 
 
+def without_numbers(width: float) -> Figure:
+    """A figure that says why nothing is drawn: every run that it would show diverged."""
+    figure = Figure(figsize=(width, 1), layout="constrained")
+    figure.suptitle("every run diverged: there is nothing to draw")
+    return figure
+
+
 def heat_map(
     panel: Axes, grid: pd.DataFrame, colormap: str, limits: tuple[float, float], number: str
 ) -> AxesImage:

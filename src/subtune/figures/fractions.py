@@ -49,7 +49,7 @@ def score_by_fraction(
         scores_of_column = scores[scores["column"] == column]
         whole = whole_methods(scores_of_column)
         for method, line_style in zip(references, REFERENCE_STYLES, strict=False):
-            value = whole.loc[whole["method"] == method, "value"]
+            value = whole.loc[whole["method"] == method, "value"].dropna()
             if len(value):
                 panel.axhline(value.mean(), label=title_of(method), **line_style)
         masks = masked(scores_of_column)

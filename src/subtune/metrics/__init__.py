@@ -33,8 +33,10 @@ def score(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float
 
     Returns:
         Metric name to value. A correlation that is undefined because every prediction is the same
-        counts as 0: such a model has learnt nothing.
+        counts as 0: such a model has learnt nothing. Where a prediction is not finite all are NaN.
     """
+    if not np.isfinite(logits).all():
+        return dict.fromkeys(task.metrics, math.nan)
     predictions = logits[:, 0] if task.is_regression else logits.argmax(axis=1)
     scores = {}
     with warnings.catch_warnings():

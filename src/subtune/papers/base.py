@@ -125,7 +125,9 @@ class Paper:
         citation: what the report calls it.
         exhibits: its tables and figures, in its order.
         claims: what it claims.
-        metrics: tasks of which it shows another metric than their first.
+        metrics: tasks of which it shows another metric than their first, and chooses epochs and
+            learning rates by it. Predictions and changes on record are those of the epoch that is
+            best by the task's first metric.
         not_competing: methods that do not compete for the best score of a table.
         quoted: methods whose scores it prints from elsewhere, to what its rows are called.
         scored_on_training_rows: methods whose runs are scored on their training rows too.

@@ -6,9 +6,13 @@ from subtune.papers.base import Figure, Needs, Paper, Table
 
 # Data that are made of the Fisher information of one model.
 INFORMATION = frozenset({"component_shares", "layernorm_information"})
+DIVERGED = (
+    "Diverged means that at every learning rate a seed's loss or one of its predictions was not "
+    "finite."
+)
 COMPARED = (
     "Scores at each method's best learning rate and epoch, ours above, the paper's below. The best "
-    "of each block of rows is bold; † marks methods that differ from full fine-tuning."
+    "of each block of rows is bold; † marks methods that differ from full fine-tuning. " + DIVERGED
 )
 
 
@@ -70,7 +74,7 @@ SCORES = Table(
     "scores",
     "Dev scores",
     "Scores at each method's best learning rate and epoch. The best are bold; † marks methods that "
-    "differ from full fine-tuning.",
+    "differ from full fine-tuning. " + DIVERGED,
     make="subtune.tables.comparison:comparison",
     reads={"chosen": "chosen"},
     facts=("paper", "columns", "source"),
@@ -105,7 +109,7 @@ LEARNING_CURVES = Figure(
     "learning_curves",
     "Learning curves",
     "Dev score by epoch of the runs that the tables show: each method's best learning rate, and of "
-    "several seeds the best.",
+    "several seeds the best. The curve of a run that diverged ends where it did.",
     make="subtune.figures.curves:learning_curves",
     reads={"chosen": "chosen", "curves": "learning_curves"},
     facts=("task_titles",),
@@ -114,7 +118,7 @@ SUBMISSION = Table(
     "submission/contents",
     "Files for the GLUE server",
     "What each file of each zip for the GLUE server is made of: the run that predicted it, or why "
-    "it holds a constant.",
+    "it holds a constant. Predictions are of the epoch that is best by the task's first metric.",
     make="subtune.tables.submission:contents",
     reads={"parts": "submission"},
     needs=Needs(submissions=True),

@@ -19,7 +19,7 @@ from subtune.figures.drawing import DOTS_PER_INCH
 from subtune.methods import title_of
 from subtune.report.sparkline import sparkline
 from subtune.tables.choices import short
-from subtune.tables.writing import EMPTY
+from subtune.tables.writing import EMPTY, cell
 
 JOULES_PER_KILOWATT_HOUR = 3.6e6
 MEDIA_TYPES = {
@@ -151,11 +151,16 @@ def runs_of(section: Section) -> list[dict[str, Any]]:
             "method": _method(row),
             "learning rate": short(row["learning_rate"]),
             "seed": row["seed"],
-            "score": f"{row['value']:.4f}",
-            "curve": Markup(sparkline(curves[row["run"]], row["best_epoch"])),
+            "score": cell(pd.Series([row["value"]])),
+            "curve": _curve(curves[row["run"]], row),
         }
         for row in deciding.to_dict("records")
     ]
+
+
+def _curve(scores: Sequence[float], row: Mapping[str, Any]) -> Markup:
+    """A run's learning curve; none where it diverged."""
+    return Markup("" if pd.isna(row["value"]) else sparkline(scores, row["best_epoch"]))
 
 
 def _method(row: Mapping[str, Any]) -> str:

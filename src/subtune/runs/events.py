@@ -7,7 +7,7 @@ Every line has ``time`` (UTC), ``event``, and ``text``, which says the same to p
     resumed    runs go on from a checkpoint: ``run`` (one of them), ``step``, ``steps``
     epoch      a run's epoch: ``run``, ``epoch`` (from 1), ``epochs``, ``train_loss``, ``metric``,
                ``score``, ``seconds``
-    diverged   a run's loss is no longer finite: ``run``
+    diverged   a run's loss or a prediction is not finite: ``run``
     recorded   a run is on record: ``run``
     note       a line of the log that means nothing to programs
     stopped    the attempt was asked to stop
@@ -50,7 +50,7 @@ class Events:
     def write(self, report: Report) -> None:
         """Append an event. Where that cannot be done training goes on: no result needs it."""
         time = datetime.now(UTC).isoformat(timespec="seconds")
-        facts = {name: _finite(value) for name, value in report.facts.items()}
+        facts = {name: finite_or_none(value) for name, value in report.facts.items()}
         event = {"time": time, "event": report.event} | facts | {"text": report.text}
         with contextlib.suppress(OSError), self._path.open("ab+") as file:
             # What a killed attempt has left of its last line stays a line of its own.
@@ -64,7 +64,7 @@ def _is_torn(file: BinaryIO) -> bool:
     return file.read(1) not in (b"", b"\n")
 
 
-def _finite(value: Any) -> Any:
+def finite_or_none(value: Any) -> Any:
     """A number that JSON can hold."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -15,14 +15,17 @@ def recorded_runs(store: Path) -> pd.DataFrame:
     Columns: ``run``, ``model``, ``task``, ``method``, ``learning_rate``, ``batch_size``,
     ``epochs``, ``seed``, ``metric``, ``score``, ``best_epoch``, ``diverged``, ``trained``,
     ``delta_bytes``; none where no run is on record. ``score`` is the task's first metric on its
-    first evaluation split, at the best epoch. A method that has no name is shown as its selection.
+    first evaluation split, at the best epoch; a run that diverged has neither. A method that has no
+    name is shown as its selection.
 
     Raises:
         SubtuneError: a record cannot be read.
     """
     table = pd.DataFrame([_row(store, run) for run in records.all_runs(store)])
     order = ["task", "method", "learning_rate", "seed"]
-    return table if table.empty else table.sort_values(order, ignore_index=True)
+    if table.empty:
+        return table
+    return table.astype({"best_epoch": "Int64"}).sort_values(order, ignore_index=True)
 
 
 def _row(store: Path, run: str) -> dict[str, Any]:
@@ -39,7 +42,7 @@ def _row(store: Path, run: str) -> dict[str, Any]:
         "metric": task.metrics[0],
         "score": scores["scores"][task.evaluation[0]][task.metrics[0]],
         "best_epoch": scores["best_epoch"],
-        "diverged": scores.get("diverged", False),
+        "diverged": scores["diverged"],
         "trained": scores["trainable"],
         "delta_bytes": records.delta_path(store, run).stat().st_size,
     }

@@ -117,11 +117,14 @@ def _write_files(
 ) -> None:
     scores = {
         "best_epoch": result.best_epoch,
-        "scores": result.best.scores,
+        "scores": {
+            split: {metric: events.finite_or_none(value) for metric, value in by_metric.items()}
+            for split, by_metric in result.best.scores.items()
+        },
         "trainable": result.trainable,
         "diverged": result.diverged,
     }
-    (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n")
+    (folder / "scores.json").write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n")
     pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
     _predictions(result, rows).to_parquet(folder / "predictions.parquet", index=False)
     changes = [(name, *change) for name, change in result.best.changes.items()]
@@ -134,7 +137,7 @@ def _write_files(
 
 
 def _predictions(result: Result, rows: dict[str, Rows]) -> pd.DataFrame:
-    parts = []
+    parts = [pd.DataFrame(columns=["split", "idx", "label"])] if result.diverged else []
     for split, logits in result.best.logits.items():
         part = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(logits.shape[1])})
         part.insert(0, "label", rows[split].labels)

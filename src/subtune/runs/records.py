@@ -9,9 +9,13 @@ A record is a directory named after the run's content id, written once, whole, b
     changes.csv          mean |change| and size of every trained tensor
     provenance.json      device, versions, commit and time; joules of the job since it last recorded
     delta.safetensors    the values that changed, and where a tensor changed in part, which
+
+A run that diverged has its learning curve; the best epoch and its scores are null, and predictions,
+changes and delta are empty.
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +55,17 @@ def read_spec(store: Path, run: str) -> RunSpec:
 def read_outcome(store: Path, run: str) -> dict[str, Any]:
     """``best_epoch``, ``scores`` (split to metric to value), ``trainable`` and ``diverged``.
 
+    A run that diverged has no best epoch, and every score is NaN, whatever an older record says.
+
     Raises:
         SubtuneError: there is no such record, or it cannot be read.
     """
-    return _read_json(store, run, "scores.json")
+    outcome = {"diverged": False} | _read_json(store, run, "scores.json")
+    if outcome["diverged"]:
+        of_splits = outcome["scores"].items()
+        scores = {split: dict.fromkeys(by_metric, math.nan) for split, by_metric in of_splits}
+        outcome |= {"best_epoch": None, "scores": scores}
+    return outcome
 
 
 def read_provenance(store: Path, run: str) -> dict[str, Any]:
@@ -70,10 +81,15 @@ def read_provenance(store: Path, run: str) -> dict[str, Any]:
 def read_history(store: Path, run: str) -> pd.DataFrame:
     """The learning curve: one row per epoch, as `subtune.training.run.Result` describes it.
 
+    An epoch whose loss is not finite has no scores, whatever an older record says.
+
     Raises:
         SubtuneError: there is no such record.
     """
-    return _read_csv(store, run, "history.csv")
+    history = _read_csv(store, run, "history.csv")
+    scores = [column for column in history if "/" in column]
+    history.loc[~np.isfinite(history["train_loss"]), scores] = math.nan
+    return history
 
 
 def delta_path(store: Path, run: str) -> Path:
@@ -85,8 +101,13 @@ def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
     """The values that changed, as `subtune.training.delta` describes them.
 
     Raises:
-        SubtuneError: there is no such record, or it cannot be read.
+        SubtuneError: there is no such record, it cannot be read, or the run diverged.
     """
+    if read_outcome(store, run)["diverged"]:
+        raise SubtuneError(
+            f"run {run} diverged in epoch {len(read_history(store, run))} (its loss or a "
+            "prediction is not finite): it has no values to predict with"
+        )
     path = delta_path(store, run)
     try:
         return safetensors.numpy.load_file(path)
@@ -138,7 +159,7 @@ def _read_json(store: Path, run: str, name: str) -> dict[str, Any]:
 
 def _read_csv(store: Path, run: str, name: str) -> pd.DataFrame:
     try:
-        return pd.read_csv(store / run / name)
+        return pd.read_csv(store / run / name, float_precision="round_trip")
     except FileNotFoundError:
         raise SubtuneError(_lost(store, run)) from None
 

@@ -1,5 +1,6 @@
 """What a recorded run predicts of other rows than those it was evaluated on."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from subtune.training.recipe import rows_that_train
 def score_on_training_rows(
     store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
 ) -> dict[str, float]:
-    """The run's metrics on the rows that it was trained on.
+    """The run's metrics on the rows that it was trained on; NaN where it diverged.
 
     Args:
         store: where the run's record is.
@@ -31,10 +32,13 @@ def score_on_training_rows(
     Raises:
         SubtuneError: the run's delta cannot be read.
     """
+    task = spec.tokens.data.task
+    if records.read_outcome(store, spec.id)["diverged"]:
+        return dict.fromkeys(task.metrics, math.nan)
     trained_on = rows_that_train(len(split), spec.recipe, np.random.default_rng(spec.seed))
     rows = Rows(split.select(trained_on))
     logits = predict(_trained(store, spec, model), rows, spec.recipe.precision)
-    return metrics.score(spec.tokens.data.task, logits, rows.labels)
+    return metrics.score(task, logits, rows.labels)
 
 
 def on_test_rows(
@@ -52,7 +56,7 @@ def on_test_rows(
         ``run``, ``split``, ``idx`` (the row's number), and a logit per label.
 
     Raises:
-        SubtuneError: a run's delta cannot be read.
+        SubtuneError: a run's delta cannot be read, or the run diverged.
     """
     parts = [pd.DataFrame({"run": [], "split": [], "idx": []})]
     for spec in specs:

@@ -33,7 +33,7 @@ def table_of_runs(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataF
         users.setdefault(entry["run"], []).append(entry)
     rows = pd.json_normalize([_row(store, run, entries) for run, entries in users.items()])
     ordered = [column for pattern in COLUMNS for column in rows if fnmatch(column, pattern)]
-    return rows[ordered]
+    return rows[ordered].astype({"best_epoch": "Int64"})
 
 
 def meaning(columns: Sequence[str]) -> pd.DataFrame:

@@ -92,6 +92,7 @@ def as_chosen(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The columns of ``chosen``, one row per test score.
     """
-    sent = chosen[chosen["run"].isin(best_of_seeds(chosen)["run"])].drop(columns="value")
+    best = best_of_seeds(chosen).dropna(subset=["value"])
+    sent = chosen[chosen["run"].isin(best["run"])].drop(columns="value")
     returned = scores.drop(columns="experiment").rename(columns={"task": "column"})
     return sent.merge(returned, on=["model", "method", "column"], how="inner")

@@ -52,7 +52,8 @@ def submission(
 
     Args:
         predicted: task to logits of its test splits, from `subtune.runs.rescoring.on_test_rows`.
-        best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``.
+        best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``,
+            empty where it diverged.
 
     Returns:
         File name to predictions; and a table with `CONTENTS`, a row per file.
@@ -64,6 +65,11 @@ def submission(
             rows.append((name, f"every row {file.constant}: the task was not run", *[None] * 3))
             continue
         run = runs.loc[file.task]
+        if pd.isna(run["value"]):
+            rows.append(
+                (name, f"every row {file.constant}: run {run['run']} diverged", *[None] * 3)
+            )
+            continue
         logits = _logits(predicted[file.task], run["run"], file.split)
         if len(logits) != file.rows:
             rows_there = f"{len(logits):,} test rows, where the server has {file.rows:,}"

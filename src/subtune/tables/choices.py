@@ -6,6 +6,7 @@ import pandas as pd
 
 from subtune.analysis.scores import whole_methods
 from subtune.methods import title_of
+from subtune.tables.writing import DIVERGED
 from subtune.tasks import Task
 
 
@@ -24,7 +25,7 @@ def choices(chosen: pd.DataFrame, tasks: Sequence[Task]) -> pd.DataFrame:
             "epoch": table["best_epoch"],
             "trained parameters": table["trainable"],
             "metric": table["metric"],
-            "dev score": table["value"].round(4),
+            "dev score": table["value"].round(4).astype(object).fillna(DIVERGED),
             "run": table["run"],
         }
     )
@@ -45,8 +46,9 @@ def best_learning_rates(
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
     table = pd.DataFrame({"task": [task.title for task in tasks]})
     for model in runs["model"].unique():
-        rates = runs[runs["model"] == model].set_index("task")["learning_rate"]
-        table[f"this run: {model}"] = [short(rates.get(task.name)) for task in tasks]
+        of_model = runs[runs["model"] == model].set_index("task")
+        rates = of_model["learning_rate"].map(short).where(of_model["value"].notna(), DIVERGED)
+        table[f"this run: {model}"] = [rates.get(task.name) for task in tasks]
     papers = printed.set_index("task")
     for model in papers:
         table[f"paper: {model}"] = [short(papers[model].get(task.name)) for task in tasks]

@@ -8,6 +8,7 @@ from subtune.analysis import significance
 from subtune.analysis.scores import whole_methods
 from subtune.papers import printed as papers_numbers
 from subtune.papers.base import Paper
+from subtune.tables.writing import DIVERGED
 
 
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -17,7 +18,8 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 
 def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
     """`subtune.analysis.significance.repeat_variance`, on six digits."""
-    return significance.repeat_variance(chosen).round(6)
+    table = significance.repeat_variance(chosen).round(6)
+    return table.astype({"mean": object}).fillna({"mean": DIVERGED})
 
 
 def kruskal_wallis(
@@ -63,6 +65,6 @@ def _tested(groups: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 def _scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> list[list[float]]:
     """Each method's scores, column by column, of means over seeds."""
-    means = whole_methods(chosen).groupby(["method", "column"])["value"].mean()
+    means = whole_methods(chosen).groupby(["method", "column"])["value"].mean().dropna()
     known = means.index.get_level_values("method")
     return [means.loc[method].tolist() if method in known else [] for method in methods]

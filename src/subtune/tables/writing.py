@@ -15,6 +15,8 @@ METRIC_TITLES = {
     "spearmanr": "Spearman correlation",
 }
 EMPTY = "–"
+# Where a score would stand, of runs that have none.
+DIVERGED = "diverged"
 # After the name of a method whose scores differ.
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
@@ -93,9 +95,11 @@ def _latex(table: pd.DataFrame, emphasis: Emphasis) -> str:
 
 
 def cell(values: pd.Series) -> str:
-    """A score, or the mean and standard deviation over seeds, or nothing."""
+    """A score, or the mean and standard deviation over seeds, or nothing, or that it diverged."""
     if values.empty:
         return EMPTY
+    if values.isna().any():
+        return DIVERGED
     if len(values) == 1:
         return f"{values.iloc[0]:.4f}"
     return f"{values.mean():.4f} ± {values.std():.4f}"

@@ -3,6 +3,7 @@
 Shapes: ``n`` examples.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -48,16 +49,26 @@ def evaluate(
 ) -> Evaluation:
     """Score a pretrained model with a delta's values on the task's evaluation splits.
 
-    A low-rank update is added to its matrix, as it is in a model that is exported.
+    A low-rank update is added to its matrix, as it is in a model that is exported. Where a
+    prediction is not finite there is nothing to score.
     """
     changed = Encoder(model.config, applied(model.parameters, delta))
     predicted = {split: predict(changed, rows[split], precision) for split in task.evaluation}
+    if not all(np.isfinite(by_row).all() for by_row in predicted.values()):
+        return without_scores(task)
     return Evaluation(
         scores={s: metrics.score(task, by_row, rows[s].labels) for s, by_row in predicted.items()},
         logits=predicted,
         delta=moved(delta, "cpu"),
         changes={name: _change(model, changed, name) for name in delta},
     )
+
+
+def without_scores(task: Task) -> Evaluation:
+    """Of an epoch whose loss or predictions are not finite: every score is NaN, and nothing else is
+    worth keeping."""
+    scores = {split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation}
+    return Evaluation(scores, logits={}, delta={}, changes={})
 
 
 def predict(model: Encoder, rows: Rows, precision: str) -> np.ndarray:
@@ -67,7 +78,7 @@ def predict(model: Encoder, rows: Rows, precision: str) -> np.ndarray:
         for index in in_length_order(rows.lengths):
             batch = pack(rows.inputs, index, model)
             every[torch.from_numpy(index)] = logits(model, batch)[0].float()
-    return np.nan_to_num(every.cpu().numpy())
+    return every.cpu().numpy()
 
 
 def _change(pretrained: Encoder, changed: Encoder, name: str) -> tuple[float, int]:

@@ -18,14 +18,14 @@ from subtune.selections.entries import Entries
 from subtune.specs import Recipe
 from subtune.tasks import Task
 from subtune.training.checkpoints import Keeper, State
-from subtune.training.evaluation import evaluate
+from subtune.training.evaluation import evaluate, without_scores
 from subtune.training.matrices import Matrices
 from subtune.training.precision import autocast, cast_once
 from subtune.training.reports import Report
 from subtune.training.run import Result, Run, below
 from subtune.training.stacked import StackedParameters
 
-DIVERGED = Report("the loss is no longer finite: this run ends here", "diverged")
+DIVERGED = Report("the loss or a prediction is not finite: this run ends here", "diverged")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def train(
     They read the same batches through the same frozen weights, and share seed, batch size, epochs,
     precision and the limit of training rows; entries, learning rates, schedules, weight decay and
     clipping are each run's own. What a run learns does not depend on the others. A run whose loss
-    is no longer finite ends there, and the others go on.
+    or predictions are not finite at an epoch's end ends there, and the others go on.
 
     Args:
         model: pretrained, on its device.
@@ -78,7 +78,7 @@ def train(
                 keeper.keep(group.state)
         for run in group.unevaluated():
             report(run.number, _epoch(group.evaluate(run), epochs, task))
-            if not math.isfinite(run.history[-1]["train_loss"]):
+            if run.diverged:
                 report(run.number, DIVERGED)
             if keeper:
                 keeper.keep(group.state)
@@ -151,16 +151,19 @@ class _Group:
         started = time.monotonic()
         position = self.running.index(run)
         mean = (self._losses[position] / len(self._training_rows)).item()
-        delta = self._stacked.delta(position) | self._matrices.delta()
-        evaluation = evaluate(self._model, self._rows, self._task, self._recipe.precision, delta)
+        evaluation = without_scores(self._task)
+        if math.isfinite(mean):
+            delta = self._stacked.delta(position) | self._matrices.delta()
+            precision = self._recipe.precision
+            evaluation = evaluate(self._model, self._rows, self._task, precision, delta)
         seconds = self._seconds / len(self.running) + time.monotonic() - started
         run.end_epoch(self.epoch, mean, seconds, evaluation)
         self._evaluated += 1
         return run.history[-1]
 
     def end_epoch(self) -> None:
-        """Let runs go whose loss is not finite, and begin the next epoch."""
-        self._keep([n for n, loss in enumerate(self._losses.tolist()) if math.isfinite(loss)])
+        """Let runs go that have diverged, and begin the next epoch."""
+        self._keep([number for number, run in enumerate(self.running) if not run.diverged])
         self.epoch += 1
         self._evaluated = 0
         self._losses = torch.zeros(len(self.running), device=self._model.device)

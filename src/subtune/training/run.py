@@ -22,18 +22,18 @@ class Result:
     ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples),
     ``seconds`` (the run's share, where others train beside it) and ``<split>/<metric>`` scores.
     ``best`` is the first epoch with the highest score: the task's first metric on its first
-    evaluation split.
+    evaluation split. A run that diverged has no best epoch, however good an earlier one was: its
+    learning rate is not one to train with.
     """
 
     history: list[dict[str, float]]
-    best_epoch: int
+    best_epoch: int | None
     best: Evaluation
     trainable: int
 
     @property
     def diverged(self) -> bool:
-        """Whether the run ended early, with a loss that is not finite."""
-        return not math.isfinite(self.history[-1]["train_loss"])
+        return has_diverged(self.history)
 
 
 class Run:
@@ -44,7 +44,7 @@ class Run:
         self.recipe = recipe
         self.history: list[dict[str, float]] = []
         self._leaves = leaves
-        self._best_epoch = 0
+        self._best_epoch: int | None = None
         self._best: Evaluation | None = None
         self._optimizer = torch.optim.AdamW(leaves, weight_decay=recipe.weight_decay, fused=True)
 
@@ -61,8 +61,14 @@ class Run:
         self.history.append(
             {"epoch": epoch, "train_loss": train_loss, "seconds": seconds} | evaluation.flat_scores
         )
-        if self._best is None or evaluation.first_score > self._best.first_score:
+        if self.diverged:
+            self._best, self._best_epoch = evaluation, None
+        elif self._best is None or evaluation.first_score > self._best.first_score:
             self._best, self._best_epoch = evaluation, epoch
+
+    @property
+    def diverged(self) -> bool:
+        return has_diverged(self.history)
 
     def result(self) -> Result:
         assert self._best is not None
@@ -106,6 +112,11 @@ class Run:
                 delta=from_stored(below(DELTA, tensors)),
                 changes={name: (mean, n) for name, (mean, n) in facts["best"]["changes"].items()},
             )
+
+
+def has_diverged(history: Sequence[Mapping[str, float]]) -> bool:
+    """Whether a run's last epoch has a loss or a score that is not finite: the run ended there."""
+    return bool(history) and not all(math.isfinite(value) for value in history[-1].values())
 
 
 def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,6 +1,16 @@
 """Which runs tables show, against choices worked out by hand."""
 
-from subtune.analysis import scores
+import json
+import math
+
+import pandas as pd
+import pytest
+
+from subtune import papers
+from subtune.analysis import curves, scores, significance, statistics
+from subtune.analysis.columns import columns_of
+from subtune.tasks import TASKS
+from tests.helpers import examples
 from tests.helpers.examples import scored
 
 
@@ -53,3 +63,116 @@ def test_every_curve_ends_at_the_whole_selection():
     curves = scores.with_whole_selection(table)
     ends = curves[(curves["scope"] == "cv") & (curves["fraction"] == 1)]
     assert ends["value"].tolist() == [0.7]
+
+
+def test_a_learning_rate_at_which_a_seed_diverged_loses_against_one_at_which_none_did():
+    table = scored(
+        ("rte", "full", 1.0, None, 1e-5, 0, 0.6),
+        ("rte", "full", 1.0, None, 1e-5, 1, 0.6),
+        ("rte", "full", 1.0, None, 3e-5, 0, 0.9),
+        ("rte", "full", 1.0, None, 3e-5, 1, math.nan),
+    )
+    chosen = scores.choose(table)
+    assert chosen["learning_rate"].tolist() == [1e-5, 1e-5]
+    assert chosen["value"].tolist() == [0.6, 0.6]
+
+
+def test_a_setting_of_which_a_seed_diverged_at_every_learning_rate_has_no_score():
+    table = scored(
+        ("rte", "full", 1.0, None, 3e-5, 0, 0.9),
+        ("rte", "full", 1.0, None, 3e-5, 1, math.nan),
+        ("rte", "full", 1.0, None, 1e-5, 0, math.nan),
+        ("rte", "full", 1.0, None, 1e-5, 1, 0.6),
+        ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7),
+    )
+    chosen = scores.choose(table)
+    assert chosen["learning_rate"].tolist() == [1e-5, 1e-5, 1e-3]
+    assert chosen["value"].isna().tolist() == [True, True, False]
+    means = scores.by_method(chosen).loc[("minilm", "rte")]
+    assert means["bitfit"] == 0.7 and math.isnan(means["full"])
+    assert statistics.minus(chosen, "full", "bitfit") == []
+    assert statistics.family_minus(chosen, "(full|bitfit)", "bitfit") == []
+    assert significance.paired_tests(chosen)["pairs"].tolist() == [0]
+
+
+def test_an_average_over_a_column_that_diverged_is_none():
+    table = scored(
+        ("rte", "full", 1.0, None, 1e-5, 0, 0.9),
+        ("cola", "full", 1.0, None, 1e-5, 0, math.nan),
+        ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.9),
+    )
+    [row] = scores.averages(table, ["rte", "cola"]).to_dict("records")
+    assert row["method"] == "full" and math.isnan(row["value"])
+
+
+def test_scores_are_read_as_they_were_written(tmp_path):
+    table = scored(
+        ("NA", "full", 1.0, None, 1e-5, 0, math.nan), ("NA", "bitfit", 1.0, None, 1e-5, 0, 0.5)
+    ).assign(best_epoch=pd.array([pd.NA, 2], "Int64"))
+    table.to_csv(tmp_path / "scores.csv", index=False)
+    read = scores.read_scores(tmp_path / "scores.csv")
+    assert read["value"].isna().tolist() == [True, False]
+    assert read["best_epoch"].isna().tolist() == [True, False]
+    assert read["task"].tolist() == ["NA", "NA"]
+
+
+def recorded(store, run, task, history, diverged=False):
+    """A record as far as scores need one: its learning curve, a row of scores per epoch."""
+    metrics = [f"validation/{metric}" for metric in TASKS[task].metrics]
+    table = pd.DataFrame(history, columns=metrics).assign(train_loss=0.5, seconds=1.0)
+    table.insert(0, "epoch", range(1, len(table) + 1))
+    (store / run).mkdir()
+    table.to_csv(store / run / "history.csv", index=False)
+    of_first = {"validation": dict(zip(TASKS[task].metrics, history[0], strict=True))}
+    outcome = {"best_epoch": 1, "scores": of_first, "trainable": 10, "diverged": diverged}
+    (store / run / "scores.json").write_text(json.dumps(outcome))
+
+
+def collected(store, paper, task, runs):
+    about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
+    planned = [{"run": run, **about, "learning_rate": rate, "seed": 0} for run, rate in runs]
+    columns = columns_of([TASKS[task]], papers.find(paper).metrics)
+    return scores.collect(planned, store, columns)
+
+
+@pytest.mark.parametrize(
+    ("paper", "task", "best_epoch", "value"),
+    [("spafit", "stsb", 2, 0.8), ("bitfit", "stsb", 1, 0.9), ("spafit", "qqp", 2, 0.8)],
+)
+def test_the_best_epoch_is_that_of_the_metric_which_the_paper_shows(
+    tmp_path, paper, task, best_epoch, value
+):
+    # Spearman, then Pearson; F1, then accuracy.
+    recorded(tmp_path, "a", task, [(0.9, 0.7), (0.6, 0.8), (0.5, 0.8)])
+    [row] = collected(tmp_path, paper, task, [("a", 1e-3)]).to_dict("records")
+    assert (row["best_epoch"], row["value"]) == (best_epoch, value)
+
+
+def test_the_best_learning_rate_is_that_of_the_metric_which_the_paper_shows(tmp_path):
+    recorded(tmp_path, "a", "stsb", [(0.9, 0.7), (0.6, 0.8)])
+    recorded(tmp_path, "b", "stsb", [(0.1, 0.85), (0.2, 0.75)])
+    runs = [("a", 1e-3), ("b", 2e-3)]
+    chosen = {
+        paper: scores.choose(collected(tmp_path, paper, "stsb", runs))["run"].tolist()
+        for paper in ("spafit", "bitfit")
+    }
+    assert chosen == {"spafit": ["b"], "bitfit": ["a"]}
+
+
+def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
+    spec = examples.run_spec(task="stsb")
+    recorded(tmp_path, spec.id, "stsb", [(0.9, 0.7), (0.6, 0.8)])
+    (tmp_path / spec.id / "spec.json").write_text(spec.model_dump_json())
+    table = collected(tmp_path, "spafit", "stsb", [(spec.id, 1e-3)])
+    curve = curves.learning_curves(table, tmp_path)
+    assert curve["metric"].unique().tolist() == ["pearsonr"]
+    assert curve["score"].tolist() == [0.7, 0.8]
+
+
+def test_a_run_on_record_that_diverged_has_no_score_and_is_not_chosen(tmp_path):
+    recorded(tmp_path, "a", "rte", [(0.9,), (0.9,)], diverged=True)
+    recorded(tmp_path, "b", "rte", [(0.5,), (0.6,)])
+    table = collected(tmp_path, "bitfit", "rte", [("a", 1e-3), ("b", 2e-3)])
+    assert table["value"].isna().tolist() == [True, False]
+    assert table["best_epoch"].isna().tolist() == [True, False]
+    assert scores.choose(table)["run"].tolist() == ["b"]

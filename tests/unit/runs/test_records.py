@@ -1,14 +1,16 @@
 """Run records: whole or not there, and clear about what is wrong with one."""
 
 import json
+import math
 
 import pandas as pd
 import pytest
 import safetensors.torch
 
+from subtune import cli
 from subtune.errors import SubtuneError
 from subtune.models import encoder
-from subtune.runs import recording, records
+from subtune.runs import listing, recording, records, rescoring, tidy
 from subtune.selections.random import Random
 from tests.helpers import examples
 
@@ -106,3 +108,73 @@ def test_random_entries_are_recorded_with_their_indices(tmp_path, tiny_bert):
     delta = safetensors.torch.load_file(tmp_path / spec.id / "delta.safetensors")
     indices = [values for name, values in delta.items() if name.endswith(".index")]
     assert sum(len(index) for index in indices) == 32
+
+
+DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
+
+
+@pytest.fixture
+def diverged(tmp_path, tiny_bert):
+    """A run on record that diverged, under results."""
+    spec = examples.run_spec(**DIVERGES)
+    record(tmp_path / "runs", [spec], tiny_bert)
+    return spec.id
+
+
+def as_it_was_recorded_before(store, run):
+    """What stood in such a record before: predictions that are not finite counted as class 0."""
+    history = pd.read_csv(store / run / "history.csv").assign(**{"validation/accuracy": 0.9})
+    history.to_csv(store / run / "history.csv", index=False)
+    outcome = {"best_epoch": 1, "scores": {"validation": {"accuracy": 0.9}}, "trainable": 194}
+    (store / run / "scores.json").write_text(json.dumps(outcome | {"diverged": True}))
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_run_that_diverged_is_on_record_without_a_score(tmp_path, diverged, earlier):
+    store = tmp_path / "runs"
+    text = (store / diverged / "scores.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["diverged"]
+    if earlier:
+        as_it_was_recorded_before(store, diverged)
+    outcome = records.read_outcome(store, diverged)
+    assert outcome["diverged"] and outcome["best_epoch"] is None
+    assert math.isnan(outcome["scores"]["validation"]["accuracy"])
+    history = records.read_history(store, diverged)
+    assert math.isnan(history["validation/accuracy"].iloc[-1])
+    assert set(history) == {"epoch", "train_loss", "seconds", "validation/accuracy"}
+    assert records.read_spec(store, diverged).id == diverged
+    [row] = listing.recorded_runs(store).to_dict("records")
+    assert row["diverged"] and math.isnan(row["score"]) and pd.isna(row["best_epoch"])
+
+
+def test_a_run_that_diverged_has_a_row_in_the_table_of_runs(tmp_path, diverged, tiny_bert):
+    store, other = tmp_path / "runs", examples.run_spec()
+    record(store, [other], tiny_bert)
+    about = {"experiment": "one", "model": "tiny", "task": "sst2", "method": "layernorm"}
+    planned = [{"run": run, **about} for run in (other.id, diverged)]
+    table = tidy.table_of_runs(store, planned)
+    assert table["diverged"].tolist() == [False, True]
+    assert table["score"].isna().tolist() == [False, True]
+    assert table["best_epoch"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_nothing_is_predicted_with_a_run_that_diverged(
+    tmp_path, diverged, earlier, tiny_bert, capsys
+):
+    store = tmp_path / "runs"
+    if earlier:
+        as_it_was_recorded_before(store, diverged)
+    for options in ([], ["--adapter"]):
+        arguments = ["export", diverged, "--to", str(tmp_path / "out"), *options]
+        assert cli.main([*arguments, "--results", str(tmp_path)]) == 1
+        [line] = capsys.readouterr().err.splitlines()
+        assert diverged in line and "diverged in epoch 1" in line
+    assert not (tmp_path / "out").exists()
+    spec = records.read_spec(store, diverged)
+    model = encoder.load(tiny_bert, 2)
+    tokens = examples.tokens(spec.tokens.data.task, tiny_bert)
+    with pytest.raises(SubtuneError, match="diverged"):
+        rescoring.on_test_rows(store, [spec], model, tokens)
+    scores = rescoring.score_on_training_rows(store, spec, model, tokens["train"])
+    assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])

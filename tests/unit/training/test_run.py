@@ -1,0 +1,83 @@
+"""One run: which epochs count, and what becomes of one that diverges."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from subtune.models import encoder
+from subtune.tasks import TASKS
+from subtune.training.delta import ChangedTensor
+from subtune.training.evaluation import Evaluation, without_scores
+from subtune.training.recipe import Member, train
+from subtune.training.run import Run
+from tests.helpers import examples
+
+TASK = TASKS["sst2"]
+
+
+@pytest.fixture
+def model(tiny_bert):
+    return encoder.load(tiny_bert, 2)
+
+
+@pytest.fixture
+def rows(tiny_bert):
+    return examples.rows_of(TASK, examples.tokens(TASK, tiny_bert))
+
+
+def evaluation(score):
+    delta = {"pooler.dense.bias": ChangedTensor(torch.zeros(2))}
+    logits = {"validation": np.zeros((3, 2))}
+    return Evaluation({"validation": {"accuracy": score}}, logits, delta, {"pooler": (0.1, 2)})
+
+
+def run():
+    return Run(0, examples.recipe(), [torch.nn.Parameter(torch.zeros(2))])
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_run_that_diverges_later_has_no_best_epoch_and_keeps_nothing_of_an_earlier_one(loss):
+    one = run()
+    one.end_epoch(1, 0.5, 1.0, evaluation(0.9))
+    assert not one.diverged
+    one.end_epoch(2, loss, 1.0, without_scores(TASK))
+    result = one.result()
+    assert result.diverged and result.best_epoch is None
+    assert not result.best.delta and not result.best.logits and not result.best.changes
+    assert [row["validation/accuracy"] for row in result.history] == [
+        0.9,
+        pytest.approx(math.nan, nan_ok=True),
+    ]
+
+
+def test_a_run_whose_loss_is_not_finite_has_an_epoch_without_scores(model, rows):
+    recipe = examples.recipe(learning_rate=1e38, schedule="constant", warmup=0.0, epochs=4)
+    [result] = train(model, rows, TASK, [Member(examples.entries_of("bitfit", model), recipe, 0)])
+    assert result.diverged and result.best_epoch is None
+    assert math.isnan(result.history[-1]["validation/accuracy"])
+    assert all(math.isfinite(row["train_loss"]) for row in result.history[:-1])
+
+
+def test_a_run_that_predicts_nothing_finite_of_one_dev_row_diverges_though_its_loss_is_finite(
+    model, rows
+):
+    unused = 4
+    train_ids = np.concatenate(rows["train"].inputs["input_ids"])
+    assert unused not in train_ids
+    model.parameters["embeddings.word_embeddings.weight"][unused] = math.nan
+    rows["validation"].inputs["input_ids"][2][1] = unused
+    reports = []
+    recipe = examples.recipe()
+    [result] = train(
+        model,
+        rows,
+        TASK,
+        [Member(examples.entries_of("bitfit", model), recipe, 0)],
+        lambda number, report: reports.append(report.event),
+    )
+    [epoch] = result.history
+    assert math.isfinite(epoch["train_loss"]) and math.isnan(epoch["validation/accuracy"])
+    assert result.diverged and result.best_epoch is None
+    assert reports[-1] == "diverged"
