@@ -1,7 +1,7 @@
 """From a configuration to the values of every stage: datasets, tokens, Fisher, rankings, sweeps.
 
-Nothing here looks at results. Local data and model files are hashed, because their content is part
-of what decides a result.
+Nothing here looks at results. What decides a result is its content: local data and model files are
+hashed, and of what is on the hub the commit is taken, which `subtune.pins` keeps.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from subtune.config import Config, Experiment, ModelSource
-from subtune.config.schema import HUB_GLUE_REVISION
 from subtune.data import builtin, files, tsv
 from subtune.data.sizes import TaskSize, size_of
 from subtune.errors import SubtuneError
+from subtune.layout import Layout
 from subtune.masks import Scope, fishers_in_scope
 from subtune.models.files import directory_of_package, version_of
+from subtune.pins import GLUE, pinned
 from subtune.selections import Selection
 from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top
@@ -133,7 +134,7 @@ def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -
     planned = []
     for model in experiment.models:
         source = config.all_models()[model]
-        spec = model_spec(model, source)
+        spec = model_spec(config, model, source)
         plan.models[spec.id] = spec
         plan.model_ids[model] = spec.id
         plan.model_locations[spec.id] = model_location(source)
@@ -314,7 +315,9 @@ def data_spec(config: Config, name: str) -> DataSpec:
         return DataSpec(task=task, source="files", version=_version_of_files(paths))
     source = config.source
     if source == "hub":
-        return DataSpec(task=task, source=source, version=config.revision or HUB_GLUE_REVISION)
+        kept = Path(Layout(config.results).pinned())
+        commit = pinned(GLUE, config.revision, "dataset", kept, "revision")
+        return DataSpec(task=task, source=source, version=commit)
     if source == "tsv":
         paths = tsv.paths(Path(str(config.glue_dir)), task)
         return DataSpec(task=task, source=source, version=_version_of_files(paths))
@@ -334,10 +337,13 @@ def model_location(source: ModelSource) -> str:
     return str(source.path)
 
 
-def model_spec(name: str, source: ModelSource) -> ModelSpec:
+def model_spec(config: Config, name: str, source: ModelSource) -> ModelSpec:
     """A model under this configuration; local files are hashed."""
     if source.hub:
-        return ModelSpec(source="hub", repository=source.hub, version=source.revision)
+        kept = Path(Layout(config.results).pinned())
+        key = f"models.{name}.revision"
+        commit = pinned(source.hub, source.revision, "model", kept, key)
+        return ModelSpec(source="hub", repository=source.hub, version=commit)
     try:
         version = _version_of_model(model_location(source))
     except SubtuneError as error:

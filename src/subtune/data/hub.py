@@ -5,9 +5,8 @@ import datasets
 from subtune.data.rows import features
 from subtune.download import snapshot
 from subtune.errors import SubtuneError
+from subtune.pins import GLUE
 from subtune.tasks import DIAGNOSTIC, Task
-
-REPOSITORY = "nyu-mll/glue"
 
 
 def read(task: Task, revision: str) -> datasets.DatasetDict:
@@ -18,18 +17,18 @@ def read(task: Task, revision: str) -> datasets.DatasetDict:
     """
     prefixes = {s: _prefix(task, s) for s in ("train", *task.evaluation, *task.test)}
     folder = snapshot(
-        REPOSITORY,
+        GLUE,
         revision,
         [f"{prefix}-*.parquet" for prefix in prefixes.values()],
         repo_type="dataset",
-        name=f"source: could not download {REPOSITORY}",
+        name=f"source: could not download {GLUE}",
         instead="set `source: tsv` and a `glue_dir`",
     )
     result = {}
     for split, prefix in prefixes.items():
         files = sorted(str(path) for path in folder.glob(f"{prefix}-*.parquet"))
         if not files:
-            raise SubtuneError(f"source: {REPOSITORY} at {revision} has no {prefix}-*.parquet")
+            raise SubtuneError(f"source: {GLUE} at {revision} has no {prefix}-*.parquet")
         result[split] = _one_shape(datasets.Dataset.from_parquet(files), task)
     return datasets.DatasetDict(result)
 
