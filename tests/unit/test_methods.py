@@ -52,7 +52,7 @@ def test_frozen_trains_the_classifier_alone(bert):
 
 
 def test_full_bitfit_is_the_biases_of_the_layers_by_its_text_and_far_more_by_its_count():
-    shapes = shapes_from(PAPERS_MODELS["bert-large-cased"], num_labels=3)
+    shapes = dimensions_of("bert-large-cased").shapes(num_labels=3)
     names = ["full-bitfit", "full-bitfit-text"]
     counts = parameter_counts({"b": shapes}, {name: METHODS[name] for name in names})
     classifier = 3 * 1024 + 3

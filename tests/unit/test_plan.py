@@ -241,9 +241,9 @@ def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
         made = plan_of(config.check(data))
         return {p.run.id for p in made.experiments["layernorm"] if p.task == "mood"}
 
-    first = runs("text,label\nx,a\n")
-    assert not first & runs("text,label\ny,a\n")
-    assert first == runs("text,label\nx,a\n")
+    first = runs("text,label\nx,a\nz,b\n")
+    assert not first & runs("text,label\ny,a\nz,b\n")
+    assert first == runs("text,label\nx,a\nz,b\n")
 
 
 def test_a_run_that_an_experiment_needs_twice_is_in_the_sweep_of_the_others(base):

@@ -1,10 +1,12 @@
 """SPAFIT's Table 1: what trains in which group of layers."""
 
+import json
+
 import pytest
 
 from subtune.errors import SubtuneError
 from subtune.methods import named
-from subtune.models.shapes import PAPERS_MODELS, shapes_from
+from subtune.models.dimensions import dimensions_of, papers_models
 from subtune.papers import printed
 from subtune.selections.whole import WholeTensors
 from subtune.tables.strata import strata, strata_of_first
@@ -16,7 +18,7 @@ OTHER_BIASES = "b_m2, b_m3, b_LN2"
 
 @pytest.fixture(scope="module")
 def bert_large():
-    return shapes_from(PAPERS_MODELS["bert-large-cased"], num_labels=3)
+    return dimensions_of("bert-large-cased").shapes(num_labels=3)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,8 @@ def test_a_method_that_no_model_has_the_layers_for_has_empty_groups(bert_large):
 
 
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):
-    PAPERS_MODELS["bert-large-cased"].save_pretrained(tmp_path)
+    fields = papers_models()["bert-large-cased"]
+    (tmp_path / "config.json").write_text(json.dumps(fields))
     methods = printed.counts("spafit")["method"]
     table, emphasis = made(
         "spafit",
