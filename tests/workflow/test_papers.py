@@ -66,7 +66,7 @@ def results(tmp_path_factory, tiny_bert):
 @pytest.mark.parametrize(
     ("experiment", "tables", "figures"),
     [
-        ("bitfit", ["table1", "table2", "table3", "table6", "generalisation_gap"],
+        ("bitfit", ["table1", "table2", "table3", "table5", "table6", "generalisation_gap"],
          ["figure1", "figure3"]),
         ("bitfit_plus", ["figure3", "figure7", "repeat_variance"],
          ["figure4", "figure6", "figure10", "figure12"]),

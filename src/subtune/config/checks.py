@@ -13,7 +13,7 @@ from subtune.selections.whole import require_whole
 from subtune.tasks import TASKS
 
 # Of columns that tables of scores have beside those of tasks.
-HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task")
+HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
 AVERAGE = "average of "
 
 

@@ -1,22 +1,30 @@
 """BitFit: Simple Parameter-efficient Fine-tuning for Transformer-based Masked Language-models."""
 
 from subtune.papers.base import Claim, Paper, Table
-from subtune.papers.common import changes, dev_scores, test_scores
+from subtune.papers.common import changes, dev_scores, metrics, test_scores
 
 EXHIBITS = (
-    dev_scores("table1", "Dev scores of BERT-large, beside other methods", ["table1"]),
+    dev_scores(
+        "table1",
+        "Dev scores of BERT-large, beside other methods and the paper's test scores",
+        ["table1"],
+    ),
     test_scores("table1_test", ["table1"]),
     dev_scores("table2", "Dev scores by model", ["table2"]),
     changes("figure1", "Change of the biases, RTE", "bitfit", "rte"),
     dev_scores("table3", "Parts of the biases, and random parameters", ["table3"]),
     Table(
         "generalisation_gap",
-        "Generalisation gap",
-        "Score on the training rows, score on dev, and their difference.",
+        "Generalisation gap: train minus dev",
+        "Score on the training rows, score on dev, and the gap, which is the first minus the "
+        "second, at each method's best learning rate and epoch; beside them what section 4 of the "
+        "paper says of accuracies, without a table.",
         make="subtune.tables.gap:generalisation_gap",
         reads={"scores": "train_scores"},
         facts=("columns",),
+        printed="generalisation_gap",
     ),
+    metrics("table5"),
     Table(
         "table6",
         "Best learning rates",

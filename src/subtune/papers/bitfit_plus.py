@@ -12,7 +12,8 @@ EXHIBITS = (
     Table(
         "repeat_variance",
         "Variance over seeds",
-        "Variance and standard deviation of dev scores over seeds.",
+        "Variance and standard deviation of dev scores over seeds. The paper repeats one method on "
+        "one task: b_m2,b_q on RTE three times, with a variance of 1.04 % in accuracy.",
         make="subtune.tables.significance:repeat_variance",
         reads={"chosen": "chosen"},
         needs=Needs(seeds=2),

@@ -42,6 +42,18 @@ def test_scores(name: str, exhibits: Sequence[str]) -> Table:
     )
 
 
+def metrics(name: str) -> Table:
+    """The tasks' metrics."""
+    return Table(
+        name,
+        "Metrics",
+        "Each task's metric, by which epoch and learning rate are chosen too, and what else is "
+        "computed.",
+        make="subtune.tables.metrics:metrics",
+        facts=("tasks",),
+    )
+
+
 def changes(name: str, title: str, method: str, task: str) -> Figure:
     """A heat map of how much a method changed each parameter of a layer, on one task."""
     return Figure(

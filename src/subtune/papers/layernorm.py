@@ -1,7 +1,7 @@
 """LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning."""
 
 from subtune.papers.base import Claim, Figure, Needs, Paper, Table
-from subtune.papers.common import dev_scores, test_scores
+from subtune.papers.common import dev_scores, metrics, test_scores
 
 COMPONENT = "output.LayerNorm"
 
@@ -80,9 +80,9 @@ EXHIBITS = (
         "figure5",
         "Dev score by trained fraction, three kinds of mask",
         "Dev score against the trained fraction of LayerNorm, for masks from the task itself "
-        "(individual), from all tasks (global) and from all other tasks (cross-validated), beside "
-        "LayerNorm and full fine-tuning. Bands are one standard deviation over seeds, where there "
-        "are several.",
+        "(individual), from all tasks (global) and from all other tasks (cross-validated). Beside "
+        "the paper's three curves lines of all of LayerNorm and of full fine-tuning. Bands are one "
+        "standard deviation over seeds, where there are several.",
         make="subtune.figures.fractions:score_by_fraction",
         reads={"chosen": "chosen"},
         facts=("column_titles",),
@@ -92,14 +92,7 @@ EXHIBITS = (
         },
         needs=Needs(fractions=True),
     ),
-    Table(
-        "table4",
-        "Metrics",
-        "Each task's metric, by which epoch and learning rate are chosen too, and what else is "
-        "computed.",
-        make="subtune.tables.metrics:metrics",
-        facts=("tasks",),
-    ),
+    metrics("table4"),
 )
 
 CLAIMS = (

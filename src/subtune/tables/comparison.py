@@ -84,12 +84,11 @@ def scores_of_methods(
         value = scores[~scores["is_average"]].set_index("task")["value"]
         mean = scores.loc[scores["is_average"], "value"]
         count = printed_counts.get((model, method), EMPTY)
-        share = scores["params"].iloc[0]
+        share = next((text for text in (scores["params"].iloc[0], count) if _is_share(text)), EMPTY)
         rows.append(
             [_source(model, row_split, exhibit if several else "")]
             + [paper.quoted.get(method, title_of(method))]
-            + [EMPTY if count.endswith("%") else count]
-            + [share if str(share).endswith("%") else EMPTY]
+            + [EMPTY if _is_share(count) else count, share]
             + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
             + [cell(mean if over == averaged else mean.iloc[:0]) for over in means.values()]
         )
@@ -169,6 +168,11 @@ def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
         return {}
     means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
     return means if set(averaged) <= set(keys) else means | {"average of this run": keys}
+
+
+def _is_share(printed: object) -> bool:
+    """Whether a paper prints a number of parameters as a share of all."""
+    return str(printed).endswith("%")
 
 
 def _source(model: str, split: str, exhibit: str) -> str:

@@ -6,19 +6,28 @@ import pandas as pd
 
 from subtune.analysis.columns import Column
 from subtune.methods import title_of
-from subtune.tables.writing import cell
+from subtune.tables.writing import EMPTY, cell
+
+TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 
 
-def generalisation_gap(scores: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:
+def generalisation_gap(
+    scores: pd.DataFrame, columns: Sequence[Column], printed: pd.DataFrame
+) -> pd.DataFrame:
     """Train score, dev score and their difference per model and method, task by task.
 
     Args:
         scores: from `subtune.analysis.gap.train_and_dev`.
         columns: the tasks' columns.
+        printed: what a paper says: ``method``, ``score`` (train, dev or gap), ``printed``.
     """
+    of_paper = printed.set_index(["method", "score"])["printed"]
     rows = []
     for (model, method), rows_of_method in scores.groupby(["model", "method"], sort=False):
-        for name in ("train", "dev", "gap"):
+        for name in TITLES:
             values = [rows_of_method.loc[rows_of_method["column"] == c.key, name] for c in columns]
-            rows.append([model, title_of(method), name, *(cell(value) for value in values)])
-    return pd.DataFrame(rows, columns=["model", "method", "score", *(c.title for c in columns)])
+            about = [model, title_of(method), TITLES[name]]
+            said = of_paper.get((method, name), EMPTY)
+            rows.append([*about, *map(cell, values), said])
+    tasks = [column.title for column in columns]
+    return pd.DataFrame(rows, columns=["model", "method", "score", *tasks, "paper"])

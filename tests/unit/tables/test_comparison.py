@@ -48,6 +48,15 @@ def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
     assert table.iloc[4].tolist() == [paper, "LayerNorm", "51,202", "0.015%", "0.7401"]
 
 
+def test_a_papers_shares_of_parameters_are_shown_where_it_prints_them_beside_the_scores_or_not():
+    table = compared(scored(("rte", "g_LN1", 1.0, None, 1e-3, 0, 0.5)), "bitfit_plus", "figure7")
+    theirs = table[table["scores of"].str.startswith("paper")].set_index("method")["% of full"]
+    assert theirs["BitFit"] == "0.09%"
+    assert theirs["bitfit without b_m2,b_q"] == "0.05%"
+    # The text has none.
+    assert theirs["bitfit,g_LN1,g_LN2"] == "–"
+
+
 def test_a_comparison_ends_with_an_average_where_the_paper_has_one():
     table, reproduced = averaged(("cola", 0, 0.4), ("rte", 0, 0.6), ("mrpc", 0, 0.8))
     assert table.columns[-1] == AVERAGE
