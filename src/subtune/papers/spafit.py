@@ -7,8 +7,8 @@ EXHIBITS = (
     Table(
         "table1",
         "Methods and their parameters",
-        "What each method trains beside the classifier, and how many parameters that is; beside it "
-        "the paper's count.",
+        "What each method trains beside the classifier, and how many parameters that is with it; "
+        "beside it the paper's count.",
         make="subtune.tables.methods:methods_and_parameters",
         reads={"directories": "models"},
         facts=("paper", "models", "selections"),
