@@ -9,8 +9,8 @@ from typing import Any
 
 from subtune.download import snapshot
 from subtune.errors import SubtuneError
+from subtune.models.configuration import check
 from subtune.models.families import family_of
-from subtune.models.families.base import Family
 from subtune.models.pretrained import stored_names
 from subtune.specs import ModelSpec
 from subtune.values import fingerprint
@@ -75,7 +75,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     """
     try:
         fields = json.loads((directory / CONFIG).read_text())
-        _check(fields, family_of(fields.get("model_type")))
+        check(fields, family_of(fields.get("model_type")))
     except OSError:
         raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}") from None
     except (ValueError, AttributeError):
@@ -83,24 +83,6 @@ def read_config(directory: Path) -> dict[str, Any]:
     except SubtuneError as error:
         raise SubtuneError(f"{directory / CONFIG}: {error}") from None
     return fields
-
-
-def _check(fields: Mapping[str, Any], family: Family) -> None:
-    for name, values in family.computed.items():
-        value = fields.get(name)
-        if value is not None and value not in values:
-            expected = " or ".join(map(json.dumps, values)) or "nothing"
-            raise SubtuneError(f"{name}: found {json.dumps(value)}, expected {expected}")
-    for name in family.defaults:
-        value = fields.get(name, 0)
-        if type(value) is not int or value < 0:
-            raise SubtuneError(f"{name}: found {json.dumps(value)}, expected a whole number")
-    dimensions = family.dimensions(fields)
-    if dimensions.hidden_size % dimensions.num_attention_heads:
-        raise SubtuneError(
-            f"hidden_size: found {dimensions.hidden_size}, expected a multiple of the "
-            f"{dimensions.num_attention_heads} num_attention_heads"
-        )
 
 
 def longest_text(config: Mapping[str, Any]) -> int:

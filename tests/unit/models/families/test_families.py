@@ -142,9 +142,12 @@ def test_activations_are_transformers_own(family):
         ("hidden_act", "gleu", 'found "gleu", expected "gelu" or "gelu_10" or '),
         ("pruned_heads", {"0": [1]}, 'found {"0": [1]}, expected {}'),
         ("quantization_config", {"bits": 8}, 'found {"bits": 8}, expected nothing'),
-        ("num_hidden_layers", "3", 'found "3", expected a whole number'),
-        ("pad_token_id", None, "found null, expected a whole number"),
-        ("hidden_size", 33, "found 33, expected a multiple of the 2 num_attention_heads"),
+        ("num_hidden_layers", "3", 'found "3", expected a whole number from 1'),
+        ("num_attention_heads", 0, "found 0, expected a whole number from 1"),
+        ("pad_token_id", None, "found null, expected a whole number from "),
+        ("hidden_dropout_prob", "0.1", 'found "0.1", expected a number from 0, below 1'),
+        ("classifier_dropout", 1.0, "found 1.0, expected a number from 0, below 1"),
+        ("hidden_size", 33, "found 33, expected a multiple of num_attention_heads, 2"),
     ],
 )
 def test_what_is_not_computed_here_is_refused_by_name(field, value, problem, config, tmp_path):
