@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors.torch
+import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig
 
@@ -13,17 +14,18 @@ from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.layout import Layout
 from subtune.models import encoder
+from subtune.models.encoder import Encoder
 from subtune.models.families.base import Family, is_classifier
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
 from subtune.selections.lora import Lora
 from subtune.specs import RunSpec
 from subtune.tasks import Task
-from subtune.training.delta import AddedUpdate, applied, from_stored
+from subtune.training.delta import AddedUpdate, Delta, applied, from_stored
 
 
 def export_model(layout: Layout, run: str, target: Path) -> None:
-    """Write a run's model: configuration, all weights in safetensors, tokenizer.
+    """Write a run's model: configuration, all weights in float32 as safetensors, tokenizer.
 
     ``AutoModelForSequenceClassification.from_pretrained(target)`` predicts what the record says.
 
@@ -42,6 +44,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     pretrained = _pretrained(layout, spec)
     task = spec.tokens.data.task
     model = encoder.load(pretrained, task.num_labels)
+    _require_tensors(run, delta, model)
     weights = applied(model.parameters, delta)
     config = _config(pretrained, task)
     whole = AutoModelForSequenceClassification.from_config(config)
@@ -57,7 +60,8 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     """Write a LoRA run as an adapter: ``PeftModel.from_pretrained(base, target)`` loads it.
 
     The base is the pretrained model with a classifier of its own; the adapter brings the trained
-    one. What trained whole beside LoRA is saved with the module that it belongs to.
+    one. What trained whole beside LoRA is saved with the module that it belongs to. All is float32,
+    which a base that is loaded in half precision would round.
 
     Raises:
         SubtuneError: the run trained without LoRA, or as for `export_model`.
@@ -69,6 +73,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
     pretrained = _pretrained(layout, spec)
     model = encoder.load(pretrained, spec.tokens.data.task.num_labels)
+    _require_tensors(run, delta, model)
     family = model.family
     updates = {name: c for name, c in delta.items() if isinstance(c, AddedUpdate)}
     others = {name: change for name, change in delta.items() if name not in updates}
@@ -107,9 +112,20 @@ def _pretrained(layout: Layout, spec: RunSpec) -> Path:
     return directory
 
 
+def _require_tensors(run: str, delta: Delta, model: Encoder) -> None:
+    for name in delta:
+        if name not in model.parameters:
+            raise SubtuneError(
+                f"run {run} has trained {name}, which its model has not: an earlier version had "
+                "another classifier; train it again"
+            )
+
+
 def _config(pretrained: Path, task: Task) -> PretrainedConfig:
     config = AutoConfig.from_pretrained(pretrained, local_files_only=True)
     config.num_labels = task.num_labels
+    # A stored model in half precision is trained in float32; half would round away what was learnt.
+    config.dtype = torch.float32
     if task.labels is None:
         config.problem_type = "regression"
     else:

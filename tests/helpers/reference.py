@@ -22,7 +22,8 @@ def logits(
     ``mask``: what a dropout multiplies with, by shape and probability; without it nothing drops.
     """
     config = copy.deepcopy(config)
-    config.num_labels = next(reversed(parameters.values())).shape[0]
+    family = family_of(config.model_type)
+    config.num_labels = len(parameters[f"{family.head[-1].module}.bias"])
     with torch.device("meta"):
         model = AutoModelForSequenceClassification.from_config(config, attn_implementation="eager")
     model = model.eval().to_empty(device="cpu")
@@ -31,7 +32,6 @@ def logits(
     for module in model.modules():
         if mask is not None and isinstance(module, nn.Dropout) and module.p:
             module.register_forward_hook(lambda of, _, x: x * mask(x.shape, of.p))
-    family = family_of(config.model_type)
     theirs = {family.exported_name(name): value for name, value in parameters.items()}
     return torch.func.functional_call(model, theirs, kwargs=padded(inputs)).logits
 

@@ -1,12 +1,15 @@
 """Exports: plain transformers and PEFT predict what the record says, in a fresh process."""
 
 import json
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.numpy
+from transformers import BertModel
 
 from subtune import cli
 from subtune.data.batches import Rows
@@ -31,7 +34,9 @@ from transformers import AutoModelForSequenceClassification
 path, base, rows = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 if base:
     from peft import PeftModel
-    model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=int(sys.argv[4]))
+    model = AutoModelForSequenceClassification.from_pretrained(
+        base, num_labels=int(sys.argv[4]), dtype=torch.float32
+    )
     model = PeftModel.from_pretrained(model, path)
 else:
     model = AutoModelForSequenceClassification.from_pretrained(path)
@@ -52,9 +57,9 @@ BIASES_THEN_LORA = Lora(
 )
 
 
-def recorded(results, directory, selection, task="sst2"):
+def recorded(results, directory, selection, task="sst2", learning_rate=3e-2):
     """A run on record in ``results``, beside the model it started from."""
-    spec = examples.run_spec(selection, task, learning_rate=3e-2)
+    spec = examples.run_spec(selection, task, learning_rate=learning_rate)
     files.fetch(spec.model, str(directory), results / "models" / spec.model.id)
     model = encoder.load(directory, TASKS[task].num_labels)
     tokens = examples.tokens(TASKS[task], directory)
@@ -100,6 +105,26 @@ def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, t
     assert np.array_equal(predicted, logits_on_record(tmp_path, spec))
 
 
+@pytest.fixture
+def half_bert(tiny_bert, tmp_path):
+    """A model that is stored in half precision, as many on the hub are."""
+    directory = tmp_path / "half"
+    shutil.copytree(tiny_bert, directory)
+    BertModel.from_pretrained(tiny_bert).half().save_pretrained(directory)
+    assert json.loads((directory / "config.json").read_text())["dtype"] == "float16"
+    return directory
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("adapter", "method"), [(False, "bitfit"), (True, "lora-I")])
+def test_an_export_of_a_model_in_half_precision_loses_nothing(adapter, method, half_bert, tmp_path):
+    spec, tokens = recorded(tmp_path, half_bert, METHODS[method], learning_rate=1e-6)
+    write, base = (export_adapter, half_bert) if adapter else (export_model, "")
+    write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    predicted = logits_in_a_fresh_process(tmp_path / "out", tokens, base)
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-6)
+
+
 def test_an_exported_regression_has_one_output_and_labels_have_their_words(tmp_path, tiny_bert):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["bitfit"], "stsb")
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "stsb")
@@ -127,6 +152,16 @@ def test_an_adapter_of_a_run_without_lora_is_refused(tmp_path, tiny_bert):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     with pytest.raises(SubtuneError, match="trained without LoRA"):
         export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+
+
+def test_a_run_with_a_classifier_that_its_family_no_longer_has_is_refused(tmp_path, tiny_roberta):
+    spec, _ = recorded(tmp_path, tiny_roberta, METHODS["layernorm"])
+    path = records.delta_path(tmp_path / "runs", spec.id)
+    stored = safetensors.numpy.load_file(path)
+    stored["classifier.weight"] = stored.pop("classifier.out_proj.weight")
+    safetensors.numpy.save_file(stored, path)
+    with pytest.raises(SubtuneError, match=r"has trained classifier\.weight, which its model"):
+        export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
 
 
 def test_an_export_never_overwrites(tmp_path, tiny_bert):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import safe_open
 from torch import Tensor
 from transformers import AutoConfig, PretrainedConfig
@@ -92,6 +93,6 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
 def _config(directory: Path) -> PretrainedConfig:
     try:
         return AutoConfig.from_pretrained(directory, local_files_only=True)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, StrictDataclassError) as error:
         reason = str(error).splitlines()[0]
         raise SubtuneError(f"{directory / CONFIG} cannot be read: {reason}") from None

@@ -9,6 +9,7 @@ from typing import Any
 
 from subtune.download import snapshot
 from subtune.errors import SubtuneError
+from subtune.models.configuration import check
 from subtune.models.families import family_of
 from subtune.models.pretrained import stored_names
 from subtune.specs import ModelSpec
@@ -66,14 +67,15 @@ def files_of(directory: Path) -> list[Path]:
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """The fields of a model's configuration; its family is one that can be trained.
+    """The fields of a model's configuration, which says that it can be trained.
 
     Raises:
-        SubtuneError: there is no configuration, or the model is of another family.
+        SubtuneError: there is no configuration, the model is of another family, or it computes what
+            its family does not compute here.
     """
     try:
         fields = json.loads((directory / CONFIG).read_text())
-        family_of(fields.get("model_type"))
+        check(fields, family_of(fields.get("model_type")))
     except OSError:
         raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}") from None
     except (ValueError, AttributeError):

@@ -16,7 +16,8 @@ from subtune.tasks import TASKS
 DIFFERS = 0.05
 NOTE = (
     f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {DIFFERS}, "
-    "uncorrected). Best scores are bold."
+    "uncorrected). Best scores are bold. Parameters of this run include the classifier, which "
+    "every method trains."
 )
 
 

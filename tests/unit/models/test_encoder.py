@@ -1,9 +1,13 @@
 """Pretrained encoders as they are loaded, and the classifiers that runs start from."""
 
+import json
+import shutil
+
 import pytest
 import torch
 from transformers import AutoModel
 
+from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.models.families.base import is_classifier
 
@@ -34,3 +38,11 @@ def test_what_is_pretrained_is_what_transformers_reads(directory):
         assert torch.equal(
             values, torch.zeros(values.shape) if is_classifier(name) else theirs[name]
         )
+
+
+def test_a_configuration_that_transformers_does_not_read_is_refused(tiny_bert, tmp_path):
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"use_cache": "maybe"}))
+    with pytest.raises(SubtuneError, match=r"config\.json cannot be read: .*use_cache"):
+        encoder.load(tmp_path, num_labels=2)

@@ -19,8 +19,14 @@ from tests.helpers import examples, reference
 
 
 @pytest.fixture
-def model(tiny_bert):
-    return encoder.load(tiny_bert, 2)
+def directory(request):
+    """A model's, of the family that a test asks for."""
+    return request.getfixturevalue(getattr(request, "param", "tiny_bert"))
+
+
+@pytest.fixture
+def model(directory):
+    return encoder.load(directory, 2)
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +35,8 @@ def task():
 
 
 @pytest.fixture
-def rows(task, tiny_bert):
-    return examples.rows_of(task, examples.tokens(task, tiny_bert))
+def rows(task, directory):
+    return examples.rows_of(task, examples.tokens(task, directory))
 
 
 def member(kind, model, seed=0, **recipe):
@@ -108,9 +114,11 @@ def assert_same_parameters(parameters, expected, rtol=1e-4, atol=2e-5):
             torch.testing.assert_close(parameters[name], values, rtol=rtol, atol=atol, msg=name)
 
 
+FAMILIES = ["tiny_bert", "tiny_roberta"]
 KINDS = ["full", "bitfit", "layernorm", "random", "top", "lora-II"]
 
 
+@pytest.mark.parametrize("directory", FAMILIES, indirect=True)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_selection_trains_as_a_dense_masked_loop_does(kind, model, task, rows):
     one = member(kind, model, seed=3, epochs=1, learning_rate=3e-3)
@@ -118,6 +126,7 @@ def test_every_selection_trains_as_a_dense_masked_loop_does(kind, model, task, r
     assert_same_parameters(values_after(model, result), plain_loop(model, rows, one))
 
 
+@pytest.mark.parametrize("directory", FAMILIES, indirect=True)
 def test_runs_side_by_side_train_as_each_does_alone_in_a_plain_loop(model, task, rows):
     members = [
         member("layernorm", model, epochs=1, learning_rate=3e-3),

@@ -99,7 +99,8 @@ class Family:
     ``model_type``: its name in ``config.json``. ``layers``: what the name of a layer's component
     begins with, before the layer's number. ``first_position``: the row of the position table that
     the first token reads, by the id of padding. ``defaults``: what a ``config.json`` may leave out,
-    as transformers fills it in.
+    as transformers fills it in. ``computed``: other fields that change what a model computes, with
+    the values whose computation is here.
 
     ``head``: what reads the last layer's first token, down to the logits. ``backbone``: the prefix
     that transformers' classifier has before every name outside the head.
@@ -112,14 +113,15 @@ class Family:
     components: Components
     embeddings: Embeddings
     first_position: Callable[[int], int]
-    defaults: Mapping[str, Any]
+    defaults: Mapping[str, int]
+    computed: Mapping[str, tuple[Any, ...]]
     head: tuple[HeadLayer, ...]
     backbone: str
     forward_flops: Callable[[Dimensions, float], float]
 
     def dimensions(self, config: Mapping[str, Any]) -> Dimensions:
         """A model's dimensions, by its ``config.json``."""
-        fields = {**self.defaults, **config}
+        fields: dict[str, Any] = {**self.defaults, **config}
         return Dimensions(self, *(fields[name] for name in Dimensions._fields[1:]))
 
     def component_of(self, name: str) -> Component:

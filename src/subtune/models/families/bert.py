@@ -2,6 +2,12 @@
 
 from subtune.models.families.base import Components, Dimensions, Embeddings, Family, HeadLayer
 
+# Those of transformers that look at each number alone and have no parameters.
+ACTIVATIONS = (
+    *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
+    *("gelu_python_tanh", "gelu_pytorch_tanh", "hardswish", "leaky_relu", "linear", "mish"),
+    *("quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh"),
+)
 CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
 
 
@@ -43,6 +49,18 @@ BERT = Family(
         "max_position_embeddings": 512,
         "type_vocab_size": 2,
         "pad_token_id": 0,
+    },
+    computed={
+        "hidden_act": ACTIVATIONS,
+        "position_embedding_type": ("absolute",),
+        "is_decoder": (False,),
+        "is_encoder_decoder": (False,),
+        "add_cross_attention": (False,),
+        "pruned_heads": ({},),
+        "per_layer_config": ({},),
+        "quantization_config": (),
+        # Code of the model's own.
+        "auto_map": (),
     },
     head=(
         HeadLayer("pooler.dense", exported="bert.pooler.dense", activation="tanh"),

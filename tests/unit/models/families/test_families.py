@@ -15,6 +15,7 @@ from transformers import (
     PretrainedConfig,
     RobertaConfig,
 )
+from transformers.activations import ACT2FN
 
 import subtune
 from subtune.errors import SubtuneError
@@ -112,6 +113,52 @@ def test_the_longest_text_is_the_longest_that_the_model_takes(config):
 
 def test_defaults_are_those_of_the_model(config, family):
     assert type(config)().to_dict().items() >= family.defaults.items()
+
+
+# What a pass reads beside the sizes, and what changes nothing that a classifier computes.
+READ = {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"}
+READ |= {"layer_norm_eps", "initializer_range", "model_type"}
+WITHOUT_EFFECT = {"_name_or_path", "architectures", "dtype", "transformers_version", "return_dict"}
+WITHOUT_EFFECT |= {"output_attentions", "output_hidden_states", "use_cache", "tie_word_embeddings"}
+WITHOUT_EFFECT |= {"bos_token_id", "eos_token_id", "id2label", "label2id", "problem_type"}
+WITHOUT_EFFECT |= {"chunk_size_feed_forward"}
+
+
+def test_every_field_of_a_configuration_is_read_or_refused_or_without_effect(config, family):
+    assert set(config.to_dict()) <= {*family.defaults, *family.computed, *READ, *WITHOUT_EFFECT}
+
+
+def test_activations_are_transformers_own(family):
+    for name in family.computed["hidden_act"]:
+        assert not list(ACT2FN[name].parameters())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("is_decoder", True, "found true, expected false"),
+        ("add_cross_attention", True, "found true, expected false"),
+        ("position_embedding_type", "relative_key", 'found "relative_key", expected "absolute"'),
+        ("hidden_act", "gleu", 'found "gleu", expected "gelu" or "gelu_10" or '),
+        ("pruned_heads", {"0": [1]}, 'found {"0": [1]}, expected {}'),
+        ("quantization_config", {"bits": 8}, 'found {"bits": 8}, expected nothing'),
+        ("num_hidden_layers", "3", 'found "3", expected a whole number from 1'),
+        ("num_attention_heads", 0, "found 0, expected a whole number from 1"),
+        ("pad_token_id", None, "found null, expected a whole number from "),
+        ("hidden_dropout_prob", "0.1", 'found "0.1", expected a number from 0, below 1'),
+        ("classifier_dropout", 1.0, "found 1.0, expected a number from 0, below 1"),
+        ("hidden_size", 33, "found 33, expected a multiple of num_attention_heads, 2"),
+    ],
+)
+def test_what_is_not_computed_here_is_refused_by_name(field, value, problem, config, tmp_path):
+    config.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    fields = json.loads(path.read_text())
+    assert read_config(tmp_path) == fields
+    path.write_text(json.dumps(fields | {field: value}))
+    with pytest.raises(SubtuneError) as error:
+        read_config(tmp_path)
+    assert str(error.value).startswith(f"{path}: {field}: {problem}")
 
 
 def test_token_types_are_told_apart_where_there_are_several(family):
