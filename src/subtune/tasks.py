@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from subtune import resources
 from subtune.values import Value
 
-METRICS = ("accuracy", "f1", "matthews_correlation", "pearsonr", "spearmanr")
+METRICS = ("accuracy", "f1", "f1_macro", "matthews_correlation", "pearsonr", "spearmanr")
 CORRELATIONS = ("pearsonr", "spearmanr")
 # From -1 to 1, and undefined where all labels are the same.
 COEFFICIENTS = (*CORRELATIONS, "matthews_correlation")
@@ -40,6 +40,11 @@ class Task(Value):
             if (metric in CORRELATIONS) != self.is_regression:
                 kind = "numbers" if self.is_regression else "classes"
                 raise ValueError(f"metric {metric!r} does not fit a task that predicts {kind}")
+        if "f1" in self.metrics and self.num_labels > 2:
+            raise ValueError(
+                f"metric 'f1' is of the second of two labels, found {self.num_labels} labels, "
+                "expected accuracy, f1_macro or matthews_correlation"
+            )
         return self
 
     @property

@@ -92,13 +92,21 @@ class OwnTask(Section):
     """A user's task: files, columns, label words and metrics."""
 
     files: dict[str, str] = Field(description="split to path; .csv, .tsv or .jsonl")
-    text: tuple[str, ...] = Field(min_length=1, max_length=2, description="one or two columns")
+    text: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
+        min_length=1, max_length=2, description="one or two columns"
+    )
     label: str = Field(default="label", description="column of the label")
     labels: Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)] | None = (
         Field(default=None, description="label words in order; none for a regression")
     )
     metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
     title: str | None = Field(default=None, description="name in tables and figures")
+
+    @model_validator(mode="after")
+    def _label_is_no_text(self) -> Self:
+        if self.label in self.text:
+            raise ValueError(f"found column {self.label!r} as text and as label, expected two")
+        return self
 
     def task(self, name: str) -> Task:
         fields = self.model_dump(exclude={"files", "title"})
