@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from subtune.config import Config, Experiment, ModelSource
-from subtune.config.schema import HUB_GLUE_REVISION
+from subtune.config.schema import HUB_GLUE_REVISION, HUB_MODELS
 from subtune.data import builtin, files, tsv
 from subtune.data.sizes import TaskSize, size_of
 from subtune.errors import SubtuneError
 from subtune.masks import Scope, fishers_in_scope
-from subtune.models.files import directory_of_package, version_of
+from subtune.models.dimensions import dimensions_of
+from subtune.models.files import directory_of_package, longest_text, read_config, version_of
 from subtune.selections import Selection
 from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top
@@ -137,6 +138,8 @@ def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -
         plan.models[spec.id] = spec
         plan.model_ids[model] = spec.id
         plan.model_locations[spec.id] = model_location(source)
+        if not source.hub:
+            _require_fit(name, experiment, model, model_location(source))
         fishers = _fishers(plan, config, experiment, spec)
         plan.experiment_fishers[name] = fishers
         for task in experiment.tasks:
@@ -152,6 +155,28 @@ def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -
                 )
                 planned.append(Planned(run, model, task, cell.method, cell.fraction, cell.scope))
     return planned
+
+
+def _require_fit(name: str, experiment: Experiment, model: str, directory: str) -> None:
+    """Check that a local model is what its name says, and takes texts of the experiment's length.
+
+    Raises:
+        SubtuneError: it has other dimensions than the papers' model of its name, or fewer positions
+            than tokens.
+    """
+    if model in HUB_MODELS and dimensions_of(directory) != dimensions_of(HUB_MODELS[model]):
+        raise SubtuneError(
+            f"models.{model}: found a model of other dimensions in {directory!r}, expected "
+            f"{HUB_MODELS[model]} under its name, or another name"
+        )
+    longest = longest_text(read_config(Path(directory)))
+    for task in experiment.tasks:
+        max_length = experiment.settings(task).max_length
+        if max_length > longest:
+            raise SubtuneError(
+                f"experiments.{name}.max_length: found {max_length} for task {task!r}, expected at "
+                f"most {longest}, the positions of model {model!r}"
+            )
 
 
 def _fishers(

@@ -189,8 +189,9 @@ def test_a_sweep_holds_runs_of_one_task_and_no_more_than_a_job_may():
 
 def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
     path = tmp_path / "rows.csv"
+    (tmp_path / "others.csv").write_text("text,label\nx,a\n")
     data = copy.deepcopy(BASE)
-    files = {"train": str(path), "validation": str(path)}
+    files = {"train": str(path), "validation": str(tmp_path / "others.csv")}
     data["tasks"] = {"mood": {"files": files, "text": ["text"], "labels": ["a", "b"],
                               "metrics": ["accuracy"]}}  # fmt: skip
     data["experiments"]["layernorm"]["tasks"] = ["cola", "mood"]
@@ -200,9 +201,9 @@ def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
         made = plan_of(config.check(data))
         return {p.run.id for p in made.experiments["layernorm"] if p.task == "mood"}
 
-    first = runs("text,label\nx,a\n")
-    assert not first & runs("text,label\ny,a\n")
-    assert first == runs("text,label\nx,a\n")
+    first = runs("text,label\nx,a\nz,b\n")
+    assert not first & runs("text,label\ny,a\nz,b\n")
+    assert first == runs("text,label\nx,a\nz,b\n")
 
 
 def test_a_run_that_an_experiment_needs_twice_is_in_the_sweep_of_the_others(base):

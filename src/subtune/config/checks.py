@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from subtune import papers
 from subtune.config.messages import text_of, text_of_boolean
-from subtune.config.schema import Config, Experiment, Fractions
+from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
 from subtune.errors import SubtuneError, one_of
 from subtune.methods import is_built_in
 from subtune.selections.whole import require_whole
@@ -35,6 +35,10 @@ def booleans_in(value: Any, path: str = "") -> Iterator[str]:
 def problems_of(config: Config) -> Iterator[str]:
     """One line per problem of a configuration whose sections are valid by themselves."""
     yield from _task_definitions(config)
+    for name, repository in HUB_MODELS.items():
+        hub = config.models[name].hub if name in config.models else None
+        if hub and hub.rpartition("/")[2].casefold() != name:
+            yield f"models.{name}.hub: found {hub!r}, expected {repository}, or another name for it"
     for name in filter(is_built_in, config.selections):
         yield f"selections.{name}: found the name of a built-in method, expected one of its own"
     yield from _alike("experiments", config.experiments)

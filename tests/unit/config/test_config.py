@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from transformers import BertConfig
 
 from subtune import cli, config, papers
 from subtune.config.loading import load
@@ -65,6 +66,11 @@ BROKEN = [
         ("models", "minilm"),
         {"hub": "a/b", "path": "c"},
         "models.minilm: found hub and path, expected exactly one of hub, path, package",
+    ),
+    (
+        ("models", "bert-base-cased"),
+        {"hub": "prajjwal1/bert-tiny"},
+        "models.bert-base-cased.hub: found 'prajjwal1/bert-tiny', expected google-bert/bert-",
     ),
     (("models", "minilm"), {"pakage": "x"}, "models.minilm.pakage: unknown key, found 'pakage'"),
     (("tasks", "cola"), GOOD["tasks"]["mood"], "tasks.cola: found the name of a GLUE task"),
@@ -449,6 +455,31 @@ def test_a_directory_that_is_not_a_model_is_found_out_before_any_work(tmp_path, 
         (tmp_path / name).write_text(text)
     with pytest.raises(SubtuneError, match=message):
         plan_of(config.check(changed(("models", "minilm"), {"path": str(tmp_path)})))
+
+
+def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert):
+    data = changed(("models", "minilm"), {"path": str(tiny_bert)})
+    data["experiments"]["layernorm"] |= {"max_length": 64, "by_task": {"rte": {"max_length": 65}}}
+    with pytest.raises(SubtuneError) as error:
+        plan_of(config.check(data))
+    assert str(error.value) == (
+        "experiments.layernorm.max_length: found 65 for task 'rte', expected at most 64, the "
+        "positions of model 'minilm'"
+    )
+
+
+def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, tmp_path):
+    data = changed(("models", "bert-base-cased"), {"path": str(tiny_bert)})
+    data["experiments"]["layernorm"] |= {"models": ["bert-base-cased"], "max_length": 64}
+    with pytest.raises(
+        SubtuneError, match=r"models\.bert-base-cased: found a model of other dimen"
+    ):
+        plan_of(config.check(data))
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).touch()
+    BertConfig(vocab_size=28996).save_pretrained(tmp_path)
+    data["models"]["bert-base-cased"]["path"] = str(tmp_path)
+    assert plan_of(config.check(data)).runs
 
 
 @pytest.mark.parametrize(
