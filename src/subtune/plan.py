@@ -4,15 +4,15 @@ Nothing here looks at results. What decides a result is its content: local data 
 hashed, and of what is on the hub the commit is taken, which `subtune.pins` keeps.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from subtune.config import Config, Experiment, ModelSource
-from subtune.data import builtin, files, tsv
+from subtune.data import builtin, files, tsv, versions
 from subtune.data.sizes import TaskSize, size_of
 from subtune.errors import SubtuneError
 from subtune.layout import Layout
@@ -32,7 +32,8 @@ from subtune.specs import (
     RunSpec,
     TokensSpec,
 )
-from subtune.values import Value, fingerprint
+from subtune.tasks import Task
+from subtune.values import Value
 
 # What a pass over an example costs where a run shares no steps, to one that does.
 COST_WITHOUT_SHARING = 6
@@ -66,14 +67,18 @@ class Plan:
     """All values of all stages by key, and each experiment's runs.
 
     ``model_ids`` are by the configuration's names, ``model_locations`` by id: the hub's repository
-    or the local directory. ``sizes`` are those of the tasks, by the key of their tokens.
+    or the local directory. ``files`` are those of a user's own tasks, split to path, by the key of
+    their rows. ``sizes`` are those of the tasks, by the key of their tokens. ``tests`` are the
+    tokens of those test rows that the GLUE server scores, by the key of those that train.
     """
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
     model_ids: dict[str, str] = field(default_factory=dict)
     model_locations: dict[str, str] = field(default_factory=dict)
     datasets: dict[str, DataSpec] = field(default_factory=dict)
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
     tokens: dict[str, TokensSpec] = field(default_factory=dict)
+    tests: dict[str, TokensSpec] = field(default_factory=dict)
     sizes: dict[str, TaskSize] = field(default_factory=dict)
     fishers: dict[str, FisherSpec] = field(default_factory=dict)
     rankings: dict[str, RankingSpec] = field(default_factory=dict)
@@ -162,19 +167,39 @@ def _fishers(
     fishers = {}
     in_full = _matrices_of_masks(config, experiment)
     for task in experiment.tasks:
-        max_length = experiment.settings(task).max_length
-        rows = data_spec(config, task)
-        tokens = TokensSpec(data=rows, tokenizer=model.id, max_length=max_length)
+        tokens = _tokens(plan, config, experiment, model, task)
         settings = experiment.fisher
         fisher = FisherSpec(
             model=model, tokens=tokens, rows=settings.rows, seed=settings.seed, in_full=in_full
         )
-        plan.datasets[rows.key] = rows
-        plan.tokens[tokens.key] = tokens
-        plan.sizes[tokens.key] = _size(config, rows)
         plan.fishers[fisher.key] = fisher
         fishers[task] = fisher
     return fishers
+
+
+def _tokens(
+    plan: Plan, config: Config, experiment: Experiment, model: ModelSpec, task: str
+) -> TokensSpec:
+    """A task's tokens that train and evaluate; into the plan with them those that are submitted."""
+    definition = config.all_tasks()[task]
+    own_files = config.tasks[task].files if task in config.tasks else {}
+    rows = data_spec(config, definition, definition.labelled)
+    size = size_of(definition, rows.source, own_files)
+    max_length = experiment.settings(task).max_length
+
+    def of_rows(rows: DataSpec) -> TokensSpec:
+        tokens = TokensSpec(data=rows, tokenizer=model.id, max_length=max_length)
+        plan.datasets[rows.key] = rows
+        plan.tokens[tokens.key] = tokens
+        plan.sizes[tokens.key] = size
+        return tokens
+
+    tokens = of_rows(rows)
+    if own_files:
+        plan.files[rows.key] = {split: own_files[split] for split in rows.splits}
+    if config.is_submitted(task):
+        plan.tests[tokens.key] = of_rows(data_spec(config, definition, definition.test))
+    return tokens
 
 
 def _matrices_of_masks(config: Config, experiment: Experiment) -> WholeTensors | None:
@@ -302,30 +327,27 @@ def work(plan: Plan, run: str) -> Work:
     return selection.work(ranked)
 
 
-def _size(config: Config, rows: DataSpec) -> TaskSize:
-    definition = config.tasks.get(rows.task.name)
-    return size_of(rows.task, rows.source, definition.files if definition else None)
-
-
-def data_spec(config: Config, name: str) -> DataSpec:
-    """The rows of a task under this configuration; local files are hashed."""
-    task = config.all_tasks()[name]
-    if name in config.tasks:
-        paths = files.paths(config.tasks[name].files, task)
-        return DataSpec(task=task, source="files", version=_version_of_files(paths))
-    source = config.source
-    if source == "hub":
+def data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
+    """The rows of some of a task's splits, as far as it has them; local files are hashed."""
+    if task.name in config.tasks:
+        paths = files.paths(config.tasks[task.name].files, task)
+        return _in_files(task, "files", paths, splits)
+    if config.source == "tsv":
+        return _in_files(task, "tsv", tsv.paths(Path(str(config.glue_dir)), task), splits)
+    if config.source == "hub":
         kept = Path(Layout(config.results).pinned())
-        commit = pinned(GLUE, config.revision, "dataset", kept, "revision")
-        return DataSpec(task=task, source=source, version=commit)
-    if source == "tsv":
-        paths = tsv.paths(Path(str(config.glue_dir)), task)
-        return DataSpec(task=task, source=source, version=_version_of_files(paths))
-    return DataSpec(task=task, source=source, version=builtin.version(task))
+        version = pinned(GLUE, config.revision, "dataset", kept, "revision")
+    else:
+        version = builtin.version(task)
+    return DataSpec(task=task.spec(), source=config.source, version=version, splits=tuple(splits))
 
 
-def _version_of_files(paths: Mapping[str, Path]) -> str:
-    return fingerprint(*(paths[split] for split in sorted(paths)))
+def _in_files(
+    task: Task, source: Literal["tsv", "files"], paths: Mapping[str, Path], splits: Iterable[str]
+) -> DataSpec:
+    there = {split: paths[split] for split in splits if split in paths}
+    version = versions.version_of(there)
+    return DataSpec(task=task.spec(), source=source, version=version, splits=tuple(there))
 
 
 def model_location(source: ModelSource) -> str:

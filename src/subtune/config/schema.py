@@ -356,5 +356,9 @@ class Config(Section):
     def all_tasks(self) -> dict[str, Task]:
         return TASKS | {name: task.task(name) for name, task in self.tasks.items()}
 
+    def is_submitted(self, task: str) -> bool:
+        """Whether the GLUE server scores predictions of a task's test rows."""
+        return self.source != "builtin" and bool(self.all_tasks()[task].submission)
+
     def style(self, figure: str) -> Style:
         return self.figures.get(figure, Style())

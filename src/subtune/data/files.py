@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subtune.errors import SubtuneError, one_of
-from subtune.tasks import Task
+from subtune.tasks import Task, TaskSpec
 
 FORMATS = (".csv", ".tsv", ".jsonl")
 
@@ -17,22 +17,28 @@ def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
     Raises:
         SubtuneError: a split is missing or unknown, or a file is not there or of no known format.
     """
-    splits = ("train", *task.evaluation)
     for split in files:
-        if split not in (*splits, *task.test):
-            expected = one_of(split, (*splits, *task.test))
+        if split not in (*task.labelled, *task.test):
+            expected = one_of(split, (*task.labelled, *task.test))
             raise SubtuneError(f"tasks.{task.name}.files: {expected}")
-    for split in splits:
+    for split in task.labelled:
         if split not in files:
             raise SubtuneError(f"tasks.{task.name}.files: {split!r} is missing, expected a path")
-    by_split = {split: Path(path) for split, path in files.items()}
-    for split, path in by_split.items():
-        key = f"tasks.{task.name}.files.{split}"
-        if path.suffix not in FORMATS:
-            raise SubtuneError(f"{key}: {one_of(path.suffix, FORMATS)} as the ending of {path}")
-        if not path.is_file():
-            raise SubtuneError(f"{key}: found no file {str(path)!r}")
-    return by_split
+    return {split: path_of(files, task, split) for split in files}
+
+
+def path_of(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
+    """The file of one split.
+
+    Raises:
+        SubtuneError: the file is not there, or of no known format.
+    """
+    key, path = f"tasks.{task.name}.files.{split}", Path(files[split])
+    if path.suffix not in FORMATS:
+        raise SubtuneError(f"{key}: {one_of(path.suffix, FORMATS)} as the ending of {path}")
+    if not path.is_file():
+        raise SubtuneError(f"{key}: found no file {str(path)!r}")
+    return path
 
 
 def rows(path: Path) -> list[dict[str, str]]:

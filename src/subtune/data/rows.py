@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 import datasets
 
 from subtune.errors import SubtuneError, one_of
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 
 NO_LABEL = -1
 
 
-def features(task: Task) -> datasets.Features:
+def features(task: TaskSpec) -> datasets.Features:
     """Columns of every dataset: ``idx``, ``text_a``, ``text_b`` for pairs, and ``label``."""
     columns: dict[str, datasets.Value] = {"idx": datasets.Value("int32")}
     for name, _ in zip(("text_a", "text_b"), task.text, strict=False):
@@ -20,7 +20,7 @@ def features(task: Task) -> datasets.Features:
 
 
 def split_from_rows(
-    task: Task, rows: Iterable[Mapping[str, str]], *, labelled: bool, source: str
+    task: TaskSpec, rows: Iterable[Mapping[str, str]], *, labelled: bool, source: str
 ) -> datasets.Dataset:
     """Build one split from rows of text.
 
@@ -49,7 +49,7 @@ def split_from_rows(
     return datasets.Dataset.from_dict(table, features=features(task))
 
 
-def parse_label(task: Task, text: str, source: str) -> float | int:
+def parse_label(task: TaskSpec, text: str, source: str) -> float | int:
     """Read a label: a number for a regression, else a label word or its number."""
     text = str(text).strip()
     if task.labels is None:
