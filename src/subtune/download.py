@@ -1,9 +1,13 @@
-"""Files from the hub, and one line that helps where they cannot be had."""
+"""Files and commits from the hub, and one line that helps where they cannot be had."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from subtune.errors import SubtuneError
+
+SECONDS_TO_ANSWER = 20
 
 
 def snapshot(
@@ -29,20 +33,55 @@ def snapshot(
         SubtuneError: the hub cannot be reached, or has no such repository or revision.
     """
     import huggingface_hub
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-    )
 
-    try:
+    advice = f"check the network of the machine that runs downloads, or {instead}"
+    with _one_line(f"{name} at {revision}", advice):
         folder = huggingface_hub.snapshot_download(
             repository, repo_type=repo_type, revision=revision, allow_patterns=list(patterns)
         )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise SubtuneError(
-            f"{name} at {revision} ({reason}); check the network of the machine that runs "
-            f"downloads, or {instead}"
-        ) from None
     return Path(folder)
+
+
+def commit_of(
+    repository: str, revision: str, *, repo_type: Literal["model", "dataset"], key: str
+) -> str:
+    """The commit that a branch or tag stands for now.
+
+    Args:
+        key: the key of the configuration, which an error message begins with.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, or has no such repository or revision.
+    """
+    import huggingface_hub
+
+    problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
+    advice = "name a commit (40 hexadecimal digits), or plan once where there is a network"
+    with _one_line(problem, advice):
+        about = huggingface_hub.HfApi().repo_info(
+            repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER
+        )
+    return str(about.sha)
+
+
+@contextmanager
+def _one_line(problem: str, advice: str) -> Iterator[None]:
+    """What the hub's library raises as one line: what failed, why, and what helps."""
+    from huggingface_hub.errors import (
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
+    from huggingface_hub.utils import httpx
+
+    try:
+        yield
+    except (
+        httpx.HTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        OSError,
+    ) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SubtuneError(f"{problem} ({reason}); {advice}") from None

@@ -18,7 +18,7 @@ from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
 from subtune.selections.lora import Lora
 from subtune.specs import RunSpec
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 from subtune.training.delta import AddedUpdate, applied, from_stored
 
 
@@ -108,7 +108,7 @@ def _pretrained(layout: Layout, spec: RunSpec) -> Path:
     return directory
 
 
-def _config(pretrained: Path, task: Task) -> PretrainedConfig:
+def _config(pretrained: Path, task: TaskSpec) -> PretrainedConfig:
     config = AutoConfig.from_pretrained(pretrained, local_files_only=True)
     config.num_labels = task.num_labels
     if task.labels is None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 RESERVED = frozenset({
     "all", "benchmarks", "changes", "checkpoints", "choices", "claims", "dataset", "datasets",
     "figure", "fisher", "hub", "information", "learning_curves", "logs", "masks", "model", "models",
-    "parameter_changes", "progress", "ranking", "report.html", "report_page", "reproduction",
-    "runs", "runs.csv", "runs.parquet", "runs_columns.csv", "scores", "sweeps", "table",
-    "test_predictions", "test_scores", "tokens", "train", "train_scores", "train_scores_of_sweep",
+    "parameter_changes", "pinned.json", "progress", "ranking", "report.html", "report_page",
+    "reproduction", "runs", "runs.csv", "runs.parquet", "runs_columns.csv", "scores", "sweeps",
+    "table", "test_predictions", "test_scores", "tokens", "train", "train_scores",
+    "train_scores_of_sweep",
 })  # fmt: skip
 TABLE_ENDINGS, FIGURE_ENDINGS = ("csv", "md", "tex"), ("png", "pdf")
 
@@ -41,6 +42,10 @@ class Layout:
 
     def hub_cache(self) -> str:
         return f"{self.results}/hub"
+
+    def pinned(self) -> str:
+        """The commits that branches and tags of the hub stand for."""
+        return f"{self.results}/pinned.json"
 
     def fisher_entries(self, fisher: str) -> str:
         return f"{self.results}/fisher/{fisher}.safetensors"

@@ -1,24 +1,26 @@
 """From a configuration to the values of every stage: datasets, tokens, Fisher, rankings, sweeps.
 
-Nothing here looks at results. Local data and model files are hashed, because their content is part
-of what decides a result.
+Nothing here looks at results. What decides a result is its content: local data and model files are
+hashed, and of what is on the hub the commit is taken, which `subtune.pins` keeps.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from subtune.config import Config, Experiment, ModelSource
-from subtune.config.schema import HUB_GLUE_REVISION, HUB_MODELS
-from subtune.data import builtin, files, tsv
+from subtune.config.schema import HUB_MODELS
+from subtune.data import builtin, files, tsv, versions
 from subtune.data.sizes import TaskSize, size_of
 from subtune.errors import SubtuneError
+from subtune.layout import Layout
 from subtune.masks import Scope, fishers_in_scope
 from subtune.models.dimensions import dimensions_of
 from subtune.models.files import directory_of_package, longest_text, read_config, version_of
+from subtune.pins import GLUE, pinned
 from subtune.selections import Selection
 from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top
@@ -32,7 +34,8 @@ from subtune.specs import (
     RunSpec,
     TokensSpec,
 )
-from subtune.values import Value, fingerprint
+from subtune.tasks import Task
+from subtune.values import Value
 
 # What a pass over an example costs where a run shares no steps, to one that does.
 COST_WITHOUT_SHARING = 6
@@ -66,14 +69,18 @@ class Plan:
     """All values of all stages by key, and each experiment's runs.
 
     ``model_ids`` are by the configuration's names, ``model_locations`` by id: the hub's repository
-    or the local directory. ``sizes`` are those of the tasks, by the key of their tokens.
+    or the local directory. ``files`` are those of a user's own tasks, split to path, by the key of
+    their rows. ``sizes`` are those of the tasks, by the key of their tokens. ``tests`` are the
+    tokens of those test rows that the GLUE server scores, by the key of those that train.
     """
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
     model_ids: dict[str, str] = field(default_factory=dict)
     model_locations: dict[str, str] = field(default_factory=dict)
     datasets: dict[str, DataSpec] = field(default_factory=dict)
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
     tokens: dict[str, TokensSpec] = field(default_factory=dict)
+    tests: dict[str, TokensSpec] = field(default_factory=dict)
     sizes: dict[str, TaskSize] = field(default_factory=dict)
     fishers: dict[str, FisherSpec] = field(default_factory=dict)
     rankings: dict[str, RankingSpec] = field(default_factory=dict)
@@ -134,7 +141,7 @@ def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -
     planned = []
     for model in experiment.models:
         source = config.all_models()[model]
-        spec = model_spec(model, source)
+        spec = model_spec(config, model, source)
         plan.models[spec.id] = spec
         plan.model_ids[model] = spec.id
         plan.model_locations[spec.id] = model_location(source)
@@ -186,19 +193,39 @@ def _fishers(
     fishers = {}
     in_full = _matrices_of_masks(config, experiment)
     for task in experiment.tasks:
-        max_length = experiment.settings(task).max_length
-        rows = data_spec(config, task)
-        tokens = TokensSpec(data=rows, tokenizer=model.id, max_length=max_length)
+        tokens = _tokens(plan, config, experiment, model, task)
         settings = experiment.fisher
         fisher = FisherSpec(
             model=model, tokens=tokens, rows=settings.rows, seed=settings.seed, in_full=in_full
         )
-        plan.datasets[rows.key] = rows
-        plan.tokens[tokens.key] = tokens
-        plan.sizes[tokens.key] = _size(config, rows)
         plan.fishers[fisher.key] = fisher
         fishers[task] = fisher
     return fishers
+
+
+def _tokens(
+    plan: Plan, config: Config, experiment: Experiment, model: ModelSpec, task: str
+) -> TokensSpec:
+    """A task's tokens that train and evaluate; into the plan with them those that are submitted."""
+    definition = config.all_tasks()[task]
+    own_files = config.tasks[task].files if task in config.tasks else {}
+    rows = data_spec(config, definition, definition.labelled)
+    size = size_of(definition, rows.source, own_files)
+    max_length = experiment.settings(task).max_length
+
+    def of_rows(rows: DataSpec) -> TokensSpec:
+        tokens = TokensSpec(data=rows, tokenizer=model.id, max_length=max_length)
+        plan.datasets[rows.key] = rows
+        plan.tokens[tokens.key] = tokens
+        plan.sizes[tokens.key] = size
+        return tokens
+
+    tokens = of_rows(rows)
+    if own_files:
+        plan.files[rows.key] = {split: own_files[split] for split in rows.splits}
+    if config.is_submitted(task):
+        plan.tests[tokens.key] = of_rows(data_spec(config, definition, definition.test))
+    return tokens
 
 
 def _matrices_of_masks(config: Config, experiment: Experiment) -> WholeTensors | None:
@@ -326,28 +353,27 @@ def work(plan: Plan, run: str) -> Work:
     return selection.work(ranked)
 
 
-def _size(config: Config, rows: DataSpec) -> TaskSize:
-    definition = config.tasks.get(rows.task.name)
-    return size_of(rows.task, rows.source, definition.files if definition else None)
+def data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
+    """The rows of some of a task's splits, as far as it has them; local files are hashed."""
+    if task.name in config.tasks:
+        paths = files.paths(config.tasks[task.name].files, task)
+        return _in_files(task, "files", paths, splits)
+    if config.source == "tsv":
+        return _in_files(task, "tsv", tsv.paths(Path(str(config.glue_dir)), task), splits)
+    if config.source == "hub":
+        kept = Path(Layout(config.results).pinned())
+        version = pinned(GLUE, config.revision, "dataset", kept, "revision")
+    else:
+        version = builtin.version(task)
+    return DataSpec(task=task.spec(), source=config.source, version=version, splits=tuple(splits))
 
 
-def data_spec(config: Config, name: str) -> DataSpec:
-    """The rows of a task under this configuration; local files are hashed."""
-    task = config.all_tasks()[name]
-    if name in config.tasks:
-        paths = files.paths(config.tasks[name].files, task)
-        return DataSpec(task=task, source="files", version=_version_of_files(paths))
-    source = config.source
-    if source == "hub":
-        return DataSpec(task=task, source=source, version=config.revision or HUB_GLUE_REVISION)
-    if source == "tsv":
-        paths = tsv.paths(Path(str(config.glue_dir)), task)
-        return DataSpec(task=task, source=source, version=_version_of_files(paths))
-    return DataSpec(task=task, source=source, version=builtin.version(task))
-
-
-def _version_of_files(paths: Mapping[str, Path]) -> str:
-    return fingerprint(*(paths[split] for split in sorted(paths)))
+def _in_files(
+    task: Task, source: Literal["tsv", "files"], paths: Mapping[str, Path], splits: Iterable[str]
+) -> DataSpec:
+    there = {split: paths[split] for split in splits if split in paths}
+    version = versions.version_of(there)
+    return DataSpec(task=task.spec(), source=source, version=version, splits=tuple(there))
 
 
 def model_location(source: ModelSource) -> str:
@@ -359,10 +385,13 @@ def model_location(source: ModelSource) -> str:
     return str(source.path)
 
 
-def model_spec(name: str, source: ModelSource) -> ModelSpec:
+def model_spec(config: Config, name: str, source: ModelSource) -> ModelSpec:
     """A model under this configuration; local files are hashed."""
     if source.hub:
-        return ModelSpec(source="hub", repository=source.hub, version=source.revision)
+        kept = Path(Layout(config.results).pinned())
+        key = f"models.{name}.revision"
+        commit = pinned(source.hub, source.revision, "model", kept, key)
+        return ModelSpec(source="hub", repository=source.hub, version=commit)
     try:
         version = _version_of_model(model_location(source))
     except SubtuneError as error:

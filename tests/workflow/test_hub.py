@@ -17,16 +17,27 @@ import pytest
 from tests.helpers.project import ROOT, SNAKEMAKE, Project
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+NEXT_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 GLUE = "datasets/nyu-mll/glue"
 MODEL = "acme/tiny-bert"
+MAIN = "main.txt"
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
-    """The part of the hub's API that a download uses: repository info, and files by revision."""
+    """The part of the hub's API that a download uses: repository info, and files by revision.
+
+    `MAIN` in the root holds the commit that the branch `main` stands for; all commits have the
+    same files.
+    """
 
     def __init__(self, *args, root: Path):
         self.root = root
         super().__init__(*args)
+
+    def commit(self, revision: str) -> str | None:
+        commits = (COMMIT, NEXT_COMMIT)
+        revision = (self.root / MAIN).read_text() if revision == "main" else revision
+        return revision if revision in commits else None
 
     def do_GET(self):
         self.answer(body=True)
@@ -39,18 +50,20 @@ class Hub(http.server.BaseHTTPRequestHandler):
         if path.startswith("/api/"):
             return self.describe(path.removeprefix("/api/").removeprefix("models/"), body)
         repository, _, rest = path.lstrip("/").partition("/resolve/")
-        file = self.root / repository / rest.partition("/")[2]
-        if not file.is_file():
+        revision, _, name = rest.partition("/")
+        file, commit = self.root / repository / name, self.commit(revision)
+        if not file.is_file() or not commit:
             return self.send(404, b"", {"X-Error-Code": "EntryNotFound"}, body)
         content = file.read_bytes()
         etag = hashlib.sha256(content).hexdigest()
-        return self.send(200, content, {"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT}, body)
+        return self.send(200, content, {"ETag": f'"{etag}"', "X-Repo-Commit": commit}, body)
 
     def describe(self, path: str, body: bool):
         """Answer what a repository is at a revision, and which files it holds there."""
         repository, _, rest = path.partition("/revision/" if "/revision/" in path else "/tree/")
         folder = self.root / repository
-        if rest not in (COMMIT, "main") or not folder.is_dir():
+        commit = self.commit(rest)
+        if not commit or not folder.is_dir():
             return self.send(404, b"{}", {"X-Error-Code": "RevisionNotFound"}, body)
         files = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
         answer = [
@@ -58,7 +71,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
             for name, file in files.items()
         ]
         if "/revision/" in path:
-            answer = {"id": repository, "sha": COMMIT, "private": False, "tags": []}
+            answer = {"id": repository, "sha": commit, "private": False, "tags": []}
             answer["siblings"] = [{"rfilename": name} for name in files]
         return self.send(200, json.dumps(answer).encode(), {}, body)
 
@@ -76,8 +89,21 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory, tiny_bert):
-    root = tmp_path_factory.mktemp("hub")
+def root(tmp_path_factory) -> Path:
+    """The directory that holds what the hub has."""
+    return tmp_path_factory.mktemp("hub")
+
+
+@pytest.fixture
+def move_main(root):
+    """Let the branch `main` stand for another commit, until the test is over."""
+    yield (root / MAIN).write_text
+    (root / MAIN).write_text(COMMIT)
+
+
+@pytest.fixture(scope="module")
+def hub(root, tiny_bert):
+    (root / MAIN).write_text(COMMIT)
     shutil.copytree(tiny_bert, root / MODEL)
     (root / MODEL / "pytorch_model.bin").write_bytes(b"never wanted")
     labels = datasets.ClassLabel(names=["not_equivalent", "equivalent"])
@@ -110,6 +136,7 @@ def run(code: str, endpoint: str, tmp_path: Path) -> subprocess.CompletedProcess
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(tmp_path),
+        "PYTHONPATH": str(ROOT / "src"),
         "HF_HOME": str(tmp_path / "cache"),
         "HF_ENDPOINT": endpoint,
         "HF_HUB_DISABLE_XET": "1",
@@ -133,7 +160,9 @@ from subtune.errors import SubtuneError
 from subtune.specs import DataSpec
 from subtune.tasks import TASKS
 try:
-    rows = load(DataSpec(task=TASKS["{task}"], source="hub", version="{revision}"))
+    task = TASKS["{task}"]
+    splits = (*task.labelled, *task.test)
+    rows = load(DataSpec(task=task, source="hub", version="{revision}", splits=splits))
     print(json.dumps({{split: rows[split].to_dict() for split in rows}}))
 except SubtuneError as error:
     print("error:", error)
@@ -187,6 +216,76 @@ print(encoder.load(target, 2).parameters["classifier.weight"].shape)
     assert "[2, 32]" in done.stdout
 
 
+PLAN = """
+import json
+from subtune import config
+from subtune.errors import SubtuneError
+from subtune.plan import plan
+settings = {{"models": ["tiny"], "tasks": ["rte"], "methods": {{"full": [1e-3]}}}}
+settings |= {{"epochs": 1, "batch_size": 8}}
+data = {{"results": {results!r}, "revision": {glue!r}, "experiments": {{"mine": settings}}}}
+data["models"] = {{"tiny": {{"hub": {model!r}}}}}
+try:
+    planned = plan(config.check(data))
+    [model] = planned.models.values()
+    [glue] = {{rows.version for rows in planned.datasets.values()}}
+    print(json.dumps([sorted(planned.runs), model.version, glue]))
+except SubtuneError as error:
+    print("error:", error)
+"""
+
+
+@pytest.fixture
+def planned(hub, tmp_path):
+    """Plan a run of a model and of GLUE at branches, in the same results every time."""
+
+    def planned(endpoint: str = hub, glue: str = "main"):
+        results = str(tmp_path / "results")
+        code = PLAN.format(results=results, glue=glue, model=MODEL)
+        done = run(code, endpoint, tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return planned
+
+
+def test_a_branch_is_the_commit_that_it_stood_for_when_it_was_planned_first(planned):
+    _, model, glue = json.loads(planned())
+    assert (model, glue) == (COMMIT, COMMIT)
+
+
+def test_a_branch_that_moves_changes_no_run_until_its_line_is_deleted(planned, move_main, tmp_path):
+    first = planned()
+    move_main(NEXT_COMMIT)
+    assert planned() == first
+    kept = tmp_path / "results" / "pinned.json"
+    commits = json.loads(kept.read_text())
+    assert commits.pop(f"{MODEL}@main") == COMMIT
+    kept.write_text(json.dumps(commits))
+    runs, model, glue = json.loads(planned())
+    assert (model, glue) == (NEXT_COMMIT, COMMIT)
+    assert not set(runs) & set(json.loads(first)[0])
+
+
+def test_a_branch_that_is_known_is_planned_without_a_network(planned):
+    assert planned() == planned(endpoint="http://127.0.0.1:9")
+
+
+def test_a_branch_that_nobody_knows_is_one_line_that_says_what_helps(planned):
+    printed = planned(endpoint="http://127.0.0.1:9")
+    assert printed.startswith(
+        f"error: models.tiny.revision: could not ask the hub for the commit of {MODEL} at main ("
+    )
+    assert "name a commit (40 hexadecimal digits), or plan once where there is" in printed
+    assert len(printed.splitlines()) == 1
+
+
+def test_a_revision_that_the_hub_does_not_know_is_named_when_it_is_planned(planned):
+    assert "error: revision: could not ask the hub for the commit of nyu-mll/glue at v9" in (
+        planned(glue="v9")
+    )
+
+
 def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, no_network):
     project = Project(tmp_path / "project", tiny_bert)
     project.config |= {"source": "hub", "revision": COMMIT, "hub_cache": "downloads"}
@@ -195,6 +294,9 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
     experiment |= {"tasks": ["mrpc"], "fractions": None}
     environment = {"HF_ENDPOINT": hub, "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
     project.run(project.config, "--until", "dataset", "model", environment=environment)
+    assert json.loads((project.directory / "results" / "pinned.json").read_text()) == {
+        f"{MODEL}@main": COMMIT
+    }
     assert list((project.directory / "downloads").glob("models--*"))
     table = "results/layernorm/table2.md"
     done = subprocess.run(
@@ -207,3 +309,5 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "MRPC" in (project.directory / table).read_text()
+    specs = list((project.directory / "results" / "runs").glob("*/spec.json"))
+    assert {json.loads(spec.read_text())["model"]["version"] for spec in specs} == {COMMIT}

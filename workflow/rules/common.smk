@@ -97,13 +97,9 @@ def printed_version(wildcards):
     return papers.version_of_printed(paper(wildcards))
 
 
-def metrics(wildcards):
-    """Tasks of which the experiment's paper shows another metric than their first."""
-    return dict(contents.paper_of(settings(wildcards)).metrics)
-
-
-def tasks(wildcards):
-    return facts.tasks_of(CONFIG, settings(wildcards))
+def columns(wildcards):
+    """What the experiment's columns of scores are read from."""
+    return facts.score_columns(CONFIG, settings(wildcards))
 
 
 def first_run(sweep):

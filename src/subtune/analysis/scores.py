@@ -6,14 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.columns import Column
+from subtune.analysis.columns import ScoreColumn
 from subtune.runs import records
 
 SETTING = ["model", "task", "method", "fraction", "scope"]
 
 
 def collect(
-    planned: Sequence[Mapping[str, Any]], store: Path, columns: Sequence[Column]
+    planned: Sequence[Mapping[str, Any]], store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
     """The scores of an experiment's runs.
 

@@ -27,8 +27,6 @@ HUB_MODELS = {
     "bert-large-cased": "google-bert/bert-large-cased",
     "roberta-base": "FacebookAI/roberta-base",
 }
-# Of GLUE, where a configuration names no other.
-HUB_GLUE_REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 
 
 def _distinct(values: tuple) -> tuple:
@@ -74,7 +72,12 @@ class ModelSource(Section):
     """Where a model comes from: a hub id, a local path, or an installed Python package."""
 
     hub: str | None = Field(default=None, description="repository id on the hub")
-    revision: str = Field(default="main", description="commit, tag or branch on the hub")
+    revision: str | None = Field(
+        default=None,
+        min_length=1,
+        description="commit, tag or branch on the hub; the commit of a tag or branch is asked for "
+        "once, and kept in `pinned.json` in the results",
+    )
     path: str | None = Field(default=None, description="local directory")
     package: str | None = Field(default=None, description="installed Python package")
 
@@ -284,7 +287,9 @@ class Config(Section):
     source: Literal["hub", "tsv", "builtin"] = Field(
         default="hub", description="where the GLUE tasks' rows come from"
     )
-    revision: str | None = Field(default=None, description="revision of the hub's GLUE")
+    revision: str | None = Field(
+        default=None, min_length=1, description="commit, tag or branch of the hub's GLUE"
+    )
     hub_cache: str | None = Field(
         default=None, description="where downloads are kept; without it, `hub` in the results"
     )
@@ -358,6 +363,10 @@ class Config(Section):
 
     def all_tasks(self) -> dict[str, Task]:
         return TASKS | {name: task.task(name) for name, task in self.tasks.items()}
+
+    def is_submitted(self, task: str) -> bool:
+        """Whether the GLUE server scores predictions of a task's test rows."""
+        return self.source != "builtin" and bool(self.all_tasks()[task].submission)
 
     def style(self, figure: str) -> Style:
         return self.figures.get(figure, Style())

@@ -46,5 +46,8 @@ def tokenize(
             columns["token_type_ids"] = [encoding.type_ids for encoding in encodings]
         return columns
 
-    texts = [name for name in ("text_a", "text_b") if name in rows["train"].column_names]
+    if not rows:
+        return rows
+    columns = next(iter(rows.values())).column_names
+    texts = [name for name in ("text_a", "text_b") if name in columns]
     return rows.map(encode, batched=True, remove_columns=texts, desc="tokens")

@@ -36,7 +36,8 @@ MINI_TASKS = tuple(name for name in TASKS if name != "wnli")
 
 
 def spec(task: Task, source: str) -> DataSpec:
-    return DataSpec(task=task, source=source, version="1")
+    splits = task.labelled if source == "files" else (*task.labelled, *task.test)
+    return DataSpec(task=task, source=source, version="1", splits=splits)
 
 
 def own_task(**changes) -> Task:

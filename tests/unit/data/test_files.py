@@ -27,7 +27,9 @@ def written(tmp_path, train: str | bytes, ending="csv", validation=GOOD_ROWS) ->
 
 def train_rows(tmp_path, train, ending="csv", task=MOOD, **others) -> list[tuple]:
     """Texts and label of every row of a training file."""
-    columns = files.splits(written(tmp_path, train, ending, **others), task)["train"]
+    columns = files.columns_of(task, files.paths(written(tmp_path, train, ending, **others), task))[
+        "train"
+    ]
     return list(zip(*(column for name, column in columns.items() if name != "idx"), strict=True))
 
 
@@ -100,7 +102,7 @@ REFUSED = [
 def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content, ending, message):
     paths = written(tmp_path, content, ending)
     with pytest.raises(SubtuneError) as error:
-        files.splits(paths, MOOD)
+        files.columns_of(MOOD, files.paths(paths, MOOD))
     assert str(error.value).startswith(f"{paths['train']}: {message}")
     assert "\n" not in str(error.value)
 
@@ -161,5 +163,7 @@ def test_what_is_wrong_in_a_users_file_is_known_when_work_is_planned(tmp_path):
 def test_a_test_file_needs_no_labels(tmp_path):
     paths = written(tmp_path, GOOD_ROWS)
     (tmp_path / "test.csv").write_text('text\n"one\ntwo"\nthree\n')
-    columns = files.splits({**paths, "test": str(tmp_path / "test.csv")}, MOOD)["test"]
+    columns = files.columns_of(
+        MOOD, files.paths({**paths, "test": str(tmp_path / "test.csv")}, MOOD)
+    )["test"]
     assert columns == {"idx": [0, 1], "text_a": ["one\ntwo", "three"], "label": [-1, -1]}
