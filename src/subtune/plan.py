@@ -210,7 +210,9 @@ def _tokens(
     definition = config.all_tasks()[task]
     own_files = config.tasks[task].files if task in config.tasks else {}
     rows = data_spec(config, definition, definition.labelled)
-    size = size_of(definition, rows.source, own_files)
+    # Counted once: a user's own files are read whole.
+    known = (plan.sizes[key] for key, tokens in plan.tokens.items() if tokens.data == rows)
+    size = next(known, None) or size_of(definition, rows.source, own_files)
     max_length = experiment.settings(task).max_length
 
     def of_rows(rows: DataSpec) -> TokensSpec:

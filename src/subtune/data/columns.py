@@ -70,12 +70,13 @@ def parse_label(task: TaskSpec, text: str, source: str) -> float | int:
     text = text.strip()
     if task.labels is None:
         return _score(text, source)
+    if text in task.labels:
+        return task.labels.index(text)
     numbers = [str(number) for number in range(len(task.labels))]
     if any(word.strip().isdecimal() for word in task.labels):
         numbers = []
-    for names in (task.labels, numbers):
-        if text in names:
-            return names.index(text)
+    if text in numbers:
+        return int(text)
     raise SubtuneError(f"{source}: label: {one_of(text, [*task.labels, *numbers])}")
 
 
