@@ -100,7 +100,11 @@ class OwnTask(Section):
     )
     label: str = Field(default="label", description="column of the label")
     labels: Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)] | None = (
-        Field(default=None, description="label words in order; none for a regression")
+        Field(
+            default=None,
+            description="label words in order; none for a regression. Files hold them, or, where "
+            "none is a number, their numbers from 0",
+        )
     )
     metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
     title: str | None = Field(default=None, description="name in tables and figures")
