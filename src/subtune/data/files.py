@@ -1,6 +1,7 @@
 """A user's own task: one CSV, TSV or JSON-lines file per split."""
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from subtune.errors import SubtuneError, one_of
 from subtune.tasks import COEFFICIENTS, Task, TaskSpec
 
 FORMATS = (".csv", ".tsv", ".jsonl")
+# What a broken file has in its texts: zeros, and halves of characters.
+NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 
 def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
@@ -92,7 +95,7 @@ def _json_rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict
                     parse_float=str,
                     parse_constant=lambda name: None,
                 )
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"line {number}: {error}") from None
             if not isinstance(row, tuple):
                 raise ValueError(f"line {number}: expected an object")
@@ -108,11 +111,11 @@ def _with_text(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same rows with their places; each has something to read."""
     for line, row in rows:
-        texts = [str(row.get(column, "?")) for column in task.text]
-        if not any(map(str.strip, texts)):
+        text = " ".join(str(row.get(column, "?")) for column in task.text)
+        if not text.strip():
             raise SubtuneError(f"{path}: line {line}: found no text, expected some to learn from")
-        if any("\0" in text for text in texts):
-            raise SubtuneError(f"{path}: line {line}: found a NUL character, expected text")
+        if no_character := NO_CHARACTER.search(text):
+            raise SubtuneError(f"{path}: line {line}: found {no_character[0]!r}, expected text")
         yield f"line {line}", row
 
 

@@ -90,6 +90,11 @@ BROKEN = [
         ["sad", "sad"],
         "tasks.mood.labels: found 'sad' twice, expected each value once",
     ),
+    (
+        ("tasks", "mood", "labels"),
+        ["sad ", "happy"],
+        "tasks.mood.labels: found 'sad ', expected no space around a label",
+    ),
     (("tasks", "mood", "text"), [], "tasks.mood.text: found [], expected "),
     (
         ("tasks", "mood", "text"),
