@@ -20,7 +20,7 @@ from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
 from subtune.selections.lora import Lora
 from subtune.specs import RunSpec
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 from subtune.training.delta import AddedUpdate, Delta, applied, from_stored
 
 
@@ -121,7 +121,7 @@ def _require_tensors(run: str, delta: Delta, model: Encoder) -> None:
             )
 
 
-def _config(pretrained: Path, task: Task) -> PretrainedConfig:
+def _config(pretrained: Path, task: TaskSpec) -> PretrainedConfig:
     config = AutoConfig.from_pretrained(pretrained, local_files_only=True)
     config.num_labels = task.num_labels
     # A stored model in half precision is trained in float32; half would round away what was learnt.

@@ -5,10 +5,11 @@ turns it into what the exhibit's function takes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from subtune import papers
-from subtune.analysis.columns import columns_of
+from subtune.analysis.columns import ScoreColumn, columns_of
 from subtune.config import Config, Experiment
 from subtune.selections import SELECTION
 from subtune.tasks import Task
@@ -29,6 +30,14 @@ def _tasks(config: Config, experiment: Experiment) -> list[Task]:
 def tasks_of(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
     """The definitions of an experiment's tasks, in its order."""
     return [task.model_dump(mode="json") for task in _tasks(config, experiment)]
+
+
+def score_columns(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
+    """What an experiment's columns of scores are read from: without headings, which change no
+    score."""
+    columns = columns_of(_tasks(config, experiment), papers.find(experiment.paper).metrics)
+    names = [field.name for field in fields(ScoreColumn)]
+    return [{name: getattr(column, name) for name in names} for column in columns]
 
 
 def _columns(config: Config, experiment: Experiment) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from subtune.models.encoder import Encoder, new_classifier
 from subtune.models.forward import logits
 from subtune.models.loss import labels_of, losses_of
 from subtune.models.packed import Packed, pack
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 
 # Numbers of a tile: a megabyte.
 TILE = 1 << 18
@@ -51,7 +51,7 @@ class Fisher:
 def fisher_information(
     model: Encoder,
     tokens: datasets.Dataset,
-    task: Task,
+    task: TaskSpec,
     rows: int | None = None,
     seed: int = 0,
     only: Collection[str] | None = None,

@@ -53,14 +53,14 @@ def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> Na
 
     Args:
         name: one name, or several put together by commas and `` without ``.
-        users: the user's selections by name.
+        users: the user's selections by names of their own.
         model: the model's name, which decides how many entries ``rand_uniform`` draws.
 
     Raises:
         SubtuneError: a name is unknown, or the selections cannot be put together.
     """
     known = METHODS | dict(users)
-    if name == "rand_uniform" and model in _PAPERS.rand_uniform and name not in users:
+    if name == "rand_uniform" and model in _PAPERS.rand_uniform:
         return Random(random=Draw(count=_PAPERS.rand_uniform[model]))
     if name in known:
         return known[name]
@@ -80,6 +80,15 @@ def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> Na
         parameters=_patterns(name, parts),
         without=_patterns(name, _parts(taken[0], known)) if taken else None,
     )
+
+
+def is_built_in(name: str) -> bool:
+    """Whether a name, or what tables call a method, is one of the papers' methods."""
+    try:
+        named(name, {})
+    except SubtuneError:
+        return name in _PAPERS.titles.values()
+    return True
 
 
 @cache

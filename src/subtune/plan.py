@@ -4,20 +4,22 @@ Nothing here looks at results. What decides a result is its content: local data 
 hashed, and of what is on the hub the commit is taken, which `subtune.pins` keeps.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from subtune.config import Config, Experiment, ModelSource
-from subtune.data import builtin, files, tsv
+from subtune.config.schema import HUB_MODELS
+from subtune.data import builtin, files, tsv, versions
 from subtune.data.sizes import TaskSize, size_of
 from subtune.errors import SubtuneError
 from subtune.layout import Layout
 from subtune.masks import Scope, fishers_in_scope
-from subtune.models.files import directory_of_package, version_of
+from subtune.models.dimensions import dimensions_of
+from subtune.models.files import directory_of_package, longest_text, read_config, version_of
 from subtune.pins import GLUE, pinned
 from subtune.selections import Selection
 from subtune.selections.kind import Work
@@ -32,7 +34,8 @@ from subtune.specs import (
     RunSpec,
     TokensSpec,
 )
-from subtune.values import Value, fingerprint
+from subtune.tasks import Task
+from subtune.values import Value
 
 # What a pass over an example costs where a run shares no steps, to one that does.
 COST_WITHOUT_SHARING = 6
@@ -66,14 +69,18 @@ class Plan:
     """All values of all stages by key, and each experiment's runs.
 
     ``model_ids`` are by the configuration's names, ``model_locations`` by id: the hub's repository
-    or the local directory. ``sizes`` are those of the tasks, by the key of their tokens.
+    or the local directory. ``files`` are those of a user's own tasks, split to path, by the key of
+    their rows. ``sizes`` are those of the tasks, by the key of their tokens. ``tests`` are the
+    tokens of those test rows that the GLUE server scores, by the key of those that train.
     """
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
     model_ids: dict[str, str] = field(default_factory=dict)
     model_locations: dict[str, str] = field(default_factory=dict)
     datasets: dict[str, DataSpec] = field(default_factory=dict)
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
     tokens: dict[str, TokensSpec] = field(default_factory=dict)
+    tests: dict[str, TokensSpec] = field(default_factory=dict)
     sizes: dict[str, TaskSize] = field(default_factory=dict)
     fishers: dict[str, FisherSpec] = field(default_factory=dict)
     rankings: dict[str, RankingSpec] = field(default_factory=dict)
@@ -138,6 +145,8 @@ def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -
         plan.models[spec.id] = spec
         plan.model_ids[model] = spec.id
         plan.model_locations[spec.id] = model_location(source)
+        if not source.hub:
+            _require_fit(name, experiment, model, model_location(source))
         fishers = _fishers(plan, config, experiment, spec)
         plan.experiment_fishers[name] = fishers
         for task in experiment.tasks:
@@ -155,6 +164,28 @@ def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -
     return planned
 
 
+def _require_fit(name: str, experiment: Experiment, model: str, directory: str) -> None:
+    """Check that a local model is what its name says, and takes texts of the experiment's length.
+
+    Raises:
+        SubtuneError: it has other dimensions than the papers' model of its name, or fewer positions
+            than tokens.
+    """
+    if model in HUB_MODELS and dimensions_of(directory) != dimensions_of(HUB_MODELS[model]):
+        raise SubtuneError(
+            f"models.{model}: found a model of other dimensions in {directory!r}, expected "
+            f"{HUB_MODELS[model]} under its name, or another name"
+        )
+    longest = longest_text(read_config(Path(directory)))
+    for task in experiment.tasks:
+        max_length = experiment.settings(task).max_length
+        if max_length > longest:
+            raise SubtuneError(
+                f"experiments.{name}.max_length: found {max_length} for task {task!r}, expected at "
+                f"most {longest}, the positions of model {model!r}"
+            )
+
+
 def _fishers(
     plan: Plan, config: Config, experiment: Experiment, model: ModelSpec
 ) -> dict[str, FisherSpec]:
@@ -162,19 +193,41 @@ def _fishers(
     fishers = {}
     in_full = _matrices_of_masks(config, experiment)
     for task in experiment.tasks:
-        max_length = experiment.settings(task).max_length
-        rows = data_spec(config, task)
-        tokens = TokensSpec(data=rows, tokenizer=model.id, max_length=max_length)
+        tokens = _tokens(plan, config, experiment, model, task)
         settings = experiment.fisher
         fisher = FisherSpec(
             model=model, tokens=tokens, rows=settings.rows, seed=settings.seed, in_full=in_full
         )
-        plan.datasets[rows.key] = rows
-        plan.tokens[tokens.key] = tokens
-        plan.sizes[tokens.key] = _size(config, rows)
         plan.fishers[fisher.key] = fisher
         fishers[task] = fisher
     return fishers
+
+
+def _tokens(
+    plan: Plan, config: Config, experiment: Experiment, model: ModelSpec, task: str
+) -> TokensSpec:
+    """A task's tokens that train and evaluate; into the plan with them those that are submitted."""
+    definition = config.all_tasks()[task]
+    own_files = config.tasks[task].files if task in config.tasks else {}
+    rows = data_spec(config, definition, definition.labelled)
+    # Counted once: a user's own files are read whole.
+    known = (plan.sizes[key] for key, tokens in plan.tokens.items() if tokens.data == rows)
+    size = next(known, None) or size_of(definition, rows.source, own_files)
+    max_length = experiment.settings(task).max_length
+
+    def of_rows(rows: DataSpec) -> TokensSpec:
+        tokens = TokensSpec(data=rows, tokenizer=model.id, max_length=max_length)
+        plan.datasets[rows.key] = rows
+        plan.tokens[tokens.key] = tokens
+        plan.sizes[tokens.key] = size
+        return tokens
+
+    tokens = of_rows(rows)
+    if own_files:
+        plan.files[rows.key] = {split: own_files[split] for split in rows.splits}
+    if config.is_submitted(task):
+        plan.tests[tokens.key] = of_rows(data_spec(config, definition, definition.test))
+    return tokens
 
 
 def _matrices_of_masks(config: Config, experiment: Experiment) -> WholeTensors | None:
@@ -302,30 +355,27 @@ def work(plan: Plan, run: str) -> Work:
     return selection.work(ranked)
 
 
-def _size(config: Config, rows: DataSpec) -> TaskSize:
-    definition = config.tasks.get(rows.task.name)
-    return size_of(rows.task, rows.source, definition.files if definition else None)
-
-
-def data_spec(config: Config, name: str) -> DataSpec:
-    """The rows of a task under this configuration; local files are hashed."""
-    task = config.all_tasks()[name]
-    if name in config.tasks:
-        paths = files.paths(config.tasks[name].files, task)
-        return DataSpec(task=task, source="files", version=_version_of_files(paths))
-    source = config.source
-    if source == "hub":
+def data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
+    """The rows of some of a task's splits, as far as it has them; local files are hashed."""
+    if task.name in config.tasks:
+        paths = files.paths(config.tasks[task.name].files, task)
+        return _in_files(task, "files", paths, splits)
+    if config.source == "tsv":
+        return _in_files(task, "tsv", tsv.paths(Path(str(config.glue_dir)), task), splits)
+    if config.source == "hub":
         kept = Path(Layout(config.results).pinned())
-        commit = pinned(GLUE, config.revision, "dataset", kept, "revision")
-        return DataSpec(task=task, source=source, version=commit)
-    if source == "tsv":
-        paths = tsv.paths(Path(str(config.glue_dir)), task)
-        return DataSpec(task=task, source=source, version=_version_of_files(paths))
-    return DataSpec(task=task, source=source, version=builtin.version(task))
+        version = pinned(GLUE, config.revision, "dataset", kept, "revision")
+    else:
+        version = builtin.version(task)
+    return DataSpec(task=task.spec(), source=config.source, version=version, splits=tuple(splits))
 
 
-def _version_of_files(paths: Mapping[str, Path]) -> str:
-    return fingerprint(*(paths[split] for split in sorted(paths)))
+def _in_files(
+    task: Task, source: Literal["tsv", "files"], paths: Mapping[str, Path], splits: Iterable[str]
+) -> DataSpec:
+    there = {split: paths[split] for split in splits if split in paths}
+    version = versions.version_of(there)
+    return DataSpec(task=task.spec(), source=source, version=version, splits=tuple(there))
 
 
 def model_location(source: ModelSource) -> str:

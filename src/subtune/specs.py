@@ -1,23 +1,30 @@
-"""The values of every stage, from a dataset's rows to a run. Equal values have equal ids."""
+"""The values of every stage, from a dataset's rows to a run. Equal values have equal ids.
 
-from typing import Literal
+Every stage that computes has a version of its code, which is raised when the same value would no
+longer give the same result.
+"""
 
-from pydantic import Field
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
 
 from subtune.selections import Selection
 from subtune.selections.whole import WholeTensors
-from subtune.tasks import Task
+from subtune.tasks import Task, TaskSpec
 from subtune.values import Value
 
-# Part of every run id: raised when the same spec would no longer give the same result.
-RECIPE_VERSION = 4
+DATA_VERSION = 1
+TOKENS_VERSION = 1
+FISHER_VERSION = 1
+RANKING_VERSION = 1
+RECIPE_VERSION = 5
 
 
 class ModelSpec(Value):
     """A pretrained encoder.
 
-    On the hub it is a ``repository`` at a ``version``; of local files ``version`` is a hash, and
-    neither their place nor the name that a configuration gives them is part of the value.
+    On the hub it is a ``repository`` at a commit, its ``version``; of local files ``version`` is a
+    hash, and neither their place nor the name that a configuration gives them is part of the value.
     """
 
     source: Literal["hub", "files"]
@@ -26,15 +33,22 @@ class ModelSpec(Value):
 
 
 class DataSpec(Value):
-    """The rows of one task.
+    """Rows of one task: of those splits that train and evaluate, or of others, which are predicted.
 
-    ``version`` pins their content: the hub's revision, or a hash of the files. Where the files lie
-    is not part of the value.
+    ``version`` pins their content: the hub's commit, or a hash of the splits' files. Where the
+    files lie is not part of the value.
     """
 
-    task: Task
+    task: TaskSpec
     source: Literal["hub", "tsv", "builtin", "files"]
     version: str
+    splits: tuple[str, ...] = Field(default_factory=lambda data: data["task"].labelled)
+    data_version: int = DATA_VERSION
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _what_decides(cls, task: Any) -> Any:
+        return task.spec() if isinstance(task, Task) else task
 
     @property
     def key(self) -> str:
@@ -47,6 +61,7 @@ class TokensSpec(Value):
     data: DataSpec
     tokenizer: str
     max_length: int = Field(ge=4, le=512)
+    tokens_version: int = TOKENS_VERSION
 
     @property
     def key(self) -> str:
@@ -66,6 +81,7 @@ class FisherSpec(Value):
     rows: int | None = Field(default=None, ge=1)
     seed: int = 0
     in_full: WholeTensors | None = None
+    fisher_version: int = FISHER_VERSION
 
     @property
     def key(self) -> str:
@@ -77,6 +93,7 @@ class RankingSpec(Value):
 
     of: WholeTensors
     fishers: tuple[FisherSpec, ...]
+    ranking_version: int = RANKING_VERSION
 
 
 class Recipe(Value):

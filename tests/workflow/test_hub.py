@@ -160,7 +160,9 @@ from subtune.errors import SubtuneError
 from subtune.specs import DataSpec
 from subtune.tasks import TASKS
 try:
-    rows = load(DataSpec(task=TASKS["{task}"], source="hub", version="{revision}"))
+    task = TASKS["{task}"]
+    splits = (*task.labelled, *task.test)
+    rows = load(DataSpec(task=task, source="hub", version="{revision}", splits=splits))
     print(json.dumps({{split: rows[split].to_dict() for split in rows}}))
 except SubtuneError as error:
     print("error:", error)
@@ -225,8 +227,9 @@ data = {{"results": {results!r}, "revision": {glue!r}, "experiments": {{"mine": 
 data["models"] = {{"tiny": {{"hub": {model!r}}}}}
 try:
     planned = plan(config.check(data))
-    [model], [rows] = planned.models.values(), planned.datasets.values()
-    print(json.dumps([sorted(planned.runs), model.version, rows.version]))
+    [model] = planned.models.values()
+    [glue] = {{rows.version for rows in planned.datasets.values()}}
+    print(json.dumps([sorted(planned.runs), model.version, glue]))
 except SubtuneError as error:
     print("error:", error)
 """

@@ -127,6 +127,17 @@ def test_a_mistake_stops_before_any_job_and_without_a_traceback(project, change,
     assert "Traceback" not in text and "Building DAG" not in text
 
 
+@pytest.mark.parametrize("option", ["--configfile", "--profile"])
+def test_a_key_that_stands_twice_is_found_in_what_snakemake_reads(tmp_path, tiny_bert, option):
+    unrun = Project(tmp_path / "project", tiny_bert)
+    (unrun.directory / "twice.yaml").write_text("config: {results: a}\ncores: 1\ncores: 1\n")
+    with pytest.raises(AssertionError) as error:
+        unrun.run(unrun.config, "-n", option, "twice.yaml")
+    text = str(error.value)
+    assert "twice.yaml: line 3: found 'cores' a second time, the first is in line 2" in text
+    assert "The configuration cannot be used:" in text and "Traceback" not in text
+
+
 def test_the_papers_own_scale_is_planned_without_a_network():
     done = subprocess.run(
         [*SNAKEMAKE, "-n", "layernorm"], cwd=ROOT, capture_output=True, text=True, timeout=120

@@ -29,8 +29,7 @@ rule scores:
             }
             for planned in PLAN.experiments[NAME_OF[wildcards.experiment]]
         ],
-        tasks=tasks,
-        metrics=metrics,
+        columns=columns,
         store=PATHS.records(),
     script:
         "../scripts/scores.py"

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from snakemake.cli import get_argument_parser, get_profile_dir
 from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 
@@ -14,7 +15,17 @@ from subtune.papers.base import Figure, Table
 from subtune.plan import plan
 from subtune.submission.planned import form, submissions, submitted_tasks
 
+
+def files_with_configuration():
+    """The files that Snakemake has read, where the last of two equal keys wins."""
+    profiles = get_argument_parser().parse_known_args()[0].profile or []
+    places = [get_profile_dir(profile) for profile in profiles if profile != "none"]
+    return [*workflow.configfiles, *(path for _, path in filter(None, places))]
+
+
 try:
+    for path in files_with_configuration():
+        subtune_config.require_unique_keys(Path(path))
     CONFIG = subtune_config.check(config)
     PLAN = plan(CONFIG)
     FORMS = [row for name in CONFIG.experiments for row in form(CONFIG, name)]
@@ -86,13 +97,9 @@ def printed_version(wildcards):
     return papers.version_of_printed(paper(wildcards))
 
 
-def metrics(wildcards):
-    """Tasks of which the experiment's paper shows another metric than their first."""
-    return dict(contents.paper_of(settings(wildcards)).metrics)
-
-
-def tasks(wildcards):
-    return facts.tasks_of(CONFIG, settings(wildcards))
+def columns(wildcards):
+    """What the experiment's columns of scores are read from."""
+    return facts.score_columns(CONFIG, settings(wildcards))
 
 
 def first_run(sweep):

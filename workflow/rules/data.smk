@@ -22,11 +22,7 @@ rule dataset:
             if PLAN.datasets[wildcards.dataset].source == "tsv"
             else None
         ),
-        files=lambda wildcards: (
-            CONFIG.tasks[PLAN.datasets[wildcards.dataset].task.name].files
-            if PLAN.datasets[wildcards.dataset].source == "files"
-            else None
-        ),
+        files=lambda wildcards: PLAN.files.get(wildcards.dataset, {}),
     script:
         "../scripts/dataset.py"
 

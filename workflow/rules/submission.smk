@@ -5,7 +5,9 @@
 rule test_predictions:
     input:
         chosen=PATHS.data("{experiment}", "chosen"),
-        tokens=lambda wildcards: PATHS.tokens(any_run_on(wildcards).tokens.key),
+        tokens=lambda wildcards: PATHS.tokens(
+            PLAN.tests[any_run_on(wildcards).tokens.key].key
+        ),
         model=lambda wildcards: PATHS.model(PLAN.model_ids[wildcards.encoder]),
     output:
         PATHS.test_predictions("{experiment}", "{encoder}", "{task}"),

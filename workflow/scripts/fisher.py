@@ -21,4 +21,4 @@ with job(snakemake.log[0]):
         model, tokens, task, spec.rows, spec.seed, in_full=in_full
     )
     fisher.write(information, Path(snakemake.output.entries), Path(snakemake.output.sums))
-    report(f"{task.title}: Fisher information over {spec.rows or len(tokens)} rows")
+    report(f"{task.name}: Fisher information over {spec.rows or len(tokens)} rows")

@@ -1,4 +1,4 @@
-"""Token ids of one task. In: rows, model. Out: an Arrow folder of all splits."""
+"""Token ids of one task. In: rows, model. Out: an Arrow folder of the same splits."""
 
 from subtune.logs import job
 

@@ -7,11 +7,11 @@ from subtune.tasks import Task
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of scores. ``decides``: by it epochs and learning rates are chosen."""
+class ScoreColumn:
+    """What a column of scores is read from. ``decides``: by it epochs and learning rates
+    are chosen."""
 
     key: str
-    title: str
     task: str
     split: str
     metric: str
@@ -21,6 +21,13 @@ class Column:
     def in_history(self) -> str:
         """The column of a run's history that has this score of every epoch."""
         return f"{self.split}/{self.metric}"
+
+
+@dataclass(frozen=True)
+class Column(ScoreColumn):
+    """A column of scores, and its heading."""
+
+    title: str
 
 
 def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[Column]:
@@ -36,5 +43,5 @@ def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[Column
             several = len(task.evaluation) > 1
             key = f"{task.name}_{split.removeprefix('validation_')}" if several else task.name
             metric = metrics.get(task.name, task.metrics[0])
-            columns.append(Column(key, title, task.name, split, metric, position == 0))
+            columns.append(Column(key, task.name, split, metric, position == 0, title))
     return columns

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.columns import Column
+from subtune.analysis.columns import ScoreColumn
 from subtune.runs import records
 
 SETTING = ["model", "task", "method", "fraction", "scope"]
@@ -15,7 +15,7 @@ DTYPES = {"best_epoch": "Int64", "value": float}
 
 
 def collect(
-    planned: Sequence[Mapping[str, Any]], store: Path, columns: Sequence[Column]
+    planned: Sequence[Mapping[str, Any]], store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
     """The scores of an experiment's runs.
 

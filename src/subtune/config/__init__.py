@@ -7,12 +7,23 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from subtune.config.checks import problems_of
+from subtune.config.checks import booleans_in, problems_of
+from subtune.config.loading import load, require_unique_keys
 from subtune.config.messages import lines_of
 from subtune.config.schema import Config, Experiment, Fractions, ModelSource, Paper, Style
 from subtune.errors import SubtuneError
 
-__all__ = ["Config", "Experiment", "Fractions", "ModelSource", "Paper", "Style", "check", "read"]
+__all__ = [
+    "Config",
+    "Experiment",
+    "Fractions",
+    "ModelSource",
+    "Paper",
+    "Style",
+    "check",
+    "read",
+    "require_unique_keys",
+]
 
 
 def check(data: Mapping[str, Any]) -> Config:
@@ -26,6 +37,7 @@ def check(data: Mapping[str, Any]) -> Config:
         problems = list(problems_of(config))
     except ValidationError as error:
         problems = lines_of(error)
+    problems = [*booleans_in(data), *problems]
     if problems:
         raise SubtuneError("\n".join(dict.fromkeys(problems)))
     return config
@@ -35,10 +47,11 @@ def read(path: Path) -> Config:
     """Read and validate a configuration file, or a profile that holds one under ``config``.
 
     Raises:
-        SubtuneError: the file is missing, is not YAML, or is not a valid configuration.
+        SubtuneError: the file is missing, is not YAML, has a key twice, or is not a valid
+            configuration.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = load(path)
     except FileNotFoundError:
         raise SubtuneError(f"found no configuration file {str(path)!r}") from None
     except OSError as error:

@@ -1,14 +1,17 @@
 """What is checked over a whole configuration: the names that its sections use."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from pydantic import ValidationError
 
 from subtune import papers
-from subtune.config.messages import text_of
-from subtune.config.schema import Config, Experiment, Fractions
+from subtune.config.messages import text_of, text_of_boolean
+from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
 from subtune.errors import SubtuneError, one_of
+from subtune.methods import is_built_in
 from subtune.selections.whole import require_whole
 from subtune.tasks import TASKS
 
@@ -17,9 +20,27 @@ HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", 
 AVERAGE = "average of "
 
 
+def booleans_in(value: Any, path: str = "") -> Iterator[str]:
+    """One line per truth value, which pydantic takes for the number 0 or 1."""
+    if isinstance(value, bool):
+        yield f"{path}: {text_of_boolean(value)}"
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from booleans_in(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from booleans_in(item, f"{path}.{number}")
+
+
 def problems_of(config: Config) -> Iterator[str]:
     """One line per problem of a configuration whose sections are valid by themselves."""
     yield from _task_definitions(config)
+    for name, repository in HUB_MODELS.items():
+        hub = config.models[name].hub if name in config.models else None
+        if hub and hub.rpartition("/")[2].casefold() != name:
+            yield f"models.{name}.hub: found {hub!r}, expected {repository}, or another name for it"
+    for name in filter(is_built_in, config.selections):
+        yield f"selections.{name}: found the name of a built-in method, expected one of its own"
     yield from _alike("experiments", config.experiments)
     for name, experiment in config.experiments.items():
         yield from _experiment(config, f"experiments.{name}", experiment)
@@ -29,6 +50,14 @@ def _task_definitions(config: Config) -> Iterator[str]:
     for name, definition in config.tasks.items():
         if name in TASKS:
             yield f"tasks.{name}: found the name of a GLUE task, expected a name of its own"
+        split_of: dict[str, str] = {}
+        for split, path in definition.files.items():
+            other = split_of.setdefault(os.path.normpath(path), split)
+            if other != split:
+                yield (
+                    f"tasks.{name}.files: found {path!r} for {other} and for {split}, expected "
+                    "other rows to judge by than those that are trained on"
+                )
         try:
             definition.task(name)
         except ValidationError as error:

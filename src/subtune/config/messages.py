@@ -35,6 +35,8 @@ def text_of(problem: Any) -> str:
     """What was found and what was expected, without the path."""
     value = problem["input"]
     kind = problem["type"]
+    if isinstance(value, bool):
+        return text_of_boolean(value)
     if kind == "too_short":
         return f"found {value!r}, expected at least {problem['ctx']['min_length']}"
     if kind == "missing":
@@ -51,6 +53,13 @@ def text_of(problem: Any) -> str:
     shortened = repr(value) if len(repr(value)) < 60 else type(value).__name__
     message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return f"found {shortened}, expected {message[0].lower()}{message[1:]}"
+
+
+def text_of_boolean(value: bool) -> str:
+    """Nothing in a configuration is true or false; and 1 is neither."""
+    return (
+        f"found {value}, expected a number or text; in YAML text such as yes, no or on has quotes"
+    )
 
 
 def _keys_at(steps: tuple) -> list[str]:

@@ -38,6 +38,13 @@ def _distinct(values: tuple) -> tuple:
     return values
 
 
+def _trimmed(words: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words:
+        if word != word.strip():
+            raise ValueError(f"found {word!r}, expected no space around a label")
+    return words
+
+
 def _one_of(name: str, allowed: Iterable[str]) -> str:
     if name not in allowed:
         raise ValueError(one_of(name, allowed))
@@ -58,7 +65,9 @@ FigureStyle = Annotated[
 Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
-Labels = Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)]
+Labels = Annotated[
+    tuple[str, ...], Field(min_length=2), AfterValidator(_distinct), AfterValidator(_trimmed)
+]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
 
 
@@ -94,14 +103,27 @@ class ModelSource(Section):
 class OwnTask(Section):
     """A user's task: files, columns, label words and metrics."""
 
-    files: dict[str, str] = Field(description="split to path; .csv, .tsv or .jsonl")
-    text: tuple[str, ...] = Field(min_length=1, max_length=2, description="one or two columns")
+    files: dict[str, str] = Field(
+        description="split to path; .csv, .tsv or .jsonl, where a cell that begins with a "
+        "quotation mark is quoted"
+    )
+    text: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
+        min_length=1, max_length=2, description="one or two columns"
+    )
     label: str = Field(default="label", description="column of the label")
-    labels: Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)] | None = (
-        Field(default=None, description="label words in order; none for a regression")
+    labels: Labels | None = Field(
+        default=None,
+        description="label words in order; none for a regression. Files hold them, or, where "
+        "none is a number, their numbers from 0",
     )
     metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
     title: str | None = Field(default=None, description="name in tables and figures")
+
+    @model_validator(mode="after")
+    def _label_is_no_text(self) -> Self:
+        if self.label in self.text:
+            raise ValueError(f"found column {self.label!r} as text and as label, expected two")
+        return self
 
     def task(self, name: str) -> Task:
         fields = self.model_dump(exclude={"files", "title"})
@@ -372,6 +394,10 @@ class Config(Section):
 
     def all_tasks(self) -> dict[str, Task]:
         return TASKS | {name: task.task(name) for name, task in self.tasks.items()}
+
+    def is_submitted(self, task: str) -> bool:
+        """Whether the GLUE server scores predictions of a task's test rows."""
+        return self.source != "builtin" and bool(self.all_tasks()[task].submission)
 
     def style(self, figure: str) -> Style:
         return self.figures.get(figure, Style())

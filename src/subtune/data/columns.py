@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from subtune.errors import SubtuneError, one_of
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
@@ -17,7 +17,7 @@ LARGEST_SCORE = math.sqrt(np.finfo(np.float32).max)
 
 
 def columns_from_rows(
-    task: Task, rows: Iterable[tuple[str, Mapping[str, Any]]], *, labelled: bool, source: str
+    task: TaskSpec, rows: Iterable[tuple[str, Mapping[str, Any]]], *, labelled: bool, source: str
 ) -> dict[str, list]:
     """The columns ``idx``, ``text_a``, ``text_b`` (pairs only) and ``label`` of one split.
 
@@ -59,7 +59,7 @@ def _in_json(value: Any) -> str:
     return json.dumps(value)
 
 
-def parse_label(task: Task, text: str, source: str) -> float | int:
+def parse_label(task: TaskSpec, text: str, source: str) -> float | int:
     """Read a label: a number for a regression, else a label word.
 
     Where no label word is a number itself, the words' numbers stand for them, counted from 0.
@@ -70,12 +70,13 @@ def parse_label(task: Task, text: str, source: str) -> float | int:
     text = text.strip()
     if task.labels is None:
         return _score(text, source)
+    if text in task.labels:
+        return task.labels.index(text)
     numbers = [str(number) for number in range(len(task.labels))]
     if any(word.strip().isdecimal() for word in task.labels):
         numbers = []
-    for names in (task.labels, numbers):
-        if text in names:
-            return names.index(text)
+    if text in numbers:
+        return int(text)
     raise SubtuneError(f"{source}: label: {one_of(text, [*task.labels, *numbers])}")
 
 
@@ -93,7 +94,7 @@ def _score(text: str, source: str) -> float:
     return score
 
 
-def is_label(task: Task, cell: str) -> bool:
+def is_label(task: TaskSpec, cell: str) -> bool:
     """Whether a cell is a label and nothing else, no space around it either."""
     try:
         parse_label(task, cell, "")

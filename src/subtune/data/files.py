@@ -1,6 +1,7 @@
 """A user's own task: one CSV, TSV or JSON-lines file per split."""
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 from subtune.data import delimited
 from subtune.data.columns import columns_from_rows, is_label
 from subtune.errors import SubtuneError, one_of
-from subtune.tasks import COEFFICIENTS, Task
+from subtune.tasks import COEFFICIENTS, Task, TaskSpec
 
 FORMATS = (".csv", ".tsv", ".jsonl")
+# What a broken file has in its texts: zeros, and halves of characters.
+NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 
 def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
@@ -19,34 +22,40 @@ def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
     Raises:
         SubtuneError: a split is missing or unknown, or a file is not there or of no known format.
     """
-    splits = ("train", *task.evaluation)
     for split in files:
-        if split not in (*splits, *task.test):
-            expected = one_of(split, (*splits, *task.test))
+        if split not in (*task.labelled, *task.test):
+            expected = one_of(split, (*task.labelled, *task.test))
             raise SubtuneError(f"tasks.{task.name}.files: {expected}")
-    for split in splits:
+    for split in task.labelled:
         if split not in files:
             raise SubtuneError(f"tasks.{task.name}.files: {split!r} is missing, expected a path")
-    by_split = {split: Path(path) for split, path in files.items()}
-    for split, path in by_split.items():
-        key = f"tasks.{task.name}.files.{split}"
-        if path.suffix not in FORMATS:
-            raise SubtuneError(f"{key}: {one_of(path.suffix, FORMATS)} as the ending of {path}")
-        if not path.is_file():
-            raise SubtuneError(f"{key}: found no file {str(path)!r}")
-    return by_split
+    return {split: path_of(files, task, split) for split in files}
 
 
-def splits(files: Mapping[str, str], task: Task) -> dict[str, dict[str, list]]:
-    """Every split's columns, as `columns_from_rows` has them.
+def path_of(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
+    """The file of one split.
+
+    Raises:
+        SubtuneError: the file is not there, or of no known format.
+    """
+    key, path = f"tasks.{task.name}.files.{split}", Path(files[split])
+    if path.suffix not in FORMATS:
+        raise SubtuneError(f"{key}: {one_of(path.suffix, FORMATS)} as the ending of {path}")
+    if not path.is_file():
+        raise SubtuneError(f"{key}: found no file {str(path)!r}")
+    return path
+
+
+def columns_of(task: TaskSpec, paths: Mapping[str, Path]) -> dict[str, dict[str, list]]:
+    """The columns of each split's file, as `columns_from_rows` has them.
 
     Raises:
         SubtuneError: a file cannot be read as what its ending says, a row is not one of the task,
             or the rows cannot be learnt from or judged by.
     """
     by_split = {}
-    for split, path in paths(files, task).items():
-        labelled = split not in task.test
+    for split, path in paths.items():
+        labelled = split in task.labelled
         rows = _with_text(task, path, _rows(path, task, labelled))
         by_split[split] = columns_from_rows(task, rows, labelled=labelled, source=str(path))
         judged = labelled and not set(COEFFICIENTS).isdisjoint(task.metrics)
@@ -55,7 +64,7 @@ def splits(files: Mapping[str, str], task: Task) -> dict[str, dict[str, list]]:
     return by_split
 
 
-def _rows(path: Path, task: Task, labelled: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+def _rows(path: Path, task: TaskSpec, labelled: bool) -> Iterator[tuple[int, dict[str, Any]]]:
     """Rows of a file, each with the line on which it begins."""
     columns = (*task.text, *((task.label,) if labelled else ()))
 
@@ -86,7 +95,7 @@ def _json_rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict
                     parse_float=str,
                     parse_constant=lambda name: None,
                 )
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"line {number}: {error}") from None
             if not isinstance(row, tuple):
                 raise ValueError(f"line {number}: expected an object")
@@ -98,19 +107,19 @@ def _json_rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict
 
 
 def _with_text(
-    task: Task, path: Path, rows: Iterable[tuple[int, dict[str, Any]]]
+    task: TaskSpec, path: Path, rows: Iterable[tuple[int, dict[str, Any]]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same rows with their places; each has something to read."""
     for line, row in rows:
-        texts = [str(row.get(column, "?")) for column in task.text]
-        if not any(map(str.strip, texts)):
+        text = " ".join(str(row.get(column, "?")) for column in task.text)
+        if not text.strip():
             raise SubtuneError(f"{path}: line {line}: found no text, expected some to learn from")
-        if any("\0" in text for text in texts):
-            raise SubtuneError(f"{path}: line {line}: found a NUL character, expected text")
+        if no_character := NO_CHARACTER.search(text):
+            raise SubtuneError(f"{path}: line {line}: found {no_character[0]!r}, expected text")
         yield f"line {line}", row
 
 
-def _require_two_labels(task: Task, path: Path, labels: list) -> None:
+def _require_two_labels(task: TaskSpec, path: Path, labels: list) -> None:
     if len(set(labels)) == 1:
         label = task.labels[labels[0]] if task.labels else labels[0]
         raise SubtuneError(

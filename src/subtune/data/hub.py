@@ -1,21 +1,23 @@
 """GLUE from the hub, at a pinned revision."""
 
+from collections.abc import Iterable
+
 import datasets
 
 from subtune.data.rows import features
 from subtune.download import snapshot
 from subtune.errors import SubtuneError
 from subtune.pins import GLUE
-from subtune.tasks import DIAGNOSTIC, Task
+from subtune.tasks import DIAGNOSTIC, TaskSpec
 
 
-def read(task: Task, revision: str) -> datasets.DatasetDict:
-    """Download one task's Parquet files and give them the columns of every source.
+def read(task: TaskSpec, revision: str, splits: Iterable[str]) -> datasets.DatasetDict:
+    """Download the Parquet files of a task's splits and give them the columns of every source.
 
     Raises:
         SubtuneError: the hub cannot be reached, or has no such revision or files.
     """
-    prefixes = {s: _prefix(task, s) for s in ("train", *task.evaluation, *task.test)}
+    prefixes = {split: _prefix(task, split) for split in splits}
     folder = snapshot(
         GLUE,
         revision,
@@ -33,12 +35,12 @@ def read(task: Task, revision: str) -> datasets.DatasetDict:
     return datasets.DatasetDict(result)
 
 
-def _prefix(task: Task, split: str) -> str:
+def _prefix(task: TaskSpec, split: str) -> str:
     """What a split's file names begin with; the diagnostic set is a task of its own there."""
     return "ax/test" if split == DIAGNOSTIC else f"{task.name}/{split}"
 
 
-def _one_shape(rows: datasets.Dataset, task: Task) -> datasets.Dataset:
+def _one_shape(rows: datasets.Dataset, task: TaskSpec) -> datasets.Dataset:
     new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False)) | {task.label: "label"}
     rows = rows.rename_columns({old: new for old, new in new_names.items() if old != new})
     columns = features(task)

@@ -1,21 +1,21 @@
 """Rows of every task in one shape, whatever source they come from."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import datasets
 
-from subtune.data import builtin, files, hub, tsv
+from subtune.data import builtin, files, hub, tsv, versions
 from subtune.data.rows import split_from_columns, split_from_rows
 from subtune.specs import DataSpec
+from subtune.tasks import TASKS
 
 
 def load(
     spec: DataSpec, glue_dir: str | None = None, paths: Mapping[str, str] | None = None
 ) -> datasets.DatasetDict:
-    """All splits of a task: columns ``idx``, ``text_a``, ``text_b`` (pairs only) and ``label``.
+    """Splits of a task: columns ``idx``, ``text_a``, ``text_b`` (pairs only) and ``label``.
 
-    Rows of a test split without labels have label -1.
+    Rows of a split that is predicted, whose labels are not read, have label -1.
 
     Args:
         spec: what to load.
@@ -24,24 +24,29 @@ def load(
     """
     task = spec.task
     if spec.source == "hub":
-        return hub.read(task, spec.version)
+        return hub.read(task, spec.version, spec.splits)
+    by_split = versions.paths_of(spec, glue_dir, paths)
     if spec.source == "files":
-        by_split = files.splits(paths or {}, task)
         return datasets.DatasetDict(
-            {split: split_from_columns(task, columns) for split, columns in by_split.items()}
+            {
+                split: split_from_columns(task, columns)
+                for split, columns in files.columns_of(task, by_split).items()
+            }
         )
     named_rows: Iterable[tuple[str, str, Iterable[Mapping[str, str]]]]
     if spec.source == "tsv":
         named_rows = (
-            (split, str(path), tsv.rows(path, task, labelled=split not in task.test))
-            for split, path in tsv.paths(Path(str(glue_dir)), task).items()
+            (split, str(path), tsv.rows(path, task, labelled=split in task.labelled))
+            for split, path in by_split.items()
         )
     else:
-        mini = builtin.splits(task)
-        named_rows = ((split, f"mini task {task.name} {split}", mini[split]) for split in mini)
+        mini = builtin.splits(TASKS[task.name])
+        named_rows = (
+            (split, f"mini task {task.name} {split}", mini[split]) for split in spec.splits
+        )
     return datasets.DatasetDict(
         {
-            split: split_from_rows(task, rows, labelled=split not in task.test, source=name)
+            split: split_from_rows(task, rows, labelled=split in task.labelled, source=name)
             for split, name, rows in named_rows
         }
     )

@@ -6,10 +6,10 @@ from typing import Any
 import datasets
 
 from subtune.data.columns import TEXTS, columns_from_rows
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 
 
-def features(task: Task) -> datasets.Features:
+def features(task: TaskSpec) -> datasets.Features:
     """Columns of every dataset: ``idx``, ``text_a``, ``text_b`` for pairs, and ``label``."""
     columns: dict[str, datasets.Value] = {"idx": datasets.Value("int32")}
     for name, _ in zip(TEXTS, task.text, strict=False):
@@ -19,7 +19,7 @@ def features(task: Task) -> datasets.Features:
 
 
 def split_from_rows(
-    task: Task, rows: Iterable[Mapping[str, Any]], *, labelled: bool, source: str
+    task: TaskSpec, rows: Iterable[Mapping[str, Any]], *, labelled: bool, source: str
 ) -> datasets.Dataset:
     """Build one split from rows of text, as `columns_from_rows` reads them."""
     numbered = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
@@ -28,6 +28,6 @@ def split_from_rows(
     )
 
 
-def split_from_columns(task: Task, columns: Mapping[str, list]) -> datasets.Dataset:
+def split_from_columns(task: TaskSpec, columns: Mapping[str, list]) -> datasets.Dataset:
     """Build one split from its columns."""
     return datasets.Dataset.from_dict(dict(columns), features=features(task))

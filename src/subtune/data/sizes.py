@@ -58,7 +58,7 @@ def size_of(task: Task, source: str, paths: Mapping[str, str] | None = None) -> 
         texts = {s: [tuple(row[name] for name in task.text) for row in rows] for s, rows in splits}
     elif source == "files":
         names = TEXTS[: len(task.text)]
-        columns = files.splits(paths or {}, task).items()
+        columns = files.columns_of(task, files.paths(paths or {}, task)).items()
         texts = {s: list(zip(*(c[name] for name in names), strict=True)) for s, c in columns}
     else:
         return of_glue()[task.name]

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 
 from subtune.errors import SubtuneError
 from subtune.models.families import family_of
-from subtune.models.files import TOKENIZER, read_config
+from subtune.models.files import TOKENIZER, longest_text, read_config
 
 
 def tokenize(
@@ -20,8 +20,14 @@ def tokenize(
         the two sentences, ``token_type_ids``.
 
     Raises:
-        SubtuneError: the tokenizer's file cannot be read.
+        SubtuneError: the tokenizer's file cannot be read, or the model has fewer positions.
     """
+    config = read_config(model_directory)
+    if max_length > longest_text(config):
+        raise SubtuneError(
+            f"max_length: found {max_length}, expected at most {longest_text(config)}, the "
+            "positions of the model"
+        )
     path = model_directory / TOKENIZER
     try:
         tokenizer = Tokenizer.from_file(str(path))
@@ -29,7 +35,6 @@ def tokenize(
         raise SubtuneError(f"{path} is not a readable tokenizer: {error}") from None
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length)
-    config = read_config(model_directory)
     with_token_types = family_of(config["model_type"]).has_token_types(config)
 
     def encode(batch: dict[str, list]) -> dict[str, list]:
@@ -41,5 +46,8 @@ def tokenize(
             columns["token_type_ids"] = [encoding.type_ids for encoding in encodings]
         return columns
 
-    texts = [name for name in ("text_a", "text_b") if name in rows["train"].column_names]
+    if not rows:
+        return rows
+    columns = next(iter(rows.values())).column_names
+    texts = [name for name in ("text_a", "text_b") if name in columns]
     return rows.map(encode, batched=True, remove_columns=texts, desc="tokens")

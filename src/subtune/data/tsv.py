@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from subtune.errors import SubtuneError
-from subtune.tasks import DIAGNOSTIC, TASKS, Task
+from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
 
 # The files' own column names, where they are not the hub's.
 COLUMNS = {
@@ -55,7 +55,7 @@ def paths(glue_dir: Path, task: Task) -> dict[str, Path]:
     return by_split
 
 
-def rows(path: Path, task: Task, *, labelled: bool) -> Iterator[dict[str, str]]:
+def rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
     """Rows of a file. TSV here has no quoting at all: a ``"`` is a letter.
 
     Raises:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 
 MODULE = Path(__file__).parent / "of_tasks"
 
@@ -23,7 +23,7 @@ def _load(name: str):
     )
 
 
-def score(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def score(task: TaskSpec, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """The task's metrics.
 
     Args:

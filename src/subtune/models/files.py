@@ -110,7 +110,8 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         target: a new directory.
 
     Raises:
-        SubtuneError: the hub cannot be reached, or what it has is not a usable model.
+        SubtuneError: the hub cannot be reached, what it has is not a usable model, or a local
+            directory no longer holds what the value was made of.
     """
     source = Path(name_or_path)
     if spec.source == "hub":
@@ -125,3 +126,5 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for path in files_of(source):
         shutil.copyfile(path, target / path.name)
+    if spec.source == "files" and version_of(target) != spec.version:
+        raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 
 
-def losses_of(task: Task, logits: Tensor, labels: Tensor) -> Tensor:
+def losses_of(task: TaskSpec, logits: Tensor, labels: Tensor) -> Tensor:
     """Each run's sum ``[k]`` over examples: cross-entropy, or squared error of a regression.
 
     Args:
@@ -25,7 +25,7 @@ def losses_of(task: Task, logits: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(logits.mT, per_run, reduction="none").sum(1)
 
 
-def labels_of(labels: np.ndarray, task: Task, device: torch.device) -> Tensor:
+def labels_of(labels: np.ndarray, task: TaskSpec, device: torch.device) -> Tensor:
     """Labels ``[n]`` as `losses_of` reads them: class numbers, or real scores."""
     dtype = torch.float32 if task.is_regression else torch.int64
     return torch.from_numpy(labels).to(device, dtype)

@@ -14,6 +14,8 @@ A run that diverged has its learning curve; the best epoch and its scores are nu
 changes and delta are empty.
 """
 
+import contextlib
+import copy
 import json
 import math
 from pathlib import Path
@@ -22,11 +24,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import safetensors.numpy
-from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from subtune.errors import SubtuneError
 from subtune.specs import RunSpec
+from subtune.values import canonical, id_of
+
+# Up to recipe version 4: how a task is presented, and which test rows it has.
+NO_LONGER_IN_A_TASK = ("title", "test", "submission", "score_range")
 
 
 def is_recorded(store: Path, run: str) -> bool:
@@ -35,21 +40,33 @@ def is_recorded(store: Path, run: str) -> bool:
 
 
 def read_spec(store: Path, run: str) -> RunSpec:
-    """The spec of a recorded run.
+    """The spec of a recorded run; of one of an older form what it says in today's.
 
     Raises:
         SubtuneError: there is no such record, or its spec is not what its name says.
     """
     path = store / run / "spec.json"
     try:
-        spec = RunSpec.model_validate_json(path.read_text())
+        data = json.loads(path.read_text())
+        spec = RunSpec.model_validate(_in_todays_form(data))
     except FileNotFoundError:
         raise SubtuneError(_lost(store, run)) from None
-    except ValidationError:
+    except ValueError:  # of JSON, of its encoding, or of the values in it
         raise SubtuneError(f"{path} is not a run spec; {_mend(store, run)}") from None
-    if spec.id != run:
-        raise SubtuneError(f"{path} is the spec of run {spec.id}; {_mend(store, run)}")
+    # Of what is written, whose id is the run's in every form.
+    written = id_of(canonical(data))
+    if written != run:
+        raise SubtuneError(f"{path} is the spec of run {written}; {_mend(store, run)}")
     return spec
+
+
+def _in_todays_form(data: Any) -> Any:
+    """The JSON of a spec without what decides nothing, which older forms had in it."""
+    data = copy.deepcopy(data)
+    with contextlib.suppress(KeyError, TypeError, AttributeError):
+        for name in NO_LONGER_IN_A_TASK:
+            data["tokens"]["data"]["task"].pop(name, None)
+    return data
 
 
 def read_outcome(store: Path, run: str) -> dict[str, Any]:

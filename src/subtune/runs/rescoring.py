@@ -50,7 +50,7 @@ def on_test_rows(
         store: where the runs' records are.
         specs: the runs.
         model: the pretrained model that they started from.
-        tokens: all splits of the task that there are.
+        tokens: the task's test splits, as far as there are any.
 
     Returns:
         ``run``, ``split``, ``idx`` (the row's number), and a logit per label.
@@ -61,12 +61,11 @@ def on_test_rows(
     parts = [pd.DataFrame({"run": [], "split": [], "idx": []})]
     for spec in specs:
         trained = _trained(store, spec, model)
-        for split in spec.tokens.data.task.test:
-            if split in tokens:
-                logits = predict(trained, Rows(tokens[split]), spec.recipe.precision)
-                part = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(logits.shape[1])})
-                part.insert(0, "idx", np.arange(len(part)))
-                parts.append(part.assign(run=spec.id, split=split))
+        for split, rows in tokens.items():
+            logits = predict(trained, Rows(rows), spec.recipe.precision)
+            part = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(logits.shape[1])})
+            part.insert(0, "idx", np.arange(len(part)))
+            parts.append(part.assign(run=spec.id, split=split))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -23,7 +23,7 @@ def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]
 
     One per method; where there are several models, in a directory of each.
     """
-    if config.source == "builtin" or not submitted_tasks(config, experiment):
+    if not submitted_tasks(config, experiment):
         return {}
     several = len(experiment.models) > 1
     return {
@@ -47,4 +47,4 @@ def form(config: Config, name: str) -> list[dict[str, Any]]:
 
 def submitted_tasks(config: Config, experiment: Experiment) -> list[str]:
     """Those of an experiment's tasks that are the GLUE server's."""
-    return [task for task in experiment.tasks if config.all_tasks()[task].submission]
+    return [task for task in experiment.tasks if config.is_submitted(task)]

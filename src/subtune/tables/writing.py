@@ -10,6 +10,7 @@ import pandas as pd
 METRIC_TITLES = {
     "accuracy": "accuracy",
     "f1": "F1",
+    "f1_macro": "macro F1",
     "matthews_correlation": "Matthews correlation",
     "pearsonr": "Pearson correlation",
     "spearmanr": "Spearman correlation",

@@ -15,7 +15,7 @@ from subtune.data.batches import Rows, in_length_order
 from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
 from subtune.models.packed import pack
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 from subtune.training.delta import Delta, applied, moved
 from subtune.training.precision import autocast
 
@@ -45,7 +45,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Encoder, rows: Mapping[str, Rows], task: Task, precision: str, delta: Delta
+    model: Encoder, rows: Mapping[str, Rows], task: TaskSpec, precision: str, delta: Delta
 ) -> Evaluation:
     """Score a pretrained model with a delta's values on the task's evaluation splits.
 

@@ -16,7 +16,7 @@ from subtune.models.loss import labels_of, losses_of
 from subtune.models.packed import pack
 from subtune.selections.entries import Entries
 from subtune.specs import Recipe
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import evaluate, without_scores
 from subtune.training.matrices import Matrices
@@ -40,7 +40,7 @@ class Member:
 def train(
     model: Encoder,
     rows: Mapping[str, Rows],
-    task: Task,
+    task: TaskSpec,
     members: Sequence[Member],
     report: Callable[[int, Report], None] = lambda number, report: None,
     keeper: Keeper | None = None,
@@ -96,7 +96,7 @@ class _Group:
     """
 
     def __init__(
-        self, model: Encoder, rows: Mapping[str, Rows], task: Task, members: Sequence[Member]
+        self, model: Encoder, rows: Mapping[str, Rows], task: TaskSpec, members: Sequence[Member]
     ):
         self._model, self._rows, self._task = model, rows, task
         self._recipe, seed = members[0].recipe, members[0].seed
@@ -218,7 +218,7 @@ def _resumed(step: int, steps: int) -> Report:
     return Report(text, "resumed", {"step": step, "steps": steps})
 
 
-def _epoch(row: Mapping[str, float], epochs: int, task: Task) -> Report:
+def _epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> Report:
     metric = task.metrics[0]
     score = row[f"{task.evaluation[0]}/{metric}"]
     text = (

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from subtune.data.batches import Rows
 from subtune.models.encoder import Encoder
-from subtune.tasks import Task
+from subtune.tasks import TaskSpec
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.fusing import group_runs
 from subtune.training.recipe import Member, train
@@ -15,7 +15,7 @@ from subtune.training.run import Result
 def train_sweep(
     model: Encoder,
     rows: Mapping[str, Rows],
-    task: Task,
+    task: TaskSpec,
     members: Mapping[str, Member],
     report: Callable[[Report], None],
     max_side_by_side: int | None = None,

@@ -5,8 +5,10 @@ import json
 from dataclasses import replace
 
 import pytest
+from transformers import BertConfig
 
 from subtune import cli, config, papers
+from subtune.config.loading import load
 from subtune.errors import SubtuneError
 from subtune.plan import plan as plan_of
 from tests.helpers.project import ROOT
@@ -65,13 +67,18 @@ BROKEN = [
         {"hub": "a/b", "path": "c"},
         "models.minilm: found hub and path, expected exactly one of hub, path, package",
     ),
+    (
+        ("models", "bert-base-cased"),
+        {"hub": "prajjwal1/bert-tiny"},
+        "models.bert-base-cased.hub: found 'prajjwal1/bert-tiny', expected google-bert/bert-",
+    ),
     (("models", "minilm"), {"pakage": "x"}, "models.minilm.pakage: unknown key, found 'pakage'"),
     (("tasks", "cola"), GOOD["tasks"]["mood"], "tasks.cola: found the name of a GLUE task"),
     (
         ("tasks", "mood", "metrics"),
         ["acuracy"],
-        "tasks.mood.metrics.0: found 'acuracy', expected one of accuracy, f1, matthews_correlation"
-        ", pearsonr, spearmanr (did you mean 'accuracy'?)",
+        "tasks.mood.metrics.0: found 'acuracy', expected one of accuracy, f1, f1_macro, "
+        "matthews_correlation, pearsonr, spearmanr (did you mean 'accuracy'?)",
     ),
     (
         ("tasks", "mood", "metrics"),
@@ -83,7 +90,52 @@ BROKEN = [
         ["sad", "sad"],
         "tasks.mood.labels: found 'sad' twice, expected each value once",
     ),
+    (
+        ("tasks", "mood", "labels"),
+        ["sad ", "happy"],
+        "tasks.mood.labels: found 'sad ', expected no space around a label",
+    ),
     (("tasks", "mood", "text"), [], "tasks.mood.text: found [], expected "),
+    (
+        ("tasks", "mood", "text"),
+        ["text", "text"],
+        "tasks.mood.text: found 'text' twice, expected each value once",
+    ),
+    (
+        ("tasks", "mood", "label"),
+        "text",
+        "tasks.mood: found column 'text' as text and as label, expected two",
+    ),
+    (
+        ("tasks", "mood", "files", "validation"),
+        "./a.csv",
+        "tasks.mood.files: found './a.csv' for train and for validation, expected other rows to",
+    ),
+    (
+        ("tasks", "mood"),
+        {**GOOD["tasks"]["mood"], "labels": ["bad", "fair", "good"], "metrics": ["f1"]},
+        "tasks.mood.metrics: metric 'f1' is of the second of two labels, found 3 labels, expected "
+        "accuracy, f1_macro or matthews_correlation",
+    ),
+    (
+        ("tasks", "mood", "labels"),
+        ["yes", False],
+        "tasks.mood.labels.1: found False, expected a num",
+    ),
+    # Tables call by these names what the papers call so.
+    (("selections", "full"), {"parameters": ["**"]}, "selections.full: found the name of a built-"),
+    (("selections", "Full"), {"parameters": ["**"]}, "selections.Full: found the name of a built-"),
+    (("selections", "b_q"), {"parameters": ["**"]}, "selections.b_q: found the name of a built-in"),
+    (
+        ("selections", "rand_7k"),
+        {"random": {"count": 7}},
+        "selections.rand_7k: found the name of a built-in method, expected one of its own",
+    ),
+    (
+        ("selections", "SPAFIT-1-2-I"),
+        {"parameters": ["**"]},
+        "selections.SPAFIT-1-2-I: found the name of a built-in method, expected one of its own",
+    ),
     (("selections", "pooler"), {}, "selections.pooler.parameters: missing, and needed"),
     (("selections", "pooler"), {"random": 3}, "selections.pooler.random: found 3, expected a "),
     (
@@ -260,6 +312,20 @@ BROKEN = [
         2.5,
         "experiments.layernorm.epochs: found 2.5, expected a valid integer",
     ),
+    # A truth value is no number, though Python counts it as 0 or 1.
+    ((*EXPERIMENT, "epochs"), True, "experiments.layernorm.epochs: found True, expected a number "),
+    ((*EXPERIMENT, "warmup"), False, "experiments.layernorm.warmup: found False, expected a numbe"),
+    (
+        (*EXPERIMENT, "methods", "full"),
+        [1e-5, True],
+        "experiments.layernorm.methods.full.1: found True, expected a number or text; in YAML text "
+        "such as yes, no or on has quotes",
+    ),
+    (
+        ("selections", "low"),
+        {"lora": {"targets": ["**"], "rank": True, "alpha": 1}},
+        "selections.low.lora.rank: found True, expected a number or text",
+    ),
     (
         (*EXPERIMENT, "schedule"),
         "cosine",
@@ -335,12 +401,12 @@ def test_a_mistake_in_a_papers_module_is_a_mistake_of_its_experiments(monkeypatc
 
 
 def test_methods_whose_files_would_be_one_on_some_file_systems_are_refused():
-    data = changed(("selections", "Full"), {"parameters": ["**"]})
-    data["experiments"]["layernorm"]["methods"]["Full"] = [1e-5]
+    data = changed(("selections", "FULL"), {"parameters": ["**"]})
+    data["experiments"]["layernorm"]["methods"]["FULL"] = [1e-5]
     with pytest.raises(SubtuneError) as error:
         config.check(data)
     assert str(error.value) == (
-        "experiments.layernorm.methods: found 'full' and 'Full', expected names that differ in "
+        "experiments.layernorm.methods: found 'full' and 'FULL', expected names that differ in "
         "letters, not in capitals alone"
     )
 
@@ -402,6 +468,31 @@ def test_a_directory_that_is_not_a_model_is_found_out_before_any_work(tmp_path, 
         plan_of(config.check(changed(("models", "minilm"), {"path": str(tmp_path)})))
 
 
+def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert):
+    data = changed(("models", "minilm"), {"path": str(tiny_bert)})
+    data["experiments"]["layernorm"] |= {"max_length": 64, "by_task": {"rte": {"max_length": 65}}}
+    with pytest.raises(SubtuneError) as error:
+        plan_of(config.check(data))
+    assert str(error.value) == (
+        "experiments.layernorm.max_length: found 65 for task 'rte', expected at most 64, the "
+        "positions of model 'minilm'"
+    )
+
+
+def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, tmp_path):
+    data = changed(("models", "bert-base-cased"), {"path": str(tiny_bert)})
+    data["experiments"]["layernorm"] |= {"models": ["bert-base-cased"], "max_length": 64}
+    with pytest.raises(
+        SubtuneError, match=r"models\.bert-base-cased: found a model of other dimen"
+    ):
+        plan_of(config.check(data))
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).touch()
+    BertConfig(vocab_size=28996).save_pretrained(tmp_path)
+    data["models"]["bert-base-cased"]["path"] = str(tmp_path)
+    assert plan_of(config.check(data)).runs
+
+
 @pytest.mark.parametrize(
     "path",
     ["config.yaml", "demo/config.yaml"]
@@ -418,6 +509,11 @@ def test_every_configuration_of_this_repository_is_valid(path, capsys):
         ("a: [1", "is not YAML"),
         ("- 1", "found list, expected keys and values"),
         ("experiments: 3", "experiments: found 3, expected a valid dictionary"),
+        (
+            "experiments:\n  mine:\n    epochs: 1\n    epochs: 2\n",
+            "config.yaml: line 4: found 'epochs' a second time, the first is in line 3, expected ",
+        ),
+        ('{"a": 1,\n "a": 2}', "config.yaml: line 2: found 'a' a second time, the first is in li"),
     ],
 )
 def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, capsys):
@@ -430,6 +526,14 @@ def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, caps
 def test_the_command_says_that_a_file_is_missing(capsys):
     assert cli.main(["check", "no.yaml"]) == 1
     assert capsys.readouterr().err == "found no configuration file 'no.yaml'\n"
+
+
+def test_a_key_may_stand_beside_the_one_that_it_is_merged_over(tmp_path):
+    text = "a: &a {x: 1, y: 1}\nlist:\n- b: &b {<<: *a, x: 2}\nc: {<<: *b, y: 3}\n"
+    (tmp_path / "config.yaml").write_text(text)
+    loaded = load(tmp_path / "config.yaml")
+    assert loaded["list"][0]["b"] == {"x": 2, "y": 1}
+    assert loaded["c"] == {"x": 2, "y": 3}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ MINI_TASKS = tuple(name for name in TASKS if name != "wnli")
 
 
 def spec(task: Task, source: str) -> DataSpec:
-    return DataSpec(task=task, source=source, version="1")
+    splits = task.labelled if source == "files" else (*task.labelled, *task.test)
+    return DataSpec(task=task, source=source, version="1", splits=splits)
 
 
 def own_task(**changes) -> Task:
@@ -231,3 +232,10 @@ def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
 def test_roberta_gets_no_token_types(tiny_roberta):
     rows = load(spec(TASKS["mrpc"], "builtin"))
     assert "token_type_ids" not in tokenize(rows, tiny_roberta, 12)["train"].column_names
+
+
+def test_more_tokens_than_a_model_has_positions_are_refused(tiny_roberta):
+    rows = load(spec(TASKS["mrpc"], "builtin"))
+    assert tokenize(rows, tiny_roberta, 63)
+    with pytest.raises(SubtuneError, match="max_length: found 64, expected at most 63, the posit"):
+        tokenize(rows, tiny_roberta, 64)

@@ -27,7 +27,9 @@ def written(tmp_path, train: str | bytes, ending="csv", validation=GOOD_ROWS) ->
 
 def train_rows(tmp_path, train, ending="csv", task=MOOD, **others) -> list[tuple]:
     """Texts and label of every row of a training file."""
-    columns = files.splits(written(tmp_path, train, ending, **others), task)["train"]
+    columns = files.columns_of(task, files.paths(written(tmp_path, train, ending, **others), task))[
+        "train"
+    ]
     return list(zip(*(column for name, column in columns.items() if name != "idx"), strict=True))
 
 
@@ -42,7 +44,7 @@ REFUSED = [
     ("text,label\nx,sad,\n", "csv", "line 2: found 3 cells, expected 2 (text, label)"),
     ("text,label\nx,sad\n , \n", "csv", "line 3: found no text, expected some"),
     ("text,label\nx,sad\n,happy\n", "csv", "line 3: found no text, expected some to learn from"),
-    ("text,label\nx\0,sad\n", "csv", "line 2: found a NUL character, expected text"),
+    ("text,label\nx\0,sad\n", "csv", "line 2: found '\\x00', expected text"),
     ("text,label,text\nx,sad,y\n", "csv", "line 1: found column 'text' twice, expected it once"),
     ("text,label\nx,hapy\n", "csv", "line 2: label: found 'hapy', expected one of sad, happy, 0"),
     ("text,label\n\n\nx,hapy\n", "csv", "line 4: label: found 'hapy', expected one of sad, happy"),
@@ -91,6 +93,12 @@ REFUSED = [
         "jsonl",
         "not a readable .jsonl file: line 1: found 'text' twice, expected it once",
     ),
+    ('{"text": "\\ud83d", "label": 0}\n', "jsonl", "line 1: found '\\ud83d', expected text"),
+    (
+        '{"text": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        "jsonl",
+        "not a readable .jsonl file: line 1: maximum recursion depth exceeded",
+    ),
     ('{"text": "x"\n', "jsonl", "not a readable .jsonl file: line 1: Expecting ',' delimiter"),
     ('[["text", "x"]]\n', "jsonl", "not a readable .jsonl file: line 1: expected an object"),
 ]
@@ -100,7 +108,7 @@ REFUSED = [
 def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content, ending, message):
     paths = written(tmp_path, content, ending)
     with pytest.raises(SubtuneError) as error:
-        files.splits(paths, MOOD)
+        files.columns_of(MOOD, files.paths(paths, MOOD))
     assert str(error.value).startswith(f"{paths['train']}: {message}")
     assert "\n" not in str(error.value)
 
@@ -161,5 +169,7 @@ def test_what_is_wrong_in_a_users_file_is_known_when_work_is_planned(tmp_path):
 def test_a_test_file_needs_no_labels(tmp_path):
     paths = written(tmp_path, GOOD_ROWS)
     (tmp_path / "test.csv").write_text('text\n"one\ntwo"\nthree\n')
-    columns = files.splits({**paths, "test": str(tmp_path / "test.csv")}, MOOD)["test"]
+    columns = files.columns_of(
+        MOOD, files.paths({**paths, "test": str(tmp_path / "test.csv")}, MOOD)
+    )["test"]
     assert columns == {"idx": [0, 1], "text_a": ["one\ntwo", "three"], "label": [-1, -1]}

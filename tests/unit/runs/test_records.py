@@ -178,3 +178,25 @@ def test_nothing_is_predicted_with_a_run_that_diverged(
         rescoring.on_test_rows(store, [spec], model, tokens)
     scores = rescoring.score_on_training_rows(store, spec, model, tokens["train"])
     assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])
+
+
+RECIPE_4 = """{"model": {"source": "files", "version": "9bd18841c7f1f8d133bc9c6135ff739d"},
+"tokens": {"data": {"task": {"name": "rte", "title": "RTE", "text": ["sentence1", "sentence2"],
+"label": "label", "labels": ["entailment", "not_entailment"], "metrics": ["accuracy"],
+"evaluation": ["validation"], "test": ["test"], "submission": ["RTE.tsv"]}, "source": "builtin",
+"version": "eb0df6f3a7a2c334"}, "tokenizer": "70d4ad241a93", "max_length": 64},
+"selection": {"lora": {"targets": ["encoder.layer.*.attention.self.*.weight",
+"encoder.layer.*.attention.output.dense.weight"], "rank": 64, "alpha": 128.0}},
+"recipe": {"learning_rate": 0.002, "batch_size": 8, "epochs": 3, "schedule": "linear",
+"warmup": 0.1, "weight_decay": 0.01, "max_grad_norm": 1.0, "precision": "fp32"},
+"seed": 0, "recipe_version": 4}"""
+
+
+def test_a_record_of_recipe_version_4_is_read_under_its_own_id(tmp_path):
+    (tmp_path / "02004ecd37cf").mkdir()
+    (tmp_path / "02004ecd37cf" / "spec.json").write_text(RECIPE_4)
+    spec = records.read_spec(tmp_path, "02004ecd37cf")
+    assert spec.recipe_version == 4
+    assert spec.model.id == spec.tokens.tokenizer == "70d4ad241a93"
+    assert spec.tokens.data.task.labels == ("entailment", "not_entailment")
+    assert records.find(tmp_path, "0200") == "02004ecd37cf"

@@ -14,6 +14,7 @@ from subtune.data.tokens import tokenize
 from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.runs import recording, rescoring
+from subtune.specs import DataSpec
 from subtune.submission import checking, planned, server, writing
 from subtune.tasks import TASKS
 from tests.helpers import examples
@@ -239,12 +240,15 @@ def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_p
     for name in ("cola", "mrpc", "stsb", "rte", "wnli"):
         task = TASKS[name]
         spec = examples.run_spec(task=name, train_rows=8)
-        real = load(spec.tokens.data.model_copy(update={"source": "tsv"}), glue_dir=str(glue_dir))
-        few = {split: real[split].select(range(20)) for split in ("train", *task.evaluation)}
-        tokens = tokenize(datasets.DatasetDict(few, test=real["test"]), tiny_bert, 24)
+        labelled = DataSpec(task=task, source="tsv", version="1")
+        tests = DataSpec(task=task, source="tsv", version="1", splits=task.test)
+        real = load(labelled, glue_dir=str(glue_dir))
+        few = {split: real[split].select(range(20)) for split in task.labelled}
+        tokens = tokenize(datasets.DatasetDict(few), tiny_bert, 24)
+        tokens_of_tests = tokenize(load(tests, glue_dir=str(glue_dir)), tiny_bert, 24)
         model = encoder.load(tiny_bert, task.num_labels)
         recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda line: None)
-        predicted[name] = rescoring.on_test_rows(tmp_path, [spec], model, tokens)
+        predicted[name] = rescoring.on_test_rows(tmp_path, [spec], model, tokens_of_tests)
         rows.append((name, spec.id, spec.recipe.learning_rate, spec.seed, 0.5))
     names = ["task", "run", "learning_rate", "seed", "value"]
     found, parts = writing.submission(predicted, pd.DataFrame(rows, columns=names))

@@ -1,15 +1,19 @@
-"""One metric of the tasks, by its name: accuracy, f1, matthews_correlation, pearsonr, spearmanr."""
+"""One metric of the tasks, by its name, as in `subtune.tasks.METRICS`."""
 
 import datasets
 import evaluate
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-# Of classes: labels, then predictions. F1 is of class 1, and 0 where nothing was predicted or
-# found; Matthews correlation is 0 where one class only is predicted.
+# Of classes: labels, then predictions. F1 is of class 1, its macro average of every class there is,
+# and 0 where nothing was predicted or found; Matthews correlation is 0 where one class only is
+# predicted.
 OF_CLASSES = {
     "accuracy": accuracy_score,
     "f1": lambda labels, classes: f1_score(labels, classes, zero_division=0.0),
+    "f1_macro": lambda labels, classes: f1_score(
+        labels, classes, average="macro", zero_division=0.0
+    ),
     "matthews_correlation": matthews_corrcoef,
 }
 # Of numbers; not a number where all predictions are the same.

@@ -1,0 +1,51 @@
+"""Files that change between planning and reading."""
+
+import pytest
+
+from subtune.data import versions
+from subtune.errors import SubtuneError
+from subtune.specs import DataSpec
+from subtune.tasks import Task
+
+TASK = Task(name="mood", title="Mood", text=("text",), labels=("sad", "happy"), metrics=("f1",))
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """A training and an evaluation file."""
+    for split in ("train", "validation"):
+        (tmp_path / f"{split}.csv").write_text(f"text,label\n{split},happy\n")
+    return {split: str(tmp_path / f"{split}.csv") for split in ("train", "validation")}
+
+
+@pytest.fixture
+def spec(paths):
+    files = versions.paths_of(DataSpec(task=TASK, source="files", version=""), paths=paths)
+    return DataSpec(task=TASK, source="files", version=versions.version_of(files))
+
+
+def require(spec, paths):
+    versions.require_version(spec, versions.paths_of(spec, paths=paths))
+
+
+def test_rows_of_the_files_that_were_planned_are_taken(spec, paths):
+    require(spec, paths)
+
+
+def test_rows_of_a_file_that_was_edited_after_planning_are_refused_in_one_line(spec, paths):
+    with open(paths["train"], "a") as file:
+        file.write("more,sad\n")
+    with pytest.raises(SubtuneError) as error:
+        require(spec, paths)
+    assert str(error.value).endswith("changed since this was planned; call snakemake again")
+    assert paths["train"] in str(error.value) and len(str(error.value).splitlines()) == 1
+
+
+def test_a_file_that_is_gone_is_named(spec, paths, tmp_path):
+    (tmp_path / "train.csv").unlink()
+    with pytest.raises(SubtuneError, match=r"files\.train: found no file"):
+        require(spec, paths)
+
+
+def test_rows_that_lie_in_no_file_of_the_user_are_as_planned():
+    require(DataSpec(task=TASK, source="builtin", version="1"), {})
