@@ -182,22 +182,23 @@ def _tokens(
 ) -> TokensSpec:
     """A task's tokens that train and evaluate; into the plan with them those that are submitted."""
     definition = config.all_tasks()[task]
-    max_length = experiment.settings(task).max_length
     own_files = config.tasks[task].files if task in config.tasks else {}
     rows = data_spec(config, definition, definition.labelled)
-    tokens = TokensSpec(data=rows, tokenizer=model.id, max_length=max_length)
-    in_plan = [tokens]
+    size = size_of(definition, rows.source, own_files)
+    max_length = experiment.settings(task).max_length
+
+    def of_rows(rows: DataSpec) -> TokensSpec:
+        tokens = TokensSpec(data=rows, tokenizer=model.id, max_length=max_length)
+        plan.datasets[rows.key] = rows
+        plan.tokens[tokens.key] = tokens
+        plan.sizes[tokens.key] = size
+        return tokens
+
+    tokens = of_rows(rows)
     if own_files:
         plan.files[rows.key] = {split: own_files[split] for split in rows.splits}
     if config.is_submitted(task):
-        tests = data_spec(config, definition, definition.test)
-        plan.tests[tokens.key] = TokensSpec(data=tests, tokenizer=model.id, max_length=max_length)
-        in_plan.append(plan.tests[tokens.key])
-    size = size_of(definition, rows.source, own_files)
-    for each in in_plan:
-        plan.datasets[each.data.key] = each.data
-        plan.tokens[each.key] = each
-        plan.sizes[each.key] = size
+        plan.tests[tokens.key] = of_rows(data_spec(config, definition, definition.test))
     return tokens
 
 
