@@ -7,7 +7,6 @@ before it is kept until the next: if the newest is not whole, training goes on f
 
 import hashlib
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from subtune.directories import flush
 from subtune.limits import CHECKPOINTS_KEPT
 from subtune.stopping import StoppedError
 from subtune.values import ID_LENGTH
@@ -141,9 +141,9 @@ def write(folder: Path, state: State, runs: Sequence[str]) -> Path:
             draft,
             {"format": FORMAT, "facts": facts, "runs": ids, "hash": _hash(tensors, facts)},
         )
-        _flush(draft)
+        flush(draft)
         draft.rename(target)
-        _flush(folder)
+        flush(folder)
     finally:
         draft.unlink(missing_ok=True)
     return target
@@ -183,11 +183,3 @@ def _hash(tensors: Mapping[str, Tensor], facts: str) -> str:
         digest.update(name.encode())
         digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -241,3 +242,32 @@ def test_a_second_interrupt_from_the_keyboard_ends_the_job():
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) != 0
+
+
+def test_records_are_on_the_disk_before_their_checkpoint_is_deleted(
+    tiny_bert, tmp_path, monkeypatch
+):
+    calls = []
+
+    def recorded(name, path_of):
+        real = getattr(os, name)
+
+        def call(*arguments, **options):
+            calls.append((name, path_of(*arguments)))
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(os, name, call)
+
+    recorded("fsync", lambda handle: Path(f"/proc/self/fd/{handle}").readlink())
+    recorded("rename", lambda draft, target: target)
+    recorded("unlink", lambda path: Path(path).name)
+    specs = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3)]
+    store = tmp_path / "runs"
+    sweep(tiny_bert, store, specs, keep_all_steps(tmp_path / "kept"))
+    deleted = calls.index(("unlink", "000000000006.safetensors"))
+    for spec in specs:
+        renamed = calls.index(("rename", store / spec.id))
+        flushed = [path for name, path in calls[:renamed] if name == "fsync"]
+        of_run = {path.name for path in flushed if path.parent.name.startswith(f".{spec.id}.")}
+        assert of_run == {path.name for path in (store / spec.id).iterdir()}
+        assert ("fsync", store) in calls[renamed:deleted]
