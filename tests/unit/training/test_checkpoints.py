@@ -131,10 +131,10 @@ def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, t
 def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
     path = checkpoints.write(tmp_path / "group", State({"x": torch.zeros(1)}, {"step": 1}), ["a"])
     assert checkpoints.read(path) is not None
-    assert Checkpoints(tmp_path, 0).groups() == [["a"]]
+    assert Checkpoints(tmp_path, 0).groups(["a"]) == [["a"]]
     monkeypatch.setattr(checkpoints, "FORMAT", "another")
     assert checkpoints.read(path) is None
-    assert Checkpoints(tmp_path, 0).groups() == []
+    assert Checkpoints(tmp_path, 0).groups(["a"]) == []
 
 
 def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
