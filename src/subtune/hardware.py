@@ -9,13 +9,16 @@ import torch
 from subtune.malloc import keep_freed_memory
 
 POWER = Path("/sys/class/powercap")
-# What PyTorch says where an allocation fails and the error has no class of its own.
+# What PyTorch says where an allocation fails and the error has no class of its own; the last are
+# oneDNN's words for it.
 OUT_OF_MEMORY = (
     "can't allocate memory",
     "not enough memory",
     "out of memory",
     "bad_alloc",
     "ALLOC_FAILED",
+    "could not create a primitive",
+    "could not create a memory",
 )
 
 

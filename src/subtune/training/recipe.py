@@ -36,9 +36,9 @@ class OutOfMemoryError(SubtuneError):
     ``state``: from which fewer of them can go on; none where some have taken a step and others not.
     """
 
-    def __init__(self, state: State | None):
-        super().__init__("a training step of these runs side by side does not fit into memory")
-        self.state = state
+    def __init__(self, cause: str, state: State | None):
+        super().__init__(f"so many runs side by side do not fit into memory ({cause})")
+        self.cause, self.state = cause, state
 
 
 @dataclass(frozen=True)
@@ -83,17 +83,17 @@ def train(
         OutOfMemoryError: so many runs side by side do not fit into memory.
     """
     group: _Group | None = None
-    state = None
+    cause = ""
     try:
-        group = _Group(model, rows, task, members)
         start = start or (keeper.newest() if keeper else None)
+        group = _Group(model, rows, task, members)
         if start is not None:
             group.restore(start)
             report(0, _resumed(group.step, group.steps))
             if start.facts["device"] != model.device.type:
                 seed = seed_at(members[0].seed, group.step)
                 report(0, _new_masks(start.facts["device"], model.device.type, seed))
-            start = None  # a copy of every run's values
+            start = None
         epochs = members[0].recipe.epochs
         while group.running and group.epoch <= epochs:
             for batch in group.batches_left():
@@ -113,11 +113,12 @@ def train(
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        if group and group.is_whole:
-            state = group.state().on_cpu()
+        cause = str(error).partition("\n")[0]
+        if start is None and group is not None and group.is_whole:
+            start = group.state().on_cpu()
     # Out here the error, which holds on to what the failed step has allocated, is gone.
     del group
-    raise OutOfMemoryError(state)
+    raise OutOfMemoryError(cause, start)
 
 
 class _Group:
@@ -266,7 +267,7 @@ def seed_at(seed: int, step: int) -> int:
 
 
 def _resumed(step: int, steps: int) -> Report:
-    text = f"goes on from the checkpoint at step {step} of {steps}"
+    text = f"goes on from step {step} of {steps}"
     return Report(text, "resumed", {"step": step, "steps": steps})
 
 

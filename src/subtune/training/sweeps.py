@@ -70,7 +70,7 @@ def train_sweep(
             results = train(model, rows, task, group, report_of_run, keeper, start)
         except OutOfMemoryError as error:
             if len(runs) == 1:
-                raise SubtuneError(_too_large(runs[0], members[runs[0]])) from None
+                raise SubtuneError(_too_large(runs[0], group[0], error.cause)) from None
             halves = _halves(runs, error.state)
             sizes = " and ".join(str(len(half)) for half, _ in halves)
             report_line(f"{len(runs)} runs side by side do not fit into memory: now {sizes}")
@@ -91,8 +91,8 @@ def _halves(runs: list[str], state: State | None) -> list[tuple[list[str], State
     ]
 
 
-def _too_large(run: str, member: Member) -> str:
+def _too_large(run: str, member: Member, cause: str) -> str:
     return (
-        f"run {run}: a step of batch_size {member.recipe.batch_size} does not fit into memory by "
-        "itself; a smaller batch_size or max_length would, or a device with more memory"
+        f"run {run} by itself does not fit into memory with batch_size {member.recipe.batch_size}: "
+        f"a smaller batch_size or max_length would, or a device with more memory ({cause})"
     )
