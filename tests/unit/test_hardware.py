@@ -1,8 +1,9 @@
-"""The device that computes: its name and its energy."""
+"""The device that computes: its name, its energy, and what it says where memory is short."""
 
 import sys
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from subtune import hardware
