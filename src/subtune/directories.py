@@ -1,5 +1,6 @@
-"""Directories that are written whole or not at all."""
+"""Directories that are written whole or not at all, and are on the disk when they are there."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from subtune.errors import SubtuneError
 
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
-    """A hidden directory to write into, which gets the name ``target`` once it is whole.
+    """A hidden directory to write into, which gets the name ``target`` once it is on the disk.
 
     After an error nothing of it is left.
 
@@ -27,7 +28,11 @@ def new_directory(target: Path) -> Iterator[Path]:
     try:
         draft.mkdir(parents=True)
         yield draft
+        for path in draft.rglob("*"):
+            flush(path)
+        flush(draft)
         draft.rename(target)
+        flush(target.parent)
     except (OSError, SafetensorError) as error:
         raise SubtuneError(f"cannot write {target}: {_cause(error)}") from None
     finally:
@@ -36,3 +41,12 @@ def new_directory(target: Path) -> Iterator[Path]:
 
 def _cause(error: Exception) -> str:
     return getattr(error, "strerror", None) or " ".join(str(error).split())
+
+
+def flush(path: Path) -> None:
+    """Have a file's content, or a directory's names, on the disk before anything that follows."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -9,6 +9,17 @@ import torch
 from subtune.malloc import keep_freed_memory
 
 POWER = Path("/sys/class/powercap")
+# What PyTorch says where an allocation fails and the error has no class of its own; the last are
+# oneDNN's words for it.
+OUT_OF_MEMORY = (
+    "can't allocate memory",
+    "not enough memory",
+    "out of memory",
+    "bad_alloc",
+    "ALLOC_FAILED",
+    "could not create a primitive",
+    "could not create a memory",
+)
 
 
 def prepare(threads: int) -> torch.device:
@@ -29,6 +40,13 @@ def processor_name() -> str:
     text = names.read_text() if names.is_file() else ""
     name = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
     return name[1] if name else platform.processor() or platform.machine()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory was wanted, of a device or of the processor, that is not there."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in OUT_OF_MEMORY)
 
 
 class EnergyMeter:

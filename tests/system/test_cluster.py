@@ -138,7 +138,7 @@ def assert_goes_on(submitted: Submitted, step: int, project: Project, reference:
     """It ends as the reference did, and its last attempt trained no step again that the checkpoint
     at ``step`` holds."""
     submitted.wait()
-    [at] = re.findall(r"goes on from the checkpoint at step (\d+)", submitted.log())[:1]
+    [at] = re.findall(r"goes on from step (\d+)", submitted.log())[:1]
     assert int(at) >= step > STEPS_BEFORE
     assert_same_results(project, reference)
 

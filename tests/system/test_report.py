@@ -55,6 +55,15 @@ def section(tmp_path):
     return report.Section("mine", "mine", "A paper (2024)", exhibits, scores, curves)
 
 
+def test_a_run_that_diverged_has_no_score_and_no_curve(section):
+    epochs = pd.array([None, 1], "Int64")
+    scores = section.scores.assign(value=[float("nan"), 0.5], best_epoch=epochs)
+    curves = section.curves.assign(score=[float("nan"), float("nan"), 0.5, 0.5])
+    first, second = report.runs_of(replace(section, scores=scores, curves=curves))
+    assert (first["score"], first["curve"]) == ("diverged", "")
+    assert second["score"] == "0.5000" and "svg" in second["curve"]
+
+
 @pytest.fixture
 def html(section, tmp_path):
     path = tmp_path / "report.html"

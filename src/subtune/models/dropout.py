@@ -6,7 +6,7 @@ exact to 1/65536.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,18 +35,24 @@ class DropoutMasks:
         kept = bits >= round(p * STEPS) - STEPS // 2
         return kept.float().mul_(1 / (1 - p))
 
-    def bits_state(self) -> dict[str, Any]:
-        """Where the masks of a CPU have come to, as JSON can hold it."""
-        state = self._bits.state
-        return state | {"state": {"state": state["state"]["state"].tolist()}}
+    def state(self) -> "MasksState":
+        """Where the masks have come to."""
+        bits = self._bits.state
+        plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
+        return MasksState(self.device.type, plain, self._generator.get_state())
 
-    def generator_state(self) -> Tensor:
-        """Where the masks of another device have come to."""
-        return self._generator.get_state()
+    def restore(self, state: "MasksState") -> None:
+        """Go on from a state of the same kind of device."""
+        bits: Any = dict(state.bits)
+        bits["state"] = {"state": np.array(state.bits["state"]["state"], np.uint64)}
+        self._bits.state = bits
+        self._generator.set_state(state.generator)
 
-    def restore(self, bits: Mapping[str, Any], generator: Tensor) -> None:
-        """Go on from `bits_state` and `generator_state`."""
-        state: Any = dict(bits)
-        state["state"] = {"state": np.array(bits["state"]["state"], np.uint64)}
-        self._bits.state = state
-        self._generator.set_state(generator)
+
+class MasksState(NamedTuple):
+    """Where dropout masks have come to: on a CPU ``bits``, as JSON can hold it, elsewhere
+    ``generator``, which only ``device``'s kind can read."""
+
+    device: str
+    bits: Mapping[str, Any]
+    generator: Tensor

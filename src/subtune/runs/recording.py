@@ -56,10 +56,9 @@ def train_and_record(
     """
     task = specs[0].tokens.data.task
     shapes = shapes_of(model)
-    to_train = _to_train(specs, store, checkpoints)
-    specs_to_train = {spec.id: spec for spec in specs if spec.id in to_train}
+    to_train = {spec.id: spec for spec in specs if not is_recorded(store, spec.id)}
     members = {}
-    for run, spec in specs_to_train.items():
+    for run, spec in to_train.items():
         ranking = spec.selection.ranking
         ranks = rankings[ranking] if ranking else None
         entries = spec.selection.resolve(shapes, spec.seed, ranks)
@@ -78,16 +77,9 @@ def train_and_record(
     for number, (run, result) in enumerate(results, 1):
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         of_run = origin | {"recorded": now, "joules": energy.spent()}
-        write_record(store, specs_to_train[run], result, rows, of_run)
+        write_record(store, to_train[run], result, rows, of_run)
         text = f"recorded {number}/{len(members)}: {run}"
         report(Report(text, events.RECORDED, {"run": run}))
-
-
-def _to_train(specs: Sequence[RunSpec], store: Path, checkpoints: Checkpoints | None) -> set[str]:
-    """Ids of the runs without a record, and of those that share a checkpoint with one of them."""
-    missing = {spec.id for spec in specs if not is_recorded(store, spec.id)}
-    groups = checkpoints.groups() if checkpoints else []
-    return missing.union(*(runs for runs in groups if missing.intersection(runs)))
 
 
 def write_record(

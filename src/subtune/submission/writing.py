@@ -61,23 +61,29 @@ def submission(
     runs = best.set_index("task")
     predictions, rows = {}, []
     for name, file in FILES.items():
-        if file.task not in runs.index:
-            rows.append((name, f"every row {file.constant}: the task was not run", *[None] * 3))
+        why_not = _why_not(file, predicted, runs)
+        if why_not:
+            rows.append((name, f"every row {file.constant}: {why_not}", *[None] * 3))
             continue
         run = runs.loc[file.task]
-        if pd.isna(run["value"]):
-            rows.append(
-                (name, f"every row {file.constant}: run {run['run']} diverged", *[None] * 3)
-            )
-            continue
-        logits = _logits(predicted[file.task], run["run"], file.split)
-        if len(logits) != file.rows:
-            rows_there = f"{len(logits):,} test rows, where the server has {file.rows:,}"
-            rows.append((name, f"every row {file.constant}: found {rows_there}", *[None] * 3))
-            continue
-        predictions[name] = in_words(file, logits)
+        predictions[name] = in_words(file, _logits(predicted[file.task], run["run"], file.split))
         rows.append((name, f"run {run['run']}", run["learning_rate"], run["seed"], run["value"]))
     return predictions, pd.DataFrame(rows, columns=list(CONTENTS))
+
+
+def _why_not(
+    file: ServerFile, predicted: Mapping[str, pd.DataFrame], runs: pd.DataFrame
+) -> str | None:
+    """Why there is nothing to predict a file's rows with; ``runs`` by task."""
+    if file.task not in runs.index:
+        return "the task was not run"
+    run, score = runs.loc[file.task, ["run", "value"]]
+    if pd.isna(score):
+        return f"run {run} diverged"
+    logits = _logits(predicted[file.task], run, file.split)
+    if len(logits) != file.rows:
+        return f"found {len(logits):,} test rows, where the server has {file.rows:,}"
+    return None if np.isfinite(logits).all() else f"run {run} predicts what is not finite"
 
 
 def _logits(table: pd.DataFrame, run: str, split: str) -> np.ndarray:

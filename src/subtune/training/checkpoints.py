@@ -7,10 +7,9 @@ before it is kept until the next: if the newest is not whole, training goes on f
 
 import hashlib
 import json
-import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,15 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from subtune.directories import flush
 from subtune.limits import CHECKPOINTS_KEPT
 from subtune.stopping import StoppedError
 from subtune.values import ID_LENGTH
 
 ENDING = ".safetensors"
 # Raised when a state's contents change: what another version has kept is left aside.
-FORMAT = "1"
+FORMAT = "2"
+RUN = "run."
 # At the end of an epoch a checkpoint is written if the last is at least so much of the interval
 # old: epochs of seconds are not worth one each.
 AT_AN_EPOCHS_END = 0.1
@@ -35,10 +36,24 @@ AT_AN_EPOCHS_END = 0.1
 
 @dataclass(frozen=True)
 class State:
-    """Everything that decides how training goes on: tensors, and facts that JSON can hold."""
+    """Everything that decides how training goes on: tensors, and facts that JSON can hold.
+
+    Beside what the runs share ``runs`` has what is each one's own, so that some of them can go on
+    without the others.
+    """
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
+    runs: Sequence["State"] = ()
+
+    def of(self, numbers: Iterable[int]) -> "State":
+        """The state of some of the runs."""
+        return State(self.tensors, self.facts, [self.runs[number] for number in numbers])
+
+    def on_cpu(self) -> "State":
+        """The same state in the processor's memory."""
+        tensors = {name: tensor.detach().cpu() for name, tensor in self.tensors.items()}
+        return State(tensors, self.facts, [run.on_cpu() for run in self.runs])
 
 
 @dataclass(frozen=True)
@@ -53,13 +68,20 @@ class Checkpoints:
     seconds: float
     stopping: Callable[[], str | None] = lambda: None
 
-    def groups(self) -> list[list[str]]:
-        """Ids of the runs of every group that has a checkpoint."""
+    def groups(self, runs: Iterable[str]) -> list[list[str]]:
+        """Those of some runs that have a checkpoint, by the newest that they are in."""
+        left = set(runs)
         groups = []
-        for group in sorted(path for path in self.folder.glob("*") if path.is_dir()):
-            headers = (_header(path) for path in reversed(_checkpoints(group)))
-            groups += [json.loads(header["runs"]) for header in headers if header][:1]
+        for path in self.newest_first():
+            group = [run for run in runs_in(path) if run in left]
+            groups += [group] if group else []
+            left.difference_update(group)
         return groups
+
+    def newest_first(self) -> list[Path]:
+        """The checkpoints of all groups, those after the most steps first."""
+        paths = [path for folder in self.folder.glob("*") for path in _checkpoints(folder)]
+        return sorted(paths, key=lambda path: (path.stem, path.stat().st_mtime_ns), reverse=True)
 
     def keeper(self, runs: Sequence[str], report: Callable[[str], None]) -> "Keeper":
         """A group's keeper."""
@@ -73,6 +95,8 @@ class Checkpoints:
 @dataclass
 class Keeper:
     """Keeps the states of one group of runs, when it is time.
+
+    The group's state may lie in a checkpoint of a larger one, which it was a part of.
 
     ``runs``: ids of the group's runs, in order. ``report`` is told where a checkpoint cannot be
     written; training goes on without it.
@@ -88,11 +112,14 @@ class Keeper:
         self._last = time.monotonic()
 
     def newest(self) -> State | None:
-        """The newest state that is whole."""
-        for path in reversed(_checkpoints(self._folder)):
+        """The newest state of these runs that is whole."""
+        for path in self.checkpoints.newest_first():
+            runs = runs_in(path)
+            if runs and not set(runs).issuperset(self.runs):
+                continue
             state = read(path)
             if state is not None:
-                return state
+                return state.of(runs.index(run) for run in self.runs)
             self.report(f"{path} is not whole, and left aside")
         return None
 
@@ -133,17 +160,21 @@ def write(folder: Path, state: State, runs: Sequence[str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{state.facts['step']:012d}{ENDING}"
     draft = folder / f".{target.stem}.{uuid4().hex}"
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
-    facts, ids = json.dumps(state.facts), json.dumps(list(runs))
+    tensors = dict(state.tensors)
+    for number, run in enumerate(state.runs):
+        tensors |= {f"{_prefix(number)}{name}": tensor for name, tensor in run.tensors.items()}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    facts = json.dumps([state.facts, [run.facts for run in state.runs]])
+    ids = json.dumps(list(runs))
     try:
         safetensors.torch.save_file(
             tensors,
             draft,
             {"format": FORMAT, "facts": facts, "runs": ids, "hash": _hash(tensors, facts)},
         )
-        _flush(draft)
+        flush(draft)
         draft.rename(target)
-        _flush(folder)
+        flush(folder)
     finally:
         draft.unlink(missing_ok=True)
     return target
@@ -160,7 +191,26 @@ def read(path: Path) -> State | None:
         return None
     if header["hash"] != _hash(tensors, header["facts"]):
         return None
-    return State(tensors, json.loads(header["facts"]))
+    facts, of_runs = json.loads(header["facts"])
+    parts = [State(below(_prefix(n), tensors), of_run) for n, of_run in enumerate(of_runs)]
+    shared = {name: tensor for name, tensor in tensors.items() if not name.startswith(RUN)}
+    return State(shared, facts, parts)
+
+
+def runs_in(path: Path) -> list[str]:
+    """Ids of the runs that a checkpoint is of; none where it cannot be read."""
+    header = _header(path)
+    return json.loads(header["runs"]) if header else []
+
+
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with ``prefix``, without it."""
+    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
+
+
+def _prefix(number: int) -> str:
+    """What the names of a run's own tensors begin with in a file."""
+    return f"{RUN}{number}."
 
 
 def _header(path: Path) -> dict[str, str] | None:
@@ -183,11 +233,3 @@ def _hash(tensors: Mapping[str, Tensor], facts: str) -> str:
         digest.update(name.encode())
         digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

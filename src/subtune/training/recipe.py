@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from subtune.data.batches import Rows, by_length, shuffled
-from subtune.models.dropout import DropoutMasks
+from subtune.errors import SubtuneError
+from subtune.hardware import is_out_of_memory
+from subtune.models.dropout import DropoutMasks, MasksState
 from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
 from subtune.models.loss import labels_of, losses_of
@@ -22,10 +24,21 @@ from subtune.training.evaluation import evaluate, without_scores
 from subtune.training.matrices import Matrices
 from subtune.training.precision import autocast, cast_once
 from subtune.training.reports import Report
-from subtune.training.run import Result, Run, below
+from subtune.training.run import Result, Run
 from subtune.training.stacked import StackedParameters
 
 DIVERGED = Report("the loss or a prediction is not finite: this run ends here", "diverged")
+
+
+class OutOfMemoryError(SubtuneError):
+    """Runs do not fit into memory side by side.
+
+    ``state``: from which fewer of them can go on; none where some have taken a step and others not.
+    """
+
+    def __init__(self, cause: str, state: State | None):
+        super().__init__(f"so many runs side by side do not fit into memory ({cause})")
+        self.cause, self.state = cause, state
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,7 @@ def train(
     members: Sequence[Member],
     report: Callable[[int, Report], None] = lambda number, report: None,
     keeper: Keeper | None = None,
+    start: State | None = None,
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
@@ -60,39 +74,58 @@ def train(
             the order of examples and dropout.
         report: is told of every run's epochs, with the run's number, from 0.
         keeper: keeps the state between steps now and then, and has that of an earlier attempt. On
-            a CPU what is trained from there is bit for bit what one attempt would have trained.
+            a CPU what is trained from there is bit for bit what one attempt would have trained with
+            as many runs side by side.
+        start: a state of these runs to go on from, in place of the keeper's newest.
 
     Raises:
         StoppedError: the keeper was asked to stop.
+        OutOfMemoryError: so many runs side by side do not fit into memory.
     """
-    group = _Group(model, rows, task, members)
-    kept = keeper.newest() if keeper else None
-    if kept is not None:
-        group.restore(kept)
-        report(0, _resumed(group.step, group.steps))
-    epochs = members[0].recipe.epochs
-    while group.running and group.epoch <= epochs:
-        for batch in group.batches_left():
-            group.train_batch(batch)
-            if keeper:
-                keeper.keep(group.state)
-        for run in group.unevaluated():
-            report(run.number, _epoch(group.evaluate(run), epochs, task))
-            if run.diverged:
-                report(run.number, DIVERGED)
-            if keeper:
-                keeper.keep(group.state)
-        group.end_epoch()
-        if keeper and group.running and group.epoch <= epochs:
-            keeper.keep(group.state, epoch_ends=True)
-    return [run.result() for run in group.runs]
+    group: _Group | None = None
+    cause = ""
+    try:
+        start = start or (keeper.newest() if keeper else None)
+        group = _Group(model, rows, task, members)
+        if start is not None:
+            group.restore(start)
+            report(0, _resumed(group.step, group.steps))
+            if start.facts["device"] != model.device.type:
+                seed = seed_at(members[0].seed, group.step)
+                report(0, _new_masks(start.facts["device"], model.device.type, seed))
+            start = None
+        epochs = members[0].recipe.epochs
+        while group.running and group.epoch <= epochs:
+            for batch in group.batches_left():
+                group.train_batch(batch)
+                if keeper:
+                    keeper.keep(group.state)
+            for run in group.unevaluated():
+                report(run.number, _epoch(group.evaluate(run), epochs, task))
+                if run.diverged:
+                    report(run.number, DIVERGED)
+                if keeper:
+                    keeper.keep(group.state)
+            group.end_epoch()
+            if keeper and group.running and group.epoch <= epochs:
+                keeper.keep(group.state, epoch_ends=True)
+        return [run.result() for run in group.runs]
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        cause = str(error).partition("\n")[0]
+        if start is None and group is not None and group.is_whole:
+            start = group.state().on_cpu()
+    # Out here the error, which holds on to what the failed step has allocated, is gone.
+    del group
+    raise OutOfMemoryError(cause, start)
 
 
 class _Group:
     """Runs side by side, between any two steps.
 
     ``epoch`` counts from 1, ``step`` from 0 over all epochs. ``running`` are the runs that have not
-    diverged.
+    diverged. ``is_whole``: not while some runs have taken a step and others have not.
     """
 
     def __init__(
@@ -100,10 +133,13 @@ class _Group:
     ):
         self._model, self._rows, self._task = model, rows, task
         self._recipe, seed = members[0].recipe, members[0].seed
+        self._seed, self.device = seed, model.device
         self._order = np.random.default_rng(seed)
         self._training_rows = rows_that_train(len(rows["train"]), self._recipe, self._order)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
+        # After the last step that every run has taken: one that fails has drawn masks too.
+        self._masks_state = self._masks.state()
         self._frozen = Encoder(model.config, cast_once(model, self._recipe.precision))
         self._stacked = StackedParameters(model, [member.entries for member in members], seed)
         self._matrices = Matrices(model, members[0].entries)
@@ -115,8 +151,9 @@ class _Group:
         ]
         self.running = self.runs
         self.steps = len(self._batches) * self._recipe.epochs
-        self.epoch, self.step, self._evaluated = 1, 0, 0
+        self.epoch, self.step, self.is_whole = 1, 0, True
         self._losses = torch.zeros(len(self.runs), device=model.device)
+        # Each run's share.
         self._seconds = 0.0
 
     def batches_left(self) -> list[np.ndarray]:
@@ -129,22 +166,25 @@ class _Group:
         train = self._rows["train"]
         index = by_length(self._training_rows[batch], train.lengths)
         packed = pack(train.inputs, index, self._model)
-        with autocast(self._model.device, self._recipe.precision):
+        with autocast(self.device, self._recipe.precision):
             trained = self._stacked.weights() | self._matrices.weights()
             predicted = logits(self._frozen, packed, trained, self._masks).float()
-        labels = labels_of(train.labels[index], self._task, self._model.device)
+        labels = labels_of(train.labels[index], self._task, self.device)
         losses = losses_of(self._task, predicted, labels)
         (losses.sum() / len(index)).backward()
+        self.is_whole = False
         for run in self.running:
             run.step(learning_rate_at(self.step, self.steps, run.recipe))
         self._matrices.write()
         self._losses += losses.detach()
         self.step += 1
-        self._seconds += time.monotonic() - started
+        self._masks_state = self._masks.state()
+        self.is_whole = True
+        self._seconds += (time.monotonic() - started) / len(self.running)
 
     def unevaluated(self) -> list[Run]:
         """Runs that have not been evaluated since the epoch's last step."""
-        return self.running[self._evaluated :]
+        return [run for run in self.running if len(run.history) < self.epoch]
 
     def evaluate(self, run: Run) -> dict[str, float]:
         """Evaluate a run at an epoch's end; returns the epoch's row of its history."""
@@ -156,52 +196,60 @@ class _Group:
             delta = self._stacked.delta(position) | self._matrices.delta()
             precision = self._recipe.precision
             evaluation = evaluate(self._model, self._rows, self._task, precision, delta)
-        seconds = self._seconds / len(self.running) + time.monotonic() - started
+        seconds = self._seconds + time.monotonic() - started
         run.end_epoch(self.epoch, mean, seconds, evaluation)
-        self._evaluated += 1
         return run.history[-1]
 
     def end_epoch(self) -> None:
         """Let runs go that have diverged, and begin the next epoch."""
         self._keep([number for number, run in enumerate(self.running) if not run.diverged])
         self.epoch += 1
-        self._evaluated = 0
-        self._losses = torch.zeros(len(self.running), device=self._model.device)
+        self._losses = torch.zeros(len(self.running), device=self.device)
         self._seconds = 0.0
         if self.epoch <= self._recipe.epochs:
             self._batches = self._batches_of_epoch()
 
     def state(self) -> State:
         """Everything that decides how training goes on."""
-        tensors = {"losses": self._losses, "masks": self._masks.generator_state()}
-        for run in self.runs:
-            tensors |= {f"run.{run.number}.{name}": t for name, t in run.tensors().items()}
+        device, bits, generator = self._masks_state
+        runs = [run.state() for run in self.runs]
+        for position, run in enumerate(self.running):
+            runs[run.number].tensors["loss"] = self._losses[position]
         facts = {
             "epoch": self.epoch,
             "step": self.step,
-            "evaluated": self._evaluated,
             "seconds": self._seconds,
             "order": self._order_of_epoch,
-            "masks": self._masks.bits_state(),
-            "running": [run.number for run in self.running],
-            "runs": [run.facts() for run in self.runs],
+            "device": device,
+            "masks": bits,
         }
-        return State(tensors, facts)
+        return State({"masks": generator}, facts, runs)
 
     def restore(self, state: State) -> None:
-        """Go on from a state of the same runs."""
+        """Go on from a state of the same runs.
+
+        Where it is of another kind of device, dropout masks are drawn anew, from `seed_at`.
+        """
         facts = state.facts
-        self.epoch, self.step, self._evaluated = facts["epoch"], facts["step"], facts["evaluated"]
+        self.is_whole = False
+        self.epoch, self.step = facts["epoch"], facts["step"]
         self._seconds = facts["seconds"]
         self._order.bit_generator.state = facts["order"]
         self._batches = self._batches_of_epoch()
-        self._masks.restore(facts["masks"], state.tensors["masks"])
-        self._losses = state.tensors["losses"].to(self._model.device)
-        for run in self.runs:
-            tensors = below(f"run.{run.number}.", state.tensors)
-            run.restore(facts["runs"][run.number], tensors)
+        for run, of_run in zip(self.runs, state.runs, strict=True):
+            run.restore(of_run)
         self._matrices.write()
-        self._keep(facts["running"])
+        self._keep([run.number for run in self.runs if not run.diverged])
+        self._losses = torch.zeros(len(self.running), device=self.device)
+        for position, run in enumerate(self.running):
+            self._losses[position] = state.runs[run.number].tensors["loss"]
+        if facts["device"] == self.device.type:
+            masks = MasksState(facts["device"], facts["masks"], state.tensors["masks"])
+            self._masks.restore(masks)
+        else:
+            self._masks = DropoutMasks(seed_at(self._seed, self.step), self.device)
+        self._masks_state = self._masks.state()
+        self.is_whole = True
 
     def _keep(self, positions: Sequence[int]) -> None:
         """Of the runs that are running, let go those at other positions."""
@@ -213,9 +261,18 @@ class _Group:
         return shuffled(len(self._training_rows), self._recipe.batch_size, self._order)
 
 
+def seed_at(seed: int, step: int) -> int:
+    """The seed of dropout masks that are drawn anew from a step on."""
+    return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])
+
+
 def _resumed(step: int, steps: int) -> Report:
-    text = f"goes on from the checkpoint at step {step} of {steps}"
+    text = f"goes on from step {step} of {steps}"
     return Report(text, "resumed", {"step": step, "steps": steps})
+
+
+def _new_masks(was: str, now: str, seed: int) -> Report:
+    return Report(f"from {was} to {now}: dropout masks are drawn anew, from seed {seed}")
 
 
 def _epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> Report:

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from subtune.specs import Recipe
+from subtune.training.checkpoints import State, below
 from subtune.training.delta import from_stored, to_stored
 from subtune.training.evaluation import Evaluation
 
@@ -75,13 +75,10 @@ class Run:
         trainable = sum(leaf.numel() for leaf in self._leaves)
         return Result(self.history, self._best_epoch, self._best, trainable)
 
-    def facts(self) -> dict[str, Any]:
-        """What `restore` needs and JSON can hold."""
+    def state(self) -> State:
+        """What `restore` needs: values, their averages, the learning curve, the best epoch."""
         best = self._best and {"scores": self._best.scores, "changes": self._best.changes}
-        return {"history": self.history, "best_epoch": self._best_epoch, "best": best}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """What `restore` needs and is no fact: trained values, their averages, the best epoch."""
+        facts = {"history": list(self.history), "best_epoch": self._best_epoch, "best": best}
         tensors = {f"{LEAF}.{number}": leaf for number, leaf in enumerate(self._leaves)}
         for number, averages in self._optimizer.state_dict()["state"].items():
             tensors |= {f"{LEAF}.{number}.{name}": value for name, value in averages.items()}
@@ -90,11 +87,12 @@ class Run:
             tensors |= {DELTA + name: value for name, value in stored.items()}
             for split, logits in self._best.logits.items():
                 tensors[LOGITS + split] = torch.from_numpy(logits)
-        return tensors
+        return State(tensors, facts)
 
-    def restore(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `facts` and `tensors` returned."""
-        self.history = facts["history"]
+    def restore(self, state: State) -> None:
+        """Go on from what `state` returned."""
+        facts, tensors = state.facts, state.tensors
+        self.history = list(facts["history"])
         self._best_epoch = facts["best_epoch"]
         averages: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():
@@ -117,8 +115,3 @@ class Run:
 def has_diverged(history: Sequence[Mapping[str, float]]) -> bool:
     """Whether a run's last epoch has a loss or a score that is not finite: the run ended there."""
     return bool(history) and not all(math.isfinite(value) for value in history[-1].values())
-
-
-def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin with ``prefix``, without it."""
-    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}

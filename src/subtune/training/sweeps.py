@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from subtune.data.batches import Rows
+from subtune.errors import SubtuneError
 from subtune.models.encoder import Encoder
 from subtune.tasks import TaskSpec
-from subtune.training.checkpoints import Checkpoints
+from subtune.training.checkpoints import Checkpoints, State
 from subtune.training.fusing import group_runs
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import Member, OutOfMemoryError, train
 from subtune.training.reports import Report
 from subtune.training.run import Result
 
@@ -23,8 +24,9 @@ def train_sweep(
 ) -> Iterator[tuple[str, Result]]:
     """Train every member of a sweep, side by side where that is faster.
 
-    A member's result does not depend on which others are in the sweep, nor on their order. Groups
-    that have a checkpoint go on from there, together as they were.
+    A member's result does not depend on which others are in the sweep, nor on their order. Runs
+    that share a checkpoint go on from there, as many together as now fit. Where memory is not
+    enough after all, half of them go on first and the others then.
 
     Args:
         model: the pretrained model on its device.
@@ -40,13 +42,20 @@ def train_sweep(
 
     Raises:
         StoppedError: it was asked to stop.
+        SubtuneError: a run does not fit into memory by itself.
     """
-    kept = checkpoints.groups() if checkpoints else []
-    resumed = [runs for runs in kept if members.keys() >= set(runs)]
+    resumed = checkpoints.groups(members) if checkpoints else []
     new = [run for run in members if not any(run in runs for runs in resumed)]
-    groups = group_runs(model, rows["train"], [members[run] for run in new], max_side_by_side)
+    waiting: list[tuple[list[str], State | None]] = [
+        ([runs[number] for number in group], None)
+        for runs in [*resumed, new]
+        for group in group_runs(
+            model, rows["train"], [members[run] for run in runs], max_side_by_side
+        )
+    ]
     numbers = {run: number for number, run in enumerate(members, 1)}
-    for runs in [*resumed, *([new[number] for number in group] for group in groups)]:
+    while waiting:
+        runs, start = waiting.pop(0)
 
         def report_of_run(number: int, of: Report, runs: Sequence[str] = runs) -> None:
             run = runs[number]
@@ -56,7 +65,34 @@ def train_sweep(
             report(Report(line))
 
         keeper = checkpoints.keeper(runs, report_line) if checkpoints else None
-        results = train(model, rows, task, [members[run] for run in runs], report_of_run, keeper)
+        group = [members[run] for run in runs]
+        try:
+            results = train(model, rows, task, group, report_of_run, keeper, start)
+        except OutOfMemoryError as error:
+            if len(runs) == 1:
+                raise SubtuneError(_too_large(runs[0], group[0], error.cause)) from None
+            halves = _halves(runs, error.state)
+            sizes = " and ".join(str(len(half)) for half, _ in halves)
+            report_line(f"{len(runs)} runs side by side do not fit into memory: now {sizes}")
+            waiting = [*halves, *waiting]
+            continue
         yield from zip(runs, results, strict=True)
         if keeper:
             keeper.clear()
+
+
+def _halves(runs: list[str], state: State | None) -> list[tuple[list[str], State | None]]:
+    """Runs in two parts, each with its part of their state."""
+    middle = len(runs) // 2
+    numbers = range(len(runs))
+    return [
+        ([runs[number] for number in part], state and state.of(part))
+        for part in (numbers[:middle], numbers[middle:])
+    ]
+
+
+def _too_large(run: str, member: Member, cause: str) -> str:
+    return (
+        f"run {run} by itself does not fit into memory with batch_size {member.recipe.batch_size}: "
+        f"a smaller batch_size or max_length would, or a device with more memory ({cause})"
+    )

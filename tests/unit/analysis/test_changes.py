@@ -1,9 +1,12 @@
 """How much training changed parameters, against means worked out by hand."""
 
+import math
+
 import pandas as pd
 import pytest
 
 from subtune.analysis import changes
+from tests.helpers import examples
 
 
 def test_a_components_change_is_the_mean_over_its_weights_and_biases():
@@ -40,3 +43,9 @@ def test_changes_are_told_by_the_papers_names_of_parameters():
     )
     found = changes.changes_by_parameter([table, table]).set_index("parameter")["change"]
     assert found.to_dict() == {"b_k": 0.0, "g_LN2": 0.5}
+
+
+def test_a_run_that_diverged_has_no_changes(tmp_path):
+    chosen = examples.scored(("rte", "full", 1.0, None, 1e-5, 0, math.nan))
+    assert changes.changes_of_full_tuning(chosen, tmp_path).empty
+    assert changes.changes_of_methods(chosen, [("full", "rte")], tmp_path).empty

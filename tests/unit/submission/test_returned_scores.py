@@ -143,3 +143,13 @@ def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
         SubtuneError, match=r"empty\.csv: found no rows, expected those of the form"
     ):
         returned_scores.read(tmp_path / "empty.csv", form)
+
+
+def test_a_score_of_constants_in_place_of_a_run_that_diverged_counts_for_no_run(form, tmp_path):
+    scores = returned_scores.read(entered(form.copy(), tmp_path / "scores.csv"), form)
+    dev = as_ours("table2")
+    diverged = (dev["method"] == "bitfit") & (dev["task"] == "rte")
+    dev["value"] = dev["value"].mask(diverged)
+    test = returned_scores.as_chosen(dev, scores)
+    assert not ((test["method"] == "bitfit") & (test["task"] == "rte")).any()
+    assert len(test) == len(dev) - 1

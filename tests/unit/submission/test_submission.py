@@ -233,6 +233,25 @@ def test_what_was_not_predicted_is_a_constant_and_told():
     assert told["QQP.tsv"] == "every row 0: the task was not run"
 
 
+def test_a_run_that_diverged_predicts_nothing_for_the_server_and_is_named():
+    file = server.FILES["CoLA.tsv"]
+    best = pd.DataFrame(
+        {
+            "task": ["rte", "cola"],
+            "run": ["a1", "b2"],
+            "learning_rate": 1e-3,
+            "seed": 0,
+            "value": [np.nan, 0.5],
+        }
+    )
+    overflown = predictions(file, "b2").assign(logit_1=np.inf)
+    found, parts = writing.submission({"cola": overflown}, best)
+    made_of = dict(zip(parts["file"], parts["made_of"], strict=True))
+    assert not found
+    assert made_of["RTE.tsv"] == "every row entailment: run a1 diverged"
+    assert made_of["CoLA.tsv"] == "every row 0: run b2 predicts what is not finite"
+
+
 @pytest.mark.slow
 def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_path):
     """A tiny model is trained on a few rows of each task, and predicts all its real test rows."""

@@ -1,12 +1,14 @@
 """Methods task by task, ours above a paper's."""
 
+import math
+
 import pandas as pd
 
 from subtune import papers
 from subtune.analysis import reproduction
 from subtune.analysis.columns import columns_of
 from subtune.papers import printed
-from subtune.tables import comparison
+from subtune.tables import comparison, writing
 from subtune.tasks import TASKS
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made
@@ -117,3 +119,29 @@ def test_what_differs_from_full_fine_tuning_is_marked():
     assert comparison.differing(table)["method"].tolist() == ["", " †", ""]
     assert not comparison.differing(table.drop(columns="c5")).to_numpy().any()
     assert not comparison.differing(table[table["method"] != "Full"]).to_numpy().any()
+
+
+def test_a_method_that_diverged_says_so_in_every_format_and_is_never_best(tmp_path):
+    rows = [
+        ("rte", "full", 1.0, None, 1e-5, 0, 0.5),
+        ("rte", "layernorm", 1.0, None, 1e-3, 0, math.nan),
+        ("cola", "full", 1.0, None, 1e-5, 0, math.nan),
+        ("cola", "layernorm", 1.0, None, 1e-3, 0, 0.2),
+    ]
+    columns = columns_of([TASKS["rte"], TASKS["cola"]], {})
+    made_of = {"chosen": scored(*rows), "columns": columns, "source": "builtin data"}
+    styled = made("layernorm", "table2", **made_of)
+    assert styled.table.iloc[0, 4:6].tolist() == ["0.5000", "diverged"]
+    assert styled.table.iloc[1, 4:6].tolist() == ["diverged", "0.2000"]
+    assert styled.emphasis.bold.iloc[:2, 4:6].to_numpy().tolist() == [[True, False], [False, True]]
+    for ending in ("csv", "md", "tex"):
+        writing.write(styled, [tmp_path / f"table2.{ending}"])
+        text = (tmp_path / f"table2.{ending}").read_text()
+        assert text.count("diverged") == 2 and "nan" not in text
+
+
+def test_an_average_over_a_task_that_diverged_has_diverged():
+    table, reproduced = averaged(("cola", 0, 0.4), ("rte", 0, math.nan), ("mrpc", 0, 0.8))
+    assert table[AVERAGE].iloc[0] == "diverged"
+    assert reproduced.query("task in ('average', 'rte')")["ours"].isna().all()
+    assert reproduced.query("task == 'cola'")["ours"].notna().any()

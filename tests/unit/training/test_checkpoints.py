@@ -6,18 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
+from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.runs import recording, records
 from subtune.stopping import StoppedError, stop_requests
 from subtune.tasks import TASKS
-from subtune.training import checkpoints
+from subtune.training import checkpoints, recipe, run
 from subtune.training.checkpoints import Checkpoints, State
 from subtune.training.delta import to_stored
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import Member, seed_at, train
+from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
 
 TASK = TASKS["sst2"]
@@ -130,10 +133,10 @@ def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, t
 def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
     path = checkpoints.write(tmp_path / "group", State({"x": torch.zeros(1)}, {"step": 1}), ["a"])
     assert checkpoints.read(path) is not None
-    assert Checkpoints(tmp_path, 0).groups() == [["a"]]
+    assert Checkpoints(tmp_path, 0).groups(["a"]) == [["a"]]
     monkeypatch.setattr(checkpoints, "FORMAT", "another")
     assert checkpoints.read(path) is None
-    assert Checkpoints(tmp_path, 0).groups() == []
+    assert Checkpoints(tmp_path, 0).groups(["a"]) == []
 
 
 def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
@@ -215,7 +218,7 @@ def test_a_cut_between_two_records_trains_nothing_again(tiny_bert, tmp_path, mon
     lines = []
     sweep(tiny_bert, tmp_path, specs, kept, lambda report: lines.append(report.text))
     assert all(records.is_recorded(tmp_path, spec.id) for spec in specs)
-    assert any("at step 6 of 6" in line for line in lines)
+    assert any("from step 6 of 6" in line for line in lines)
     assert not any(" loss " in line for line in lines)
 
 
@@ -241,3 +244,264 @@ def test_a_second_interrupt_from_the_keyboard_ends_the_job():
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) != 0
+
+
+def test_records_are_on_the_disk_before_their_checkpoint_is_deleted(
+    tiny_bert, tmp_path, monkeypatch
+):
+    calls = []
+
+    def recorded(name, path_of):
+        real = getattr(os, name)
+
+        def call(*arguments, **options):
+            calls.append((name, path_of(*arguments)))
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(os, name, call)
+
+    recorded("fsync", lambda handle: Path(f"/proc/self/fd/{handle}").readlink())
+    recorded("rename", lambda draft, target: target)
+    recorded("unlink", lambda path: Path(path).name)
+    specs = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3)]
+    store = tmp_path / "runs"
+    sweep(tiny_bert, store, specs, keep_all_steps(tmp_path / "kept"))
+    deleted = calls.index(("unlink", "000000000006.safetensors"))
+    for spec in specs:
+        renamed = calls.index(("rename", store / spec.id))
+        flushed = [path for name, path in calls[:renamed] if name == "fsync"]
+        of_run = {path.name for path in flushed if path.parent.name.startswith(f".{spec.id}.")}
+        assert of_run == {path.name for path in (store / spec.id).iterdir()}
+        assert ("fsync", store) in calls[renamed:deleted]
+
+
+def in_a_sweep(model, rows, group, folder, max_side_by_side=None, report=print, count=None):
+    """The results of a sweep's runs in order, trained as far as ``count`` occasions to stop."""
+    named = dict(zip("abcd", group, strict=False))
+    kept = stopped_every(count, folder) if count else Checkpoints(folder, 3600)
+    results = dict(train_sweep(model, rows, TASK, named, report, max_side_by_side, kept))
+    return [results[run] for run in named]
+
+
+FOUR = ("bitfit", "layernorm", "bitfit", "top")
+
+
+@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("kinds", [FOUR, ("lora-II",) * 4])
+def test_what_was_cut_goes_on_in_groups_of_half_the_size_to_the_last_bit(
+    model, rows, kinds, count, tmp_path
+):
+    group = members(model, *kinds)
+    expected = train(model, rows, TASK, group)
+    with pytest.raises(StoppedError):
+        in_a_sweep(model, rows, group, tmp_path, count=count)
+    reports = []
+    results = in_a_sweep(model, rows, group, tmp_path, 2, reports.append)
+    assert [of.event for of in reports].count("resumed") == 2
+    assert_same(results, expected)
+
+
+def test_what_was_cut_goes_on_run_by_run(model, rows, tmp_path):
+    group = members(model, *FOUR)
+    with pytest.raises(StoppedError):
+        in_a_sweep(model, rows, group, tmp_path, count=2)
+    expected = train(model, rows, TASK, group)
+    for one, other in zip(in_a_sweep(model, rows, group, tmp_path, 1), expected, strict=True):
+        a, b = to_stored(one.best.delta), to_stored(other.best.delta)
+        for name, values in b.items():
+            # Products of one run's tokens and of four runs' round differently.
+            torch.testing.assert_close(a[name], values, rtol=1e-4, atol=2e-5)
+
+
+def test_runs_that_are_still_asked_for_go_on_without_the_others(model, rows, tmp_path):
+    group = members(model, *FOUR)
+    expected = train(model, rows, TASK, group)
+    with pytest.raises(StoppedError):
+        in_a_sweep(model, rows, group, tmp_path, count=5)
+    reports = []
+    named = {"d": group[3], "b": group[1]}
+    kept = Checkpoints(tmp_path, 3600)
+    results = dict(train_sweep(model, rows, TASK, named, reports.append, None, kept))
+    assert [of.event for of in reports].count("resumed") == 1
+    assert_same([results["b"], results["d"]], [expected[1], expected[3]])
+
+
+def test_parts_of_a_group_go_on_from_their_own_newest_checkpoint(model, rows, tmp_path):
+    group = members(model, *FOUR)
+    expected = train(model, rows, TASK, group)
+    with pytest.raises(StoppedError):
+        in_a_sweep(model, rows, group, tmp_path, count=2)
+    with pytest.raises(StoppedError):
+        in_a_sweep(model, rows, group, tmp_path, 2, count=2)
+    steps = []
+    results = in_a_sweep(
+        model, rows, group, tmp_path, 2, lambda of: steps.append(of.facts.get("step"))
+    )
+    assert [step for step in steps if step] == [3, 2]
+    assert_same(results, expected)
+
+
+def on_another_device(folder):
+    """Make a group's newest checkpoint one that another kind of device has written."""
+    [group] = folder.iterdir()
+    newest = max(group.iterdir())
+    state = checkpoints.read(newest)
+    # 16 bytes are what a CUDA generator's state takes.
+    masks = {"masks": torch.zeros(16, dtype=torch.uint8)}
+    moved = State(masks, state.facts | {"device": "cuda"}, state.runs)
+    checkpoints.write(group, moved, checkpoints.runs_in(newest))
+    return state.facts["step"]
+
+
+def test_a_checkpoint_of_another_kind_of_device_goes_on_with_new_masks_from_a_seed_that_is_told(
+    model, rows, tmp_path
+):
+    group = members(model, "bitfit", "layernorm")
+    with pytest.raises(StoppedError):
+        in_a_sweep(model, rows, group, tmp_path, count=2)
+    step = on_another_device(tmp_path)
+    reports = []
+    results = in_a_sweep(model, rows, group, tmp_path, report=reports.append)
+    texts = [of.text for of in reports]
+    told = f"from cuda to cpu: dropout masks are drawn anew, from seed {seed_at(0, step)}"
+    assert any(told in text for text in texts)
+    assert all(len(result.history) == 2 and not result.diverged for result in results)
+    again = train(model, rows, TASK, group)
+    assert results[0].history[0]["train_loss"] != again[0].history[0]["train_loss"]
+    assert results[0].history[0]["train_loss"] == pytest.approx(
+        again[0].history[0]["train_loss"], rel=0.2
+    )
+
+
+def too_many(monkeypatch, fits, error, place="forward", after=0):
+    """Plant what an allocator says in the pass of more than ``fits`` runs, ``after`` such passes.
+
+    Args:
+        place: before the runs take their step, or in the midst of it.
+    """
+    passes = itertools.count()
+    if place == "forward":
+        real = recipe.logits
+
+        def logits(model, batch, trained, masks):
+            predicted = real(model, batch, trained, masks)
+            if len(predicted) > fits and next(passes) >= after:
+                raise error
+            return predicted
+
+        monkeypatch.setattr(recipe, "logits", logits)
+    else:
+        step = run.Run.step
+
+        def take(self, learning_rate):
+            if self.number >= fits and next(passes) >= after:
+                raise error
+            step(self, learning_rate)
+
+        monkeypatch.setattr(run.Run, "step", take)
+
+
+ERRORS = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate memory"
+    ),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=["device", "processor", "python"])
+@pytest.mark.parametrize("after", [0, 2, 4])
+def test_what_does_not_fit_goes_on_by_halves_from_where_it_was(
+    model, rows, tmp_path, monkeypatch, error, after
+):
+    group = members(model, *FOUR)
+    expected = train(model, rows, TASK, group)
+    too_many(monkeypatch, 2, error, after=after)
+    reports = []
+    results = in_a_sweep(model, rows, group, tmp_path, report=reports.append)
+    assert_same(results, expected)
+    texts = [of.text for of in reports]
+    assert "4 runs side by side do not fit into memory: now 2 and 2" in texts
+    assert [of.facts["step"] for of in reports if of.event == "resumed"] == [after, after]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_in_the_midst_of_a_step_halves_go_on_from_a_checkpoint_or_the_beginning(
+    model, rows, tmp_path, monkeypatch, kept
+):
+    group = members(model, *FOUR)
+    expected = train(model, rows, TASK, group)
+    too_many(monkeypatch, 2, ERRORS[0], "step", after=4)
+    reports = []
+    named = dict(zip("abcd", group, strict=True))
+    checkpoints = Checkpoints(tmp_path, 0) if kept else None
+    results = dict(train_sweep(model, rows, TASK, named, reports.append, None, checkpoints))
+    assert_same([results[run] for run in named], expected)
+    steps = [of.facts["step"] for of in reports if of.event == "resumed"]
+    assert steps == ([2, 2] if kept else [])
+
+
+def test_a_state_that_does_not_fit_as_it_is_restored_is_not_lost(
+    model, rows, tmp_path, monkeypatch
+):
+    restore, attempts = recipe._Group.restore, itertools.count()
+
+    def fails_once(self, state):
+        if next(attempts) == 0:
+            raise ERRORS[0]
+        restore(self, state)
+
+    monkeypatch.setattr(recipe._Group, "restore", fails_once)
+    too_many(monkeypatch, 2, ERRORS[0], after=4)
+    reports = []
+    in_a_sweep(model, rows, members(model, *FOUR), tmp_path, report=reports.append)
+    assert [of.facts["step"] for of in reports if of.event == "resumed"] == [4, 4, 4]
+
+
+def test_a_run_that_does_not_fit_by_itself_says_what_would(model, rows, tmp_path, monkeypatch):
+    too_many(monkeypatch, 0, ERRORS[0])
+    with pytest.raises(SubtuneError, match=r"run a by itself does not fit .* batch_size 4: "):
+        in_a_sweep(model, rows, members(model, *FOUR), tmp_path)
+
+
+def test_other_errors_are_no_want_of_memory(model, rows, tmp_path, monkeypatch):
+    too_many(monkeypatch, 0, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        in_a_sweep(model, rows, members(model, *FOUR), tmp_path)
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+import torch
+from subtune.models import encoder
+from subtune.tasks import TASKS
+from subtune.training import sweeps
+from subtune.training.recipe import Member
+from tests.helpers import examples
+
+torch.set_num_threads(1)
+task = TASKS["sst2"]
+directory, runs, extra = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+model = encoder.load(directory, 2)
+rows = examples.rows_of(task, examples.tokens(task, directory, rows=32))
+recipe = examples.recipe(batch_size=32, epochs=1)
+members = {str(n): Member(examples.entries_of("bitfit", model), recipe, 0) for n in range(runs)}
+# Once as it is, so that what is loaded late is there before memory is limited.
+list(sweeps.train_sweep(model, rows, task, {"0": members["0"]}, print))
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + extra * 2**20, resource.RLIM_INFINITY))
+sweeps.group_runs = lambda model, train, members, most: [list(range(len(members)))]
+results = dict(sweeps.train_sweep(model, rows, task, members, lambda of: print(of.text)))
+print(len(results), "done", {round(r.history[0]["train_loss"], 4) for r in results.values()})
+"""
+
+
+@pytest.mark.slow
+def test_where_the_system_gives_no_more_memory_a_sweep_goes_on_by_halves(minilm):
+    command = [sys.executable, "-c", LIMITED, str(minilm), "16", "160"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "16 runs side by side do not fit into memory: now 8 and 8" in done.stdout
+    assert "16 done" in done.stdout
