@@ -122,7 +122,7 @@ def _observer(
 
         def observe(gradient: Tensor) -> None:
             g = gradient.detach()[0]
-            if bias is not None:
+            if bias is not None and not family.cancels(f"{module}.bias"):
                 bias.add_(_sum_of_squares(g, batch))
             if weight is None:
                 return
