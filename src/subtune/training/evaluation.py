@@ -65,7 +65,7 @@ def predict(model: Encoder, rows: Rows, precision: str) -> np.ndarray:
     every = torch.empty(len(rows), model.num_labels, device=model.device)
     with torch.inference_mode(), autocast(model.device, precision):
         for index in in_length_order(rows.lengths):
-            batch = pack(rows.inputs, index, model)
+            batch = pack(rows.inputs, rows.labels, index, model)
             every[torch.from_numpy(index)] = logits(model, batch)[0].float()
     return np.nan_to_num(every.cpu().numpy())
 

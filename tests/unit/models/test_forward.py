@@ -17,6 +17,7 @@ from tests.helpers import reference
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
 TOKEN_TYPES = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
+LABELS = np.array([1, 0, 2, 0])
 ALL = np.arange(4)
 
 
@@ -35,7 +36,7 @@ def inputs(model):
 
 
 def batch(model, index=ALL):
-    return pack(inputs(model), np.array(index), model)
+    return pack(inputs(model), LABELS, np.array(index), model)
 
 
 def differs(name, value):
@@ -201,6 +202,7 @@ def test_tokens_go_onto_the_grid_and_back(model):
     assert torch.equal(from_grid(to_grid(x, one, heads), one, heads), x)
     assert of_three.inside.sum(1).tolist() == [6, 4, 2]
     assert (one.outside == 0).sum(1).tolist() == [6, 4, 2]
+    assert of_three.labels.tolist() == [0, 0, 2]
     assert of_three.example.tolist() == [0] * 6 + [1] * 4 + [2] * 2
 
 
