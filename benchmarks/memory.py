@@ -16,6 +16,7 @@ from subtune.models.forward import logits
 from subtune.models.packed import Packed, pack
 from subtune.selections.entries import Entries
 from subtune.training.activations import step_bytes
+from subtune.training.matrices import Matrices
 from subtune.training.stacked import StackedParameters
 
 
@@ -27,7 +28,7 @@ def measure(glue_dir: Path, tasks: list[str], runs: int = 4) -> list[dict[str, A
 def _measure(setting: inputs.Setting, runs: int) -> list[dict[str, Any]]:
     train = setting.rows["train"]
     index = np.arange(inputs.BATCH)
-    batch = pack(train.inputs, by_length(index, train.lengths), setting.model)
+    batch = pack(train.inputs, train.labels, by_length(index, train.lengths), setting.model)
     measured = []
     for method in ("layernorm", "bitfit", "lora-II"):
         entries = METHODS[method].resolve(shapes_of(setting.model), seed=0)
@@ -60,11 +61,15 @@ def peak_bytes(model: Encoder, entries: Entries, runs: int, batch: Packed) -> in
 
 
 def _two_steps(model: Encoder, entries: Entries, runs: int, batch: Packed) -> None:
-    stacked = StackedParameters(model, [entries] * runs, seed=0)
-    optimizers = [torch.optim.AdamW([values], fused=True) for values in stacked.values]
+    stacked, matrices = StackedParameters(model, [entries] * runs, seed=0), Matrices(model, entries)
+    optimizers = [
+        torch.optim.AdamW([values, *matrices.leaves], fused=True) for values in stacked.values
+    ]
     for _ in range(2):
         masks = DropoutMasks(0, model.device)
-        logits(model, batch, stacked.weights(), masks).sum().backward()
+        trained = stacked.weights() | matrices.weights()
+        logits(model, batch, trained, masks).sum().backward()
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad()
+        matrices.write()

@@ -27,7 +27,7 @@ from torch.nn import functional
 from subtune.data.batches import Rows, in_length_order
 from subtune.models.encoder import Encoder, new_classifier
 from subtune.models.forward import logits
-from subtune.models.loss import labels_of, losses_of
+from subtune.models.loss import losses_of
 from subtune.models.packed import Packed, pack
 from subtune.tasks import TaskSpec
 
@@ -84,10 +84,9 @@ def fisher_information(
         if only is None or name in only
     }
     for index in in_length_order(data.lengths):
-        batch = pack(data.inputs, index, model)
+        batch = pack(data.inputs, data.labels, index, model)
         outputs = logits(model, batch, watch=_observer(model, batch, totals))
-        labels = labels_of(data.labels[index], task, model.device)
-        loss = losses_of(task, outputs, labels).sum()
+        loss = losses_of(task, outputs, batch.labels).sum()
         # log p of a regression is −½·(y−ŷ)² for a unit variance: half the squared error.
         (loss / 2 if task.is_regression else loss).backward()
     mean = {name: (total / len(data)).cpu().numpy() for name, total in totals.items()}
@@ -122,7 +121,7 @@ def _observer(
 
         def observe(gradient: Tensor) -> None:
             g = gradient.detach()[0]
-            if bias is not None:
+            if bias is not None and not family.cancels(f"{module}.bias"):
                 bias.add_(_sum_of_squares(g, batch))
             if weight is None:
                 return

@@ -36,7 +36,7 @@ def matrices(model):
 
 
 def assert_agrees(estimate, expected):
-    # Gradients are float32; some, the keys' biases', are zero but for its rounding.
+    # Gradients are float32; in the loop the keys' biases' are zero but for its rounding.
     nothing = 1e-12 * max(values.max() for values in expected.values())
     for name, values in estimate.entries.items():
         np.testing.assert_allclose(values, expected[name], rtol=1e-3, atol=nothing)
@@ -116,6 +116,16 @@ def test_only_what_is_asked_for_is_computed_and_it_is_the_same(tiny_bert):
     assert list(estimate.entries) == names == estimate.sums["parameter"].tolist()
     for name in names:
         np.testing.assert_allclose(estimate.entries[name], complete.entries[name], rtol=1e-5)
+
+
+def test_a_keys_bias_has_no_information_at_all(tiny_bert):
+    task = TASKS["sst2"]
+    tokens = examples.tokens(task, tiny_bert)["train"]
+    model = encoder.load(tiny_bert, 2)
+    estimate = fisher_information(model, tokens, task)
+    without = [name for name, values in estimate.entries.items() if not values.any()]
+    assert without == [name for name in model.parameters if name.endswith("key.bias")]
+    assert (estimate.sums.set_index("parameter").loc[without, "information"] == 0).all()
 
 
 def test_a_sample_is_drawn_by_seed_and_is_a_part_of_the_rows(tiny_bert):

@@ -50,7 +50,7 @@ def collect(
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
-def _best_epoch(store: Path, run: str, columns: Sequence[Column]) -> dict[str, Any]:
+def _best_epoch(store: Path, run: str, columns: Sequence[ScoreColumn]) -> dict[str, Any]:
     """The first row of a run's history with the highest score in the column that decides."""
     [deciding] = [column.in_history for column in columns if column.decides]
     history = records.read_history(store, run)

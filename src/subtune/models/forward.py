@@ -47,9 +47,6 @@ class _Pass:
     def weight(self, name: str) -> Weight:
         return self.trained[name] if name in self.trained else self.shared[name]
 
-    def of(self, module: str) -> tuple[Weight, Weight]:
-        return self.weight(f"{module}.weight"), self.weight(f"{module}.bias")
-
 
 def logits(
     model: Encoder,
@@ -157,36 +154,31 @@ def _add_and_norm(run: _Pass, dense: str, norm: str, x: Tensor, residual: Tensor
 
 
 def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
-    """``[k, t, i]`` to ``[k, t, o]``."""
-    weight, bias = run.of(module)
+    """``[k, t, i]`` to ``[k, t, o]``.
+
+    A product may be bfloat16; biases are added to it in float32, whether or not runs share them.
+    """
+    weight, bias = run.weight(f"{module}.weight"), f"{module}.bias"
     match weight:
         case PerRun(values):
-            y = torch.baddbmm(_over_tokens(bias), x.expand(len(values), -1, -1), values.mT)
+            y = x @ values.mT
         case SparseEntries():
-            y = sparse_linear(x, weight) + _over_tokens(bias)
+            y = sparse_linear(x, weight)
         case LowRankUpdate(lora_a, lora_b):
-            y = _affine(x, run.shared[f"{module}.weight"], bias) + x @ lora_a.mT @ lora_b.mT
+            shared = run.shared[f"{module}.weight"]
+            y = functional.linear(x, shared) + x @ lora_a.mT @ lora_b.mT
         case _:
-            y = _affine(x, weight, bias)
+            y = functional.linear(x, weight)
+    if not run.family.cancels(bias):
+        y = y + _over_tokens(run.weight(bias))
     _show(run, module, x, y)
     return y
 
 
-def _affine(x: Tensor, weight: Tensor, bias: Weight) -> Tensor:
-    """``[k, t, o]`` by a matrix that all runs share."""
-    if isinstance(bias, PerRun):
-        return functional.linear(x, weight) + _over_tokens(bias)
-    return functional.linear(x, weight, _shared(bias))
-
-
 def _layer_norm(run: _Pass, module: str, x: Tensor) -> Tensor:
-    weight, bias = run.of(module)
-    size, eps = x.shape[-1:], run.config.layer_norm_eps
-    if isinstance(weight, PerRun) or isinstance(bias, PerRun):
-        normalised = functional.layer_norm(x, size, eps=eps)
-        y = torch.addcmul(_over_tokens(bias), normalised, _over_tokens(weight))
-    else:
-        y = functional.layer_norm(x, size, _shared(weight), _shared(bias), eps)
+    weight, bias = (_over_tokens(run.weight(f"{module}.{part}")) for part in ("weight", "bias"))
+    normalised = functional.layer_norm(x, x.shape[-1:], eps=run.config.layer_norm_eps)
+    y = torch.addcmul(bias, normalised, weight)
     _show(run, module, x, y)
     return y
 

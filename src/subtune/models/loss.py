@@ -3,8 +3,6 @@
 Shapes: ``k`` runs, ``n`` examples.
 """
 
-import numpy as np
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -17,15 +15,9 @@ def losses_of(task: TaskSpec, logits: Tensor, labels: Tensor) -> Tensor:
     Args:
         task: decides which.
         logits: ``[k, n, num_labels]``.
-        labels: ``[n]``.
+        labels: ``[n]``, 64-bit class numbers, or real scores.
     """
     if task.is_regression:
         return (logits.squeeze(2) - labels).square().sum(1)
     per_run = labels.expand(len(logits), -1)
     return functional.cross_entropy(logits.mT, per_run, reduction="none").sum(1)
-
-
-def labels_of(labels: np.ndarray, task: TaskSpec, device: torch.device) -> Tensor:
-    """Labels ``[n]`` as `losses_of` reads them: class numbers, or real scores."""
-    dtype = torch.float32 if task.is_regression else torch.int64
-    return torch.from_numpy(labels).to(device, dtype)

@@ -48,25 +48,32 @@ class Grid:
 class Packed:
     """One batch: ``ids``, ``token_type_ids``, ``positions`` (from 0) of every token, each ``[t]``.
 
-    ``example`` ``[t]``: the example that each token belongs to. ``first`` ``[n]``: where each
-    example starts. ``inside`` ``[n, l]``: which slots hold a token, were all on one grid.
-    ``grids``: those of attention, which together hold every example once, in order.
+    ``labels`` ``[n]``. ``example`` ``[t]``: the example that each token belongs to. ``first``
+    ``[n]``: where each example starts. ``inside`` ``[n, l]``: which slots hold a token, were all on
+    one grid. ``grids``: those of attention, which together hold every example once, in order.
     """
 
     ids: Tensor
     token_type_ids: Tensor | None
     positions: Tensor
+    labels: Tensor
     example: Tensor
     first: Tensor
     inside: Tensor
     grids: tuple[Grid, ...]
 
 
-def pack(inputs: Mapping[str, Sequence[np.ndarray]], index: np.ndarray, model: Encoder) -> Packed:
+def pack(
+    inputs: Mapping[str, Sequence[np.ndarray]],
+    labels: np.ndarray,
+    index: np.ndarray,
+    model: Encoder,
+) -> Packed:
     """The examples in ``index`` as one batch.
 
     Args:
         inputs: ``input_ids`` and, where the model has them, ``token_type_ids`` of every example.
+        labels: of every example, as `losses_of` reads them.
         index: which examples, in which order. Sorted by length they need the smallest grids.
         model: the batch goes to its device, and has slots for each of its heads.
     """
@@ -86,6 +93,7 @@ def pack(inputs: Mapping[str, Sequence[np.ndarray]], index: np.ndarray, model: E
         ids=column("input_ids"),
         token_type_ids=column("token_type_ids") if "token_type_ids" in inputs else None,
         positions=tensor(np.arange(lengths.sum()) - first[example]),
+        labels=tensor(labels[index]),
         example=tensor(example),
         first=tensor(first),
         inside=tensor(np.arange(lengths.max()) < lengths[:, None]),

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 from subtune.models.encoder import Encoder
 from subtune.models.families.base import Family
-from subtune.selections.entries import Entries, LowRank
+from subtune.selections.entries import Entries, Indices, LowRank
 
 FLOAT_BYTES = 4
-# Of each trained value: itself, the optimiser's two averages, what the pass reads, and half of a
-# low-rank update once more with its scale. Gradients come as activations go.
-COPIES = 4.5
+# Of each trained value: itself, the optimiser's two averages, and what the pass reads; of a matrix,
+# which it reads as it is, the gradient. Other gradients come as activations go.
+COPIES = 4
+# Of a low-rank update half is held once more, with its scale.
+COPIES_OF_UPDATES = 4.5
+# Of each entry of a tensor that trains in part: value, gradient, averages, and where it stands.
+COPIES_OF_ENTRIES = 8
 
 
 def step_bytes(
@@ -24,11 +28,11 @@ def step_bytes(
     keeps queries, keys, values and the weights before and after dropout; what follows it keeps the
     inputs of two LayerNorms and of the activation. Dropout masks are kept once. The last layer
     computes the first tokens only, but all keys and values. On the way back one layer's gradients
-    are held beside that.
+    are held beside that, and of matrices that train in part one product at a time.
 
     Args:
         model: its shapes count.
-        entries: what a run trains. Matrices train by low-rank updates or not at all.
+        entries: what a run trains.
         tokens: ``t``.
         grids: of attention, each ``m`` and ``l``.
     """
@@ -48,15 +52,21 @@ def step_bytes(
             once += 2 * tokens * hidden
     if 2 * last >= first:
         run += 2 * padded_tokens * hidden + tokens * 2 * (between + hidden)
-    kept = {_kept_for(name, entry, family) for name, entry in entries.items()}
+    kept = {_kept_for(name, family) for name in entries}
     sizes = {"hidden": hidden, "between": between, "nothing": 0}
     run += tokens * sum(sizes[size] for layer, _, size in kept if layer < last)
+    product = 0
     for name, entry in entries.items():
         shape = model.parameters[name].shape
-        if isinstance(entry, LowRank):
-            run += entry.rank * (tokens + int(COPIES * sum(shape)))
-        else:
-            run += int(COPIES * shape.numel())
+        match entry:
+            case LowRank(rank):
+                run += rank * (tokens + int(COPIES_OF_UPDATES * sum(shape)))
+            case Indices(flat):
+                run += shape.numel() + COPIES_OF_ENTRIES * len(flat)
+                product = max(product, min(tokens * len(flat), shape.numel()))
+            case _:
+                run += COPIES * shape.numel()
+    run += product
     return FLOAT_BYTES * run, FLOAT_BYTES * once
 
 
@@ -71,7 +81,7 @@ def _stage(name: str, family: Family, layers: int) -> int:
     return 2 * layer + (2 if component in (inside.output, inside.output_norm) else 1)
 
 
-def _kept_for(name: str, entry: object, family: Family) -> tuple[int, str, str]:
+def _kept_for(name: str, family: Family) -> tuple[int, str, str]:
     """The layer, module and size of the input that a tensor's own gradient needs."""
     component, layer, part = family.component_of(name)
     inside = family.components
@@ -79,7 +89,7 @@ def _kept_for(name: str, entry: object, family: Family) -> tuple[int, str, str]:
         return 0, component, "nothing"
     if family.is_norm(name) and part == "weight":
         return layer, component, "hidden"
-    if not isinstance(entry, LowRank):
+    if part == "bias":
         return layer, component, "nothing"
     # Queries, keys and values read the same.
     reads = inside.query if component in (inside.key, inside.value) else component

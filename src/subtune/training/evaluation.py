@@ -64,7 +64,7 @@ def evaluate(
     )
 
 
-def without_scores(task: Task) -> Evaluation:
+def without_scores(task: TaskSpec) -> Evaluation:
     """Of an epoch whose loss or predictions are not finite: every score is NaN, and nothing else is
     worth keeping."""
     scores = {split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation}
@@ -76,7 +76,7 @@ def predict(model: Encoder, rows: Rows, precision: str) -> np.ndarray:
     every = torch.empty(len(rows), model.num_labels, device=model.device)
     with torch.inference_mode(), autocast(model.device, precision):
         for index in in_length_order(rows.lengths):
-            batch = pack(rows.inputs, index, model)
+            batch = pack(rows.inputs, rows.labels, index, model)
             every[torch.from_numpy(index)] = logits(model, batch)[0].float()
     return every.cpu().numpy()
 

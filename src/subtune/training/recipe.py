@@ -14,7 +14,7 @@ from subtune.hardware import is_out_of_memory
 from subtune.models.dropout import DropoutMasks, MasksState
 from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
-from subtune.models.loss import labels_of, losses_of
+from subtune.models.loss import losses_of
 from subtune.models.packed import pack
 from subtune.selections.entries import Entries
 from subtune.specs import Recipe
@@ -165,12 +165,11 @@ class _Group:
         started = time.monotonic()
         train = self._rows["train"]
         index = by_length(self._training_rows[batch], train.lengths)
-        packed = pack(train.inputs, index, self._model)
+        packed = pack(train.inputs, train.labels, index, self._model)
         with autocast(self.device, self._recipe.precision):
             trained = self._stacked.weights() | self._matrices.weights()
-            predicted = logits(self._frozen, packed, trained, self._masks).float()
-        labels = labels_of(train.labels[index], self._task, self.device)
-        losses = losses_of(self._task, predicted, labels)
+            predicted = logits(self._frozen, packed, trained, self._masks)
+        losses = losses_of(self._task, predicted, packed.labels)
         (losses.sum() / len(index)).backward()
         self.is_whole = False
         for run in self.running:

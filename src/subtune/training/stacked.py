@@ -56,7 +56,7 @@ class StackedParameters:
         self.values = [nn.Parameter(self._start[index].clone()) for index in self._indices]
 
     def weights(self) -> dict[str, Weight]:
-        """The weights as the forward pass reads them; a single run's are shared tensors."""
+        """The weights as the forward pass reads them."""
         rows = torch.stack(
             [
                 self._start.index_copy(0, index, values)
@@ -67,7 +67,7 @@ class StackedParameters:
         weights: dict[str, Weight] = {}
         for (name, part), stacked in pieces.items():
             if part == "values":
-                weights[name] = stacked.squeeze(0) if len(rows) == 1 else PerRun(stacked)
+                weights[name] = PerRun(stacked)
             elif part == "lora_a":
                 lora_b = self._scales[name] * pieces[_Piece(name, "lora_b")]
                 weights[name] = LowRankUpdate(stacked, lora_b)

@@ -17,6 +17,7 @@ from tests.helpers import reference
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
 TOKEN_TYPES = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
+LABELS = np.array([1, 0, 2, 0])
 ALL = np.arange(4)
 
 
@@ -35,7 +36,7 @@ def inputs(model):
 
 
 def batch(model, index=ALL):
-    return pack(inputs(model), np.array(index), model)
+    return pack(inputs(model), LABELS, np.array(index), model)
 
 
 def differs(name, value):
@@ -68,6 +69,11 @@ def one_run(model, leaves, run):
     }
 
 
+def gradients_of(logits, leaves):
+    """Of the sum of squares; zeros for what no logit depends on."""
+    return torch.autograd.grad(logits.square().sum(), list(leaves.values()), materialize_grads=True)
+
+
 def with_dropout(model, p):
     config = copy.deepcopy(model.config)
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = p
@@ -84,7 +90,7 @@ def test_logits_and_gradients_are_those_of_each_run_alone(model):
         ]
     )
     torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-5)
-    ours = torch.autograd.grad(computed.square().sum(), list(leaves.values()))
+    ours = gradients_of(computed, leaves)
     theirs = torch.autograd.grad(expected.square().sum(), list(leaves.values()))
     for name, gradient, expected_gradient in zip(leaves, ours, theirs, strict=True):
         scale = expected_gradient.abs().max().item()
@@ -109,6 +115,16 @@ def test_the_head_is_transformers_own_and_drops_what_it_drops(model, p):
     )
     for name, *both in zip(leaves, *gradients, strict=True):
         torch.testing.assert_close(*both, rtol=1e-9, atol=1e-9, msg=name)
+
+
+def test_a_keys_bias_has_gradient_zero_to_the_last_bit(model):
+    leaves = leaves_of(model, 2)
+    for precision in (torch.float32, torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
+            computed = forward.logits(model, batch(model), weights_of(model, leaves))
+        gradients = dict(zip(leaves, gradients_of(computed, leaves), strict=True))
+        zero = [name for name, gradient in gradients.items() if not gradient.any()]
+        assert zero == [name for name in leaves if name.endswith("key.bias")]
 
 
 def test_parameters_in_the_models_own_shapes_are_those_of_one_run(model):
@@ -204,6 +220,7 @@ def test_tokens_go_onto_the_grid_and_back(model):
     assert torch.equal(from_grid(to_grid(x, one, heads), one, heads), x)
     assert of_three.inside.sum(1).tolist() == [6, 4, 2]
     assert (one.outside == 0).sum(1).tolist() == [6, 4, 2]
+    assert of_three.labels.tolist() == [0, 0, 2]
     assert of_three.example.tolist() == [0] * 6 + [1] * 4 + [2] * 2
 
 
@@ -213,13 +230,13 @@ def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, mod
     weights = weights_of(model, leaves)
     sorted_by_length = [2, 1, 0, 3]
     one = forward.logits(model, batch(model, sorted_by_length), weights)
-    expected = torch.autograd.grad(one.square().sum(), list(leaves.values()))
+    expected = gradients_of(one, leaves)
     monkeypatch.setattr(packed, "PAIRS_OF_A_GRID", {"cpu": cost})
     several = batch(model, sorted_by_length)
     assert len(several.grids) == grids
     computed = forward.logits(model, several, weights)
     torch.testing.assert_close(computed, one)
-    gradients = torch.autograd.grad(computed.square().sum(), list(leaves.values()))
+    gradients = gradients_of(computed, leaves)
     for gradient, expected_gradient in zip(gradients, expected, strict=True):
         torch.testing.assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
 

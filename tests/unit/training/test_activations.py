@@ -33,6 +33,16 @@ def wide():
 def test_the_memory_of_a_step_is_estimated_within_a_fifth(method, lengths, wide):
     entries = named(method, {}).resolve(encoder.shapes_of(wide), seed=0)
     rows = {"input_ids": [np.full(length, 7) for length in lengths]}
-    batch = pack(rows, np.arange(len(lengths)), wide)
+    batch = pack(rows, np.zeros(len(lengths)), np.arange(len(lengths)), wide)
     run, once = step_bytes(wide, entries, sum(lengths), [grid.size for grid in batch.grids])
     assert 3 * run + once == pytest.approx(peak_bytes(wide, entries, 3, batch), rel=0.2)
+
+
+@pytest.mark.parametrize("lengths", [[11] * 16, [128] * 16])
+@pytest.mark.parametrize("method", ["full", "rand_row_col", "rand_5k", "rand_300k"])
+def test_the_memory_of_a_step_that_trains_matrices_is_too(method, lengths, wide):
+    entries = named(method, {}).resolve(encoder.shapes_of(wide), seed=0)
+    rows = {"input_ids": [np.full(length, 7) for length in lengths]}
+    batch = pack(rows, np.zeros(len(lengths)), np.arange(len(lengths)), wide)
+    run, once = step_bytes(wide, entries, sum(lengths), [grid.size for grid in batch.grids])
+    assert run + once == pytest.approx(peak_bytes(wide, entries, 1, batch), rel=0.2)

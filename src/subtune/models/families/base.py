@@ -181,6 +181,15 @@ class Family:
         """Whether a parameter is a table that ids look up."""
         return self.component_of(name).component in self.embeddings[:-1]
 
+    def cancels(self, name: str) -> bool:
+        """Whether a parameter decides nothing, and has gradient 0: a key's bias.
+
+        It adds the same number to all scores of a query, which softmax does not see. Computed, its
+        gradient would be rounding noise, which Adam scales up to full steps.
+        """
+        component, _, part = self.component_of(name)
+        return component == self.components.key and part == "bias"
+
     def has_token_types(self, config: Mapping[str, Any]) -> bool:
         """Whether a model tells the two texts of a pair apart, by its ``config.json``."""
         return config.get("type_vocab_size", 1) > 1

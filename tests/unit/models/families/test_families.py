@@ -92,6 +92,18 @@ def test_the_head_drops_as_much_as_the_configuration_says(config, family):
     assert last.dropout_of(config) == 0.0
 
 
+def test_what_cancels_changes_nothing_in_transformers_own_model(config, family):
+    model = AutoModel.from_config(config).double().eval()
+    ids = torch.tensor([[5, 6, 7, 8], [9, 5, 5, 6]])
+    with torch.no_grad():
+        before = model(input_ids=ids).last_hidden_state
+        moved = [name for name, _ in model.named_parameters() if family.cancels(name)]
+        for name in moved:
+            model.get_parameter(name).normal_()
+        torch.testing.assert_close(model(input_ids=ids).last_hidden_state, before)
+    assert len(moved) == config.num_hidden_layers
+
+
 def test_positions_are_counted_from_where_the_model_counts_them(config, family):
     model = AutoModel.from_config(config).eval()
     rows = []
