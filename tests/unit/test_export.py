@@ -122,6 +122,9 @@ def test_an_export_of_a_model_in_half_precision_loses_nothing(adapter, method, h
     spec, tokens = recorded(tmp_path, half_bert, METHODS[method], learning_rate=1e-6)
     write, base = (export_adapter, half_bert) if adapter else (export_model, "")
     write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    [weights] = (tmp_path / "out").glob("*.safetensors")
+    stored = safetensors.numpy.load_file(weights)
+    assert {values.dtype for values in stored.values()} == {np.dtype("float32")}
     predicted = logits_in_a_fresh_process(tmp_path / "out", tokens, base)
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-6)
 

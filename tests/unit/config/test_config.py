@@ -459,6 +459,22 @@ def test_a_model_that_is_not_there_is_found_out_before_any_work(source, message)
             "config.json is not a model's configuration",
         ),
         ({"config.json": "{}", "model.safetensors": ""}, "has no tokenizer.json"),
+        (
+            {
+                "config.json": '{"model_type": "bert", "is_decoder": true}',
+                "model.safetensors": "",
+                "tokenizer.json": "",
+            },
+            "is_decoder: found true, expected false",
+        ),
+        (
+            {
+                "config.json": '{"model_type": "bert"}',
+                "model.safetensors": "",
+                "tokenizer.json": "",
+            },
+            "model.safetensors cannot be read",
+        ),
     ],
 )
 def test_a_directory_that_is_not_a_model_is_found_out_before_any_work(tmp_path, files, message):
