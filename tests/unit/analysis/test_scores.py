@@ -162,7 +162,7 @@ def test_the_best_learning_rate_is_that_of_the_metric_which_the_paper_shows(tmp_
 def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
     spec = examples.run_spec(task="stsb")
     recorded(tmp_path, spec.id, "stsb", [(0.9, 0.7), (0.6, 0.8)])
-    (tmp_path / spec.id / "spec.json").write_text(spec.model_dump_json())
+    (tmp_path / spec.id / "spec.json").write_text(spec.canonical())
     table = collected(tmp_path, "spafit", "stsb", [(spec.id, 1e-3)])
     curve = curves.learning_curves(table, tmp_path)
     assert curve["metric"].unique().tolist() == ["pearsonr"]

@@ -4,12 +4,15 @@ import copy
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import safetensors.numpy
 from transformers import BertConfig
 
 from subtune import cli, config, papers
 from subtune.config.loading import load
 from subtune.errors import SubtuneError
+from subtune.models.dimensions import dimensions_of
 from subtune.plan import plan as plan_of
 from tests.helpers.project import ROOT
 
@@ -502,8 +505,10 @@ def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, tmp_pa
         SubtuneError, match=r"models\.bert-base-cased: found a model of other dimen"
     ):
         plan_of(config.check(data))
-    for name in ("model.safetensors", "tokenizer.json"):
-        (tmp_path / name).touch()
+    base = dimensions_of("bert-base-cased")
+    weights = {name: np.zeros(s, np.float16) for name, s in base.family.shapes(base).items()}
+    safetensors.numpy.save_file(weights, tmp_path / "model.safetensors")
+    (tmp_path / "tokenizer.json").touch()
     BertConfig(vocab_size=28996).save_pretrained(tmp_path)
     data["models"]["bert-base-cased"]["path"] = str(tmp_path)
     assert plan_of(config.check(data)).runs
