@@ -1,5 +1,6 @@
 """The workflow as a user runs it: an experiment end to end, and what each change makes stale."""
 
+import copy
 import re
 import shutil
 import subprocess
@@ -98,6 +99,39 @@ def test_a_changed_data_file_makes_its_own_task_stale(project):
     assert (planned["dataset"], planned["tokens"], planned["fisher"]) == (1, 1, 1)
 
 
+def test_a_changed_title_remakes_tables_and_figures_only(project):
+    config = copy.deepcopy(project.config)
+    config["tasks"]["mood"]["title"] = "How it feels"
+    assert set(project.planned(config)) == {"table", "figure", "report_page"}
+
+
+def test_an_added_test_file_trains_and_tokenises_nothing_anew(project):
+    config = copy.deepcopy(project.config)
+    config["tasks"]["mood"]["files"]["test"] = "mood-validation.csv"
+    # The report shows the configuration.
+    assert project.planned(config) == {"report_page": 1}
+
+
+def test_labels_in_another_order_train_their_task_anew(project):
+    config = copy.deepcopy(project.config)
+    config["tasks"]["mood"]["labels"] = ["happy", "sad"]
+    planned = project.planned(config)
+    assert (planned["dataset"], planned["tokens"], planned["fisher"]) == (1, 1, 1)
+    assert planned["train"] >= 1
+
+
+def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(project, tmp_path):
+    copied = project.copy(tmp_path / "project")
+    shutil.rmtree(copied.directory / "results")
+    edit = "onstart:\n    shell(\"echo 'the cat is happy,happy' >> mood-train.csv\")\n"
+    with (copied.directory / "Snakefile").open("a") as file:
+        file.write("\n\n" + edit)
+    with pytest.raises(AssertionError) as error:
+        copied.run(copied.config, "--until", "dataset", "--show-failed-logs")
+    assert "mood-train.csv, mood-validation.csv: changed since this was planned" in str(error.value)
+    assert not list((copied.directory / "results" / "datasets").glob("mood-*"))
+
+
 def test_a_lost_record_is_named_with_what_brings_it_back(project):
     run = project.first_runs[0]
     kept = project.directory / "kept"
@@ -143,7 +177,8 @@ def test_the_papers_own_scale_is_planned_without_a_network():
         [*SNAKEMAKE, "-n", "layernorm"], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^dataset +8$", done.stdout + done.stderr, re.MULTILINE)
+    # Of each task the rows that train and evaluate, and those that are submitted.
+    assert re.search(r"^dataset +16$", done.stdout + done.stderr, re.MULTILINE)
 
 
 def test_the_demo_is_planned(tmp_path):

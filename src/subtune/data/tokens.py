@@ -46,7 +46,7 @@ def tokenize(
             columns["token_type_ids"] = [encoding.type_ids for encoding in encodings]
         return columns
 
-    if not rows:
+    if not rows:  # of a task whose test files are absent
         return rows
     columns = next(iter(rows.values())).column_names
     texts = [name for name in ("text_a", "text_b") if name in columns]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import datasets
 import numpy as np
 import pytest
 from transformers import AutoTokenizer
@@ -70,6 +71,14 @@ def test_real_qnli_has_as_many_rows_as_glue_where_it_has_files(glue_dir):
 def test_real_stsb_scores_are_numbers_from_0_to_5(glue_dir):
     labels = np.array(load(spec(TASKS["stsb"], "tsv"), glue_dir=str(glue_dir))["train"]["label"])
     assert (labels.min(), labels.max()) == (0.0, 5.0)
+
+
+def test_a_task_without_test_files_has_no_rows_to_predict(glue_dir, tiny_bert, tmp_path):
+    tests = DataSpec(task=TASKS["rte"], source="tsv", version="1", splits=())
+    load(tests, glue_dir=str(glue_dir)).save_to_disk(tmp_path / "rows")
+    tokens = tokenize(datasets.load_from_disk(tmp_path / "rows"), tiny_bert, 24)
+    tokens.save_to_disk(tmp_path / "tokens")
+    assert dict(datasets.load_from_disk(tmp_path / "tokens")) == {}
 
 
 def test_a_glue_file_that_is_missing_is_named(glue_dir):
