@@ -190,3 +190,18 @@ def test_the_demo_is_planned(tmp_path):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_where_every_run_diverges_everything_comes_out_and_says_so(tmp_path, tiny_bert):
+    project = Project(tmp_path / "project", tiny_bert)
+    # Weights that decay by 99,000 times themselves in every step.
+    grow = {"methods": {"full": [9.9], "bitfit": [9.9]}, "weight_decay": 1e4, "epochs": 4}
+    settings = {"models": ["tiny"], "tasks": ["mood"], "batch_size": 8, "max_length": 16}
+    constant = {"schedule": "constant", "warmup": 0.0}
+    experiments = {"bitfit": settings | grow | constant}
+    project.run(project.config | {"experiments": experiments})
+    folder = project.directory / "results"
+    for ending in ("csv", "md", "tex"):
+        assert (folder / "bitfit" / f"table2.{ending}").read_text().count("diverged") == 2
+    assert (folder / "runs.csv").read_text().count(",True,") == 2
+    assert "diverged" in (folder / "report.html").read_text()

@@ -21,7 +21,8 @@ def minus(chosen: pd.DataFrame, first: str | Iterable[str], second: str | Iterab
     """
     groups = [[one] if isinstance(one, str) else list(one) for one in (first, second)]
     methods = [method for group in groups for method in group]
-    scores = without_diverged(chosen[chosen["method"].isin(methods)])
+    whole = whole_methods(chosen)
+    scores = without_diverged(whole[whole["method"].isin(methods)])
     if not all(set(group) & set(scores["method"]) for group in groups):
         return []
     wide = by_method(scores)
@@ -57,7 +58,8 @@ def scope_minus(chosen: pd.DataFrame, first: str, second: str) -> list[float]:
     masks = _by_scope(chosen)
     if not {first, second} <= set(masks.columns):
         return []
-    return (masks[first] - masks[second]).groupby(level="column").mean().dropna().tolist()
+    differences = (masks[first] - masks[second]).groupby(level="column")
+    return differences.mean(skipna=False).dropna().tolist()
 
 
 def fraction_minus_whole(

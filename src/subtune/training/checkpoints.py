@@ -81,7 +81,7 @@ class Checkpoints:
     def newest_first(self) -> list[Path]:
         """The checkpoints of all groups, those after the most steps first."""
         paths = [path for folder in self.folder.glob("*") for path in _checkpoints(folder)]
-        return sorted(paths, key=lambda path: (path.stem, path.stat().st_mtime_ns), reverse=True)
+        return sorted(paths, key=lambda path: path.stem, reverse=True)
 
     def keeper(self, runs: Sequence[str], report: Callable[[str], None]) -> "Keeper":
         """A group's keeper."""
