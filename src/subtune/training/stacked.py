@@ -136,8 +136,8 @@ def _start(model: Encoder, members: Sequence[Entries], seed: int) -> Mapping[_Pi
             outputs, inputs = tensor.shape
             lora_a = torch.empty(entry.rank, inputs)
             nn.init.kaiming_uniform_(lora_a, a=math.sqrt(5), generator=generator)
-            start[_Piece(name, "lora_a")] = lora_a.to(tensor.device)
-            start[_Piece(name, "lora_b")] = torch.zeros(outputs, entry.rank, device=tensor.device)
+            start[_Piece(name, "lora_a")] = lora_a.to(tensor)
+            start[_Piece(name, "lora_b")] = tensor.new_zeros(outputs, entry.rank)
         elif entry is not None and not is_matrix(model, name, entry):
             start[_Piece(name, "values")] = tensor
     return start

@@ -1,0 +1,140 @@
+"""Whole trainings in float64, against a plain loop over transformers' own classifiers.
+
+The loop knows nothing of packing, of runs side by side or of sparse gradients: padded batches, one
+run, dense gradients, torch's AdamW. Where a tensor trains in part it puts the rest back after every
+step. Both end at the same parameters to `TOLERANCE`, at learning rates of 1e-3 and more.
+"""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, get_scheduler
+
+from subtune.models import encoder
+from subtune.models.encoder import Encoder
+from subtune.selections.entries import Indices, LowRank
+from subtune.tasks import TASKS
+from subtune.training.delta import applied
+from subtune.training.recipe import Member
+from subtune.training.sweeps import train_sweep
+from tests.helpers import examples, reference
+
+TOLERANCE = 1e-10
+MODELS = ["tiny_bert", "tiny_roberta"]
+KINDS = ["full", "bitfit", "layernorm", "top", "random", "rand_row_col", "lora-II"]
+# Of one run, and of three beside one another.
+PLAIN = {"learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0}
+SETTINGS = [
+    PLAIN,
+    {"learning_rate": 3e-3, "schedule": "linear", "warmup": 0.3, "weight_decay": 0.1},
+    {"learning_rate": 1e-2, "schedule": "constant", "warmup": 0.2, "max_grad_norm": 0.01},
+]
+
+
+def pretrained(directory, task):
+    """With noise in every parameter, so that none is 0 or 1, in float64."""
+    model = encoder.load(directory, task.num_labels)
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(value):
+        return 0.05 * torch.randn(value.shape, generator=generator, dtype=torch.float64)
+
+    return Encoder(model.config, {n: v.double() + noise(v) for n, v in model.parameters.items()})
+
+
+def transformers_own(model, task, seed):
+    """What transformers trains, before any step."""
+    config = copy.deepcopy(model.config)
+    config.num_labels = task.num_labels
+    config.problem_type = "regression" if task.is_regression else "single_label_classification"
+    theirs = AutoModelForSequenceClassification.from_config(config, attn_implementation="eager")
+    start = model.parameters | encoder.new_classifier(model, seed)
+    theirs.double().load_state_dict({model.family.exported_name(n): v for n, v in start.items()})
+    return theirs.requires_grad_(False)
+
+
+def parameters_by_epoch(model, rows, task, member):
+    """Every parameter after each epoch, by canonical name."""
+    recipe, train = member.recipe, rows["train"]
+    theirs = transformers_own(model, task, member.seed)
+    exported = {name: model.family.exported_name(name) for name in model.parameters}
+    by_name = {name: theirs.get_parameter(there) for name, there in exported.items()}
+    start = {name: value.clone() for name, value in by_name.items()}
+    generator = torch.Generator().manual_seed(member.seed)
+    leaves, masks, updates = [], {}, {}
+    for name, value in by_name.items():
+        match member.entries.get(name):
+            case None:
+                continue
+            case LowRank(rank, scale):
+                down = torch.empty(rank, value.shape[1])
+                torch.nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=generator)
+                up = torch.zeros(value.shape[0], rank)
+                pair = [matrix.double().requires_grad_(True) for matrix in (down, up)]
+                updates[name] = (*pair, scale)
+                leaves += pair
+                continue
+            case Indices(flat):
+                mask = torch.zeros(value.numel(), dtype=torch.bool)
+                mask[torch.from_numpy(flat)] = True
+            case _:
+                mask = torch.ones(value.numel(), dtype=torch.bool)
+        masks[name] = mask.view(value.shape)
+        leaves.append(value.requires_grad_(True))
+
+    def values():
+        added = {n: start[n] + scale * up @ down for n, (down, up, scale) in updates.items()}
+        return by_name | added
+
+    optimizer = torch.optim.AdamW(leaves, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    steps = -(-len(train) // recipe.batch_size) * recipe.epochs
+    name = {"constant": "constant_with_warmup", "linear": "linear"}[recipe.schedule]
+    schedule = get_scheduler(name, optimizer, math.ceil(recipe.warmup * steps), steps)
+    order = np.random.default_rng(member.seed)
+    chosen = order.permutation(len(train))
+    epochs = []
+    for _ in range(recipe.epochs):
+        permutation = order.permutation(len(chosen))
+        for first in range(0, len(chosen), recipe.batch_size):
+            index = chosen[permutation[first : first + recipe.batch_size]]
+            inputs = reference.padded(reference.rows_at(train.inputs, index))
+            labels = torch.from_numpy(train.labels[index])
+            labels = labels.double() if task.is_regression else labels
+            current = {exported[name]: value for name, value in values().items()}
+            kwargs = inputs | {"labels": labels}
+            torch.func.functional_call(theirs, current, kwargs=kwargs).loss.backward()
+            for trained, mask in masks.items():
+                by_name[trained].grad *= mask
+            torch.nn.utils.clip_grad_norm_(leaves, recipe.max_grad_norm)
+            optimizer.step()
+            for trained, mask in masks.items():
+                by_name[trained].data.copy_(torch.where(mask, by_name[trained], start[trained]))
+            optimizer.zero_grad()
+            schedule.step()
+        epochs.append({n: v.detach().clone() for n, v in values().items()})
+    return epochs
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("task", ["sst2", "stsb"])
+@pytest.mark.parametrize("directory", MODELS)
+def test_training_ends_where_transformers_and_adamw_end(directory, task, kind, runs, request):
+    directory, task = request.getfixturevalue(directory), TASKS[task]
+    rows = examples.rows_of(task, examples.tokens(task, directory, rows=18))
+    model = pretrained(directory, task)
+    entries = examples.entries_of(kind, model)
+    members = {
+        str(number): Member(entries, examples.recipe(**settings), 3)
+        for number, settings in enumerate(SETTINGS[-runs:])
+    }
+    for run, result in train_sweep(model, rows, task, members, lambda report: None):
+        expected = parameters_by_epoch(model, rows, task, members[run])[result.best_epoch - 1]
+        parameters = applied(model.parameters, result.best.delta)
+        for name, values in expected.items():
+            torch.testing.assert_close(
+                parameters[name], values, rtol=0, atol=TOLERANCE, msg=lambda m, n=name: f"{n}: {m}"
+            )
