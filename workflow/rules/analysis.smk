@@ -170,6 +170,9 @@ rule claims:
     params:
         paper=paper,
         claims=lambda wildcards: contents.declared_claims(settings(wildcards)),
+        train_rows=lambda wildcards: contents.train_rows(
+            PLAN, NAME_OF[wildcards.experiment]
+        ),
         printed=printed_version,
     script:
         "../scripts/claims.py"

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import get_args
 
 from subtune.errors import one_of
-from subtune.papers.base import DATA, FACTS, Claim, Figure, Kind, Measure, Paper, Table
+from subtune.papers.base import (
+    DATA,
+    DATA_OF_CLAIMS,
+    FACTS,
+    Claim,
+    Figure,
+    Kind,
+    Measure,
+    Paper,
+    Table,
+)
 from subtune.papers.common import exhibits_around
 
 NAME = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)?")
@@ -61,15 +71,22 @@ def _of_exhibit(paper: Paper, exhibit: Table) -> Iterator[str]:
 def _of_claim(claim: Claim) -> Iterator[str]:
     yield from _unknown("kind", [claim.kind], get_args(Kind))
     yield from _unknown("measure", [claim.measure], get_args(Measure))
-    yield from _unknown("reads", [claim.reads], DATA)
-    parameters = _parameters(claim.units)
-    if parameters is None:
-        yield f"units: found no function {claim.units!r}, expected 'module:function'"
-    elif len(parameters) != 1 + len(claim.of):
-        yield (
-            f"of: found {len(claim.of)} values, expected {len(parameters) - 1}, which "
-            f"{claim.units.partition(':')[2]} takes beside its table"
-        )
+    if isinstance(claim.reads, str):
+        yield f"reads: found {claim.reads!r}, expected a tuple of names: ({claim.reads!r},)"
+        return
+    yield from _unknown("reads", claim.reads, [*DATA, *DATA_OF_CLAIMS])
+    for field, function in (("units", claim.units), ("order", claim.order)):
+        if function is None:
+            continue
+        parameters = _parameters(function)
+        if parameters is None:
+            yield f"{field}: found no function {function!r}, expected 'module:function'"
+        elif len(parameters) != len(claim.reads) + len(claim.of):
+            yield (
+                f"of: found {len(claim.of)} values, expected "
+                f"{len(parameters) - len(claim.reads)}, which {function.partition(':')[2]} takes "
+                f"beside {len(claim.reads)} of data"
+            )
 
 
 def _of_call(

@@ -42,7 +42,15 @@ def test_the_papers_have_no_problems(name):
         (changed(printed="table9"), "printed: found no file printed/spafit/table9.csv"),
         (changed(options={"exhibits": ["table8"]}), "options.exhibits: found 'table8'"),
         (replace(SPAFIT, claims=(replace(CLAIM, kind="smae"),)), "kind: found 'smae'.*'same'"),
-        (replace(SPAFIT, claims=(replace(CLAIM, reads="chosn"),)), "reads: found 'chosn'"),
+        (
+            replace(SPAFIT, claims=(replace(CLAIM, reads=("chosn",)),)),
+            "reads: found 'chosn'.*mean 'chosen'",
+        ),
+        (
+            replace(SPAFIT, claims=(replace(CLAIM, reads="chosen"),)),
+            "reads: found 'chosen', expected a tuple of names",
+        ),
+        (replace(SPAFIT, claims=(replace(CLAIM, order="a:b"),)), "order: found no function 'a:b'"),
         (replace(SPAFIT, claims=(replace(CLAIM, of=("full",)),)), "of: found 1 values, expected 2"),
         (replace(SPAFIT, claims=(replace(CLAIM, units="a:b"),)), "units: found no function 'a:b'"),
     ],
