@@ -121,7 +121,13 @@ rule train_scores:
 
 rule reproduction:
     input:
-        rules.scores.output.chosen,
+        unpack(
+            lambda wildcards: {
+                name: PATHS.data(wildcards.experiment, name)
+                for name in ("chosen", "test_scores")
+                if contents.has_data(CONFIG, settings(wildcards), name)
+            }
+        ),
     output:
         PATHS.data("{experiment}", "reproduction"),
     log:

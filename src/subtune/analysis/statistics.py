@@ -111,7 +111,7 @@ def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Ser
     pairs = {f"{a}, {b}": wide[[a, b]].dropna() for a, b in combinations(wide, 2)}
     return pd.Series(
         {name: rank_correlation(*both.T.to_numpy()) for name, both in pairs.items()}, dtype=float
-    ).rename_axis("pair of models")
+    ).rename_axis("pair")
 
 
 def minus_by_size(

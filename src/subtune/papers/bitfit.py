@@ -76,7 +76,7 @@ CLAIMS = (
     Claim(
         "The larger the training data, the less BitFit reaches of full fine-tuning",
         "Abstract, 4, Table 2",
-        "rank correlation of the number of training rows and BitFit − Full, its sign turned",
+        "rank correlation over tasks of the number of training rows and Full − BitFit",
         "more",
         measure="rank correlation",
         reads=("chosen", "train_rows"),
@@ -129,7 +129,7 @@ CLAIMS = (
     Claim(
         "BitFit scores better than Adapters on three test sets",
         "4, Table 1 (T)",
-        "BitFit − Adapters, as Table 1 quotes them",
+        "BitFit − Adapters, as Table 1 quotes it",
         "more",
         **against(ADAPTERS, "test"),
         at_least=(3, 9),
@@ -138,7 +138,7 @@ CLAIMS = (
         Claim(
             f"BitFit is competitive with {title} on test sets",
             "4, Table 1 (T)",
-            f"BitFit − {title}, as Table 1 quotes them",
+            f"BitFit − {title}, as Table 1 quotes it",
             "no less",
             **against(other, "test"),
         )

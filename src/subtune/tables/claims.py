@@ -37,7 +37,7 @@ def _row(claim: dict[str, Any]) -> dict[str, str]:
         "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
         "mean": _number(claim["mean"]),
         "95 % interval": f"{_number(claim['low'])} to {_number(claim['high'])}" if known else EMPTY,
-        "over": f"{claim['units']} {_plural(claim)}" if claim["units"] else EMPTY,
+        "over": _over(claim) if claim["units"] else EMPTY,
         "statistic": claim["statistic"],
         "printed in": claim["printed_in"],
         "contradicted by": EMPTY if pd.isna(claim["contradicted_by"]) else claim["contradicted_by"],
@@ -56,10 +56,10 @@ def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
     return f"p = {number}" if claim["judged_by"] == "p" else number
 
 
-def _plural(claim: dict[str, Any]) -> str:
-    """The unit's name; an interval over models and tasks is over pairs of them."""
-    unit = str(claim["unit"])
-    return unit if claim["units"] == 1 or "×" in unit or " of " in unit else f"{unit}s"
+def _over(claim: dict[str, Any]) -> str:
+    """How many units, in words: ``3 seeds``, ``27 models × tasks``."""
+    parts = str(claim["unit"]).split(" × ")
+    return f"{claim['units']} " + " × ".join(f"{part}s" for part in parts)
 
 
 def _number(value: float) -> str:
