@@ -73,7 +73,7 @@ def _row(claim: Claim, ours: Tables, of_tasks: Tables, of_averages: Tables) -> d
         "judged_by": _judged_by(claim),
         **_columns(of_print, "paper", "paper_cells", "paper_judged"),
         **_columns(judge(claim, ours), "ours", "cells", "judged"),
-        "contradicted_by": claim.contradicted_by,
+        "contradicted_by": claim.contradicted_by or None,
         **dict(zip(("mean", "low", "high"), known, strict=True)),
         "unit": unit,
         "units": len(units),

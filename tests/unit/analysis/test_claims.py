@@ -1,5 +1,6 @@
 """Claims: what the papers' own numbers say of them, and what made-up ones say."""
 
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -10,6 +11,8 @@ import pytest
 from subtune import papers
 from subtune.analysis import claims
 from subtune.analysis.verdicts import DOES_NOT_HOLD, HOLDS, NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED
+from subtune.models.families import CANONICAL
+from subtune.papers.base import Claim
 from subtune.tables import claims as table
 
 CLAIMS = [
@@ -185,6 +188,68 @@ def test_two_biases_must_both_change_more_than_any_other():
     )
     assert row["mean"] == pytest.approx(0.5) and row["verdict"] == NOT_SUPPORTED
     assert (row["ours"], row["judged"]) == (0, DOES_NOT_HOLD)
+
+
+COUNTED = Claim("Better", "1", "a − b", "more", of=("a", "b"), at_least=(5, 9))
+
+
+@pytest.mark.parametrize(
+    ("second", "judged"), [([0.1, 0.9, 0.1], HOLDS), ([0.9] * 3, DOES_NOT_HOLD)]
+)
+def test_a_claim_about_a_number_of_tasks_holds_on_as_large_a_share_of_ours(second, judged):
+    judgement = claims.judge(COUNTED, {"chosen": scores(a=[0.5] * 3, b=second)})
+    assert judgement.cells == 3 and judgement.holds is (judged == HOLDS)
+
+
+def test_a_claim_about_some_tasks_is_asked_of_those():
+    tables = {"chosen": scores(a=[0.5, 0.5], b=[0.1, 0.9])}
+    assert claims.judge(replace(COUNTED, tasks=("task0",)), tables) == (1, 1, True)
+    assert claims.judge(replace(COUNTED, tasks=("task9",)), tables) is None
+
+
+def test_seeds_are_the_intervals_units_and_cells_are_means_over_them():
+    """On one of two tasks the first method is better, in the mean over seeds."""
+    frames = [scores(bitfit=[0.5, 0.5 + seed / 10], full=[0.4, 0.65]).assign(seed=seed)
+              for seed in range(3)]  # fmt: skip
+    row = verdict_of("bitfit", "better than full fine-tuning on some", chosen=pd.concat(frames))
+    assert (row["unit"], row["units"]) == ("seed", 3) and row["mean"] == pytest.approx(0.025)
+    assert (row["ours"], row["cells"], row["judged"]) == (1, 2, HOLDS)
+
+
+def test_an_interval_for_a_mean_says_nothing_of_few_tasks():
+    row = verdict_of("bitfit", "better than full fine-tuning on some", chosen=scores(full=[0.5]))
+    assert row["verdict"] is None
+
+
+def test_runs_that_diverged_are_no_cells():
+    frame = scores(bitfit=[0.9, math.nan, 0.7], full=[0.8, 0.7, math.nan])
+    row = verdict_of("bitfit", "as full fine-tuning does", chosen=frame)
+    assert (row["cells"], row["units"]) == (1, 1)
+
+
+def test_an_order_is_decided_over_all_tasks():
+    rows = [("a", "output.LayerNorm", 0.5), ("b", "output.LayerNorm", 0.3)]
+    rows += [("a", "output.dense", 0.1), ("b", "output.dense", 0.4)]
+    shares = pd.DataFrame(rows, columns=["task", "component", "share"])
+    others = [(task, c, 0.01) for task in "ab" for c in CANONICAL.components
+              if c not in set(shares["component"])]  # fmt: skip
+    every = pd.concat([shares, pd.DataFrame(others, columns=shares.columns)])
+    row = verdict_of("layernorm", "more Fisher information than any", component_shares=every)
+    assert (row["judged"], row["units"], row["verdict"]) == (HOLDS, 2, NOT_ENOUGH)
+
+
+def test_a_printed_number_that_contradicts_a_claim_is_named_in_its_line():
+    shown = table.checklist(claims_of("spafit", chosen=scores(full=[0.5]))).table
+    [line] = shown[shown["contradicted by"] != "–"].to_dict("records")
+    assert line["claim"].startswith("Where full fine-tuning scores best")
+    assert line["paper"] == "-0.025" and "0.64 and 0.67" in line["contradicted by"]
+
+
+def test_a_tables_cells_say_what_an_interval_is_over():
+    frame = pd.concat([scores(bitfit=[0.5] * 3, full=[0.5] * 3).assign(model=m) for m in "ab"])
+    shown = table.checklist(claims_of("bitfit", chosen=frame)).table.set_index("claim")
+    row = shown.loc["Training only biases scores as full fine-tuning does"]
+    assert (row["as the paper judges"], row["over"]) == (HOLDS, "6 models × tasks")
 
 
 def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
