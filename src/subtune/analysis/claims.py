@@ -71,8 +71,8 @@ def _row(claim: Claim, ours: Tables, of_tasks: Tables, of_averages: Tables) -> d
         "printed_in": claim.printed_in,
         "statistic": claim.statistic,
         "judged_by": _judged_by(claim),
-        **_columns(of_print, "paper", "paper_cells", "paper_judged"),
-        **_columns(judge(claim, ours), "ours", "cells", "judged"),
+        **_columns(of_print, "paper", "paper_cells", "paper_judged", verdicts.NOT_PRINTED),
+        **_columns(judge(claim, ours), "ours", "cells", "judged", verdicts.NOT_ENOUGH),
         "contradicted_by": claim.contradicted_by or None,
         **dict(zip(("mean", "low", "high"), known, strict=True)),
         "unit": unit,
@@ -90,9 +90,11 @@ def _by_interval(claim: Claim, interval: verdicts.Interval) -> str | None:
     return verdicts.verdict(claim.kind, interval, _margin(claim))
 
 
-def _columns(judgement: Judgement | None, value: str, cells: str, judged: str) -> dict[str, Any]:
+def _columns(
+    judgement: Judgement | None, value: str, cells: str, judged: str, otherwise: str
+) -> dict[str, Any]:
     if judgement is None:
-        return {value: math.nan, cells: 0, judged: verdicts.NOT_ENOUGH}
+        return {value: math.nan, cells: 0, judged: otherwise}
     words = verdicts.HOLDS if judgement.holds else verdicts.DOES_NOT_HOLD
     return {value: judgement.value, cells: judgement.cells, judged: words}
 
@@ -108,7 +110,8 @@ def _judged_by(claim: Claim) -> str:
 def cells_of(claim: Claim, tables: Tables) -> pd.Series:
     """A claim's statistic: a number per model, task and seed, as far as they are told apart."""
     data = _data_of(claim, tables)
-    return resolve_name(claim.units)(*data, *claim.of) if data else pd.Series(dtype=float)
+    cells = resolve_name(claim.units)(*data, *claim.of) if data else pd.Series(dtype=float)
+    return cells.dropna()
 
 
 def judge(claim: Claim, tables: Tables) -> Judgement | None:

@@ -138,8 +138,10 @@ def minus_by_size(
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's; NaN of fewer than three pairs."""
-    return float(stats.spearmanr(first, second).statistic) if len(first) >= FEWEST_PAIRS else np.nan
+    """Spearman's; NaN of fewer than three pairs, and where either does not vary."""
+    if len(first) < FEWEST_PAIRS or min(np.ptp(first), np.ptp(second)) == 0:
+        return np.nan
+    return float(stats.spearmanr(first, second).statistic)
 
 
 def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
@@ -331,28 +333,32 @@ def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> p
 
 
 def _changes_of(changes: pd.DataFrame, method: str) -> pd.DataFrame:
-    """A method's changes, the mean over layers: a row per model and task, a column per bias."""
-    rows = changes[(changes["method"] == method) & changes["parameter"].str.startswith("b_")]
+    """A method's changes, means over layers: a row per model and task, a column per parameter."""
+    rows = changes[changes["method"] == method]
     return rows.groupby(["model", "task", "parameter"])["change"].mean().unstack()
 
 
-def changes_to_largest_other_bias(
-    changes: pd.DataFrame, method: str, biases: Sequence[str]
+def changes_to_largest_other(
+    changes: pd.DataFrame, method: str, names: Sequence[str], others: str
 ) -> pd.Series:
-    """Log of the smallest change of some biases to the largest of another, per model and task."""
+    """Log of the smallest change of some parameters to the largest of others, per model and task.
+
+    ``others``: what the names of those begin with.
+    """
     means = _changes_of(changes, method)
-    if not set(biases) <= set(means.columns):
+    compared = [name for name in _matching(means, others) if name not in names]
+    if not set(names) <= set(means) or not compared:
         return NOTHING
-    named = list(biases)
-    return np.log(means[named].min(axis=1) / means.drop(columns=named).max(axis=1)).dropna()
+    return np.log(means[list(names)].min(axis=1) / means[compared].max(axis=1)).dropna()
 
 
-def change_beside_others(changes: pd.DataFrame, method: str, bias: str) -> pd.Series:
-    """A bias's change as a share of the mean of the other biases', per model and task."""
+def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: str) -> pd.Series:
+    """A parameter's change as a share of the mean of others', per model and task."""
     means = _changes_of(changes, method)
-    if bias not in means:
+    compared = [other for other in _matching(means, others) if other != name]
+    if name not in means or not compared:
         return NOTHING
-    return (means[bias] / means.drop(columns=bias).mean(axis=1)).dropna()
+    return (means[name] / means[compared].mean(axis=1)).dropna()
 
 
 def change_and_score(
@@ -373,9 +379,7 @@ def change_and_score(
         One number per model, task whose changes there are, and seed of the scores, which are means
         over tasks; with the sign turned, so that a positive correlation is below 0.
     """
-    rows = changes[changes["method"] == method]
-    means = rows.groupby(["model", "task", "parameter"])["change"].mean().unstack()
-    scores = _by_method(chosen)
+    means, scores = _changes_of(changes, method), _by_method(chosen)
     known = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]
     if len(known) < FEWEST_PAIRS:
         return NOTHING

@@ -34,6 +34,7 @@ from subtune.papers.base import Kind
 FEWEST_UNITS = 3
 LEVEL = 0.95
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
+NOT_PRINTED = "not printed"
 SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = "supported", "not supported", "not enough runs"
 
 

@@ -59,7 +59,7 @@ CLAIMS = Table(
     "claims",
     "Claims",
     "The paper's claims, asked of these runs. As the paper judges: by a mean, by a number of "
-    "tasks, by an order or by a test (p), of this run and of the paper's printed numbers; where "
+    "tasks, by an order or by a test's p, of this run and of the paper's printed numbers; where "
     "those contradict the claim, the last column says which. Beside that the mean over units with "
     "its 95 % interval (Student's t). A unit is a seed, its mean over all tasks, where there are "
     "at least three, and else a task, of which MNLI has two. Supported means that the whole "

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.verdicts import NOT_ENOUGH
+from subtune.analysis.verdicts import NOT_ENOUGH, NOT_PRINTED
 from subtune.tables.writing import EMPTY, Emphasis, Styled
 
 # What wraps in a paper's table.
@@ -32,6 +32,7 @@ def _row(claim: dict[str, Any]) -> dict[str, str]:
     return {
         "claim": claim["claim"],
         "as the paper judges": claim["judged"],
+        "judged by": claim["judged_by"],
         "this run": _decides(claim, "ours", "cells", "judged"),
         "paper": _decides(claim, "paper", "paper_cells", "paper_judged"),
         "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
@@ -48,12 +49,11 @@ def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
     """What decides as the paper judges: a mean, a count, a p-value or an order."""
     if claim[judged] == NOT_ENOUGH:
         return EMPTY
-    if claim["judged_by"] == "order":
+    if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":
         return str(claim[judged])
     if claim["judged_by"].startswith("at least"):
         return f"{claim[value]:.0f} of {claim[cells]}"
-    number = _number(claim[value])
-    return f"p = {number}" if claim["judged_by"] == "p" else number
+    return _number(claim[value])
 
 
 def _over(claim: dict[str, Any]) -> str:

@@ -73,6 +73,12 @@ def test_an_advantage_is_correlated_with_the_number_of_training_rows():
     assert statistics.minus_by_size(scores(rows[:2]), sizes, "x", "y").empty
 
 
+def test_what_does_not_vary_has_no_rank_correlation():
+    assert np.isnan(statistics.rank_correlation([1, 2, 3], [5, 5, 5]))
+    assert np.isnan(statistics.rank_correlation([1, 2], [1, 2]))
+    assert statistics.rank_correlation([1, 2, 3], [1, 5, 9]) == pytest.approx(1)
+
+
 def test_cells_that_cannot_be_read_are_missing_and_not_0():
     """Layer 1, whose weight cannot be read, would have the most information by its bias."""
     layers = pd.DataFrame(
@@ -106,8 +112,12 @@ def test_a_bias_that_does_not_change_has_no_share_of_the_others_change():
          for name, change in (("b_k", 0.0), ("b_q", 0.4), ("b_v", 0.2))],
         columns=["model", "method", "task", "parameter", "layer", "change"],
     )  # fmt: skip
-    assert statistics.change_beside_others(changes, "bitfit", "b_k").tolist() == [0]
-    assert statistics.change_beside_others(changes, "bitfit", "b_q").tolist() == pytest.approx([4])
+    assert statistics.change_beside_others(changes, "bitfit", "b_k", "b_").tolist() == [0]
+    [value] = statistics.change_beside_others(changes, "bitfit", "b_q", "b_")
+    assert value == pytest.approx(4)
+    [value] = statistics.changes_to_largest_other(changes, "bitfit", ("b_q",), "b_")
+    assert np.exp(value) == pytest.approx(2)
+    assert statistics.changes_to_largest_other(changes, "bitfit", ("b_q",), "g_").empty
 
 
 def test_change_and_score_are_correlated_over_methods_seed_by_seed():
