@@ -45,6 +45,10 @@ def problems(paper: Paper, module: str) -> Iterator[str]:
         yield f"{name}: found twice, expected another name than others here and in common.py have"
     for exhibit in exhibits:
         yield from (f"{exhibit.name}: {problem}" for problem in _of_exhibit(paper, exhibit))
+    yield from _unknown("printed_data", paper.printed_data, [*DATA, *DATA_OF_CLAIMS])
+    for field in ("printed_data", "printed_learning_rates"):
+        for file in getattr(paper, field).values():
+            yield from _missing(field, paper.name, file)
     for claim in paper.claims:
         yield from (f"claim {claim.text!r}: {problem}" for problem in _of_claim(claim))
 
@@ -56,8 +60,8 @@ def _of_exhibit(paper: Paper, exhibit: Table) -> Iterator[str]:
     numbers = [exhibit.numbers] if isinstance(exhibit, Figure) and exhibit.numbers else []
     yield from _unknown("reads", [*data.values(), *numbers], DATA)
     yield from _unknown("facts", exhibit.facts, FACTS)
-    if exhibit.printed and not (PRINTED / paper.name / f"{exhibit.printed}.csv").is_file():
-        yield f"printed: found no file printed/{paper.name}/{exhibit.printed}.csv"
+    if exhibit.printed:
+        yield from _missing("printed", paper.name, exhibit.printed)
     names = exhibit.options.get("exhibits", ())
     groups = names.values() if isinstance(names, dict) else [names]
     yield from _unknown(
@@ -68,9 +72,16 @@ def _of_exhibit(paper: Paper, exhibit: Table) -> Iterator[str]:
     yield from _of_call("make", exhibit.make, arguments, exhibit.reads_if_there)
 
 
+def _missing(field: str, paper: str, file: str) -> Iterator[str]:
+    if not (PRINTED / paper / f"{file}.csv").is_file():
+        yield f"{field}: found no file printed/{paper}/{file}.csv"
+
+
 def _of_claim(claim: Claim) -> Iterator[str]:
     yield from _unknown("kind", [claim.kind], get_args(Kind))
     yield from _unknown("measure", [claim.measure], get_args(Measure))
+    if claim.at_least and not 0 < claim.at_least[0] <= claim.at_least[1]:
+        yield f"at_least: found {claim.at_least}, expected a number and of how many: (5, 9)"
     if isinstance(claim.reads, str):
         yield f"reads: found {claim.reads!r}, expected a tuple of names: ({claim.reads!r},)"
         return
