@@ -105,6 +105,13 @@ def minus_printed(
     return pd.concat(parts, names=["method"]).dropna() if parts else NOTHING
 
 
+def distance_to_printed(
+    chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
+) -> pd.Series:
+    """`minus_printed` without its sign, so that what is above and below does not cancel."""
+    return minus_printed(chosen, printed, pairs, exhibit, split).abs()
+
+
 def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Rank correlation over columns of `minus`, between each pair of models."""
     wide = minus(chosen, first, second).groupby(level=["model", "column"]).mean().unstack("model")

@@ -60,6 +60,8 @@ def test_scores_are_compared_with_printed_ones_of_the_same_model_alone():
     ours = scores([("rte", "a", 0.7), ("cola", "a", 0.1)])
     of = ({"a": "quoted"}, "table1", "validation")
     assert statistics.minus_printed(ours, printed, *of).tolist() == pytest.approx([0.1])
+    below = ours.assign(value=0.5)
+    assert statistics.distance_to_printed(below, printed, *of).tolist() == pytest.approx([0.1])
     other = ours.assign(model="bert-base-cased")
     assert statistics.minus_printed(other, printed, *of).empty
 
