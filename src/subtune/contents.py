@@ -5,8 +5,9 @@ from typing import Any
 
 from subtune import papers
 from subtune.config import Config, Experiment
-from subtune.papers.base import Needs, Paper, Table
+from subtune.papers.base import DATA, Needs, Paper, Table
 from subtune.papers.common import exhibits_around
+from subtune.plan import Plan
 from subtune.submission.planned import submissions
 
 # Numbers that are not made of every experiment's runs.
@@ -65,8 +66,17 @@ def declared_claims(experiment: Experiment) -> list[dict[str, Any]]:
 
 def data_of_claims(config: Config, experiment: Experiment) -> list[str]:
     """The data that a paper's claims are asked of, as far as an experiment has it."""
-    names = ["chosen", *(claim.reads for claim in paper_of(experiment).claims)]
-    return [name for name in dict.fromkeys(names) if has_data(config, experiment, name)]
+    read = [name for claim in paper_of(experiment).claims for name in claim.reads]
+    names = dict.fromkeys(["chosen", *(name for name in read if name in DATA)])
+    return [name for name in names if has_data(config, experiment, name)]
+
+
+def train_rows(plan: Plan, name: str) -> dict[str, int]:
+    """How many rows each task of an experiment trains on, by the plan and the experiment's name."""
+    return {
+        planned.task: plan.sizes[planned.run.tokens.key].rows_within(planned.run.recipe.train_rows)
+        for planned in plan.experiments[name]
+    }
 
 
 def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 import pytest
 
 from subtune import contents, papers
+from subtune.plan import plan
 from tests.helpers.examples import config, experiment
 
 FRACTIONS = {"values": [0.2], "learning_rates": [1e-3]}
@@ -64,6 +65,20 @@ def test_an_experiment_without_a_paper_has_what_needs_none():
     assert names(experiment()) == expected
     assert names(experiment(), source="builtin") == expected[:-1]
     assert contents.data_of_claims(config(experiment()), experiment()) == ["chosen"]
+
+
+def test_claims_read_test_scores_once_there_are_some():
+    settings = experiment(paper="layernorm")
+    assert "test_scores" not in contents.data_of_claims(config(settings), settings)
+    returned = config(settings, test_scores="scores.csv")
+    assert "test_scores" in contents.data_of_claims(returned, settings)
+
+
+@pytest.mark.parametrize(("asked", "rows"), [(None, 2490), (64, 64)])
+def test_a_task_trains_on_its_own_rows_or_as_many_as_are_asked_for(tiny_bert, asked, rows):
+    settings = experiment(train_rows=asked)
+    models = {"minilm": {"path": str(tiny_bert)}}
+    assert contents.train_rows(plan(config(settings, models=models)), "mine") == {"rte": rows}
 
 
 def test_a_table_reads_what_is_optional_where_it_is_there():

@@ -68,6 +68,12 @@ def test_returned_scores_become_table_3_and_the_combined_test(project, folder, c
     assert table["scores of"].str.startswith("paper").sum() == 4
     tests = pd.read_csv(folder / "kruskal_wallis.csv").set_index("scores")
     assert tests.loc["this run's table 2 + table 3", "n_bitfit"] == 6
+    claims = pd.read_csv(folder / "data" / "claims.csv").set_index("claim")
+    text = "Training only LayerNorm scores as training only biases does"
+    assert claims.loc[f"{text}, on test sets", "mean"] == pytest.approx(-0.14 / 3)
+    assert claims.loc[f"{text}, on dev and test sets together", "cells"] == 6
+    beside = pd.read_csv(folder / "reproduction.csv").query("split == 'test'")
+    assert beside["ours"].dropna().tolist() == [0.125, 0.81, 0.55, 0.0, 0.805, 0.54]
     assert "Nothing to be done" in project.run(returned, "-n")
 
 

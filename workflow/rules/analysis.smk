@@ -120,7 +120,13 @@ rule train_scores:
 
 rule reproduction:
     input:
-        rules.scores.output.chosen,
+        unpack(
+            lambda wildcards: {
+                name: PATHS.data(wildcards.experiment, name)
+                for name in ("chosen", "test_scores")
+                if contents.has_data(CONFIG, settings(wildcards), name)
+            }
+        ),
     output:
         PATHS.data("{experiment}", "reproduction"),
     log:
@@ -169,6 +175,9 @@ rule claims:
     params:
         paper=paper,
         claims=lambda wildcards: contents.declared_claims(settings(wildcards)),
+        train_rows=lambda wildcards: contents.train_rows(
+            PLAN, NAME_OF[wildcards.experiment]
+        ),
         printed=printed_version,
     script:
         "../scripts/claims.py"

@@ -3,10 +3,14 @@
 from subtune.logs import job
 
 with job(snakemake.log[0]):
+    import pandas as pd
+
     from subtune import papers
     from subtune.analysis.claims import claims_table
     from subtune.making import read
 
     tables = {name: read(name, path) for name, path in snakemake.input.items()}
+    rows = snakemake.params.train_rows
+    tables["train_rows"] = pd.DataFrame(rows.items(), columns=["task", "rows"])
     table = claims_table(papers.find(snakemake.params.paper), tables)
     table.to_csv(snakemake.output[0], index=False)

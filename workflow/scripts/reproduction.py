@@ -1,4 +1,6 @@
-"""A paper's printed scores beside ours. In: the chosen runs. Out: one row per printed score."""
+"""A paper's printed scores beside ours. In: chosen runs, and test scores where there are some. Out:
+one row per printed score.
+"""
 
 from subtune.logs import job
 
@@ -6,6 +8,6 @@ with job(snakemake.log[0]):
     from subtune.analysis import reproduction, scores
     from subtune.papers import printed
 
-    chosen = scores.read_scores(snakemake.input[0])
-    table = reproduction.reproduction(chosen, printed.scores(snakemake.params.paper))
+    ours = {name: scores.read_scores(path) for name, path in snakemake.input.items()}
+    table = reproduction.reproduction(printed=printed.scores(snakemake.params.paper), **ours)
     table.to_csv(snakemake.output[0], index=False)

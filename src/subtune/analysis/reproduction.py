@@ -6,7 +6,9 @@ from subtune.analysis.scores import averages, whole_methods
 from subtune.papers.printed import AVERAGE, averaged_tasks
 
 
-def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+def reproduction(
+    chosen: pd.DataFrame, printed: pd.DataFrame, test_scores: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """Printed scores with ours and the difference; empty where we have not run the cell, or it
     diverged.
 
@@ -15,29 +17,38 @@ def reproduction(chosen: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     Args:
         chosen: the runs of the best learning rates.
         printed: a paper's scores, from `subtune.papers.printed.scores`.
+        test_scores: as ``chosen``, with the scores that the GLUE server returned.
 
     Returns:
         The columns of ``printed`` with ``value`` as ``reported``, and ``our_model``, ``seeds``,
         ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds), ``difference``
-        (ours minus reported). Scores of test sets and of other papers' methods have none of ours;
-        an average has one where we have run all the tasks that it is over.
+        (ours minus reported). Scores of other papers' methods have none of ours, and those of test
+        sets where the server has returned none; an average has one where we have run all the tasks
+        that it is over.
     """
-    whole = whole_methods(chosen).dropna(subset=["value"])
-    means = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
-    keys = ["model", "method", "column", "is_average"]
-    groups = pd.concat([whole.assign(is_average=False), means]).groupby(keys)["value"]
-    ours = groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
-    models = list(whole["model"].unique())
+    splits = {"validation": chosen} | ({} if test_scores is None else {"test": test_scores})
+    ours = pd.concat(
+        [_means(scores, printed).assign(split=split) for split, scores in splits.items()]
+    )
+    models = list(whole_methods(chosen)["model"].unique())
     table = printed.rename(columns={"value": "reported"})
     known = table["model"].where(table["model"].isin(models))
     if known.isna().all() and len(models) == 1:
         known = pd.Series(models[0], index=table.index)
-    table = table.assign(our_model=known.where(table["split"] == "validation"))
-    table = table.merge(
+    table = table.assign(our_model=known).merge(
         ours.rename(columns={"model": "our_model", "column": "task"}),
-        on=["our_model", "method", "task", "is_average"],
+        on=["split", "our_model", "method", "task", "is_average"],
         how="left",
     )
     table["our_model"] = table["our_model"].where(table["ours"].notna())
     table["difference"] = table["ours"] - table["reported"]
     return table.drop(columns="is_average").astype({"seeds": "Int64"})
+
+
+def _means(scores: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Our scores by model, method and column, and their averages over a paper's tasks."""
+    whole = whole_methods(scores).dropna(subset=["value"])
+    of_split = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
+    groups = pd.concat([whole.assign(is_average=False), of_split])
+    groups = groups.groupby(["model", "method", "column", "is_average"])["value"]
+    return groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()

@@ -1,14 +1,22 @@
-"""Whether numbers support a claim: an interval over units, and a rule for each kind of claim.
+"""Whether numbers support a claim: as its paper judges, and by an interval.
 
-A unit is what a claim is asked of once: a task's column in a table, or a task. The interval is
-Student's, at 95 %, for the mean over units.
+Papers judge by looking at numbers: a mean, in how many cells of a table something holds, an order,
+a test. Of a number ``x``, where one nearer to 0 than the equivalence margin counts as none:
+
+* ``more`` holds where x > 0,
+* ``same`` where x is within the margin,
+* ``no less`` where x is not below the negative margin.
+
+Beside that stands an interval, Student's at 95 %, for the mean over units. A unit is a seed where
+there are at least `FEWEST_UNITS`: its mean over everything else, for the tasks at hand. Where there
+are fewer seeds, units are what else tells numbers apart, as tasks, or models and tasks.
 
 * ``more``: supported where the whole interval is above 0; not supported where all of it is below
-  the equivalence margin.
+  the margin.
 * ``same``: supported where the whole interval is within the margin; not supported where none of it
   is.
-* ``no less``: supported where the whole interval is above the negative margin; not supported where
-  all of it is below.
+* ``no less``: supported where the whole interval is not below the negative margin; not supported
+  where all of it is.
 
 What is in between, and fewer than `FEWEST_UNITS`, is not enough runs to tell.
 """
@@ -18,12 +26,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from subtune.papers.base import Kind
 
 FEWEST_UNITS = 3
 LEVEL = 0.95
+HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
+NOT_PRINTED = "not printed"
 SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = "supported", "not supported", "not enough runs"
 
 
@@ -33,6 +44,40 @@ class Interval(NamedTuple):
     mean: float
     low: float
     high: float
+
+
+def holds(kind: Kind, value: float, equivalence_margin: float) -> bool:
+    """Whether a number is as a claim of this kind says."""
+    if kind == "more":
+        return value > 0
+    if kind == "same":
+        return abs(value) < equivalence_margin
+    return value >= -equivalence_margin
+
+
+def units(cells: pd.Series) -> tuple[str, pd.Series]:
+    """What an interval is over: the unit in words, and a number per unit.
+
+    Args:
+        cells: from `subtune.analysis.statistics`. A seed that lacks a cell which others have is
+            left out, so that all are means over the same.
+    """
+    if "seed" not in cells.index.names or cells.index.nlevels == 1:
+        return _words(cells), cells
+    wide = cells.unstack("seed")
+    complete = wide.dropna(axis="columns")
+    if complete.shape[1] >= FEWEST_UNITS:
+        return "seed", complete.mean()
+    means = wide.mean(axis=1)
+    return _words(means), means
+
+
+def _words(cells: pd.Series) -> str:
+    """What tells cells apart, in words. MNLI has two columns; each counts as a task."""
+    levels = [level for level in cells.index.names if level]
+    several = [level for level in levels if cells.index.get_level_values(level).nunique() > 1]
+    names = several or levels[-1:]
+    return " × ".join("task" if name == "column" else str(name) for name in names)
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -63,12 +108,12 @@ def verdict(kind: Kind, interval: Interval, equivalence_margin: float) -> str:
     supported = {
         "more": low > 0,
         "same": -margin < low and high < margin,
-        "no less": low > -margin,
+        "no less": low >= -margin,
     }
     refuted = {
         "more": high < margin,
         "same": low >= margin or high <= -margin,
-        "no less": high <= -margin,
+        "no less": high < -margin,
     }
     if supported[kind]:
         return SUPPORTED

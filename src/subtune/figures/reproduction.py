@@ -1,5 +1,6 @@
 """Reported scores against ours."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,12 +12,16 @@ from subtune.papers.printed import AVERAGE
 from subtune.tables.writing import EMPTY
 
 MARKERS = "osD^v<>P*X"
+CELL = ["split", "model", "method", "task"]
+SPLITS = ("validation", "test")
 
 
 def reproduction(
     table: pd.DataFrame, column_titles: Mapping[str, str], style: Mapping[str, Any]
 ) -> Figure:
     """One point per score that a paper prints and that we have; the diagonal is agreement.
+
+    Scores of dev and of test sets have markers that differ.
 
     Args:
         table: from `subtune.analysis.reproduction.reproduction`.
@@ -27,10 +32,12 @@ def reproduction(
     figure = Figure(figsize=(width, width * 1.05), layout="constrained")
     axes = figure.subplots()
     table = table[table["metric"] != AVERAGE]
-    both = table.dropna(subset=["ours"]).drop_duplicates(["our_model", "model", "method", "task"])
+    both = table.dropna(subset=["ours"]).drop_duplicates([*CELL, "our_model"])
     tasks = [task for task in column_titles if task in set(both["task"])]
-    for number, task in enumerate(tasks):
-        points = both[both["task"] == task]
+    for (number, task), split in itertools.product(enumerate(tasks), SPLITS):
+        points = both[(both["task"] == task) & (both["split"] == split)]
+        # Where colours begin anew, markers are open.
+        fill = "full" if number < len(COLOURS) else "none"
         axes.errorbar(
             points["reported"],
             points["ours"],
@@ -39,17 +46,16 @@ def reproduction(
             marker=MARKERS[number % len(MARKERS)],
             color=COLOURS[number % len(COLOURS)],
             markersize=3.5,
-            # Where colours begin anew, markers are open.
-            fillstyle="full" if number < len(COLOURS) else "none",
+            fillstyle="bottom" if split == "test" else fill,
             elinewidth=0.8,
-            label=column_titles[task],
+            label=column_titles[task] if split == "validation" else None,
         )
     low = min([0.0, *both["ours"], *both["reported"]])
     axes.plot([low, 1], [low, 1], color="0.6", linewidth=1, zorder=0)
     axes.set_xlabel("reported score")
     models = ", ".join(both["our_model"].dropna().unique()) or EMPTY
     axes.set_ylabel(f"score of this run ({models})")
-    axes.set_title(f"{len(both)} of the {_cells(table)} dev scores that the paper prints")
+    axes.set_title(_title(both, table))
     axes.set_aspect("equal")
     axes.grid(color="0.9")
     if tasks:
@@ -57,6 +63,9 @@ def reproduction(
     return figure
 
 
-def _cells(table: pd.DataFrame) -> int:
-    dev = table[table["split"] == "validation"]
-    return len(dev.drop_duplicates(["model", "method", "task"]))
+def _title(both: pd.DataFrame, printed: pd.DataFrame) -> str:
+    """How many of the scores that a paper prints are drawn, by split."""
+    drawn, cells = both["split"].value_counts(), printed.drop_duplicates(CELL)["split"]
+    dev, test = (f"{drawn.get(split, 0)} of the {(cells == split).sum()}" for split in SPLITS)
+    title = f"{dev} dev scores that the paper prints"
+    return f"{title}\nand {test} test scores (half filled)" if "test" in drawn else title

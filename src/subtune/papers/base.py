@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal["more", "same", "no less"]
-Measure = Literal["score", "ratio", "share", "rank correlation"]
+Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
 # Numbers that exhibits and claims read, which `workflow/rules/analysis.smk` and `submission.smk`
 # make; ``models`` are the directories of an experiment's models.
 DATA = (
@@ -17,6 +17,8 @@ DATA = (
     "changes", "parameter_changes", "component_shares", "layernorm_information",
     "global_layernorm_information", "submission", "models",
 )  # fmt: skip
+# What claims read beside them: the paper's own scores, and how many rows each task trains on.
+DATA_OF_CLAIMS = ("printed", "train_rows")
 # What `subtune.facts` knows of an experiment.
 FACTS = (
     "paper", "source", "tasks", "columns", "task_titles", "column_titles", "models", "selections",
@@ -91,7 +93,7 @@ class Figure(Table):
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, and the statistic by which it is asked.
+    """A claim of a paper, the statistic by which it is asked, and how the paper judges.
 
     Attributes:
         text: what it says.
@@ -99,10 +101,17 @@ class Claim:
         statistic: what is computed, in words.
         kind: what would support it, as `subtune.analysis.verdicts` defines it.
         measure: what the statistic is a difference of; a ratio's is one of logarithms.
-        reads: the name of the data that ``units`` is asked of.
-        units: the function that returns one number per unit, 0 where nothing differs.
+        reads: the names of the data that ``units`` is asked of.
+        units: the function that returns one number per cell, 0 where nothing differs.
         of: what it takes beside the data.
-        groups: two methods whose scores are compared by the Kruskal–Wallis test too.
+        tasks: the tasks that the claim is about; all where there are none.
+        at_least: in how many cells, of how many, the paper finds what ``kind`` says; as large a
+            share decides of ours. Without it the mean decides.
+        order: a function of the same arguments that decides instead, for what is no mean or count.
+        groups: two methods; the Kruskal–Wallis test between their scores decides instead.
+        margin: what counts as none, where it is not that of all claims of this measure.
+        is_printed: whether the paper prints numbers that it can be asked of.
+        contradicted_by: the printed number that contradicts the claim, where one does.
     """
 
     text: str
@@ -110,10 +119,16 @@ class Claim:
     statistic: str
     kind: Kind
     measure: Measure = "score"
-    reads: str = "chosen"
+    reads: tuple[str, ...] = ("chosen",)
     units: str = "subtune.analysis.statistics:minus"
     of: tuple[Any, ...] = ()
+    tasks: tuple[str, ...] = ()
+    at_least: tuple[int, int] | None = None
+    order: str | None = None
     groups: tuple[str, str] | None = None
+    margin: float | None = None
+    is_printed: bool = True
+    contradicted_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,7 +146,9 @@ class Paper:
         not_competing: methods that do not compete for the best score of a table.
         quoted: methods whose scores it prints from elsewhere, to what its rows are called.
         scored_on_training_rows: methods whose runs are scored on their training rows too.
-        printed_shares: data to the paper's table of the same numbers, taken as shares per task.
+        printed_data: data to the paper's table of the same numbers; values are taken as shares per
+            task.
+        printed_learning_rates: methods to the paper's table of their best learning rates.
     """
 
     name: str
@@ -142,4 +159,5 @@ class Paper:
     not_competing: tuple[str, ...] = ()
     quoted: Mapping[str, str] = field(default_factory=dict)
     scored_on_training_rows: tuple[str, ...] = ()
-    printed_shares: Mapping[str, str] = field(default_factory=dict)
+    printed_data: Mapping[str, str] = field(default_factory=dict)
+    printed_learning_rates: Mapping[str, str] = field(default_factory=dict)

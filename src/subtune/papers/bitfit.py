@@ -1,5 +1,7 @@
 """BitFit: Simple Parameter-efficient Fine-tuning for Transformer-based Masked Language-models."""
 
+from typing import Any
+
 from subtune.papers.base import Claim, Paper, Table
 from subtune.papers.common import changes, dev_scores, metrics, test_scores
 
@@ -40,20 +42,144 @@ EXHIBITS = (
     changes("figure5", "Change of the biases, STS-B", "bitfit", "stsb"),
 )
 
+STATISTICS = "subtune.analysis.statistics"
+DIFF_PRUNING = "diff-pruning (Guo et al. 2020)"
+ADAPTERS = "adapters (Houlsby et al. 2019)"
+
+
+def against(other: str, split: str) -> dict[str, Any]:
+    """How BitFit is compared with what Table 1 quotes of another method."""
+    return {
+        "reads": ("chosen" if split == "validation" else "test_scores", "printed"),
+        "units": f"{STATISTICS}:minus_printed",
+        "of": ({"bitfit": other}, "table1", split),
+    }
+
+
 CLAIMS = (
     Claim(
         "Training only biases scores as full fine-tuning does",
-        "4, Tables 1 and 2",
+        "Abstract, 4, Tables 1 and 2",
         "BitFit − Full",
         "same",
         of=("bitfit", "full"),
     ),
     Claim(
-        "Biases score better than as many random parameters",
+        "With small to medium training data, training only biases scores no less than full "
+        "fine-tuning",
+        "Abstract, 1, Table 2",
+        "BitFit − Full on the tasks of less than 100,000 rows",
+        "no less",
+        of=("bitfit", "full"),
+        tasks=("sst2", "cola", "mrpc", "stsb", "rte"),
+    ),
+    Claim(
+        "Training only biases scores better than full fine-tuning on some tasks",
+        "Abstract, 3, Table 2",
+        "BitFit − Full",
+        "more",
+        of=("bitfit", "full"),
+        at_least=(1, 27),
+    ),
+    Claim(
+        "The larger the training data, the less BitFit reaches of full fine-tuning",
+        "Abstract, 4, Table 2",
+        "rank correlation over tasks of the number of training rows and Full − BitFit",
+        "more",
+        measure="rank correlation",
+        reads=("chosen", "train_rows"),
+        units=f"{STATISTICS}:minus_by_size",
+        of=("full", "bitfit"),
+    ),
+    Claim(
+        "Other models show the same trends",
+        "4, Table 2",
+        "rank correlation over tasks of BitFit − Full, between models",
+        "more",
+        measure="rank correlation",
+        units=f"{STATISTICS}:agreement_of_models",
+        of=("bitfit", "full"),
+        at_least=(3, 3),
+    ),
+    Claim(
+        "BitFit scores better than Diff-Pruning on 5 of 9 tasks",
+        "4, Table 1 (V)",
+        "BitFit − Diff-Pruning, as Table 1 quotes it",
+        "more",
+        **against(DIFF_PRUNING, "validation"),
+        at_least=(5, 9),
+    ),
+    Claim(
+        "BitFit scores less than Diff-Pruning on 3 of 9 tasks at most",
+        "4, Table 1 (V)",
+        "BitFit − Diff-Pruning, as Table 1 quotes it",
+        "no less",
+        **against(DIFF_PRUNING, "validation"),
+        at_least=(6, 9),
+        margin=0.0,
+    ),
+    Claim(
+        "With large training data, BitFit scores as another sparse method does",
+        "Abstract, Table 1 (V)",
+        "BitFit − Diff-Pruning on the tasks of more than 100,000 rows",
+        "same",
+        **against(DIFF_PRUNING, "validation"),
+        tasks=("qnli", "mnli", "qqp"),
+    ),
+    Claim(
+        "BitFit scores better than Diff-Pruning on one test set",
+        "4, Table 1 (T)",
+        "BitFit − Diff-Pruning, as Table 1 quotes it",
+        "more",
+        **against(DIFF_PRUNING, "test"),
+        at_least=(1, 9),
+    ),
+    Claim(
+        "BitFit scores better than Adapters on three test sets",
+        "4, Table 1 (T)",
+        "BitFit − Adapters, as Table 1 quotes it",
+        "more",
+        **against(ADAPTERS, "test"),
+        at_least=(3, 9),
+    ),
+    *(
+        Claim(
+            f"BitFit is competitive with {title} on test sets",
+            "4, Table 1 (T)",
+            f"BitFit − {title}, as Table 1 quotes it",
+            "no less",
+            **against(other, "test"),
+        )
+        for title, other in (("Diff-Pruning", DIFF_PRUNING), ("Adapters", ADAPTERS))
+    ),
+    Claim(
+        "BitFit trains less than 0.1 % of the parameters",
+        "3, Tables 1 and 2",
+        "0.1 % of Full's parameters ÷ BitFit's, with the classifier's",
+        "more",
+        measure="ratio",
+        units=f"{STATISTICS}:parameters_of_families",
+        of=("full$", "bitfit$", 0.001),
+    ),
+    Claim(
+        "Biases score better than as many random parameters, on every task",
         "4, Table 3",
         "BitFit − random",
         "more",
         of=("bitfit", ("rand_100k", "rand_uniform")),
+        at_least=(9, 9),
+    ),
+    Claim(
+        "b_k, the key's bias, does not change",
+        "4, Figure 1",
+        "its mean absolute change, as a share of the other biases' mean",
+        "same",
+        measure="share",
+        reads=("parameter_changes",),
+        units=f"{STATISTICS}:change_beside_others",
+        of=("bitfit", "b_k", "b_"),
+        at_least=(4, 4),
+        is_printed=False,
     ),
     Claim(
         "b_q and b_m2 change more than the other biases",
@@ -61,32 +187,109 @@ CLAIMS = (
         "the smaller of their mean absolute changes ÷ the largest other bias's",
         "more",
         measure="ratio",
-        reads="parameter_changes",
-        units="subtune.analysis.statistics:changes_to_largest_other_bias",
-        of=("bitfit", ("b_q", "b_m2")),
+        reads=("parameter_changes",),
+        units=f"{STATISTICS}:changes_to_largest_other",
+        of=("bitfit", ("b_q", "b_m2"), "b_"),
+        at_least=(4, 4),
+        is_printed=False,
     ),
     Claim(
         "b_m2 and b_q alone score hardly less than all biases",
-        "4, Table 3",
+        "1, 4, Table 3",
         "b_m2,b_q − BitFit",
         "no less",
         of=("b_m2,b_q", "bitfit"),
     ),
     Claim(
-        "A frozen encoder scores less",
+        "b_m2 and b_q alone rival full fine-tuning",
+        "3, Table 3",
+        "b_m2,b_q − Full",
+        "no less",
+        of=("b_m2,b_q", "full"),
+    ),
+    Claim(
+        "b_m2 alone scores less than b_m2 and b_q",
+        "4, Table 3",
+        "b_m2,b_q − b_m2",
+        "more",
+        of=("b_m2,b_q", "b_m2"),
+    ),
+    Claim(
+        "b_q alone scores less than b_m2 and b_q",
+        "4, Table 3",
+        "b_m2,b_q − b_q",
+        "more",
+        of=("b_m2,b_q", "b_q"),
+    ),
+    Claim(
+        "A frozen encoder scores less, on every task",
         "4, Table 3",
         "BitFit − Frozen",
         "more",
         of=("bitfit", "frozen"),
+        at_least=(9, 9),
     ),
     Claim(
         "BitFit's generalisation gap is smaller than that of full fine-tuning",
         "4, Generalization gap",
         "gap of Full − gap of BitFit",
         "more",
-        reads="train_scores",
-        units="subtune.analysis.statistics:gap_minus",
+        reads=("train_scores",),
+        units=f"{STATISTICS}:gap_minus",
         of=("full", "bitfit"),
+        is_printed=False,
+    ),
+    Claim(
+        "Full fine-tuning scores nearly 100 % on its training rows",
+        "4, Generalization gap",
+        "train score of Full − 1",
+        "no less",
+        reads=("train_scores",),
+        units=f"{STATISTICS}:train_minus",
+        of=("full", 1.0),
+        is_printed=False,
+    ),
+    Claim(
+        "BitFit's generalisation gap is often less than 2 points",
+        "4, Generalization gap",
+        "0.02 − gap of BitFit",
+        "more",
+        reads=("train_scores",),
+        units=f"{STATISTICS}:gap_under",
+        of=("bitfit", 0.02),
+        at_least=(1, 2),
+        is_printed=False,
+    ),
+    Claim(
+        "BitFit converges within 7 epochs on most tasks",
+        "A.2",
+        "7 − the best epoch of BitFit",
+        "no less",
+        measure="epochs",
+        units=f"{STATISTICS}:epochs_before",
+        of=("bitfit", 7),
+        at_least=(5, 8),
+        is_printed=False,
+    ),
+    Claim(
+        "BitFit's best learning rates are those of Table 6",
+        "A.3, Table 6",
+        "our best learning rate ÷ the paper's, of the same model",
+        "same",
+        measure="ratio",
+        reads=("chosen", "printed"),
+        units=f"{STATISTICS}:rate_to_printed",
+        of=("bitfit$",),
+        at_least=(1, 2),
+    ),
+    Claim(
+        "BitFit's scores vary less over seeds than those of full fine-tuning",
+        "A.2",
+        "standard deviation over seeds of Full − that of BitFit",
+        "more",
+        units=f"{STATISTICS}:spread_minus",
+        of=("full", "bitfit"),
+        is_printed=False,
     ),
 )
 
@@ -95,5 +298,7 @@ PAPER = Paper(
     citation="BitFit (Ben-Zaken et al., 2021)",
     exhibits=EXHIBITS,
     claims=CLAIMS,
+    printed_data={"train_rows": "train_rows"},
+    printed_learning_rates={"bitfit": "table6"},
     scored_on_training_rows=("full", "bitfit"),
 )

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import get_args
 
 from subtune.errors import one_of
-from subtune.papers.base import DATA, FACTS, Claim, Figure, Kind, Measure, Paper, Table
+from subtune.papers.base import (
+    DATA,
+    DATA_OF_CLAIMS,
+    FACTS,
+    Claim,
+    Figure,
+    Kind,
+    Measure,
+    Paper,
+    Table,
+)
 from subtune.papers.common import exhibits_around
 
 NAME = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)?")
@@ -35,6 +45,10 @@ def problems(paper: Paper, module: str) -> Iterator[str]:
         yield f"{name}: found twice, expected another name than others here and in common.py have"
     for exhibit in exhibits:
         yield from (f"{exhibit.name}: {problem}" for problem in _of_exhibit(paper, exhibit))
+    yield from _unknown("printed_data", paper.printed_data, [*DATA, *DATA_OF_CLAIMS])
+    for field in ("printed_data", "printed_learning_rates"):
+        for file in getattr(paper, field).values():
+            yield from _missing(field, paper.name, file)
     for claim in paper.claims:
         yield from (f"claim {claim.text!r}: {problem}" for problem in _of_claim(claim))
 
@@ -46,8 +60,8 @@ def _of_exhibit(paper: Paper, exhibit: Table) -> Iterator[str]:
     numbers = [exhibit.numbers] if isinstance(exhibit, Figure) and exhibit.numbers else []
     yield from _unknown("reads", [*data.values(), *numbers], DATA)
     yield from _unknown("facts", exhibit.facts, FACTS)
-    if exhibit.printed and not (PRINTED / paper.name / f"{exhibit.printed}.csv").is_file():
-        yield f"printed: found no file printed/{paper.name}/{exhibit.printed}.csv"
+    if exhibit.printed:
+        yield from _missing("printed", paper.name, exhibit.printed)
     names = exhibit.options.get("exhibits", ())
     groups = names.values() if isinstance(names, dict) else [names]
     yield from _unknown(
@@ -58,18 +72,32 @@ def _of_exhibit(paper: Paper, exhibit: Table) -> Iterator[str]:
     yield from _of_call("make", exhibit.make, arguments, exhibit.reads_if_there)
 
 
+def _missing(field: str, paper: str, file: str) -> Iterator[str]:
+    if not (PRINTED / paper / f"{file}.csv").is_file():
+        yield f"{field}: found no file printed/{paper}/{file}.csv"
+
+
 def _of_claim(claim: Claim) -> Iterator[str]:
     yield from _unknown("kind", [claim.kind], get_args(Kind))
     yield from _unknown("measure", [claim.measure], get_args(Measure))
-    yield from _unknown("reads", [claim.reads], DATA)
-    parameters = _parameters(claim.units)
-    if parameters is None:
-        yield f"units: found no function {claim.units!r}, expected 'module:function'"
-    elif len(parameters) != 1 + len(claim.of):
-        yield (
-            f"of: found {len(claim.of)} values, expected {len(parameters) - 1}, which "
-            f"{claim.units.partition(':')[2]} takes beside its table"
-        )
+    if claim.at_least and not 0 < claim.at_least[0] <= claim.at_least[1]:
+        yield f"at_least: found {claim.at_least}, expected a number and of how many: (5, 9)"
+    if isinstance(claim.reads, str):
+        yield f"reads: found {claim.reads!r}, expected a tuple of names: ({claim.reads!r},)"
+        return
+    yield from _unknown("reads", claim.reads, [*DATA, *DATA_OF_CLAIMS])
+    for field, function in (("units", claim.units), ("order", claim.order)):
+        if function is None:
+            continue
+        parameters = _parameters(function)
+        if parameters is None:
+            yield f"{field}: found no function {function!r}, expected 'module:function'"
+        elif len(parameters) != len(claim.reads) + len(claim.of):
+            yield (
+                f"of: found {len(claim.of)} values, expected "
+                f"{len(parameters) - len(claim.reads)}, which {function.partition(':')[2]} takes "
+                f"beside {len(claim.reads)} of data"
+            )
 
 
 def _of_call(

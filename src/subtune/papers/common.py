@@ -74,11 +74,14 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
 CLAIMS = Table(
     "claims",
     "Claims",
-    "The paper's claims, asked of these runs: the mean over tasks or columns with its 95 % "
-    "interval (Student's t), beside the same number computed from the paper's own. Supported "
-    "means that the whole interval says so, not supported that none of it does; what is in "
-    "between, or has fewer than three tasks, is not enough runs to tell. Differences of scores "
-    "below 0.02 count as none.",
+    "The paper's claims, asked of these runs. As the paper judges: by a mean, by a number of "
+    "tasks, by an order or by a test's p, of this run and of the paper's printed numbers; where "
+    "those contradict the claim, the last column says which. Beside that the mean over units with "
+    "its 95 % interval (Student's t). A unit is a seed, its mean over all tasks, where there are "
+    "at least three, and else a task, of which MNLI has two. Supported means that the whole "
+    "interval says so, not supported that none of it does; what is in between, or has fewer than "
+    "three units, is not enough runs to tell. Differences of scores below 0.02 count as none, "
+    "except in what is best on a number of tasks.",
     make="subtune.tables.claims:checklist",
     reads={"claims": "claims"},
 )
@@ -94,8 +97,9 @@ SCORES = Table(
 REPRODUCTION = Figure(
     "reproduction",
     "Every printed score beside ours",
-    "Every dev score that the paper prints and that this run has, reported against ours. Bars are "
-    "one standard deviation over seeds, where there are several.",
+    "Every score that the paper prints and that this run has, reported against ours, of test sets "
+    "too once their scores are entered. Bars are one standard deviation over seeds, where there "
+    "are several.",
     make="subtune.figures.reproduction:reproduction",
     reads={"table": "reproduction"},
     facts=("column_titles",),

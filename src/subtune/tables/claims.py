@@ -1,41 +1,65 @@
 """A paper's claims as a checklist."""
 
+from typing import Any
+
 import pandas as pd
 
-from subtune.analysis.verdicts import NOT_ENOUGH
+from subtune.analysis.verdicts import NOT_ENOUGH, NOT_PRINTED
 from subtune.tables.writing import EMPTY, Emphasis, Styled
 
 # What wraps in a paper's table.
-WIDE = {"claim": 0.28, "statistic": 0.28}
+WIDE = {"claim": 0.25, "statistic": 0.25, "contradicted by": 0.2}
+VERDICTS = ("as the paper judges", "by the interval")
 
 
 def checklist(claims: pd.DataFrame) -> Styled:
-    """One row per claim: what was computed, of how many tasks or columns, and what follows.
+    """One row per claim: both verdicts, what they follow from, and what the paper's numbers say.
 
     Verdicts that runs were enough for are bold.
 
     Args:
         claims: from `subtune.analysis.claims.claims_table`.
     """
-    table = pd.DataFrame(
-        {
-            "claim": claims["claim"],
-            "verdict": claims["verdict"],
-            "this run": claims["ours"].map(_number),
-            "95 % interval": [
-                EMPTY if pd.isna(low) else f"{_number(low)} to {_number(high)}"
-                for low, high in zip(claims["low"], claims["high"], strict=True)
-            ],
-            "paper": claims["paper"].map(_number),
-            "p": claims["p_value"].map(_number),
-            "of": claims["units"],
-            "statistic": claims["statistic"],
-            "printed in": claims["printed"],
-        }
-    )
+    rows = [_row(claim) for claim in claims.to_dict("records")]
+    table = pd.DataFrame(rows)
     bold = pd.DataFrame(False, index=table.index, columns=table.columns)
-    bold = bold.assign(verdict=table["verdict"] != NOT_ENOUGH)
+    bold = bold.assign(**{name: ~table[name].isin([NOT_ENOUGH, EMPTY]) for name in VERDICTS})
     return Styled(table, Emphasis(bold=bold, wide=WIDE))
+
+
+def _row(claim: dict[str, Any]) -> dict[str, str]:
+    known = not pd.isna(claim["low"])
+    return {
+        "claim": claim["claim"],
+        "as the paper judges": claim["judged"],
+        "judged by": claim["judged_by"],
+        "this run": _decides(claim, "ours", "cells", "judged"),
+        "paper": _decides(claim, "paper", "paper_cells", "paper_judged"),
+        "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
+        "mean": _number(claim["mean"]),
+        "95 % interval": f"{_number(claim['low'])} to {_number(claim['high'])}" if known else EMPTY,
+        "over": _over(claim) if claim["units"] else EMPTY,
+        "statistic": claim["statistic"],
+        "printed in": claim["printed_in"],
+        "contradicted by": EMPTY if pd.isna(claim["contradicted_by"]) else claim["contradicted_by"],
+    }
+
+
+def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
+    """What decides as the paper judges: a mean, a count, a p-value or an order."""
+    if claim[judged] == NOT_ENOUGH:
+        return EMPTY
+    if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":
+        return str(claim[judged])
+    if claim["judged_by"].startswith("at least"):
+        return f"{claim[value]:.0f} of {claim[cells]}"
+    return _number(claim[value])
+
+
+def _over(claim: dict[str, Any]) -> str:
+    """How many units, in words: ``3 seeds``, ``27 models × tasks``."""
+    parts = str(claim["unit"]).split(" × ")
+    return f"{claim['units']} " + " × ".join(f"{part}s" for part in parts)
 
 
 def _number(value: float) -> str:

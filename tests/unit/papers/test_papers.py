@@ -57,8 +57,9 @@ def test_names_of_exhibits_are_distinct_and_claims_have_a_function(paper):
     names = [exhibit.name for exhibit in exhibits_around(paper)]
     assert len(names) == len(set(names))
     for claim in paper.claims:
-        arguments = inspect.signature(resolve_name(claim.units)).parameters
-        assert len(arguments) == 1 + len(claim.of)
+        for function in filter(None, (claim.units, claim.order)):
+            arguments = inspect.signature(resolve_name(function)).parameters
+            assert len(arguments) == len(claim.reads) + len(claim.of)
 
 
 def literals(path: Path) -> Iterator[str]:

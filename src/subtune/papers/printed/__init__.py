@@ -54,6 +54,33 @@ def counts(paper: str) -> pd.DataFrame:
     return _table_if_there(paper, "parameter_counts", COUNTS)
 
 
+def trained_parameters(paper: str) -> pd.DataFrame:
+    """Printed numbers of trained parameters as numbers: ``model``, ``method``, ``trainable``.
+
+    They are counts, or shares of the model where a paper prints no counts.
+    """
+    table = counts(paper)
+    table = table[~table["printed"].astype(str).str.endswith("%")]
+    if table.empty:
+        rows = _table_if_there(paper, "scores", SCORES).rename(columns={"params": "printed"})
+        table = rows[COUNTS].dropna().drop_duplicates(["model", "method"])
+    return table.assign(trainable=table["printed"].map(_as_number)).drop(columns="printed")
+
+
+def _as_number(text: str) -> float:
+    if text.endswith("%"):
+        return float(text[:-1]) / 100
+    number = text.replace(",", "")
+    return float(number[:-1]) * 1e6 if number.endswith("M") else float(number)
+
+
+def learning_rates(paper: str, name: str) -> pd.DataFrame:
+    """A printed table of learning rates, a row each: ``task``, ``model``, ``learning_rate``."""
+    wide = table(paper, name)
+    rates = wide.melt(id_vars="task", var_name="model", value_name="learning_rate")
+    return rates.astype({"learning_rate": float})
+
+
 def averaged_tasks(printed: pd.DataFrame) -> list[str]:
     """The tasks that a paper's averages are over; none where it prints no average."""
     if not printed["is_average"].any():
