@@ -17,8 +17,9 @@ class Task(Value):
     """One task.
 
     ``labels`` holds the label words in the order of their numbers; without it the task is a
-    regression. The first of ``metrics`` decides the best epoch and learning rate, on the first of
-    ``evaluation``. ``submission`` names the GLUE server's files, one per test split.
+    regression. The first of ``metrics`` decides, on the first of ``evaluation``, the epoch that a
+    record keeps; and a table's epochs and learning rates, where its paper shows no other metric.
+    ``submission`` names the GLUE server's files, one per test split.
     """
 
     name: str
