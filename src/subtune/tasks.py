@@ -19,8 +19,8 @@ class TaskSpec(Value):
     """What of a task decides results.
 
     ``labels`` holds the label words in the order of their numbers; without it the task is a
-    regression. The first of ``metrics`` decides the best epoch and learning rate, on the first of
-    ``evaluation``.
+    regression. The first of ``metrics`` decides, on the first of ``evaluation``, the epoch that a
+    record keeps; and a table's epochs and learning rates, where its paper shows no other metric.
     """
 
     name: str
