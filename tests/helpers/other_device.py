@@ -1,19 +1,22 @@
-"""Training on a device that is not the CPU, without one: tensors have shapes and a device, no values.
+"""Training on another device than the CPU, without one: its tensors have shapes and no values.
 
 Run as a script, for it registers a device for its whole process:
 
     python -m tests.helpers.other_device MODEL TASK KIND,… PRECISION,… [--mistake]
 
-It trains, evaluates and estimates Fisher information, and fails where two devices meet.
+It trains, evaluates, goes on from a state that was on the CPU and estimates Fisher information,
+and fails where two devices meet.
 """
 
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from subtune.fisher import fisher_information
@@ -21,6 +24,7 @@ from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.tasks import TASKS
 from subtune.training import recipe
+from subtune.training.checkpoints import State
 from subtune.training.recipe import Member, train
 from subtune.training.stacked import is_matrix
 from tests.helpers import examples
@@ -48,6 +52,25 @@ class AmpModule:
     @staticmethod
     def _is_in_bad_fork():
         return False
+
+
+class OnHost:
+    """Keeps the first state of a training as a file would: on the CPU."""
+
+    state: State | None = None
+
+    def newest(self) -> State | None:
+        return self.state
+
+    def keep(self, take: Callable[[], State], epoch_ends: bool = False) -> None:
+        if self.state is None:
+            state = take()
+            # A generator's state is on the CPU, and has its values.
+            tensors = {
+                name: tensor.detach().cpu() if isinstance(tensor, FakeTensor) else tensor
+                for name, tensor in state.tensors.items()
+            }
+            self.state = State(tensors, json.loads(json.dumps(state.facts)))
 
 
 def stand_in(mode: FakeTensorMode) -> None:
@@ -103,8 +126,11 @@ def main(directory: str, task_name: str, kinds: str, precisions: str, *mistake: 
             alone = any(is_matrix(model, name, entry) for name, entry in entries.items())
             for precision in precisions.split(","):
                 member = Member(entries, examples.recipe(precision=precision), 0)
-                for result in train(there, rows, task, [member] * (1 if alone else 2)):
-                    assert len(result.history) == member.recipe.epochs
+                keeper = OnHost()
+                for _ in ("from the start", "from the state"):
+                    members = [member] * (1 if alone else 2)
+                    for result in train(there, rows, task, members, keeper=keeper):
+                        assert len(result.history) == member.recipe.epochs
         fisher_information(there, tokens["train"], task)
 
 
