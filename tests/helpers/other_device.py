@@ -1,0 +1,138 @@
+"""Training on another device than the CPU, without one: its tensors have shapes and no values.
+
+Run as a script, for it registers a device for its whole process:
+
+    python -m tests.helpers.other_device MODEL TASK KIND,… PRECISION,… [--mistake]
+
+It trains, evaluates, goes on from a state that was on the CPU and estimates Fisher information,
+and fails where two devices meet.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from subtune.fisher import fisher_information
+from subtune.models import encoder
+from subtune.models.encoder import Encoder
+from subtune.tasks import TASKS
+from subtune.training import recipe
+from subtune.training.checkpoints import State
+from subtune.training.recipe import Member, train
+from subtune.training.stacked import is_matrix
+from tests.helpers import examples
+
+DEVICE = "fakegpu"
+# What is registered lasts as long as its library.
+KEPT: list[torch.library.Library] = []
+
+
+class AmpModule:
+    """What autocast asks of a device."""
+
+    @staticmethod
+    def get_amp_supported_dtype():
+        return [torch.bfloat16]
+
+    @staticmethod
+    def is_available():
+        return True
+
+    @staticmethod
+    def current_device():
+        return 0
+
+    @staticmethod
+    def _is_in_bad_fork():
+        return False
+
+
+class OnHost:
+    """Keeps the first state of a training as a file would: on the CPU."""
+
+    state: State | None = None
+
+    def newest(self) -> State | None:
+        return self.state
+
+    def keep(self, take: Callable[[], State], epoch_ends: bool = False) -> None:
+        if self.state is None:
+            state = take()
+            # A generator's state is on the CPU, and has its values.
+            tensors = {
+                name: tensor.detach().cpu() if isinstance(tensor, FakeTensor) else tensor
+                for name, tensor in state.tensors.items()
+            }
+            self.state = State(tensors, json.loads(json.dumps(state.facts)))
+
+
+def stand_in(mode: FakeTensorMode) -> None:
+    """Let values cross between host and device: what comes back is zeros of the right shape."""
+    from_numpy, generator = torch.from_numpy, torch.Generator
+    torch.from_numpy = lambda array: mode.from_tensor(from_numpy(array))
+    # The device has no random numbers of its own; nothing is dropped here.
+    torch.Generator = lambda device="cpu": generator("cpu")
+
+    def numpy(tensor: Tensor) -> np.ndarray:
+        assert tensor.device.type == "cpu", "numpy cannot read another device"
+        return np.zeros(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+
+    Tensor.numpy = numpy
+    Tensor.item = lambda tensor: 0
+    Tensor.tolist = lambda tensor: np.zeros(tuple(tensor.shape)).tolist()
+
+
+def register() -> None:
+    """The device, and what autocast does there: products are bfloat16, the rest is as it comes."""
+    _setup_privateuseone_for_python_backend(DEVICE, backend_module=AmpModule)
+    key = "AutocastPrivateUse1"
+    everything, library = (torch.library.Library(space, "IMPL") for space in ("_", "aten"))
+    KEPT.extend([everything, library])
+    everything.fallback(torch.library.fallthrough_kernel, key)
+    for product in (torch.ops.aten.linear, torch.ops.aten.matmul, torch.ops.aten.baddbmm):
+
+        def rounded(*arguments, product=product, **options):
+            with torch.autocast(DEVICE, enabled=False):
+                return product(
+                    *(a.bfloat16() if isinstance(a, Tensor) else a for a in arguments), **options
+                )
+
+        library.impl(product.default, rounded, key)
+
+
+def main(directory: str, task_name: str, kinds: str, precisions: str, *mistake: str) -> None:
+    register()
+    task = TASKS[task_name]
+    model = encoder.load(Path(directory), task.num_labels)
+    tokens = examples.tokens(task, Path(directory))
+    rows = examples.rows_of(task, tokens)
+    mode = FakeTensorMode()
+    stand_in(mode)
+    if mistake:
+        losses_of = recipe.losses_of
+        recipe.losses_of = lambda task, logits, labels: losses_of(task, logits, labels.cpu())
+    with mode:
+        moved = {n: mode.from_tensor(v).to(DEVICE) for n, v in model.parameters.items()}
+        there = Encoder(model.config, moved)
+        for kind in kinds.split(","):
+            entries = examples.entries_of(kind, model)
+            alone = any(is_matrix(model, name, entry) for name, entry in entries.items())
+            for precision in precisions.split(","):
+                member = Member(entries, examples.recipe(precision=precision), 0)
+                keeper = OnHost()
+                for _ in ("from the start", "from the state"):
+                    members = [member] * (1 if alone else 2)
+                    for result in train(there, rows, task, members, keeper=keeper):
+                        assert len(result.history) == member.recipe.epochs
+        fisher_information(there, tokens["train"], task)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,29 @@
+"""Training, evaluation and Fisher information leave no tensor behind on the CPU."""
+
+import subprocess
+import sys
+
+import pytest
+
+KINDS = ["full", "bitfit", "top", "random", "rand_row_col", "lora-II", "frozen"]
+
+
+def on_other_device(directory, *arguments):
+    """What a process says that trains on a device without values."""
+    command = [sys.executable, "-m", "tests.helpers.other_device", str(directory), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["sst2", "stsb"])
+@pytest.mark.parametrize("directory", ["tiny_bert", "tiny_roberta"])
+def test_every_tensor_is_where_the_model_is(task, directory, request):
+    done = on_other_device(request.getfixturevalue(directory), task, ",".join(KINDS), "fp32,bf16")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_a_tensor_that_is_left_behind_is_noticed(tiny_bert):
+    done = on_other_device(tiny_bert, "sst2", "bitfit", "fp32", "--mistake")
+    assert done.returncode != 0
+    assert "found at least two devices, fakegpu:0 and cpu" in done.stderr
