@@ -76,7 +76,7 @@ def test_claims_read_test_scores_once_there_are_some():
 
 @pytest.mark.parametrize(("asked", "rows"), [(None, 2490), (64, 64)])
 def test_a_task_trains_on_its_own_rows_or_as_many_as_are_asked_for(tiny_bert, asked, rows):
-    settings = experiment(train_rows=asked)
+    settings = experiment(train_rows=asked, max_length=64)
     models = {"minilm": {"path": str(tiny_bert)}}
     assert contents.train_rows(plan(config(settings, models=models)), "mine") == {"rte": rows}
 
