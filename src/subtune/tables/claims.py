@@ -59,7 +59,8 @@ def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
 def _over(claim: dict[str, Any]) -> str:
     """How many units, in words: ``3 seeds``, ``27 models × tasks``."""
     parts = str(claim["unit"]).split(" × ")
-    return f"{claim['units']} " + " × ".join(f"{part}s" for part in parts)
+    plural = "" if claim["units"] == 1 else "s"
+    return f"{claim['units']} " + " × ".join(f"{part}{plural}" for part in parts)
 
 
 def _number(value: float) -> str:
