@@ -15,6 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+
+# It reads torch's classes when it is imported first, which must be before they are replaced.
+import transformers.initialization  # noqa: F401
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -63,14 +66,17 @@ class OnHost:
         return self.state
 
     def keep(self, take: Callable[[], State], epoch_ends: bool = False) -> None:
-        if self.state is None:
-            state = take()
-            # A generator's state is on the CPU, and has its values.
-            tensors = {
-                name: tensor.detach().cpu() if isinstance(tensor, FakeTensor) else tensor
-                for name, tensor in state.tensors.items()
-            }
-            self.state = State(tensors, json.loads(json.dumps(state.facts)))
+        self.state = self.state or on_host(take())
+
+
+def on_host(state: State) -> State:
+    """A state as a file would have it. A generator's is on the CPU anyway, and has its values."""
+    tensors = {
+        name: tensor.detach().cpu() if isinstance(tensor, FakeTensor) else tensor
+        for name, tensor in state.tensors.items()
+    }
+    facts = json.loads(json.dumps(state.facts))
+    return State(tensors, facts, [on_host(run) for run in state.runs])
 
 
 def stand_in(mode: FakeTensorMode) -> None:

@@ -113,10 +113,7 @@ def test_a_mini_tasks_size_is_counted():
 
 
 def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
-    # In bfloat16 as much is done in a third of the time, so that jobs may hold twice as much.
-    found, plan = estimates(
-        papers(seeds=[0, 1, 2], precision="bf16") | {"million_examples_per_job": 64}
-    )
+    found, plan = estimates(papers(seeds=[0, 1, 2], precision="bf16"))
     assert 100 < len(plan.sweeps) < 500
     assert cost_table.longest_sweep(plan, found) < 24
     for sweep in plan.sweeps:

@@ -107,7 +107,8 @@ def test_a_changed_title_remakes_tables_and_figures_only(project):
 
 def test_an_added_test_file_trains_and_tokenises_nothing_anew(project):
     config = copy.deepcopy(project.config)
-    config["tasks"]["mood"]["files"]["test"] = "mood-validation.csv"
+    (project.directory / "mood-test.csv").write_text("text\nthe cow is happy\n")
+    config["tasks"]["mood"]["files"]["test"] = "mood-test.csv"
     # The report shows the configuration.
     assert project.planned(config) == {"report_page": 1}
 

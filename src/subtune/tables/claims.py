@@ -8,7 +8,7 @@ from subtune.analysis.verdicts import NOT_ENOUGH, NOT_PRINTED
 from subtune.tables.writing import EMPTY, Emphasis, Styled
 
 # What wraps in a paper's table.
-WIDE = {"claim": 0.25, "statistic": 0.25, "contradicted by": 0.2}
+WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
 VERDICTS = ("as the paper judges", "by the interval")
 
 
