@@ -17,12 +17,15 @@ class _UniqueKeys(yaml.SafeLoader):
         node = super().compose_mapping_node(anchor)
         line_of: dict[str, int] = {}
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
             line = key.start_mark.line + 1
-            if isinstance(key, yaml.ScalarNode) and line_of.setdefault(key.value, line) != line:
+            if key.value in line_of:
                 raise SubtuneError(
                     f"line {line}: found {key.value!r} a second time, the first is in line "
                     f"{line_of[key.value]}, expected each key once"
                 )
+            line_of[key.value] = line
         return node
 
 

@@ -47,8 +47,8 @@ def rows(
                     f"{path}: line {first}: found {len(cells)} cells, expected {len(header)} "
                     f"({', '.join(header)}); a cell with {delimiter!r} in it is written in quotes"
                 )
-            own_lines = lines[first - 1 : reader.line_num]
-            if len(own_lines) > 1 and all(_can_be_row(own_lines, header, delimiter, is_row)):
+            row_lines = lines[first - 1 : reader.line_num]
+            if len(row_lines) > 1 and all(_can_be_row(row_lines, header, delimiter, is_row)):
                 raise SubtuneError(
                     f"{path}: line {first}: found a '\"' that nothing closes before line "
                     f"{reader.line_num}, expected '\"\"\"' where a quote begins a cell's text"

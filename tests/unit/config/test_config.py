@@ -535,6 +535,10 @@ def test_every_configuration_of_this_repository_is_valid(path, capsys):
             "config.yaml: line 4: found 'epochs' a second time, the first is in line 3, expected ",
         ),
         ('{"a": 1,\n "a": 2}', "config.yaml: line 2: found 'a' a second time, the first is in li"),
+        (
+            "full: {a: 1, a: 2}",
+            "config.yaml: line 1: found 'a' a second time, the first is in line 1",
+        ),
     ],
 )
 def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, capsys):
