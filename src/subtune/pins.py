@@ -48,7 +48,9 @@ def pinned(
     commits = _read(kept)
     name = f"{repository}@{revision}"
     if name not in commits:
-        commits[name] = commit_of(repository, revision, repo_type=repo_type, key=key)
+        commit = commit_of(repository, revision, repo_type=repo_type, key=key)
+        # Another plan may have asked for another meanwhile, or for the same.
+        commits = {name: commit} | _read(kept)
         _write(kept, commits)
     return commits[name]
 

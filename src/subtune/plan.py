@@ -1,6 +1,6 @@
 """From a configuration to the values of every stage: datasets, tokens, Fisher, rankings, sweeps.
 
-Nothing here looks at results. What decides a result is its content: local data and model files are
+Nothing here looks at runs. What decides a result is its content: local data and model files are
 hashed, and of what is on the hub the commit is taken, which `subtune.pins` keeps.
 """
 

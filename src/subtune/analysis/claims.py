@@ -10,8 +10,7 @@ import pandas as pd
 
 from subtune.analysis import verdicts
 from subtune.analysis.information import complete_layers
-from subtune.analysis.scores import by_method
-from subtune.analysis.significance import kruskal_wallis
+from subtune.analysis.significance import kruskal_wallis, scores_of
 from subtune.papers import printed
 from subtune.papers.base import Claim, Measure, Paper
 
@@ -124,7 +123,10 @@ def judge(claim: Claim, tables: Tables) -> Judgement | None:
         return Judgement(math.nan, 0, resolve_name(claim.order)(*data, *claim.of))
     if claim.groups:
         return _kruskal_wallis(claim.groups, data)
-    cells = cells_of(claim, tables)
+    if claim.at_least:
+        # Whether a method is better somewhere is known of one that diverged: it is not.
+        data = [_as_worst(table) for table in data]
+    cells = resolve_name(claim.units)(*data, *claim.of).dropna()
     if cells.empty:
         return None
     if "seed" in cells.index.names and cells.index.nlevels > 1:
@@ -137,6 +139,11 @@ def judge(claim: Claim, tables: Tables) -> Judgement | None:
     number = sum(verdicts.holds(claim.kind, value, _margin(claim)) for value in cells)
     share = claim.at_least[0] / claim.at_least[1]
     return Judgement(number, len(cells), number / len(cells) >= share)
+
+
+def _as_worst(table: pd.DataFrame) -> pd.DataFrame:
+    """The same scores, those of diverged runs below all others."""
+    return table.assign(value=table["value"].fillna(-np.inf)) if "value" in table else table
 
 
 def _data_of(claim: Claim, tables: Tables) -> list[pd.DataFrame]:
@@ -154,7 +161,7 @@ def _margin(claim: Claim) -> float:
 
 def _kruskal_wallis(groups: tuple[str, str], data: list[pd.DataFrame]) -> Judgement | None:
     """The test between two methods' scores of all tables; it holds where they do not differ."""
-    wide = pd.concat([by_method(table).reindex(columns=list(groups)).dropna() for table in data])
+    wide = pd.concat([scores_of(groups, table) for table in data])
     if len(wide) < verdicts.FEWEST_UNITS:
         return None
     p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis.columns import ScoreColumn
+from subtune.models.families.base import is_classifier
 from subtune.runs import records
 
 SETTING = ["model", "task", "method", "fraction", "scope"]
@@ -27,9 +28,10 @@ def collect(
 
     Returns:
         One row per run and column of its task: what was planned, and ``best_epoch`` (the first
-        with the highest score in the column that decides), ``trainable``, ``column``, ``metric``,
-        ``value``, ``decides``. Whole methods have no ``scope``, and fraction 1. A run that diverged
-        has no best epoch, and no value.
+        with the highest score in the column that decides), ``trainable``, ``classifier`` (how many
+        of these are the classifier's), ``column``, ``metric``, ``value``, ``decides``. Whole
+        methods have no ``scope``, and fraction 1. A run that diverged has no best epoch, and no
+        value.
 
     Raises:
         SubtuneError: a record is missing or cannot be read.
@@ -39,10 +41,13 @@ def collect(
         outcome = records.read_outcome(store, entry["run"])
         of_task = [column for column in columns if column.task == entry["task"]]
         epoch = {} if outcome["diverged"] else _best_epoch(store, entry["run"], of_task)
+        changes = records.read_changes(store, entry["run"])
+        classifier = changes.loc[changes["parameter"].map(is_classifier).astype(bool), "size"].sum()
         for column in of_task:
             rows.append(
                 dict(entry)
                 | {"best_epoch": epoch.get("epoch"), "trainable": outcome["trainable"]}
+                | {"classifier": int(classifier)}
                 | {"column": column.key, "metric": column.metric, "decides": column.decides}
                 | {"value": epoch[column.in_history] if epoch else math.nan}
             )
@@ -96,6 +101,11 @@ def masked(chosen: pd.DataFrame) -> pd.DataFrame:
 def by_method(chosen: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds of whole methods: a row per model and column of the tables."""
     return whole_methods(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
+
+
+def trained_beside_classifier(chosen: pd.DataFrame) -> pd.Series:
+    """How many pretrained parameters each run trains: heads differ in size between families."""
+    return chosen["trainable"] - chosen.get("classifier", 0)
 
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:

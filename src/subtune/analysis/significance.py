@@ -16,6 +16,11 @@ def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
     return float(stats.kruskal(first, second).pvalue)
 
 
+def scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds, a column per method: the rows are models and columns that have them all."""
+    return by_method(chosen).reindex(columns=list(methods)).dropna()
+
+
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     """Wilcoxon signed-rank test of each pair of methods, paired by model and column of the tables.
 

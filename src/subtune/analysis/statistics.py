@@ -17,7 +17,13 @@ import pandas as pd
 from scipy import stats
 
 from subtune.analysis.information import component_ranking
-from subtune.analysis.scores import masked, whole_methods, without_diverged
+from subtune.analysis.scores import (
+    by_method,
+    masked,
+    trained_beside_classifier,
+    whole_methods,
+    without_diverged,
+)
 
 NOTHING = pd.Series(dtype=float)
 CELL = ["model", "column", "seed"]
@@ -62,9 +68,9 @@ def family_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
 
 
 def best_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:
-    """Best score of one family minus the best of another, of scores rounded as a paper prints them.
+    """Best score of one family minus the best of another, of means over seeds.
 
-    Methods of the first are left out of the second.
+    They are rounded as a paper prints them. Methods of the first are left out of the second.
     """
     groups = _rounded_apart(chosen, first, second, digits)
     return (groups[0].max(axis=1) - groups[1].max(axis=1)).round(digits).dropna()
@@ -76,10 +82,27 @@ def worst_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> p
     return (groups[0].min(axis=1) - groups[1].max(axis=1)).round(digits).dropna()
 
 
+def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """`minus` of two methods: the one of each family that is best in the mean over the columns.
+
+    Methods of the first are left out of the second, and columns on which one has no score.
+    """
+    names = chosen["method"].unique()
+    groups = [_matching(names, first), _matching(names, second)]
+    groups[1] = [name for name in groups[1] if name not in groups[0]]
+    rows = whole_methods(chosen)
+    rows = without_diverged(rows[rows["method"].isin(groups[0] + groups[1])])
+    means = by_method(rows).dropna().mean() if len(rows) else pd.Series(dtype=float)
+    averages = [means.reindex(group).dropna() for group in groups]
+    if any(average.empty for average in averages):
+        return NOTHING
+    return minus(rows, *(average.idxmax() for average in averages))
+
+
 def _rounded_apart(
     chosen: pd.DataFrame, first: str, second: str, digits: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    wide = _by_method(chosen).round(digits)
+    wide = by_method(chosen).round(digits)
     names = _matching(wide, first)
     return wide[names], wide[[name for name in _matching(wide, second) if name not in names]]
 
@@ -211,10 +234,11 @@ def parameters_of_families(
     if "trainable" not in chosen:
         return NOTHING
     rows = whole_methods(chosen)
-    counts = rows.groupby(["model", "task", "method"])["trainable"].max().unstack()
-    fewest = counts[_matching(counts, first)].min(axis=1)
-    most = counts[_matching(counts, second)].max(axis=1)
-    return np.log(share * fewest / most).dropna()
+    rows = rows.assign(count=trained_beside_classifier(rows))
+    counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
+    smallest = counts[_matching(counts, first)].min(axis=1)
+    largest = counts[_matching(counts, second)].max(axis=1)
+    return np.log(share * smallest / largest).dropna()
 
 
 def rate_to(chosen: pd.DataFrame, methods: str, learning_rate: float) -> pd.Series:
@@ -232,6 +256,7 @@ def _rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
     if "learning_rate" not in chosen:
         return NOTHING
     rows = whole_methods(chosen).dropna(subset=["learning_rate"])
+    rows = rows[np.isfinite(rows["value"])]
     rows = rows[rows["method"].isin(_matching(rows["method"].unique(), methods))]
     return rows.groupby(["model", "task", "method"])["learning_rate"].first()
 
@@ -241,7 +266,7 @@ def epochs_before(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
     if "best_epoch" not in chosen:
         return NOTHING
     rows = whole_methods(chosen[chosen["decides"]])
-    rows = rows[rows["method"] == method].dropna(subset=["value"])
+    rows = rows[(rows["method"] == method) & np.isfinite(rows["value"])]
     return epochs - rows.groupby(CELL)["best_epoch"].mean()
 
 
@@ -264,7 +289,7 @@ def gap_under(scores: pd.DataFrame, method: str, limit: float) -> pd.Series:
 
 def train_minus(scores: pd.DataFrame, method: str, level: float) -> pd.Series:
     """A method's score on its training rows minus a level."""
-    rows = scores[scores["method"] == method]
+    rows = scores[scores["method"] == method].dropna(subset=["gap"])
     return (rows.groupby(CELL)["train"].mean() - level).dropna()
 
 

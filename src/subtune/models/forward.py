@@ -158,7 +158,7 @@ def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
 
     A product may be bfloat16; biases are added to it in float32, whether or not runs share them.
     """
-    weight, bias = run.weight(f"{module}.weight"), f"{module}.bias"
+    weight, bias_name = run.weight(f"{module}.weight"), f"{module}.bias"
     match weight:
         case PerRun(values):
             y = x @ values.mT
@@ -169,8 +169,8 @@ def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
             y = functional.linear(x, shared) + x @ lora_a.mT @ lora_b.mT
         case _:
             y = functional.linear(x, weight)
-    if not run.family.cancels(bias):
-        y = y + _over_tokens(run.weight(bias))
+    if not run.family.cancels(bias_name):
+        y = y + _over_tokens(run.weight(bias_name))
     _show(run, module, x, y)
     return y
 

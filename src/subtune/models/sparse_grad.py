@@ -1,6 +1,6 @@
 """Modules that read a matrix of which some entries train.
 
-The matrix gets no gradient; the way back holds no more numbers for it than the matrix has.
+The matrix gets no gradient, nor is there more to hold on the way back than three such matrices.
 
 Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``e`` entries that train.
 """

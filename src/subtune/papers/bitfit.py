@@ -155,7 +155,7 @@ CLAIMS = (
     Claim(
         "BitFit trains less than 0.1 % of the parameters",
         "3, Tables 1 and 2",
-        "0.1 % of Full's parameters ÷ BitFit's, with the classifier's",
+        "0.1 % of Full's parameters ÷ BitFit's, without the classifier's",
         "more",
         measure="ratio",
         units=f"{STATISTICS}:parameters_of_families",

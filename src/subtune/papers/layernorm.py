@@ -208,7 +208,7 @@ CLAIMS = (
     Claim(
         "LayerNorm trains less than a fifth of BitFit's parameters",
         "1, 3.1",
-        "a fifth of BitFit's parameters ÷ LayerNorm's, with the classifier's",
+        "a fifth of BitFit's parameters ÷ LayerNorm's, without the classifier's",
         "more",
         measure="ratio",
         units=f"{STATISTICS}:parameters_of_families",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from subtune.analysis.columns import Column
-from subtune.analysis.scores import averages, whole_methods
+from subtune.analysis.scores import averages, trained_beside_classifier, whole_methods
 from subtune.analysis.significance import wilcoxon
 from subtune.methods import title_of
 from subtune.papers import printed
@@ -17,7 +17,7 @@ DIFFERS = 0.05
 NOTE = (
     f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {DIFFERS}, "
     "uncorrected). Best scores are bold. Parameters of this run include the classifier, which "
-    "every method trains."
+    "every method trains; its share of full is without it."
 )
 
 
@@ -68,14 +68,14 @@ def scores_of_methods(
     runs = runs[runs["method"].isin(_methods_of(below, runs, paper))]
     rows = []
     for model, runs_of_model in runs.groupby("model", sort=False):
-        counts = trained_parameters(runs_of_model)
+        counts, shares = trained_parameters(runs_of_model), _shares_of_full(runs_of_model)
         for method in runs_of_model["method"].drop_duplicates():
             scores = runs_of_model[runs_of_model["method"] == method]
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
             values += [averages(scores, over)["value"] for over in means.values()]
             rows.append(
-                [f"this run: {model}, {source}", title_of(method), f"{counts[method]:,}"]
-                + [f"{counts[method] / counts['full']:.3%}" if "full" in counts else EMPTY]
+                [f"this run: {model}, {source}", title_of(method)]
+                + [f"{counts[method]:,}", shares[method]]
                 + [cell(value) for value in values]
             )
     printed_counts = printed.counts(paper.name).set_index(["model", "method"])["printed"]
@@ -151,10 +151,21 @@ def trained_parameters(table: pd.DataFrame) -> dict[str, int]:
 
     A two-label classifier is counted where a task has one, as the papers do.
     """
-    usual = table.groupby("task")["trainable"].max()
-    task = usual[usual == usual.mode().iloc[-1]].index[0]
-    rows = table[table["task"] == task]
+    rows = _with_usual_classifier(table)
     return dict(zip(rows["method"], rows["trainable"], strict=True))
+
+
+def _shares_of_full(table: pd.DataFrame) -> dict[str, str]:
+    """Each method's share of what full fine-tuning trains, the classifier left out of both."""
+    rows = _with_usual_classifier(table)
+    counts = dict(zip(rows["method"], trained_beside_classifier(rows), strict=True))
+    full = counts.get("full")
+    return {method: f"{n / full:.3%}" if full else EMPTY for method, n in counts.items()}
+
+
+def _with_usual_classifier(table: pd.DataFrame) -> pd.DataFrame:
+    usual = table.groupby("task")["trainable"].max()
+    return table[table["task"] == usual[usual == usual.mode().iloc[-1]].index[0]]
 
 
 def _methods_of(below: pd.DataFrame, runs: pd.DataFrame, paper: Paper) -> set[str]:

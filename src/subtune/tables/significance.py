@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from subtune.analysis import significance
-from subtune.analysis.scores import whole_methods
 from subtune.papers import printed as papers_numbers
 from subtune.papers.base import Paper
 from subtune.tables.writing import DIVERGED
@@ -42,13 +41,17 @@ def kruskal_wallis(
     """
     names = [name.partition(" ")[0] for name in exhibits]
     parts = dict(exhibits) | {" + ".join(names): [e for some in exhibits.values() for e in some]}
-    ours = [_scores_of(methods, table) for table in (dev, test) if table is not None]
+    ours = [significance.scores_of(methods, table) for table in (dev, test) if table is not None]
     if test is not None:
-        ours.append([first + second for first, second in zip(*ours, strict=True)])
+        ours.append(pd.concat(ours))
     rows = [
-        (f"this run's {name.replace('table', 'table ')}", *_tested(scores), None)
+        (
+            f"this run's {name.replace('table', 'table ')}",
+            *_tested([scores[method].tolist() for method in methods]),
+            None,
+        )
         for name, scores in zip(parts, ours, strict=False)
-        if all(scores)
+        if len(scores)
     ]
     p_values = printed.set_index("scores")["p_value"]
     for name, tables in parts.items():
@@ -61,10 +64,3 @@ def kruskal_wallis(
 
 def _tested(groups: Sequence[Sequence[float]]) -> tuple[float, ...]:
     return *map(len, groups), significance.kruskal_wallis(*groups)
-
-
-def _scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> list[list[float]]:
-    """Each method's scores, column by column, of means over seeds."""
-    means = whole_methods(chosen).groupby(["method", "column"])["value"].mean().dropna()
-    known = means.index.get_level_values("method")
-    return [means.loc[method].tolist() if method in known else [] for method in methods]

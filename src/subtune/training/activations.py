@@ -63,11 +63,19 @@ def step_bytes(
                 run += rank * (tokens + int(COPIES_OF_UPDATES * sum(shape)))
             case Indices(flat):
                 run += shape.numel() + COPIES_OF_ENTRIES * len(flat)
-                product = max(product, min(tokens * len(flat), shape.numel()))
+                product = max(product, _held_on_the_way_back(tokens * len(flat), shape.numel()))
             case _:
                 run += COPIES * shape.numel()
     run += product
     return FLOAT_BYTES * run, FLOAT_BYTES * once
+
+
+def _held_on_the_way_back(pairs: int, size: int) -> int:
+    """Numbers beside a matrix of which some entries train, as `subtune.models.sparse_grad` chooses.
+
+    Two factors and their product for every pair of token and entry, or one product of everything.
+    """
+    return 3 * pairs if pairs <= size else size
 
 
 def _stage(name: str, family: Family, layers: int) -> int:

@@ -120,7 +120,7 @@ class Keeper:
             state = read(path)
             if state is not None:
                 return state.of(runs.index(run) for run in self.runs)
-            self.report(f"{path} is not whole, and left aside")
+            self.report(f"{path} is not whole or of another version, and left aside")
         return None
 
     def keep(self, take: Callable[[], State], epoch_ends: bool = False) -> None:

@@ -288,3 +288,54 @@ def test_a_printed_layer_with_an_unreadable_cell_counts_in_no_share_and_in_no_ra
     assert statistics.bias_minus_weight(layers)["qnli"] == pytest.approx(expected)
     ranks = stats.spearmanr(wide.index, wide.sum(axis=1)).statistic
     assert statistics.rank_of_layers(shares, "share", None)["qnli"] == pytest.approx(ranks)
+
+
+def over_seeds(**methods):
+    """Dev scores per method: a list of columns' values for each seed."""
+    seeds = range(len(next(iter(methods.values()))))
+    parts = [scores(**{m: values[seed] for m, values in methods.items()}) for seed in seeds]
+    return pd.concat([part.assign(seed=seed) for seed, part in zip(seeds, parts, strict=True)])
+
+
+def test_the_best_other_method_is_the_one_with_the_best_average():
+    """On every task and with every seed another of the others is lucky."""
+    every = over_seeds(
+        bitfit=[[0.8, 0.8, 0.8], [0.8, 0.8, 0.8]],
+        b_q=[[0.9, 0.6, 0.6], [0.6, 0.9, 0.6]],
+        g_LN1=[[0.6, 0.9, 0.6], [0.6, 0.6, 0.9]],
+    )
+    row = verdict_of("bitfit_plus", "best of all parameter-efficient methods, on av", chosen=every)
+    assert row["ours"] == pytest.approx(0.8 - 0.7) and row["judged"] == HOLDS
+
+
+def test_the_best_method_of_a_task_is_the_one_with_the_best_mean_over_seeds():
+    """With every seed one of the others is better, and in the mean none is."""
+    every = over_seeds(
+        **{"SPAFIT-4-9-II": [[0.8], [0.8]], "lora-I": [[0.9], [0.6]], "lora-II": [[0.6], [0.9]]}
+    )
+    row = verdict_of("spafit", "SPAFIT-4-9-II scores best", chosen=every)
+    assert (row["ours"], row["cells"]) == (1, 1)
+
+
+def test_a_count_has_a_method_that_diverged_as_the_worst():
+    worst = "Full BitFit scores no better than any other"
+    spafit = {"SPAFIT-4-9-I": [math.nan] * 3, "lora-I": [0.8] * 3, "full-bitfit": [0.5] * 3}
+    assert verdict_of("spafit", worst, chosen=scores(**spafit))["judged"] == DOES_NOT_HOLD
+    best = {"SPAFIT-4-9-II": [math.nan, math.nan, 0.9], "lora-I": [0.8] * 3}
+    row = verdict_of("spafit", "SPAFIT-4-9-II scores best", chosen=scores(**best))
+    assert (row["ours"], row["cells"], row["judged"]) == (1, 3, DOES_NOT_HOLD)
+
+
+def test_a_rate_at_which_every_run_diverged_is_no_best_one():
+    frame = scores(full=[math.nan] * 3).assign(learning_rate=2e-5)
+    row = verdict_of("spafit", "learning rate of 2e-05", chosen=frame)
+    assert (row["cells"], row["judged"]) == (0, NOT_ENOUGH)
+
+
+def test_parameters_are_compared_without_the_classifier():
+    """RoBERTa's head has five times as many parameters as all its biases."""
+    frame = scores(full=[0.5] * 3, bitfit=[0.5] * 3)
+    frame["classifier"] = 592_130
+    frame["trainable"] = frame["method"].map({"full": 124_647_170, "bitfit": 694_274})
+    row = verdict_of("bitfit", "less than 0.1 % of the parameters", chosen=frame)
+    assert row["judged"] == HOLDS

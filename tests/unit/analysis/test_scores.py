@@ -139,6 +139,10 @@ def recorded(store, run, task, history, diverged=False):
     of_first = {"validation": dict(zip(TASKS[task].metrics, history[0], strict=True))}
     outcome = {"best_epoch": 1, "scores": of_first, "trainable": 10, "diverged": diverged}
     (store / run / "scores.json").write_text(json.dumps(outcome))
+    sizes = {"output.LayerNorm.bias": 4, "classifier.dense.bias": 4, "classifier.out_proj.bias": 2}
+    rows = [] if diverged else [(name, 0.1, size) for name, size in sizes.items()]
+    changes = pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
+    changes.to_csv(store / run / "changes.csv", index=False)
 
 
 def collected(store, paper, task, runs):
@@ -159,6 +163,13 @@ def test_the_best_epoch_is_that_of_the_metric_which_the_paper_shows(
     recorded(tmp_path, "a", task, [(0.9, 0.7), (0.6, 0.8), (0.5, 0.8)])
     [row] = collected(tmp_path, paper, task, [("a", 1e-3)]).to_dict("records")
     assert (row["best_epoch"], row["value"]) == (best_epoch, value)
+
+
+def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):
+    recorded(tmp_path, "a", "rte", [(0.9,)])
+    table = collected(tmp_path, "bitfit", "rte", [("a", 1e-3)])
+    assert (table["trainable"].item(), table["classifier"].item()) == (10, 6)
+    assert scores.trained_beside_classifier(table).tolist() == [4]
 
 
 def test_the_best_learning_rate_is_that_of_the_metric_which_the_paper_shows(tmp_path):
