@@ -1,19 +1,16 @@
 """From rows of cells to a task's columns: the texts as they are, and labels as numbers."""
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
-
-import numpy as np
 
 from subtune.errors import SubtuneError, one_of
 from subtune.tasks import TaskSpec
 
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
-# Training squares what a regression misses, in float32.
-LARGEST_SCORE = math.sqrt(np.finfo(np.float32).max)
+# Squares of what a regression misses, and of its gradients, are added up in float32.
+LARGEST_SCORE = 1e9
 
 
 def columns_from_rows(
@@ -37,7 +34,7 @@ def columns_from_rows(
         place = f"{source}: {where}"
         for column in (*task.text, *((task.label,) if labelled else ())):
             if column not in row:
-                raise SubtuneError(f"{place}: column {one_of(column, row)}")
+                raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
             if not isinstance(row[column], str):
                 raise SubtuneError(
                     f"{place}: column {column!r}: found {_in_json(row[column])}, "
@@ -62,7 +59,7 @@ def _in_json(value: Any) -> str:
 def parse_label(task: TaskSpec, text: str, source: str) -> float | int:
     """Read a label: a number for a regression, else a label word.
 
-    Where no label word is a number itself, the words' numbers stand for them, counted from 0.
+    Where no label word has a digit in it, the words' numbers stand for them, counted from 0.
 
     Raises:
         SubtuneError: it is neither, or a number that is not finite or too large to train on.
@@ -73,7 +70,7 @@ def parse_label(task: TaskSpec, text: str, source: str) -> float | int:
     if text in task.labels:
         return task.labels.index(text)
     numbers = [str(number) for number in range(len(task.labels))]
-    if any(word.strip().isdecimal() for word in task.labels):
+    if any(letter.isdigit() for word in task.labels for letter in word):
         numbers = []
     if text in numbers:
         return int(text)
@@ -86,10 +83,10 @@ def _score(text: str, source: str) -> float:
     except ValueError:
         raise SubtuneError(f"{source}: label: found {text!r}, expected a number") from None
     # Not a number is not below anything.
-    if not abs(score) < LARGEST_SCORE:
+    if not abs(score) <= LARGEST_SCORE:
         raise SubtuneError(
             f"{source}: label: found {text!r}, expected a number between "
-            f"±{LARGEST_SCORE:.0e}, which float32 can square"
+            f"±{LARGEST_SCORE:.0e}, whose squares float32 can add up"
         )
     return score
 

@@ -43,9 +43,10 @@ def rows(
         first = reader.line_num + 1
         for cells in reader:
             if len(cells) not in (0, len(header)):
+                hint = f"; a cell with {delimiter!r} in it is written in quotes"
                 raise SubtuneError(
                     f"{path}: line {first}: found {len(cells)} cells, expected {len(header)} "
-                    f"({', '.join(header)}); a cell with {delimiter!r} in it is written in quotes"
+                    f"({', '.join(header)}){hint if len(cells) > len(header) else ''}"
                 )
             row_lines = lines[first - 1 : reader.line_num]
             if len(row_lines) > 1 and all(_can_be_row(row_lines, header, delimiter, is_row)):

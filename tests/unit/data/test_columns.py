@@ -14,6 +14,19 @@ def task_with(*labels: str) -> Task:
 def test_a_number_stands_for_a_label_word_where_no_word_is_a_number():
     assert parse_label(task_with("sad", "happy"), " 1 ", "here") == 1
     assert parse_label(task_with("1", "2", "3"), "1", "here") == 0
-    for labels, found in ((("1", "2", "3"), "0"), (("no", "1"), "0"), (("sad", "happy"), "²")):
-        with pytest.raises(SubtuneError, match=f"here: label: found '{found}', expected one of"):
-            parse_label(task_with(*labels), found, "here")
+
+
+@pytest.mark.parametrize(
+    ("labels", "number"),
+    [
+        (("1", "2", "3"), "0"),
+        (("no", "1"), "0"),
+        (("-1", "+1"), "1"),
+        (("1.0", "2.0"), "1"),
+        (("1 star", "2 stars"), "1"),
+        (("sad", "happy"), "²"),
+    ],
+)
+def test_no_number_stands_for_a_label_word_where_one_has_a_digit(labels, number):
+    with pytest.raises(SubtuneError, match=f"here: label: found '{number}', expected one of"):
+        parse_label(task_with(*labels), number, "here")

@@ -151,7 +151,7 @@ def test_a_users_own_files_are_read_in_three_formats(tmp_path, ending, text):
         (
             "a.csv",
             "words,label\nx,happy\n",
-            "line 2: column found 'text', expected one of words, l",
+            "line 2: no such column: found 'text', expected one of words, l",
         ),
         ("a.csv", "text,label\nx,hapy\n", r"label: found 'hapy', .*did you mean 'happy'"),
         ("a.csv", "text,label\nx,7\n", "label: found '7', expected one of sad, happy, 0, 1"),
