@@ -79,9 +79,10 @@ CLAIMS = Table(
     "those contradict the claim, the last column says which. Beside that the mean over units with "
     "its 95 % interval (Student's t). A unit is a seed, its mean over all tasks, where there are "
     "at least three, and else a task, of which MNLI has two. Supported means that the whole "
-    "interval says so, not supported that none of it does; what is in between, or has fewer than "
-    "three units, is not enough runs to tell. Differences of scores below 0.02 count as none, "
-    "except in what is best on a number of tasks.",
+    "interval says so, not supported that none of it does by more than counts as none; what is in "
+    "between, or has fewer than three units, is not enough runs to tell. Differences of scores "
+    "below 0.02 count as none, except in what is best on a number of tasks, and ratios within 5 %. "
+    "Parameters are counted without the classifier; a method that diverged counts as the worst.",
     make="subtune.tables.claims:checklist",
     reads={"claims": "claims"},
 )
