@@ -208,11 +208,11 @@ def _tokens(
 ) -> TokensSpec:
     """A task's tokens that train and evaluate; into the plan with them those that are submitted."""
     definition = config.all_tasks()[task]
-    own_files = config.tasks[task].files if task in config.tasks else {}
+    users_files = config.tasks[task].files if task in config.tasks else {}
     rows = data_spec(config, definition, definition.labelled)
     # Counted once: a user's own files are read whole.
-    known = (plan.sizes[key] for key, tokens in plan.tokens.items() if tokens.data == rows)
-    size = next(known, None) or size_of(definition, rows.source, own_files)
+    sizes = (plan.sizes[key] for key, tokens in plan.tokens.items() if tokens.data == rows)
+    size = next(sizes, None) or size_of(definition, rows.source, users_files)
     max_length = experiment.settings(task).max_length
 
     def of_rows(rows: DataSpec) -> TokensSpec:
@@ -223,8 +223,8 @@ def _tokens(
         return tokens
 
     tokens = of_rows(rows)
-    if own_files:
-        plan.files[rows.key] = {split: own_files[split] for split in rows.splits}
+    if users_files:
+        plan.files[rows.key] = {split: users_files[split] for split in rows.splits}
     if config.is_submitted(task):
         plan.tests[tokens.key] = of_rows(data_spec(config, definition, definition.test))
     return tokens
@@ -373,9 +373,9 @@ def data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
 def _in_files(
     task: Task, source: Literal["tsv", "files"], paths: Mapping[str, Path], splits: Iterable[str]
 ) -> DataSpec:
-    there = {split: paths[split] for split in splits if split in paths}
-    version = versions.version_of(there)
-    return DataSpec(task=task.spec(), source=source, version=version, splits=tuple(there))
+    present = {split: paths[split] for split in splits if split in paths}
+    version = versions.version_of(present)
+    return DataSpec(task=task.spec(), source=source, version=version, splits=tuple(present))
 
 
 def model_location(source: ModelSource) -> str:

@@ -63,9 +63,9 @@ def _row(claim: Claim, ours: Tables, of_tasks: Tables, of_averages: Tables) -> d
         of_print = judge(claim, of_averages) or of_print
     unit, units = verdicts.units(cells_of(claim, ours))
     interval = verdicts.interval(units.tolist())
-    known = [*interval]
+    limits = [*interval]
     if claim.measure == "ratio":
-        known = [float(np.exp(value)) for value in interval]
+        limits = [float(np.exp(value)) for value in interval]
     return {
         "claim": claim.text,
         "printed_in": claim.printed_in,
@@ -74,7 +74,7 @@ def _row(claim: Claim, ours: Tables, of_tasks: Tables, of_averages: Tables) -> d
         **_columns(of_print, "paper", "paper_cells", "paper_judged", verdicts.NOT_PRINTED),
         **_columns(judge(claim, ours), "ours", "cells", "judged", verdicts.NOT_ENOUGH),
         "contradicted_by": claim.contradicted_by or None,
-        **dict(zip(("mean", "low", "high"), known, strict=True)),
+        **dict(zip(("mean", "low", "high"), limits, strict=True)),
         "unit": unit,
         "units": len(units),
         "verdict": _by_interval(claim, interval),

@@ -161,11 +161,13 @@ def minus_by_size(
     task_of = deciding.drop_duplicates("column").set_index("column")["task"]
     wide = minus(deciding, first, second).unstack("column")
     sizes = rows.reindex(task_of.reindex(wide.columns)).to_numpy()
-    known = ~np.isnan(sizes)
-    if known.sum() < FEWEST_PAIRS:
+    has_rows = ~np.isnan(sizes)
+    if has_rows.sum() < FEWEST_PAIRS:
         return NOTHING
     return (
-        wide.loc[:, known].dropna().apply(lambda row: rank_correlation(sizes[known], row), axis=1)
+        wide.loc[:, has_rows]
+        .dropna()
+        .apply(lambda row: rank_correlation(sizes[has_rows], row), axis=1)
     )
 
 
@@ -415,11 +417,11 @@ def change_and_score(
         over tasks; with the sign turned, so that a positive correlation is below 0.
     """
     means, scores = _changes_of(changes, method), _by_method(chosen)
-    known = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]
-    if len(known) < FEWEST_PAIRS:
+    methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]
+    if len(methods) < FEWEST_PAIRS:
         return NOTHING
-    changed = pd.DataFrame({m: means[list(parts[m])].mean(axis=1) for m in known})
-    averages = scores[known].dropna().groupby(level=["model", "seed"]).mean()
+    changed = pd.DataFrame({m: means[list(parts[m])].mean(axis=1) for m in methods})
+    averages = scores[methods].dropna().groupby(level=["model", "seed"]).mean()
     return pd.Series(
         {
             (model, task, seed): -rank_correlation(row, averages.loc[(model, seed)])

@@ -52,11 +52,11 @@ def _task_definitions(config: Config) -> Iterator[str]:
             yield f"tasks.{name}: found the name of a GLUE task, expected a name of its own"
         split_of: dict[str, str] = {}
         for split, path in definition.files.items():
-            other = split_of.setdefault(os.path.normpath(path), split)
-            if other != split:
+            other_split = split_of.setdefault(os.path.normpath(path), split)
+            if other_split != split:
                 yield (
-                    f"tasks.{name}.files: found {path!r} for {other} and for {split}, expected "
-                    "other rows to judge by than those that are trained on"
+                    f"tasks.{name}.files: found {path!r} for {other_split} and for {split}, "
+                    "expected other rows to judge by than those that are trained on"
                 )
         try:
             definition.task(name)

@@ -67,14 +67,16 @@ def global_information(
         title: table.pivot(index="layer", columns="part", values="value")[list(PARTS)]
         for title, table in tables.items()
     }
-    even = {title: float(np.nanmean(grid)) for title, grid in grids.items()}
-    multiples = np.concatenate([np.ravel(grid) / even[title] for title, grid in grids.items()])
+    even_shares = {title: float(np.nanmean(grid)) for title, grid in grids.items()}
+    multiples = np.concatenate(
+        [np.ravel(grid) / even_shares[title] for title, grid in grids.items()]
+    )
     low, high = float(np.nanmin(multiples)), float(np.nanmax(multiples))
     size = (style["width"] * COLUMN, 1.4 + HEIGHT_OF_LAYER * max(map(len, grids.values())))
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, 2)
     for panel, (title, grid) in zip(panels, grids.items(), strict=True):
-        limits = (low * even[title], high * even[title])
+        limits = (low * even_shares[title], high * even_shares[title])
         image = heat_map(panel, grid, style["colormap"], limits, "{:.2f}")
         panel.set_title(title)
         bar = figure.colorbar(image, ax=panel, location="bottom", shrink=0.9)

@@ -29,7 +29,7 @@ def read(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     Raises:
         SubtuneError: the file cannot be read, or a row is not one that was asked for.
     """
-    known = pd.DataFrame(forms, columns=FORM)
+    form = pd.DataFrame(forms, columns=FORM)
     try:
         rows = list(delimited.rows(path, ",", [*NAMES, "score"], lambda cells: True))
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def read(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
         if not cells["score"].strip():
             continue
         names = tuple(cells[name] for name in NAMES)
-        problem = _problem(cells, known)
+        problem = _problem(cells, form)
         if line_of.setdefault(names, line) != line:
             problem = f"entered twice, in line {line_of[names]} too"
         if problem:
@@ -63,12 +63,12 @@ def read(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return table
 
 
-def _problem(cells: Mapping[str, str], known: pd.DataFrame) -> str | None:
+def _problem(cells: Mapping[str, str], form: pd.DataFrame) -> str | None:
     for name in NAMES:
-        left = known[known[name] == cells[name]]
-        if left.empty:
-            return f"{name}: {one_of(cells[name], known[name].unique())}"
-        known = left
+        matching = form[form[name] == cells[name]]
+        if matching.empty:
+            return f"{name}: {one_of(cells[name], form[name].unique())}"
+        form = matching
     score = cells["score"].strip()
     try:
         in_range = -SCALE <= float(score) <= SCALE
@@ -77,7 +77,7 @@ def _problem(cells: Mapping[str, str], known: pd.DataFrame) -> str | None:
     if not in_range:
         return f"score: found {score!r}, expected a number, 0 to {SCALE}"
     # A coefficient may be near 0, or below.
-    if known["metric"].iloc[0] not in COEFFICIENTS and not (float(score) == 0 or float(score) > 1):
+    if form["metric"].iloc[0] not in COEFFICIENTS and not (float(score) == 0 or float(score) > 1):
         return f"score: found {score!r}, expected the server's scale, 0 to {SCALE}"
     return None
 

@@ -28,7 +28,7 @@ def checklist(claims: pd.DataFrame) -> Styled:
 
 
 def _row(claim: dict[str, Any]) -> dict[str, str]:
-    known = not pd.isna(claim["low"])
+    has_interval = not pd.isna(claim["low"])
     return {
         "claim": claim["claim"],
         "as the paper judges": claim["judged"],
@@ -37,7 +37,9 @@ def _row(claim: dict[str, Any]) -> dict[str, str]:
         "paper": _decides(claim, "paper", "paper_cells", "paper_judged"),
         "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
         "mean": _number(claim["mean"]),
-        "95 % interval": f"{_number(claim['low'])} to {_number(claim['high'])}" if known else EMPTY,
+        "95 % interval": f"{_number(claim['low'])} to {_number(claim['high'])}"
+        if has_interval
+        else EMPTY,
         "over": _over(claim) if claim["units"] else EMPTY,
         "statistic": claim["statistic"],
         "printed in": claim["printed_in"],

@@ -27,7 +27,7 @@ def generalisation_gap(
         for name in TITLES:
             values = [rows_of_method.loc[rows_of_method["column"] == c.key, name] for c in columns]
             about = [model, title_of(method), TITLES[name]]
-            said = of_paper.get((method, name), EMPTY)
-            rows.append([*about, *map(cell, values), said])
+            statement = of_paper.get((method, name), EMPTY)
+            rows.append([*about, *map(cell, values), statement])
     tasks = [column.title for column in columns]
     return pd.DataFrame(rows, columns=["model", "method", "score", *tasks, "paper"])

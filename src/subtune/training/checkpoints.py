@@ -70,12 +70,12 @@ class Checkpoints:
 
     def groups(self, runs: Iterable[str]) -> list[list[str]]:
         """Those of some runs that have a checkpoint, by the newest that they are in."""
-        left = set(runs)
+        remaining = set(runs)
         groups = []
         for path in self.newest_first():
-            group = [run for run in runs_in(path) if run in left]
+            group = [run for run in runs_in(path) if run in remaining]
             groups += [group] if group else []
-            left.difference_update(group)
+            remaining.difference_update(group)
         return groups
 
     def newest_first(self) -> list[Path]:
