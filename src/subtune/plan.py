@@ -367,7 +367,7 @@ def data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
         version = pinned(GLUE, config.revision, "dataset", kept, "revision")
     else:
         version = builtin.version(task)
-    return DataSpec(task=task.spec(), source=config.source, version=version, splits=tuple(splits))
+    return DataSpec(task=task, source=config.source, version=version, splits=tuple(splits))
 
 
 def _in_files(
@@ -375,7 +375,7 @@ def _in_files(
 ) -> DataSpec:
     present = {split: paths[split] for split in splits if split in paths}
     version = versions.version_of(present)
-    return DataSpec(task=task.spec(), source=source, version=version, splits=tuple(present))
+    return DataSpec(task=task, source=source, version=version, splits=tuple(present))
 
 
 def model_location(source: ModelSource) -> str:

@@ -1,7 +1,7 @@
 """A paper's claims, asked of our numbers and of the printed ones."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
@@ -110,8 +110,11 @@ def _judged_by(claim: Claim) -> str:
 def cells_of(claim: Claim, tables: Tables) -> pd.Series:
     """A claim's statistic: a number per model, task and seed, as far as they are told apart."""
     data = _data_of(claim, tables)
-    cells = resolve_name(claim.units)(*data, *claim.of) if data else pd.Series(dtype=float)
-    return cells.dropna()
+    return _cells(claim, data) if data else pd.Series(dtype=float)
+
+
+def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
+    return resolve_name(claim.units)(*data, *claim.of).dropna()
 
 
 def judge(claim: Claim, tables: Tables) -> Judgement | None:
@@ -126,7 +129,7 @@ def judge(claim: Claim, tables: Tables) -> Judgement | None:
     if claim.at_least:
         # Whether a method is better somewhere is known of one that diverged: it is not.
         data = [_as_worst(table) for table in data]
-    cells = resolve_name(claim.units)(*data, *claim.of).dropna()
+    cells = _cells(claim, data)
     if cells.empty:
         return None
     if "seed" in cells.index.names and cells.index.nlevels > 1:

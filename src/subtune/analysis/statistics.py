@@ -87,9 +87,7 @@ def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.S
 
     Methods of the first are left out of the second, and columns on which one has no score.
     """
-    names = chosen["method"].unique()
-    groups = [_matching(names, first), _matching(names, second)]
-    groups[1] = [name for name in groups[1] if name not in groups[0]]
+    groups = _apart(chosen["method"].unique(), first, second)
     rows = whole_methods(chosen)
     rows = without_diverged(rows[rows["method"].isin(groups[0] + groups[1])])
     means = by_method(rows).dropna().mean() if len(rows) else pd.Series(dtype=float)
@@ -103,8 +101,14 @@ def _rounded_apart(
     chosen: pd.DataFrame, first: str, second: str, digits: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     wide = by_method(chosen).round(digits)
-    names = _matching(wide, first)
-    return wide[names], wide[[name for name in _matching(wide, second) if name not in names]]
+    firsts, seconds = _apart(wide, first, second)
+    return wide[firsts], wide[seconds]
+
+
+def _apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
+    """The names of two families; what is in the first is not in the second."""
+    firsts = _matching(names, first)
+    return firsts, [name for name in _matching(names, second) if name not in firsts]
 
 
 def minus_printed(

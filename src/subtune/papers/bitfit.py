@@ -3,7 +3,14 @@
 from typing import Any
 
 from subtune.papers.base import Claim, Paper, Table
-from subtune.papers.common import changes, dev_scores, metrics, test_scores
+from subtune.papers.common import (
+    STATISTICS,
+    changes,
+    dev_scores,
+    metrics,
+    test_scores,
+    two_biases_change_most,
+)
 
 EXHIBITS = (
     dev_scores(
@@ -42,7 +49,6 @@ EXHIBITS = (
     changes("figure5", "Change of the biases, STS-B", "bitfit", "stsb"),
 )
 
-STATISTICS = "subtune.analysis.statistics"
 DIFF_PRUNING = "diff-pruning (Guo et al. 2020)"
 ADAPTERS = "adapters (Houlsby et al. 2019)"
 
@@ -181,18 +187,7 @@ CLAIMS = (
         at_least=(4, 4),
         is_printed=False,
     ),
-    Claim(
-        "b_q and b_m2 change more than the other biases",
-        "4, Figure 1",
-        "the smaller of their mean absolute changes ÷ the largest other bias's",
-        "more",
-        measure="ratio",
-        reads=("parameter_changes",),
-        units=f"{STATISTICS}:changes_to_largest_other",
-        of=("bitfit", ("b_q", "b_m2"), "b_"),
-        at_least=(4, 4),
-        is_printed=False,
-    ),
+    two_biases_change_most("4, Figure 1", tasks=4),
     Claim(
         "b_m2 and b_q alone score hardly less than all biases",
         "1, 4, Table 3",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from subtune.papers.base import Claim, Needs, Paper, Table
-from subtune.papers.common import changes, dev_scores
+from subtune.papers.common import STATISTICS, changes, dev_scores, two_biases_change_most
 
 EXHIBITS = (
     dev_scores("figure3", "Replications", ["figure3", "figure3 (original paper, in parentheses)"]),
@@ -35,7 +35,6 @@ EXHIBITS = (
     ),
 )
 
-STATISTICS = "subtune.analysis.statistics"
 GAMMAS = "g_LN1,g_LN2"
 # Every other method that the paper trained.
 OTHERS = r"(?!(full|bitfit)$)"
@@ -103,18 +102,7 @@ CLAIMS = (
         of=("bitfit$", OTHERS, 3),
         at_least=(3, 3),
     ),
-    Claim(
-        "b_q and b_m2 change more than the other biases",
-        "4.1, Figures 4 to 6",
-        "the smaller of their mean absolute changes ÷ the largest other bias's",
-        "more",
-        measure="ratio",
-        reads=("parameter_changes",),
-        units=f"{STATISTICS}:changes_to_largest_other",
-        of=("bitfit", ("b_q", "b_m2"), "b_"),
-        at_least=(3, 3),
-        is_printed=False,
-    ),
+    two_biases_change_most("4.1, Figures 4 to 6", tasks=3),
     alike(
         "b_m2 and b_q alone score as all biases do",
         "4.1, Figure 3",

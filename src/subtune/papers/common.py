@@ -1,9 +1,11 @@
-"""Tables and figures that every experiment has, and forms that several papers' have."""
+"""Tables and figures that every experiment has, and what several papers' declarations share."""
 
 from collections.abc import Iterable, Sequence
 
-from subtune.papers.base import Figure, Needs, Paper, Table
+from subtune.papers.base import Claim, Figure, Needs, Paper, Table
 
+# Where claims find their statistics.
+STATISTICS = "subtune.analysis.statistics"
 # Data that are made of the Fisher information of one model.
 INFORMATION = frozenset({"component_shares", "layernorm_information"})
 DIVERGED = (
@@ -160,3 +162,19 @@ def figure_styles(papers: Iterable[Paper]) -> list[str]:
     """Names of figures' settings, each once."""
     exhibits = [exhibit for paper in papers for exhibit in exhibits_around(paper)]
     return list(dict.fromkeys(e.style_name for e in exhibits if isinstance(e, Figure)))
+
+
+def two_biases_change_most(printed_in: str, tasks: int) -> Claim:
+    """That of all biases b_q and b_m2 change most, on every one of so many tasks."""
+    return Claim(
+        "b_q and b_m2 change more than the other biases",
+        printed_in,
+        "the smaller of their mean absolute changes ÷ the largest other bias's",
+        "more",
+        measure="ratio",
+        reads=("parameter_changes",),
+        units=f"{STATISTICS}:changes_to_largest_other",
+        of=("bitfit", ("b_q", "b_m2"), "b_"),
+        at_least=(tasks, tasks),
+        is_printed=False,
+    )

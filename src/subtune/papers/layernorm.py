@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from subtune.papers.base import Claim, Figure, Needs, Paper, Table
-from subtune.papers.common import dev_scores, metrics, test_scores
+from subtune.papers.common import STATISTICS, dev_scores, metrics, test_scores
 
 COMPONENT = "output.LayerNorm"
 
@@ -98,7 +98,6 @@ EXHIBITS = (
     metrics("table4"),
 )
 
-STATISTICS = "subtune.analysis.statistics"
 # The smallest share of LayerNorm that still does as well (section 6).
 SMALL_PART = 0.1
 PART = "top 10 % of LayerNorm (or the nearest share that was run)"

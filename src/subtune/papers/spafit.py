@@ -3,7 +3,7 @@
 from typing import Any
 
 from subtune.papers.base import Claim, Kind, Paper, Table
-from subtune.papers.common import dev_scores
+from subtune.papers.common import STATISTICS, dev_scores
 
 EXHIBITS = (
     Table(
@@ -24,7 +24,6 @@ EXHIBITS = (
     dev_scores("table2", "Dev scores", ["table2"]),
 )
 
-STATISTICS = "subtune.analysis.statistics"
 SPAFIT = "SPAFIT-"
 EFFICIENT = "SPAFIT-|lora-|full-bitfit$"
 OTHERS = "lora-|full-bitfit$"
