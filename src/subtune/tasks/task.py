@@ -1,16 +1,20 @@
 """The task table: what each task is made of, whatever source its rows come from."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from subtune import resources
 from subtune.values import Value
 
-METRICS = ("accuracy", "f1", "f1_macro", "matthews_correlation", "pearsonr", "spearmanr")
+METRICS = (
+    *("accuracy", "f1", "f1_macro", "matthews_correlation", "pearsonr", "spearmanr"),
+    "exact_match",
+)
 CORRELATIONS = ("pearsonr", "spearmanr")
 # From -1 to 1, and undefined where all labels are the same.
 COEFFICIENTS = (*CORRELATIONS, "matthews_correlation")
+KindName = Literal["classification", "regression", "tokens", "span"]
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
 
@@ -27,11 +31,18 @@ class TaskSpec(Value):
     text: tuple[str, ...] = Field(min_length=1, max_length=2)
     label: str = "label"
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
+    # Where label words tell it, it is part of no id.
+    kind: KindName = Field(
+        default_factory=lambda data: "classification" if data.get("labels") else "regression",
+        exclude_if=lambda kind: kind in ("classification", "regression"),
+    )
     metrics: tuple[str, ...] = Field(min_length=1)
     evaluation: tuple[str, ...] = ("validation",)
 
     @model_validator(mode="after")
     def _metrics_fit_labels(self) -> Self:
+        if self.kind == "span":
+            return self
         for metric in self.metrics:
             if (metric in CORRELATIONS) != self.is_regression:
                 kind = "numbers" if self.is_regression else "classes"
