@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subtune.data.batches import Rows, in_length_order
+from subtune.data.batches import in_length_order
 from subtune.models.encoder import Encoder, new_classifier
 from subtune.models.forward import logits
 from subtune.models.loss import losses_of
