@@ -12,4 +12,6 @@ with job(snakemake.log[0]):
 
     spec = TokensSpec.model_validate_json(snakemake.params.spec)
     rows = datasets.load_from_disk(snakemake.input.rows)
-    tokenize(rows, Path(snakemake.input.model), spec).save_to_disk(snakemake.output[0])
+    model = Path(snakemake.input.model)
+    tokens = tokenize(spec.data.task, rows, model, spec.max_length, spec.doc_stride)
+    tokens.save_to_disk(snakemake.output[0])

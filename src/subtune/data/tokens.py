@@ -8,34 +8,40 @@ from tokenizers import Tokenizer
 from subtune.errors import SubtuneError
 from subtune.models.families import family_of
 from subtune.models.files import TOKENIZER, longest_text, read_config
-from subtune.specs import TokensSpec
+from subtune.tasks import TaskSpec
 
 
 def tokenize(
-    rows: datasets.DatasetDict, model_directory: Path, spec: TokensSpec
+    task: TaskSpec,
+    rows: datasets.DatasetDict,
+    model_directory: Path,
+    max_length: int,
+    doc_stride: int | None = None,
 ) -> datasets.DatasetDict:
     """The examples of every split, unpadded, as `subtune.tasks.examples.Examples` reads them.
+
+    Args:
+        task: whose rows they are.
+        rows: its splits.
+        model_directory: of the model that reads them.
+        max_length: tokens of an example, at most.
+        doc_stride: where examples of a row overlap, the tokens from one's beginning to the next's.
 
     Raises:
         SubtuneError: the tokenizer's file cannot be read, or the model has fewer positions.
     """
     config = read_config(model_directory)
-    if spec.max_length > longest_text(config):
+    if max_length > longest_text(config):
         raise SubtuneError(
-            f"max_length: found {spec.max_length}, expected at most {longest_text(config)}, the "
+            f"max_length: found {max_length}, expected at most {longest_text(config)}, the "
             "positions of the model"
         )
     tokenizer = read_tokenizer(model_directory)
     with_token_types = family_of(config["model_type"]).has_token_types(config)
-    kind = spec.data.task.of_kind
 
     def encode(batch: dict[str, list]) -> dict[str, list]:
-        return kind.encode(
-            tokenizer,
-            batch,
-            spec.max_length,
-            spec.doc_stride,
-            with_token_types=with_token_types,
+        return task.of_kind.encode(
+            tokenizer, batch, max_length, doc_stride, with_token_types=with_token_types
         )
 
     if not rows:  # of a task whose test files are absent

@@ -6,7 +6,6 @@ Shapes: ``n`` examples, each of one row.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from subtune.errors import SubtuneError, one_of
 from subtune.formats import delimited, json_lines
+from subtune.formats.text import NO_CHARACTER
 from subtune.tasks.kind import FromRows, PlacedRow
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
 FORMATS = (".csv", ".tsv", ".jsonl")
-# What a broken file has in its texts: zeros, and halves of characters.
-NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 # The number of a label, of its text and the place that error messages name.
 ParseLabel = Callable[["TaskSpec", str, str], float | int]
@@ -52,17 +50,16 @@ def reader(parse_label: ParseLabel) -> Callable[[TaskSpec, Path, bool], Iterator
         def is_row(cells: Mapping[str, str]) -> bool:
             return labelled and _is_label(parse_label, task, cells.get(task.label, ""))
 
+        if path.suffix == ".jsonl":
+            rows = json_lines.rows(path, columns)
+        else:
+            delimiter = "," if path.suffix == ".csv" else "\t"
+            rows = delimited.rows(path, delimiter, columns, is_row)
         try:
-            if path.suffix == ".jsonl":
-                rows = json_lines.rows(path, columns)
-            else:
-                delimiter = "," if path.suffix == ".csv" else "\t"
-                rows = delimited.rows(path, delimiter, columns, is_row)
             for line, row in rows:
                 _require_text(task, f"{path}: line {line}", row)
                 yield f"line {line}", row
-        except ValueError as error:
-            # The codec and json raise kinds of it.
+        except UnicodeDecodeError as error:
             raise SubtuneError(f"{path}: not a readable {path.suffix} file: {error}") from None
 
     return read

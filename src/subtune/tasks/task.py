@@ -1,6 +1,6 @@
 """The task table: what each task is made of, whatever source its rows come from."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -26,14 +26,14 @@ class TaskSpec(Value):
     """
 
     name: str
-    text: tuple[str, ...] = Field(min_length=1, max_length=2)
+    text: tuple[str, ...]
     label: str = "label"
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
     kind: KindName = Field(
         default_factory=lambda data: "classification" if data.get("labels") else "regression",
         exclude_if=lambda kind: kind in TOLD_BY_LABELS,
     )
-    metrics: tuple[str, ...] = Field(min_length=1)
+    metrics: tuple[str, ...]
     evaluation: tuple[str, ...] = ("validation",)
 
     @model_validator(mode="after")
@@ -45,15 +45,14 @@ class TaskSpec(Value):
         if len(self.text) not in kind.text_columns:
             counts = " or ".join(map(str, kind.text_columns))
             raise ValueError(f"text: found {_listed(self.text)}, expected {counts} columns")
-        for metric in self.metrics:
-            if metric not in kind.metrics:
-                raise ValueError(
-                    f"metric {metric!r} does not fit a task of the kind {kind.name!r}, expected "
-                    f"some of {', '.join(kind.metrics)}"
-                )
+        if not self.metrics or not set(self.metrics) <= set(kind.metrics):
+            raise ValueError(
+                f"metrics: found {_listed(self.metrics)}, expected some of those of "
+                f"{kind.name!r} tasks: {', '.join(kind.metrics)}"
+            )
         if kind.has_label_words and "f1" in self.metrics and self.outputs > 2:
             raise ValueError(
-                f"metric 'f1' is of the second of two labels, found {self.outputs} labels, "
+                f"metrics: 'f1' is of the second of two labels, found {self.outputs} labels, "
                 "expected accuracy, f1_macro or matthews_correlation"
             )
         return self
@@ -74,7 +73,7 @@ class TaskSpec(Value):
         return ("train", *self.evaluation)
 
 
-def _listed(names: Any) -> str:
+def _listed(names: tuple[str, ...] | None) -> str:
     return ", ".join(names or ()) or "none"
 
 

@@ -21,7 +21,7 @@ from subtune.formats import conll, json_lines
 from subtune.tasks import special_tokens
 from subtune.tasks.classification import CLASSIFICATION
 from subtune.tasks.kind import Kind, PlacedRow
-from subtune.tasks.sentences import NO_CHARACTER, NO_LABEL
+from subtune.tasks.sentences import NO_LABEL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,16 +32,10 @@ if TYPE_CHECKING:
 
 
 def _read(task: TaskSpec, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-    """Sentences of a CoNLL file, or of JSON-lines with a list of words and one of labels."""
+    """Sentences of a CoNLL file, or of JSON lines with a list of words and one of labels."""
     columns = (*task.text, *((task.label,) if labelled else ()))
-    if path.suffix != ".jsonl":
-        yield from conll.sentences(path, columns)
-        return
-    try:
-        for line, row in json_lines.rows(path, columns):
-            yield f"line {line}", row
-    except ValueError as error:
-        raise SubtuneError(f"{path}: not a readable {path.suffix} file: {error}") from None
+    of_format = json_lines if path.suffix == ".jsonl" else conll
+    return of_format.sentences(path, columns)
 
 
 def _from_rows(
@@ -53,7 +47,6 @@ def _from_rows(
     for number, (where, row) in enumerate(rows):
         place = f"{source}: {where}"
         words = _list(task.text[0], row, place)
-        _require_words(words, place)
         labels = [NO_LABEL] * len(words)
         if labelled:
             labels = [_number(label, number_of, place) for label in _list(task.label, row, place)]
@@ -76,17 +69,9 @@ def _list(column: str, row: Mapping[str, Any], place: str) -> list[str]:
     cells = row[column]
     if not isinstance(cells, list) or not all(isinstance(cell, str) for cell in cells):
         raise SubtuneError(f"{place}: column {column!r}: expected a list of texts")
+    if not cells:
+        raise SubtuneError(f"{place}: column {column!r}: found an empty list, expected words")
     return cells
-
-
-def _require_words(words: Sequence[str], place: str) -> None:
-    if not words:
-        raise SubtuneError(f"{place}: found no words, expected some to learn from")
-    for number, word in enumerate(words, 1):
-        if not word.strip():
-            raise SubtuneError(f"{place}: word {number}: found {word!r}, expected text")
-        if no_character := NO_CHARACTER.search(word):
-            raise SubtuneError(f"{place}: word {number}: found {no_character[0]!r}, expected text")
 
 
 def _number(label: str, number_of: Mapping[str, int], place: str) -> int:

@@ -1,8 +1,8 @@
-"""Labels as numbers."""
+"""Classification: label words as numbers."""
 
 import pytest
 
-from subtune.data.columns import parse_label
+from subtune.tasks.classification import parse_label
 from subtune.errors import SubtuneError
 from subtune.tasks import Task
 
