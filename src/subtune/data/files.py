@@ -1,19 +1,16 @@
 """A user's own task: one CSV, TSV or JSON-lines file per split."""
 
-import json
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from subtune.data import delimited
 from subtune.data.columns import columns_from_rows, is_label
 from subtune.errors import SubtuneError, one_of
+from subtune.formats import delimited, json_lines
+from subtune.formats.text import NO_CHARACTER
 from subtune.tasks import COEFFICIENTS, Task, TaskSpec
 
 FORMATS = (".csv", ".tsv", ".jsonl")
-# What a broken file has in its texts: zeros, and halves of characters.
-NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 
 def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
@@ -73,37 +70,11 @@ def _rows(path: Path, task: TaskSpec, labelled: bool) -> Iterator[tuple[int, dic
 
     try:
         if path.suffix == ".jsonl":
-            yield from _json_rows(path, columns)
+            yield from json_lines.rows(path, columns)
         else:
             yield from delimited.rows(path, "," if path.suffix == ".csv" else "\t", columns, is_row)
     except ValueError as error:
-        # The codec and json raise kinds of it.
         raise SubtuneError(f"{path}: not a readable {path.suffix} file: {error}") from None
-
-
-def _json_rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Numbers are text, as they are written; an object within a row is a tuple."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(
-                    line,
-                    object_pairs_hook=tuple,
-                    parse_int=str,
-                    parse_float=str,
-                    parse_constant=lambda name: None,
-                )
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"line {number}: {error}") from None
-            if not isinstance(row, tuple):
-                raise ValueError(f"line {number}: expected an object")
-            keys = [key for key, _ in row]
-            for column in columns:
-                if keys.count(column) > 1:
-                    raise ValueError(f"line {number}: found {column!r} twice, expected it once")
-            yield number, dict(row)
 
 
 def _with_text(
