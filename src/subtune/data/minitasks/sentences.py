@@ -1,25 +1,25 @@
-"""How one example of each mini task is drawn, from words and templates in a resource.
+"""How one example of each of GLUE's mini tasks is drawn, from words and templates in a resource.
 
 The order of draws decides the rows, and so the ids of all runs on them.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from subtune import resources
-
-Row = dict[str, str]
-# What the resource says of a task, and of all.
-Words = dict[str, Any]
+from subtune.data.minitasks.base import MiniTask, Row, Words, with_articles
+from subtune.tasks import TaskSpec
 
 
-def example(name: str, rng: Random, mismatched: bool) -> Row:
-    """One example of a task; a mismatched one, as in MNLI, speaks of other things."""
-    of_all = resources.read("minitasks")
-    words = of_all["shared"] | of_all[name]
-    return GENERATORS[name](rng, words | words["mismatched"] if mismatched else words)
+def identity(task: TaskSpec, row: Row) -> tuple[str, ...]:
+    """The texts of a row."""
+    return tuple(row[column] for column in task.text)
+
+
+def mislabel(task: TaskSpec, rng: Random, row: Row, share: float) -> None:
+    """Give a share of the rows another label word; scores of a regression vary by themselves."""
+    if task.labels and rng.random() < share:
+        row["label"] = rng.choice([word for word in task.labels if word != row["label"]])
 
 
 def _cola(rng: Random, words: Words) -> Row:
@@ -35,7 +35,7 @@ def _cola(rng: Random, words: Words) -> Row:
         **verb,
     )
     return {
-        "sentence": _with_articles(sentence),
+        "sentence": with_articles(sentence),
         "label": "acceptable" if acceptable else "unacceptable",
     }
 
@@ -84,7 +84,7 @@ def _qnli(rng: Random, words: Words) -> Row:
     _, *answers = fact if entailed else _another(rng, fact, words["facts"])
     return {
         "question": fact[0].format(**slots),
-        "sentence": _with_articles(_capital(rng.choice(answers).format(**slots))),
+        "sentence": with_articles(_capital(rng.choice(answers).format(**slots))),
         "label": "entailment" if entailed else "not_entailment",
     }
 
@@ -121,8 +121,8 @@ def _rte(rng: Random, words: Words) -> Row:
     ]
     entailed = rng.random() < 0.5
     return {
-        "sentence1": _with_articles(story[0]),
-        "sentence2": _with_articles(story[1 if entailed else 2]),
+        "sentence1": with_articles(story[0]),
+        "sentence2": with_articles(story[1 if entailed else 2]),
         "label": "entailment" if entailed else "not_entailment",
     }
 
@@ -135,7 +135,7 @@ def _sst2(rng: Random, words: Words) -> Row:
     template = rng.choice(words["twisted" if rng.random() < 0.3 else "plain"])
     thing, other = rng.choice(words["things"]), rng.choice(words[opposite])
     sentence = template.format(thing=thing, same=first, same2=second, other=other)
-    return {"sentence": _with_articles(sentence), "label": label}
+    return {"sentence": with_articles(sentence), "label": label}
 
 
 def _stsb(rng: Random, words: Words) -> Row:
@@ -185,6 +185,7 @@ GENERATORS: dict[str, Callable[[Random, Words], Row]] = {
     "rte": _rte,
     "qqp": _qqp,
 }
+MINI_TASKS = {name: MiniTask(draw, identity, mislabel) for name, draw in GENERATORS.items()}
 
 
 def _another(rng: Random, value: Any, values: Sequence) -> Any:
@@ -193,8 +194,3 @@ def _another(rng: Random, value: Any, values: Sequence) -> Any:
 
 def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
-
-
-def _with_articles(text: str) -> str:
-    """Turn "a" into "an" where a vowel sound follows."""
-    return re.sub(r"\b([Aa]) (?=[aeiou]|honest|hour)", r"\1n ", text)

@@ -1,0 +1,67 @@
+"""The stories and questions of the mini span task."""
+
+import pytest
+
+from subtune import resources
+from subtune.data import builtin
+from subtune.tasks import TASKS
+
+TASK = TASKS["squad"]
+
+
+@pytest.fixture(scope="module")
+def splits():
+    return builtin.splits(TASK)
+
+
+@pytest.fixture(scope="module")
+def labelled(splits):
+    return splits["train"] + splits["validation"]
+
+
+def test_every_split_has_its_rows_and_test_rows_have_no_answers(splits):
+    assert {split: len(rows) for split, rows in splits.items()} == {
+        "train": 200,
+        "validation": 100,
+        "test": 40,
+    }
+    assert all(set(row) == {"question", "context"} for row in splits["test"])
+
+
+def test_every_answer_is_in_its_context_where_it_says(labelled):
+    for row in labelled:
+        answers = row["answers"]
+        assert answers["text"]
+        for text, start in zip(answers["text"], answers["answer_start"], strict=True):
+            assert row["context"][start : start + len(text)] == text
+
+
+def test_no_story_is_asked_about_twice(splits):
+    stories = [row["context"] for rows in splits.values() for row in rows]
+    assert len(set(stories)) == len(stories)
+
+
+def test_a_story_has_three_to_six_facts(labelled):
+    assert {row["context"].count(".") for row in labelled} == {3, 4, 5, 6}
+
+
+def test_where_and_when_have_two_answers_where_a_preposition_is_before_the_first(labelled):
+    [row] = [row for row in labelled if row["question"] == "When did Hannah buy a glass vase?"]
+    assert row["answers"]["text"] == ["Friday", "on Friday"]
+    assert {len(row["answers"]["text"]) for row in labelled} == {1, 2}
+
+
+def test_a_few_answers_are_wrong(labelled):
+    """Those to questions for a town that are no town's name."""
+    towns = set(resources.read("minitasks")["shared"]["towns"])
+    of_towns = [row for row in labelled if row["question"].startswith(("Where", "In which town"))]
+    wrong = [row for row in of_towns if row["answers"]["text"][0] not in towns]
+    assert 0 < len(wrong) < 0.15 * len(of_towns)
+
+
+def test_questions_are_of_many_wordings(labelled):
+    assert len({row["question"].split(" ", 2)[0] for row in labelled}) >= 8
+
+
+def test_the_rows_are_the_same_on_every_machine():
+    assert builtin.version(TASK) == "0cb04ea8daa32c25"

@@ -1,0 +1,70 @@
+"""The sentences of the mini part-of-speech task."""
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from subtune.data import builtin
+from subtune.tasks import TASKS
+
+TASK = TASKS["ud_ewt"]
+
+
+@pytest.fixture(scope="module")
+def splits():
+    return builtin.splits(TASK)
+
+
+def tags_of_words(rows):
+    """How often each word has each tag."""
+    counts = defaultdict(Counter)
+    for row in rows:
+        for word, tag in zip(row["form"], row["xpos"], strict=True):
+            counts[word.lower()][tag] += 1
+    return counts
+
+
+def test_every_split_has_its_rows_and_test_rows_have_no_tags(splits):
+    assert {split: len(rows) for split, rows in splits.items()} == {
+        "train": 200,
+        "validation": 100,
+        "test": 40,
+    }
+    assert all(set(row) == {"form", "xpos"} for row in splits["train"] + splits["validation"])
+    assert all(set(row) == {"form"} for row in splits["test"])
+
+
+def test_every_word_has_a_tag_of_the_task(splits):
+    for row in splits["train"] + splits["validation"]:
+        assert len(row["form"]) == len(row["xpos"])
+        assert set(row["xpos"]) <= set(TASK.labels)
+
+
+def test_no_sentence_occurs_twice(splits):
+    sentences = [tuple(row["form"]) for rows in splits.values() for row in rows]
+    assert len(set(sentences)) == len(sentences)
+
+
+def test_a_words_most_frequent_tag_is_often_wrong(splits):
+    """So that what tells nothing of the context is far from the best."""
+    of_train = tags_of_words(splits["train"])
+    words = [
+        (word.lower(), tag)
+        for row in splits["validation"]
+        for word, tag in zip(row["form"], row["xpos"], strict=True)
+    ]
+    right = sum(
+        of_train[word].most_common(1) == [(tag, of_train[word][tag])] for word, tag in words
+    )
+    assert 0.6 < right / len(words) < 0.85
+
+
+def test_words_of_many_senses_have_the_tags_of_each(splits):
+    counts = tags_of_words(splits["train"])
+    assert {"DT", "IN", "WDT"} <= set(counts["that"])
+    assert {"PRP", "PRP$"} <= set(counts["her"])
+    assert {"TO", "IN"} <= set(counts["to"])
+
+
+def test_the_rows_are_the_same_on_every_machine():
+    assert builtin.version(TASK) == "0cd24c84743a9470"
