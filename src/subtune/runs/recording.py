@@ -137,9 +137,7 @@ def _write_files(
     (folder / "spec.json").write_text(spec.model_dump_json(indent=2, exclude_none=True) + "\n")
 
 
-def _predictions(
-    task: TaskSpec, result: Result, examples: Mapping[str, Examples]
-) -> pd.DataFrame:
+def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:
     parts = [pd.DataFrame(columns=["split", "idx", "label"])] if result.diverged else []
     for split, predictions in result.best.predictions.items():
         part = task.of_kind.table(examples[split], predictions)

@@ -81,4 +81,3 @@ class Examples:
     def column(self, name: str) -> list:
         """What else is known of every example."""
         return self._split[name][:]
-

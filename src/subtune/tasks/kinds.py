@@ -6,6 +6,4 @@ from subtune.tasks.regression import REGRESSION
 from subtune.tasks.span import SPAN
 from subtune.tasks.tokens import TOKENS
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (CLASSIFICATION, REGRESSION, TOKENS, SPAN)
-}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (CLASSIFICATION, REGRESSION, TOKENS, SPAN)}

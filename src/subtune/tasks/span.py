@@ -152,9 +152,7 @@ def _losses(logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
     slots = logits.new_full((len(logits), len(labels), int(position.max()) + 1, 2), outside)
     slots[:, example, position] = logits
     per_run = labels.expand(len(logits), -1, -1)
-    losses = functional.cross_entropy(
-        slots.flatten(0, 1), per_run.flatten(0, 1), reduction="none"
-    )
+    losses = functional.cross_entropy(slots.flatten(0, 1), per_run.flatten(0, 1), reduction="none")
     return losses.view(len(logits), -1).sum(1) / 2
 
 

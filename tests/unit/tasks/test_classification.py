@@ -2,9 +2,9 @@
 
 import pytest
 
-from subtune.tasks.classification import parse_label
 from subtune.errors import SubtuneError
 from subtune.tasks import Task
+from subtune.tasks.classification import parse_label
 
 
 def task_with(*labels: str) -> Task:
