@@ -1,4 +1,4 @@
-"""What a model reads of one task. In: params spec; rows, model. Out: an Arrow folder of its splits."""
+"""What a model reads of one task. In: params spec, rows, model. Out: an Arrow folder of splits."""
 
 from subtune.logs import job
 
