@@ -12,6 +12,7 @@ from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.files import directory_of_package
 from subtune.specs import DataSpec, Recipe
 from subtune.tasks import TASKS, Task
@@ -53,7 +54,7 @@ def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int |
     for split, every in data.items():
         limit = rows.get("train" if split == "train" else "others") or len(every)
         data[split] = every.select(range(min(limit, len(every))))
-    model = encoder.load(directory, task.num_labels).to(device())
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, task.num_labels).to(device())
     return Setting(directory, model, task, tokenize(data, minilm, MAX_LENGTH))
 
 

@@ -17,6 +17,7 @@ from subtune.selections import Selection
 from subtune.selections.ranked import Ranked, Top
 from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import TASKS, Task
+from subtune.tasks.examples import Examples
 
 # What of BERT trains under every method.
 CLASSIFIER = ("classifier.weight", "classifier.bias")
@@ -47,6 +48,16 @@ def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datase
 
     splits = {name: split(evaluation, 10 + i) for i, name in enumerate(task.evaluation)}
     return tokenize(datasets.DatasetDict({"train": split(rows, 0), **splits}), directory, 24)
+
+
+def packable(input_ids, labels, token_types=None, reads=None) -> Examples:
+    """Examples by what is in them. ``reads``: positions of tokens, or ``all``."""
+    columns = {"idx": list(range(len(input_ids))), "input_ids": input_ids, "label": labels}
+    if token_types is not None:
+        columns["token_type_ids"] = token_types
+    if reads is None or reads == "all":
+        return Examples(datasets.Dataset.from_dict(columns), reads or "first")
+    return Examples(datasets.Dataset.from_dict(columns | {"reads": reads}), "marked")
 
 
 def rows_of(task: Task, tokens: datasets.DatasetDict) -> dict[str, Rows]:

@@ -25,6 +25,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 from subtune.fisher import fisher_information
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import State
@@ -116,7 +117,7 @@ def register() -> None:
 def main(directory: str, task_name: str, kinds: str, precisions: str, *mistake: str) -> None:
     register()
     task = TASKS[task_name]
-    model = encoder.load(Path(directory), task.num_labels)
+    model = encoder.load(Path(directory), SEQUENCE_CLASSIFICATION, task.num_labels)
     tokens = examples.tokens(task, Path(directory))
     rows = examples.rows_of(task, tokens)
     mode = FakeTensorMode()
@@ -126,7 +127,7 @@ def main(directory: str, task_name: str, kinds: str, precisions: str, *mistake: 
         recipe.losses_of = lambda task, logits, labels: losses_of(task, logits, labels.cpu())
     with mode:
         moved = {n: mode.from_tensor(v).to(DEVICE) for n, v in model.parameters.items()}
-        there = Encoder(model.config, moved)
+        there = Encoder(model.config, moved, model.head)
         for kind in kinds.split(","):
             entries = examples.entries_of(kind, model)
             alone = any(is_matrix(model, name, entry) for name, entry in entries.items())

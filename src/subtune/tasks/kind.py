@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    import datasets
     import pandas as pd
-    from tokenizers import Tokenizer
     from torch import Tensor
 
     from subtune.tasks.examples import Examples, Reads

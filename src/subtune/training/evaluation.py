@@ -5,7 +5,7 @@ Shapes: ``n`` examples.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -52,7 +52,7 @@ def evaluate(
     A low-rank update is added to its matrix, as it is in a model that is exported. Where a
     prediction is not finite there is nothing to score.
     """
-    changed = Encoder(model.config, applied(model.parameters, delta))
+    changed = replace(model, parameters=applied(model.parameters, delta))
     predicted = {split: predict(changed, rows[split], precision) for split in task.evaluation}
     if not all(np.isfinite(by_row).all() for by_row in predicted.values()):
         return without_scores(task)
@@ -73,10 +73,10 @@ def without_scores(task: TaskSpec) -> Evaluation:
 
 def predict(model: Encoder, rows: Rows, precision: str) -> np.ndarray:
     """Logits ``[n, num_labels]`` of every row, in the rows' order, without dropout."""
-    every = torch.empty(len(rows), model.num_labels, device=model.device)
+    every = torch.empty(len(rows), model.outputs, device=model.device)
     with torch.inference_mode(), autocast(model.device, precision):
         for index in in_length_order(rows.lengths):
-            batch = pack(rows.inputs, rows.labels, index, model)
+            batch = pack(rows, index, model)
             every[torch.from_numpy(index)] = logits(model, batch)[0].float()
     return every.cpu().numpy()
 
