@@ -97,7 +97,7 @@ def _ours(setting: inputs.Setting, names: list[str], entries: bool = True) -> Su
 def _theirs(setting: inputs.Setting) -> PreTrainedModel:
     """transformers' own model with the classifier that ours draws."""
     model = AutoModelForSequenceClassification.from_pretrained(
-        setting.directory, num_labels=setting.task.num_labels, attn_implementation="eager"
+        setting.directory, num_labels=setting.task.outputs, attn_implementation="eager"
     ).eval()
     with torch.no_grad():
         for name, value in new_classifier(setting.model, seed=0).items():

@@ -28,7 +28,7 @@ def measure(glue_dir: Path, tasks: list[str], runs: int = 4) -> list[dict[str, A
 def _measure(setting: inputs.Setting, runs: int) -> list[dict[str, Any]]:
     train = setting.examples["train"]
     index = np.arange(inputs.BATCH)
-    batch = pack(train.inputs, train.labels, by_length(index, train.lengths), setting.model)
+    batch = pack(train, by_length(index, train.lengths), setting.model)
     measured = []
     for method in ("layernorm", "bitfit", "lora-II"):
         entries = METHODS[method].resolve(shapes_of(setting.model), seed=0)

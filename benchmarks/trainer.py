@@ -69,7 +69,7 @@ def _trained(setting: Setting, member: Member, clock: Clock) -> Trainer:
     task, tokens = setting.task, setting.tokens
     set_seed(member.seed)
     model = AutoModelForSequenceClassification.from_pretrained(
-        setting.directory, num_labels=task.num_labels
+        setting.directory, num_labels=task.outputs
     )
     if not all(isinstance(entry, Whole) for entry in member.entries.values()):
         raise SystemExit("this run trains parts of tensors, which the Trainer cannot")

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
+import transformers
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig
+from transformers import AutoConfig, PretrainedConfig
 
 from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.layout import Layout
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
-from subtune.models.families.base import Family, is_classifier
+from subtune.models.families.base import is_classifier
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
 from subtune.runs import records
 from subtune.selections.lora import Lora
@@ -27,7 +28,8 @@ from subtune.training.delta import AddedUpdate, Delta, applied, from_stored
 def export_model(layout: Layout, run: str, target: Path) -> None:
     """Write a run's model: configuration, all weights in float32 as safetensors, tokenizer.
 
-    ``AutoModelForSequenceClassification.from_pretrained(target)`` predicts what the record says.
+    ``from_pretrained(target)`` of transformers' class for the task, such as
+    ``AutoModelForSequenceClassification``, predicts what the record says.
 
     Args:
         layout: of a results directory with the run's record and its model.
@@ -43,12 +45,12 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     delta = from_stored(records.read_delta(store, run))
     pretrained = _pretrained(layout, spec)
     task = spec.tokens.data.task
-    model = encoder.load(pretrained, task.num_labels)
+    model = _encoder(pretrained, task)
     _require_tensors(run, delta, model)
     weights = applied(model.parameters, delta)
     config = _config(pretrained, task)
-    whole = AutoModelForSequenceClassification.from_config(config)
-    whole.load_state_dict(_exported(weights, model.family))
+    whole = getattr(transformers, task.of_kind.auto_class).from_config(config)
+    whole.load_state_dict(_exported(weights, model))
     with new_directory(target) as draft:
         whole.save_pretrained(draft)
         for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
@@ -72,32 +74,32 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     if not isinstance(spec.selection, Lora):
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
     pretrained = _pretrained(layout, spec)
-    model = encoder.load(pretrained, spec.tokens.data.task.num_labels)
+    task = spec.tokens.data.task
+    model = _encoder(pretrained, task)
     _require_tensors(run, delta, model)
-    family = model.family
     updates = {name: c for name, c in delta.items() if isinstance(c, AddedUpdate)}
     others = {name: change for name, change in delta.items() if name not in updates}
-    saved = sorted({_saved_module(name, family) for name in others})
+    saved = sorted({_saved_module(name, model) for name in others})
     applied_whole = applied(model.parameters, others)
     weights = {
         f"base_model.model.{name}": value
-        for name, value in _exported(applied_whole, family).items()
+        for name, value in _exported(applied_whole, model).items()
         if any(name.startswith(f"{module}.") for module in saved)
     }
     for name, update in updates.items():
-        module = f"base_model.model.{family.exported_name(name).removesuffix('.weight')}"
+        module = f"base_model.model.{model.exported_name(name).removesuffix('.weight')}"
         weights[f"{module}.lora_A.weight"] = update.lora_a
         weights[f"{module}.lora_B.weight"] = update.lora_b
     config = {
         "peft_type": "LORA",
-        "task_type": "SEQ_CLS",
+        "task_type": task.of_kind.peft_type,
         "base_model_name_or_path": str(pretrained),
         "inference_mode": True,
         "r": spec.selection.lora.rank,
         "lora_alpha": spec.selection.lora.alpha,
         "lora_dropout": 0.0,
         "bias": "none",
-        "target_modules": [family.exported_name(name).removesuffix(".weight") for name in updates],
+        "target_modules": [model.exported_name(name).removesuffix(".weight") for name in updates],
         "modules_to_save": saved,
     }
     with new_directory(target) as draft:
@@ -112,6 +114,11 @@ def _pretrained(layout: Layout, spec: RunSpec) -> Path:
     return directory
 
 
+def _encoder(pretrained: Path, task: TaskSpec) -> Encoder:
+    kind = task.of_kind
+    return encoder.load(pretrained, kind.head, kind.outputs(task))
+
+
 def _require_tensors(run: str, delta: Delta, model: Encoder) -> None:
     for name in delta:
         if name not in model.parameters:
@@ -123,24 +130,23 @@ def _require_tensors(run: str, delta: Delta, model: Encoder) -> None:
 
 def _config(pretrained: Path, task: TaskSpec) -> PretrainedConfig:
     config = AutoConfig.from_pretrained(pretrained, local_files_only=True)
-    config.num_labels = task.num_labels
+    kind = task.of_kind
+    config.num_labels = kind.outputs(task)
+    config.problem_type = kind.problem_type
     # A stored model in half precision is trained in float32; half would round away what was learnt.
     config.dtype = torch.float32
-    if task.labels is None:
-        config.problem_type = "regression"
-    else:
-        config.problem_type = "single_label_classification"
+    if task.labels is not None:
         config.id2label = dict(enumerate(task.labels))
         config.label2id = {label: number for number, label in enumerate(task.labels)}
     return config
 
 
-def _saved_module(name: str, family: Family) -> str:
+def _saved_module(name: str, model: Encoder) -> str:
     """The module that PEFT saves whole where a parameter of it trains whole."""
-    exported = family.exported_name(name)
-    # To PEFT transformers' classifier is one module, however many layers it has.
+    exported = model.exported_name(name)
+    # To PEFT transformers' head is one module, however many layers it has.
     return exported.partition(".")[0] if is_classifier(name) else exported.rpartition(".")[0]
 
 
-def _exported(parameters: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
-    return {family.exported_name(name): value.contiguous() for name, value in parameters.items()}
+def _exported(parameters: Mapping[str, Tensor], model: Encoder) -> dict[str, Tensor]:
+    return {model.exported_name(name): value.contiguous() for name, value in parameters.items()}

@@ -8,12 +8,12 @@ is enough its gradient is never formed: ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_
 products of an example's tokens, ``[n, l, l]``. For single entries Σ_t g[n,t,o]·x[n,t,i] is formed
 and squared a tile at a time, of at most `TILE` numbers, which a CPU holds in its cache.
 
-Shapes: ``n`` examples, ``t`` and ``s`` tokens, ``l`` tokens of the longest example, ``o`` outputs,
-``i`` inputs.
+Shapes: ``n`` examples, ``t`` and ``s`` rows of a module's input and output, which are all tokens or
+those that the head reads, ``l`` rows of the example with the most, ``o`` outputs, ``i`` inputs.
 """
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import datasets
@@ -27,7 +27,6 @@ from torch.nn import functional
 from subtune.data.batches import in_length_order
 from subtune.models.encoder import Encoder, new_classifier
 from subtune.models.forward import logits
-from subtune.models.loss import losses_of
 from subtune.models.packed import Packed, pack
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -64,33 +63,23 @@ def fisher_information(
         model: the pretrained model on its device.
         tokens: the training set.
         task: decides log p.
-        rows: over so many of its rows, drawn by ``seed``.
+        rows: over so many of its examples, drawn by ``seed``.
         seed: also draws the classifier that no one has trained yet.
         only: names of the tensors that are asked for, where not all are; the work of the others is
             left out.
         in_full: names of the matrices whose single entries are asked for.
     """
+    kind = task.of_kind
     if rows is not None:
         sample = np.random.default_rng(seed).permutation(len(tokens))[:rows]
         tokens = tokens.select(sorted(sample))
-    data = Examples(tokens, task.of_kind.reads)
-    model = Encoder(model.config, model.parameters | new_classifier(model, seed))
-    totals = {
-        name: torch.zeros(
-            value.shape if value.ndim == 1 or name in in_full else (),
-            dtype=torch.float64,
-            device=model.device,
-        )
-        for name, value in model.parameters.items()
-        if only is None or name in only
-    }
-    for index in in_length_order(data.lengths):
-        batch = pack(data.inputs, data.labels, index, model)
-        outputs = logits(model, batch, watch=_observer(model, batch, totals))
-        loss = losses_of(task, outputs, batch.labels).sum()
-        # log p of a regression is −½·(y−ŷ)² for a unit variance: half the squared error.
-        (loss / 2 if task.is_regression else loss).backward()
-    mean = {name: (total / len(data)).cpu().numpy() for name, total in totals.items()}
+    model = replace(model, parameters=model.parameters | new_classifier(model, seed))
+
+    def nats(outputs: Tensor, batch: Packed) -> Tensor:
+        return kind.nats * kind.losses(outputs, batch.labels, batch.read_of).sum()
+
+    names = [name for name in model.parameters if only is None or name in only]
+    mean = mean_squared_gradients(model, Examples(tokens, kind.reads), nats, names, in_full)
     return Fisher(
         entries={name: value for name, value in mean.items() if value.ndim},
         sums=pd.DataFrame(
@@ -103,10 +92,61 @@ def fisher_information(
     )
 
 
+def mean_squared_gradients(
+    model: Encoder,
+    examples: Examples,
+    nats: Callable[[Tensor, Packed], Tensor],
+    names: Sequence[str],
+    in_full: Collection[str] = (),
+) -> dict[str, np.ndarray]:
+    """The mean over examples of squared gradients, of a matrix summed over its entries.
+
+    Args:
+        model: whose gradients.
+        examples: over which the mean is taken.
+        nats: −log p of all labels of a batch, summed over examples, from logits ``[1, q, o]``.
+        names: of the tensors that are asked for.
+        in_full: names of the matrices whose single entries are asked for.
+    """
+    totals = {
+        name: torch.zeros(
+            model.parameters[name].shape
+            if model.parameters[name].ndim == 1 or name in in_full
+            else (),
+            dtype=torch.float64,
+            device=model.device,
+        )
+        for name in names
+    }
+    for index in in_length_order(examples.lengths):
+        batch = pack(examples, index, model)
+        outputs = logits(model, batch, watch=_observer(model, batch, totals))
+        nats(outputs, batch).backward()
+    return {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
+
+
 def write(fisher: Fisher, entries: Path, sums: Path) -> None:
     """Write the vectors' information as safetensors and the tensors' sums as CSV."""
     safetensors.numpy.save_file(fisher.entries, entries)
     fisher.sums.to_csv(sums, index=False)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """To which example each row ``[t]`` belongs, and as its how manyth. ``size``: ``n`` and ``l``.
+
+    The rows of an example stand together, in the examples' order.
+    """
+
+    example: Tensor
+    place: Tensor
+    size: tuple[int, int]
+
+
+def _rows(example: Tensor, examples: int) -> _Rows:
+    counts = torch.bincount(example, minlength=examples)
+    place = torch.arange(len(example), device=example.device) - (counts.cumsum(0) - counts)[example]
+    return _Rows(example, place, (examples, int(counts.max())))
 
 
 def _observer(
@@ -114,6 +154,7 @@ def _observer(
 ) -> Callable[[str, Tensor, Tensor], None]:
     """Adds each example's squared gradients to ``totals`` on the way back."""
     family = model.family
+    tokens, read = (_rows(example, len(batch.first)) for example in (batch.example, batch.read_of))
 
     def watch(module: str, x: Tensor, y: Tensor) -> None:
         weight, bias = totals.get(f"{module}.weight"), totals.get(f"{module}.bias")
@@ -122,24 +163,26 @@ def _observer(
 
         def observe(gradient: Tensor) -> None:
             g = gradient.detach()[0]
+            # Where both are as many they are the same.
+            rows = tokens if len(g) == len(tokens.example) else read
             if bias is not None and not family.cancels(f"{module}.bias"):
-                bias.add_(_sum_of_squares(g, batch))
+                bias.add_(_sum_of_squares(g, rows))
             if weight is None:
                 return
             if family.is_norm(f"{module}.weight"):
                 normalised = functional.layer_norm(
                     x.detach()[0], x.shape[-1:], eps=model.config.layer_norm_eps
                 )
-                weight.add_(_sum_of_squares(g * normalised, batch))
+                weight.add_(_sum_of_squares(g * normalised, rows))
             elif family.is_embedding(f"{module}.weight"):
                 if weight.ndim:
-                    weight.index_add_(0, *_rows_of_a_table(x, g, batch))
+                    weight.index_add_(0, *_rows_of_a_table(x, g, rows))
                 else:
-                    weight.add_(_sum_of_a_table(x, g, batch))
+                    weight.add_(_sum_of_a_table(x, g, rows))
             elif weight.ndim:
-                weight.add_(_entries_of_a_matrix(x.detach()[0], g, batch))
+                weight.add_(_entries_of_a_matrix(x.detach()[0], g, rows))
             else:
-                weight.add_(_sum_of_a_matrix(x.detach()[0], g, batch))
+                weight.add_(_sum_of_a_matrix(x.detach()[0], g, rows))
 
         if not y.requires_grad:
             y.requires_grad_(True)
@@ -148,55 +191,52 @@ def _observer(
     return watch
 
 
-def _sum_of_a_matrix(x: Tensor, g: Tensor, batch: Packed) -> Tensor:
-    """Σ_ts (g_t·g_s)(x_t·x_s) over an example's tokens, summed over examples."""
-    x, g = _on_grid(x, batch), _on_grid(g, batch)
+def _sum_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
+    """Σ_ts (g_t·g_s)(x_t·x_s) over an example's rows, summed over examples."""
+    x, g = _on_grid(x, rows), _on_grid(g, rows)
     return ((g @ g.mT) * (x @ x.mT)).sum(dtype=torch.float64)
 
 
-def _entries_of_a_matrix(x: Tensor, g: Tensor, batch: Packed) -> Tensor:
+def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
     """Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``."""
-    x, g = _on_grid(x, batch), _on_grid(g, batch)
+    x, g = _on_grid(x, rows), _on_grid(g, rows)
     if x.shape[1] == 1:
         return g[:, 0].square().mT @ x[:, 0].square()
     information = x.new_zeros(g.shape[2], x.shape[2])
-    rows = max(1, TILE // x.shape[2])
+    height = max(1, TILE // x.shape[2])
     # What costs is memory, not products: a tile is written and read while it is in the cache, where
     # the gradients of many examples at once would not be.
     for outputs, below in zip(g.mT, x, strict=True):
-        for tile, rows_of_g in zip(information.split(rows), outputs.split(rows), strict=True):
+        for tile, rows_of_g in zip(information.split(height), outputs.split(height), strict=True):
             gradient = rows_of_g @ below
             tile.addcmul_(gradient, gradient)
     return information
 
 
-def _sum_of_a_table(ids: Tensor, g: Tensor, batch: Packed) -> Tensor:
-    """A row's gradient is the sum over the tokens ``t`` with its id; ``ids`` is ``[t]``."""
+def _sum_of_a_table(ids: Tensor, g: Tensor, rows: _Rows) -> Tensor:
+    """An id's gradient is the sum over the tokens ``t`` with this id; ``ids`` is ``[t]``."""
     # 0 stands in slots that hold no token, whose gradients are 0.
-    rows = _on_grid(ids[:, None], batch)
-    g = _on_grid(g, batch)
-    return ((g @ g.mT) * (rows == rows.mT)).sum(dtype=torch.float64)
+    ids = _on_grid(ids[:, None], rows)
+    g = _on_grid(g, rows)
+    return ((g @ g.mT) * (ids == ids.mT)).sum(dtype=torch.float64)
 
 
-def _rows_of_a_table(ids: Tensor, g: Tensor, batch: Packed) -> tuple[Tensor, Tensor]:
-    """Which rows an example reads, and its squared gradients of each, for all examples."""
-    pairs, token = torch.stack([batch.example, ids]).unique(dim=1, return_inverse=True)
+def _rows_of_a_table(ids: Tensor, g: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
+    """Which ids an example has, and its squared gradients of each, for all examples."""
+    pairs, token = torch.stack([rows.example, ids]).unique(dim=1, return_inverse=True)
     gradients = g.new_zeros(pairs.shape[1], g.shape[1]).index_add_(0, token, g)
     return pairs[1], gradients.double().square_()
 
 
-def _on_grid(values: Tensor, batch: Packed) -> Tensor:
-    """``[t, o]`` to ``[n, l, o]``, 0 where no token is; ``[n, o]`` to ``[n, 1, o]``."""
-    if len(values) == len(batch.first):
-        return values[:, None]
-    grid = values.new_zeros(*batch.inside.shape, values.shape[1])
-    grid[batch.inside] = values
+def _on_grid(values: Tensor, rows: _Rows) -> Tensor:
+    """``[t, o]`` to ``[n, l, o]``, 0 where no row is."""
+    grid = values.new_zeros(*rows.size, values.shape[1])
+    grid[rows.example, rows.place] = values
     return grid
 
 
-def _sum_of_squares(gradients: Tensor, batch: Packed) -> Tensor:
-    """``[t, o]`` of tokens, or ``[n, o]``, added within examples; squared and summed to ``[o]``."""
-    if len(gradients) != len(batch.first):
-        sums = gradients.new_zeros(len(batch.first), gradients.shape[1])
-        gradients = sums.index_add_(0, batch.example, gradients)
-    return gradients.to(torch.float64).square().sum(0)
+def _sum_of_squares(gradients: Tensor, rows: _Rows) -> Tensor:
+    """``[t, o]`` added within examples; squared and summed to ``[o]``."""
+    sums = gradients.new_zeros(rows.size[0], gradients.shape[1])
+    sums.index_add_(0, rows.example, gradients)
+    return sums.to(torch.float64).square().sum(0)

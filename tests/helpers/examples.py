@@ -50,6 +50,16 @@ def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datase
     return tokenize(task, every, directory, 24)
 
 
+def packable(input_ids, labels, token_types=None, reads=None) -> Examples:
+    """Examples by what is in them. ``reads``: positions of tokens, or ``all``."""
+    columns = {"idx": list(range(len(input_ids))), "input_ids": input_ids, "label": labels}
+    if token_types is not None:
+        columns["token_type_ids"] = token_types
+    if reads is None or reads == "all":
+        return Examples(datasets.Dataset.from_dict(columns), reads or "first")
+    return Examples(datasets.Dataset.from_dict(columns | {"reads": reads}), "marked")
+
+
 def examples_of(task: Task, tokens: datasets.DatasetDict) -> dict[str, Examples]:
     return {split: Examples(tokens[split], task.of_kind.reads) for split in task.labelled}
 

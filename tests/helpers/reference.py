@@ -6,9 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, PretrainedConfig
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PretrainedConfig,
+)
 
 from subtune.models.families import family_of
+from subtune.models.families.base import (
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+)
+
+CLASSES = {
+    SEQUENCE_CLASSIFICATION: AutoModelForSequenceClassification,
+    TOKEN_CLASSIFICATION: AutoModelForTokenClassification,
+    QUESTION_ANSWERING: AutoModelForQuestionAnswering,
+}
 
 
 def logits(
@@ -16,24 +32,30 @@ def logits(
     parameters: Mapping[str, Tensor],
     inputs: Mapping[str, list],
     mask: Callable[[Sequence[int], float], Tensor] | None = None,
+    head: str = SEQUENCE_CLASSIFICATION,
 ) -> Tensor:
-    """Logits ``[examples, num_labels]``, differentiable in ``parameters``.
+    """Logits ``[examples, outputs]``, differentiable in ``parameters``.
+
+    Of a head that reads tokens ``[examples, longest, outputs]``, padding's among them.
 
     ``mask``: what a dropout multiplies with, by shape and probability; without it nothing drops.
     """
     config = copy.deepcopy(config)
     family = family_of(config.model_type)
-    config.num_labels = len(parameters[f"{family.head[-1].module}.bias"])
+    config.num_labels = len(parameters[f"{family.heads[head][-1].module}.bias"])
     with torch.device("meta"):
-        model = AutoModelForSequenceClassification.from_config(config, attn_implementation="eager")
+        model = CLASSES[head].from_config(config, attn_implementation="eager")
     model = model.eval().to_empty(device="cpu")
-    for name, buffer in AutoModelForSequenceClassification.from_config(config).named_buffers():
+    for name, buffer in CLASSES[head].from_config(config).named_buffers():
         model.get_buffer(name).copy_(buffer)
     for module in model.modules():
         if mask is not None and isinstance(module, nn.Dropout) and module.p:
             module.register_forward_hook(lambda of, _, x: x * mask(x.shape, of.p))
-    theirs = {family.exported_name(name): value for name, value in parameters.items()}
-    return torch.func.functional_call(model, theirs, kwargs=padded(inputs)).logits
+    theirs = {family.exported_name(name, head): value for name, value in parameters.items()}
+    outputs = torch.func.functional_call(model, theirs, kwargs=padded(inputs))
+    if head == QUESTION_ANSWERING:
+        return torch.stack([outputs.start_logits, outputs.end_logits], -1)
+    return outputs.logits
 
 
 def padded(inputs: Mapping[str, list]) -> dict[str, Tensor]:

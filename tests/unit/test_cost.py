@@ -12,6 +12,7 @@ from subtune.data.sizes import of_glue, size_of
 from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of, papers_models
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.plan import Plan, trains_alone, work
 from subtune.plan import plan as plan_of
 from subtune.selections.kind import Work
@@ -76,7 +77,7 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
     """Against torch's own counter, over training and evaluation of a few rows."""
     assert METHODS[method].work() is trains
     task = TASKS["sst2"]
-    model = encoder.load(minilm, 2)
+    model = encoder.load(minilm, SEQUENCE_CLASSIFICATION, 2)
     tokens = examples.tokens(task, minilm, rows=32, evaluation=8)
     rows = {split: Examples(tokens[split]) for split in ("train", "validation")}
     entries = METHODS[method].resolve(encoder.shapes_of(model), 0)

@@ -18,6 +18,7 @@ from subtune.layout import Layout
 from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import listing, recording, records
 from subtune.selections.lora import Lora, LoraSettings
 from subtune.tasks import TASKS
@@ -62,7 +63,7 @@ def recorded(results, directory, selection, task="sst2", learning_rate=3e-2):
     spec = examples.run_spec(selection, task, learning_rate=learning_rate)
     place = results / "models" / spec.model.id
     shutil.copytree(directory, place, dirs_exist_ok=True)
-    model = encoder.load(directory, TASKS[task].num_labels)
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, TASKS[task].outputs)
     tokens = examples.tokens(TASKS[task], directory)
     recording.train_and_record([spec], results / "runs", model, tokens, {}, lambda line: None)
     return spec, tokens
@@ -99,9 +100,9 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
 @pytest.mark.parametrize("method", ["layernorm", "rand_row_col", "lora-II"])
 def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, tmp_path, tiny_bert):
     spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
-    model = encoder.load(tiny_bert, TASKS["sst2"].num_labels)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
     values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
-    trained = Encoder(model.config, delta.applied(model.parameters, values))
+    trained = Encoder(model.config, delta.applied(model.parameters, values), model.head)
     predicted = logits_of(trained, Examples(tokens["validation"]), "fp32")
     assert np.array_equal(predicted, logits_on_record(tmp_path, spec))
 

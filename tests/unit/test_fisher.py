@@ -9,6 +9,7 @@ from subtune import fisher
 from subtune.fisher import fisher_information
 from subtune.masks import ranks, summed
 from subtune.models import encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from tests.helpers import examples, reference
 
@@ -53,7 +54,7 @@ def test_it_agrees_with_the_loop_for_both_families_and_kinds_of_task(task, famil
     directory = request.getfixturevalue(family)
     task = TASKS[task]
     tokens = examples.tokens(task, directory)["train"]
-    model = encoder.load(directory, task.num_labels)
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, task.outputs)
     expected = loop(model, tokens, task)
     assert_agrees(fisher_information(model, tokens, task), expected)
     complete = fisher_information(model, tokens, task, in_full=matrices(model))
@@ -65,7 +66,7 @@ def test_it_agrees_with_the_loop_for_both_families_and_kinds_of_task(task, famil
 def test_the_size_of_a_tile_does_not_matter(tile, tiny_bert, monkeypatch):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert, rows=3)["train"]
-    model = encoder.load(tiny_bert, 2)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     monkeypatch.setattr(fisher, "TILE", tile)
     estimate = fisher_information(model, tokens, task, in_full=matrices(model))
     assert_agrees(estimate, loop(model, tokens, task))
@@ -75,7 +76,7 @@ def test_the_size_of_a_tile_does_not_matter(tile, tiny_bert, monkeypatch):
 def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
     task = TASKS["mrpc"]
     tokens = examples.tokens(task, minilm, rows=6)["train"]
-    model = encoder.load(minilm, task.num_labels)
+    model = encoder.load(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
     estimate = fisher_information(model, tokens, task)
     expected = loop(model, tokens, task)
     assert_agrees(estimate, expected)
@@ -96,7 +97,7 @@ def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
 def test_squaring_a_batch_mean_gradient_would_be_a_different_number(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert)["train"]
-    model = encoder.load(tiny_bert, 2)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     estimate = fisher_information(model, tokens, task).entries["classifier.bias"]
     start = model.parameters | encoder.new_classifier(model, 0)
     bias = start["classifier.bias"].requires_grad_(True)
@@ -109,7 +110,7 @@ def test_squaring_a_batch_mean_gradient_would_be_a_different_number(tiny_bert):
 def test_only_what_is_asked_for_is_computed_and_it_is_the_same(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert)["train"]
-    model = encoder.load(tiny_bert, 2)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     names = [name for name in model.parameters if ".output.LayerNorm." in name]
     complete = fisher_information(model, tokens, task)
     estimate = fisher_information(model, tokens, task, only=names)
@@ -121,7 +122,7 @@ def test_only_what_is_asked_for_is_computed_and_it_is_the_same(tiny_bert):
 def test_a_keys_bias_has_no_information_at_all(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert)["train"]
-    model = encoder.load(tiny_bert, 2)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     estimate = fisher_information(model, tokens, task)
     without = [name for name, values in estimate.entries.items() if not values.any()]
     assert without == [name for name in model.parameters if name.endswith("key.bias")]
@@ -131,7 +132,7 @@ def test_a_keys_bias_has_no_information_at_all(tiny_bert):
 def test_a_sample_is_drawn_by_seed_and_is_a_part_of_the_rows(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert, rows=12)["train"]
-    model = encoder.load(tiny_bert, 2)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
 
     def bias(rows, seed=0):
         return fisher_information(model, tokens, task, rows, seed).entries["pooler.dense.bias"]
@@ -144,7 +145,7 @@ def test_the_order_of_rows_does_not_matter(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert)["train"]
     turned = tokens.select(range(len(tokens) - 1, -1, -1))
-    model = encoder.load(tiny_bert, 2)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     one = fisher_information(model, tokens, task)
     other = fisher_information(model, datasets.Dataset.from_list(turned.to_list()), task)
     assert one.sums["information"].to_numpy() == pytest.approx(

@@ -18,12 +18,12 @@ from subtune.selections.whole import WholeTensors
 
 @pytest.fixture(scope="module")
 def bert():
-    return dimensions_of("bert-base-cased").shapes(num_labels=2)
+    return dimensions_of("bert-base-cased").shapes(outputs=2)
 
 
 @pytest.fixture(scope="module")
 def models():
-    return {name: dimensions_of(name).shapes(num_labels=2) for name in papers_models()}
+    return {name: dimensions_of(name).shapes(outputs=2) for name in papers_models()}
 
 
 def trained(name, shapes, users=None):
@@ -52,7 +52,7 @@ def test_frozen_trains_the_classifier_alone(bert):
 
 
 def test_full_bitfit_is_the_biases_of_the_layers_by_its_text_and_far_more_by_its_count():
-    shapes = dimensions_of("bert-large-cased").shapes(num_labels=3)
+    shapes = dimensions_of("bert-large-cased").shapes(outputs=3)
     names = ["full-bitfit", "full-bitfit-text"]
     counts = parameter_counts({"b": shapes}, {name: METHODS[name] for name in names})
     classifier = 3 * 1024 + 3
@@ -118,7 +118,7 @@ PRINTED = pd.concat(printed.counts(paper).assign(source=paper) for paper in pape
 def test_counts_are_those_that_the_papers_print(row, models):
     shapes = models[row.model]
     if row.source == "spafit":
-        shapes = dimensions_of(row.model).shapes(num_labels=3)
+        shapes = dimensions_of(row.model).shapes(outputs=3)
     selection = named(row.method, {}, row.model)
     counts = parameter_counts({row.model: shapes}, {row.method: selection}).iloc[0]
     if row.printed.endswith("%"):

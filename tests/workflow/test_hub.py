@@ -204,11 +204,12 @@ def test_a_model_is_downloaded_without_weights_of_other_formats_and_loads(hub, t
     code = f"""
 from pathlib import Path
 from subtune.models import encoder, files
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.specs import ModelSpec
 target = Path({str(tmp_path / "model")!r})
 files.fetch(ModelSpec(source="hub", repository="{MODEL}", version="main"), "{MODEL}", target)
 print(sorted(path.name for path in target.iterdir()))
-print(encoder.load(target, 2).parameters["classifier.weight"].shape)
+print(encoder.load(target, SEQUENCE_CLASSIFICATION, 2).parameters["classifier.weight"].shape)
 """
     done = run(code, hub, tmp_path)
     assert done.returncode == 0, done.stderr

@@ -56,7 +56,7 @@ def test_the_readme_has_commands():
 
 def test_the_selections_of_the_readme_fit_a_model_of_six_layers(minilm):
     [block] = re.findall(r"```yaml\n(selections:.*?)```", (ROOT / "README.md").read_text(), re.S)
-    shapes = dimensions_in(minilm).shapes(num_labels=2)
+    shapes = dimensions_in(minilm).shapes(outputs=2)
     selections = yaml.safe_load(block)["selections"]
     assert len(selections) == 3
     for selection in selections.values():

@@ -1,11 +1,11 @@
-"""A pretrained encoder with a classifier, and what its parameters are called.
+"""A pretrained encoder with a head, and what its parameters are called.
 
 Parameter names here are canonical: the encoder's own names without a family prefix
 (``encoder.layer.3.output.LayerNorm.weight``, ``pooler.dense.bias``), and ``classifier…`` for what
 no pretrained checkpoint brings. `subtune.models.families` says which is what.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -17,28 +17,34 @@ from transformers import AutoConfig, PretrainedConfig
 from subtune.errors import SubtuneError
 from subtune.models.dimensions import dimensions_in
 from subtune.models.families import family_of
-from subtune.models.families.base import Family, is_classifier
+from subtune.models.families.base import Family, HeadLayer, is_classifier
 from subtune.models.files import CONFIG, WEIGHTS
 from subtune.models.pretrained import stored_names
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A pretrained encoder, and the classifier that its family has on the first token.
+    """A pretrained encoder, and one of the heads that its family has.
 
     ``parameters``: every weight by canonical name, in the model's order. For `logits` they may be
-    those of several runs.
+    those of several runs. ``head``: its name.
     """
 
     config: PretrainedConfig
     parameters: dict[str, Tensor]
+    head: str
 
     @property
     def family(self) -> Family:
         return family_of(self.config.model_type)
 
     @property
-    def num_labels(self) -> int:
+    def head_layers(self) -> tuple[HeadLayer, ...]:
+        return self.family.heads[self.head]
+
+    @property
+    def outputs(self) -> int:
+        """Width of the head."""
         return self._last_bias.shape[-1]
 
     @property
@@ -47,29 +53,38 @@ class Encoder:
 
     @property
     def _last_bias(self) -> Tensor:
-        return self.parameters[f"{self.family.head[-1].module}.bias"]
+        return self.parameters[f"{self.head_layers[-1].module}.bias"]
 
     def to(self, device: str | torch.device) -> "Encoder":
         moved = {name: value.to(device) for name, value in self.parameters.items()}
-        return Encoder(self.config, moved)
+        return replace(self, parameters=moved)
+
+    def exported_name(self, name: str) -> str:
+        """A parameter's name in transformers' model."""
+        return self.family.exported_name(name, self.head)
 
 
-def load(directory: Path, num_labels: int) -> Encoder:
+def load(directory: Path, head: str, outputs: int) -> Encoder:
     """Pretrained weights in float32 with a classifier of zeros; nothing is fetched.
+
+    Args:
+        directory: of the model's files.
+        head: its name in `subtune.models.families.base`.
+        outputs: the head's width.
 
     Raises:
         SubtuneError: a weight is missing or cannot be read.
     """
     dimensions = dimensions_in(directory)
     names = stored_names(directory / WEIGHTS, dimensions)
+    parameters = {}
     with safe_open(directory / WEIGHTS, framework="pt") as file:
-        parameters = {
-            name: file.get_tensor(stored).to(torch.float32, copy=True)
-            for name, stored in names.items()
-        }
-    shapes = dimensions.family.classifier_shapes(dimensions.hidden_size, num_labels)
-    parameters |= {name: torch.zeros(shape) for name, shape in shapes.items()}
-    return Encoder(_config(directory), parameters)
+        for name, shape in dimensions.shapes(outputs, head).items():
+            if is_classifier(name):
+                parameters[name] = torch.zeros(shape)
+            else:
+                parameters[name] = file.get_tensor(names[name]).to(torch.float32, copy=True)
+    return Encoder(_config(directory), parameters, head)
 
 
 def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:

@@ -1,12 +1,12 @@
-"""The encoder and classifier of several runs, in one pass through the weights that they share.
+"""The encoder and head of several runs, in one pass through the weights that they share.
 
 A weight is the same to all runs, or has a value of each run's own (`subtune.models.weights`). Every
 run reads the same batch under the same dropout masks, so that below the first weight that differs
 all compute the same: there ``k`` is 1, and from there on the number of runs. What a run computes
 does not depend on the others.
 
-Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``l`` tokens of its longest example,
-``h`` hidden size, ``a`` heads, ``d`` numbers per head, ``i`` inputs, ``o`` outputs.
+Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
+``h`` hidden size, ``i`` inputs, ``o`` outputs.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ def logits(
     masks: DropoutMasks | None = None,
     watch: Watch | None = None,
 ) -> Tensor:
-    """Logits ``[k, n, num_labels]`` of every run.
+    """Logits ``[k, q, o]`` of every run.
 
     Args:
         model: what all runs share.
@@ -69,10 +69,12 @@ def logits(
     x = _layer_norm(run, run.family.embeddings.norm, _embedded(run))
     x = _dropped(run, x, run.config.hidden_dropout_prob)
     for number in range(model.config.num_hidden_layers):
-        # The head reads the first token alone, so the last layer computes nothing else.
+        # Where the head reads first tokens alone the last layer computes nothing else.
         last = number == model.config.num_hidden_layers - 1
-        x = _layer(run, run.family.components_of(number), x, first_only=last)
-    for layer in run.family.head:
+        x = _layer(run, run.family.components_of(number), x, last and batch.reads is None)
+    if batch.reads is not None:
+        x = x.index_select(1, batch.reads)
+    for layer in model.head_layers:
         x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(run.config)))
         x = ACT2FN[layer.activation](x)
     return x

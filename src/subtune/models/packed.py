@@ -3,12 +3,12 @@
 Only attention looks from token to token, and only inside an example; there each head's tokens are
 laid out on grids of examples by positions, and taken off them again.
 
-Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``l`` tokens of its longest example,
-``a`` heads, ``d`` numbers per head, ``h`` = ``a·d`` numbers per token; ``m`` examples and ``s``
-tokens of a grid.
+Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
+``a`` heads of attention, ``d`` numbers per head, ``h`` = ``a·d`` numbers per token; ``m`` examples
+and ``s`` tokens of a grid, ``l`` tokens of its longest example.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from subtune.models.encoder import Encoder
+from subtune.tasks.examples import Examples
 
 # Another grid costs as much time as so many pairs of slots on a CPU. On a GPU, where starting a
 # kernel costs more than its work on a short batch, every batch has one grid.
@@ -48,38 +49,47 @@ class Grid:
 class Packed:
     """One batch: ``ids``, ``token_type_ids``, ``positions`` (from 0) of every token, each ``[t]``.
 
-    ``labels`` ``[n]``. ``example`` ``[t]``: the example that each token belongs to. ``first``
-    ``[n]``: where each example starts. ``inside`` ``[n, l]``: which slots hold a token, were all on
-    one grid. ``grids``: those of attention, which together hold every example once, in order.
+    ``example`` ``[t]``: the example that each token belongs to. ``first`` ``[n]``: where each
+    example starts. ``reads`` ``[q]``: numbers of the tokens that the head reads, or None where it
+    reads each example's first alone. ``read_of`` ``[q]``: the example of each token that is read.
+    ``labels``: of examples, ``[n]`` numbers or ``[n, 2]`` positions within each, or of the tokens
+    that are read, ``[q]``. ``grids``: those of attention, which together hold every example once,
+    in order.
     """
 
     ids: Tensor
     token_type_ids: Tensor | None
     positions: Tensor
-    labels: Tensor
     example: Tensor
     first: Tensor
-    inside: Tensor
+    reads: Tensor | None
+    read_of: Tensor
+    labels: Tensor
     grids: tuple[Grid, ...]
 
 
-def pack(
-    inputs: Mapping[str, Sequence[np.ndarray]],
-    labels: np.ndarray,
-    index: np.ndarray,
-    model: Encoder,
-) -> Packed:
+def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     """The examples in ``index`` as one batch.
 
     Args:
-        inputs: ``input_ids`` and, where the model has them, ``token_type_ids`` of every example.
-        labels: of every example, as `losses_of` reads them.
-        index: which examples, in which order. Sorted by length they need the smallest grids.
-        model: the batch goes to its device, and has slots for each of its heads.
+        examples: of a split.
+        index: which of them, in which order. Sorted by length they need the smallest grids.
+        model: the batch goes to its device, and has slots for each of its heads of attention.
     """
-    lengths = np.array([len(inputs["input_ids"][example]) for example in index])
+    lengths = examples.lengths[index]
     first = lengths.cumsum() - lengths
-    example = np.arange(len(index)).repeat(lengths)
+    numbers = np.arange(len(index))
+    example = numbers.repeat(lengths)
+    reads, read_of = None, numbers
+    if examples.reads is not None:
+        positions = [examples.reads[number] for number in index]
+        read_of = numbers.repeat([len(of_example) for of_example in positions])
+        reads = np.concatenate(positions).astype(np.int64) + first[read_of]
+    labels = examples.labels
+    if isinstance(labels, list):
+        labels = np.concatenate([labels[number] for number in index]).astype(np.int64)
+    else:
+        labels = labels[index]
     cost = PAIRS_OF_A_GRID.get(model.device.type)
     alike = [lengths] if cost is None else parts(lengths, cost)
 
@@ -87,16 +97,18 @@ def pack(
         return torch.from_numpy(values).to(model.device, non_blocking=True)
 
     def column(name: str) -> Tensor:
-        return tensor(np.concatenate([inputs[name][row] for row in index]).astype(np.int64))
+        ids = [examples.inputs[name][number] for number in index]
+        return tensor(np.concatenate(ids).astype(np.int64))
 
     return Packed(
         ids=column("input_ids"),
-        token_type_ids=column("token_type_ids") if "token_type_ids" in inputs else None,
+        token_type_ids=column("token_type_ids") if "token_type_ids" in examples.inputs else None,
         positions=tensor(np.arange(lengths.sum()) - first[example]),
-        labels=tensor(labels[index]),
         example=tensor(example),
         first=tensor(first),
-        inside=tensor(np.arange(lengths.max()) < lengths[:, None]),
+        reads=None if reads is None else tensor(reads),
+        read_of=tensor(read_of),
+        labels=tensor(labels),
         grids=tuple(_grid(part, model.config.num_attention_heads, tensor) for part in alike),
     )
 

@@ -30,7 +30,7 @@ def stored_names(path: Path, dimensions: Dimensions) -> dict[str, str]:
     family = dimensions.family
     header = _header(path)
     names = {_canonical(stored, family): stored for stored in header}
-    shapes = family.shapes(dimensions)
+    shapes = family.checkpoint_shapes(dimensions)
     model = f"which a {family.model_type} of {dimensions.num_hidden_layers} layers has"
     missing = [name for name in shapes if name not in names]
     if missing:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import datasets
@@ -76,4 +77,4 @@ def on_test_rows(
 
 def _trained(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
     delta = from_stored(records.read_delta(store, spec.id))
-    return Encoder(model.config, applied(model.parameters, delta))
+    return replace(model, parameters=applied(model.parameters, delta))

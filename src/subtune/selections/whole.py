@@ -9,7 +9,7 @@ from subtune.selections.kind import Kind, Work
 from subtune.selections.patterns import MAX_LAYERS, Patterns, listed, matching
 
 # The names that every encoder has, in as many layers as a pattern may name.
-EVERY_NAME: Shapes = dict.fromkeys(CANONICAL.names(MAX_LAYERS), ())
+EVERY_NAME: Shapes = dict.fromkeys(CANONICAL.checkpoint_names(MAX_LAYERS), ())
 
 
 class WholeTensors(Kind):

@@ -16,7 +16,7 @@ CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
 
 
 def in_words(file: ServerFile, logits: np.ndarray) -> list[str]:
-    """Predictions as the server reads them, from logits ``[n, num_labels]``."""
+    """Predictions as the server reads them, from logits ``[n, o]``."""
     if file.labels:
         return [file.labels[number] for number in logits.argmax(axis=1)]
     low, high = file.score_range or (-np.inf, np.inf)

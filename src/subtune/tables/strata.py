@@ -71,7 +71,7 @@ def _in_layer(entries: Mapping[str, Entry], layer: int) -> str:
 
 
 def _outside(entries: Mapping[str, Entry], shapes: Shapes) -> str:
-    names = [name for name in CANONICAL.names(0) if name in shapes]
+    names = [name for name in CANONICAL.checkpoint_names(0) if name in shapes]
     return _in_words({name: entries[name] for name in names if name in entries}, names)
 
 

@@ -5,7 +5,7 @@ Shapes: ``q`` tokens that the head reads, ``o`` its outputs.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -56,7 +56,7 @@ def evaluate(
     A low-rank update is added to its matrix, as it is in a model that is exported. Where a
     prediction is not finite there is nothing to score.
     """
-    changed = Encoder(model.config, applied(model.parameters, delta))
+    changed = replace(model, parameters=applied(model.parameters, delta))
     scores, predictions = {}, {}
     for split in task.evaluation:
         computed = logits_of(changed, examples[split], precision)

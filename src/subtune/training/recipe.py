@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -145,7 +145,7 @@ class _Group:
         self._masks = DropoutMasks(seed, model.device)
         # After the last step that every run has taken: one that fails has drawn masks too.
         self._masks_state = self._masks.state()
-        self._frozen = Encoder(model.config, cast_once(model, self._recipe.precision))
+        self._frozen = replace(model, parameters=cast_once(model, self._recipe.precision))
         self._stacked = StackedParameters(model, [member.entries for member in members], seed)
         self._matrices = Matrices(model, members[0].entries)
         self.runs = [

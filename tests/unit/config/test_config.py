@@ -506,7 +506,9 @@ def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, tmp_pa
     ):
         plan_of(config.check(data))
     base = dimensions_of("bert-base-cased")
-    weights = {name: np.zeros(s, np.float16) for name, s in base.family.shapes(base).items()}
+    weights = {
+        name: np.zeros(s, np.float16) for name, s in base.family.checkpoint_shapes(base).items()
+    }
     safetensors.numpy.save_file(weights, tmp_path / "model.safetensors")
     (tmp_path / "tokenizer.json").touch()
     BertConfig(vocab_size=28996).save_pretrained(tmp_path)

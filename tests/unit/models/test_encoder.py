@@ -9,7 +9,7 @@ from transformers import AutoModel
 
 from subtune.errors import SubtuneError
 from subtune.models import encoder
-from subtune.models.families.base import is_classifier
+from subtune.models.families.base import HEADS, SEQUENCE_CLASSIFICATION, is_classifier
 
 
 @pytest.fixture(params=["tiny_bert", "tiny_roberta"])
@@ -17,8 +17,9 @@ def directory(request):
     return request.getfixturevalue(request.param)
 
 
-def test_a_seed_draws_the_whole_classifier(directory):
-    model = encoder.load(directory, num_labels=3)
+@pytest.mark.parametrize("head", HEADS)
+def test_a_seed_draws_the_whole_classifier(directory, head):
+    model = encoder.load(directory, head, 3)
     first, same, other = (encoder.new_classifier(model, seed) for seed in (1, 1, 2))
     assert list(first) == [name for name in model.parameters if is_classifier(name)]
     for name, values in first.items():
@@ -31,9 +32,10 @@ def test_a_seed_draws_the_whole_classifier(directory):
     assert drawn.std().item() == pytest.approx(model.config.initializer_range, abs=within)
 
 
-def test_what_is_pretrained_is_what_transformers_reads(directory):
+@pytest.mark.parametrize("head", HEADS)
+def test_what_is_pretrained_is_what_transformers_reads(directory, head):
     theirs = AutoModel.from_pretrained(directory).state_dict()
-    model = encoder.load(directory, num_labels=2)
+    model = encoder.load(directory, head, 2)
     for name, values in model.parameters.items():
         assert torch.equal(
             values, torch.zeros(values.shape) if is_classifier(name) else theirs[name]
@@ -45,4 +47,4 @@ def test_a_configuration_that_transformers_does_not_read_is_refused(tiny_bert, t
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"use_cache": "maybe"}))
     with pytest.raises(SubtuneError, match=r"config\.json cannot be read: .*use_cache"):
-        encoder.load(tmp_path, num_labels=2)
+        encoder.load(tmp_path, SEQUENCE_CLASSIFICATION, 2)

@@ -1,6 +1,7 @@
 """Several runs in one packed pass, against transformers' own model, one run at a time."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,22 +11,41 @@ from hypothesis import strategies as st
 
 from subtune.models import encoder, forward, packed
 from subtune.models.dropout import DropoutMasks
-from subtune.models.encoder import Encoder
+from subtune.models.families.base import (
+    HEADS,
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+)
 from subtune.models.packed import from_grid, pack, to_grid
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries
-from tests.helpers import reference
+from tests.helpers import examples, reference
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
 TOKEN_TYPES = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
-LABELS = np.array([1, 0, 2, 0])
 ALL = np.arange(4)
+# By head: the tokens that it reads, labels, and how many outputs it has.
+READS = {
+    SEQUENCE_CLASSIFICATION: None,
+    TOKEN_CLASSIFICATION: [[1, 3, 4], [2], [0, 1], [1, 2]],
+    QUESTION_ANSWERING: "all",
+}
+LABELS = {
+    SEQUENCE_CLASSIFICATION: [1, 0, 2, 0],
+    TOKEN_CLASSIFICATION: [[0, 2, 1], [1], [2, 2], [0, 1]],
+    QUESTION_ANSWERING: [[2, 4], [0, 0], [1, 1], [3, 3]],
+}
+OUTPUTS = {SEQUENCE_CLASSIFICATION: 3, TOKEN_CLASSIFICATION: 3, QUESTION_ANSWERING: 2}
+MODELS = [(name, head) for head in HEADS for name in ("tiny_bert", "tiny_roberta")]
 
 
-@pytest.fixture(params=["tiny_bert", "tiny_roberta", "minilm"])
+@pytest.fixture(params=[*MODELS, ("minilm", SEQUENCE_CLASSIFICATION)], ids="-".join)
 def model(request):
     """With a classifier that is not zero."""
-    pretrained = encoder.load(request.getfixturevalue(request.param), 3)
-    return Encoder(pretrained.config, pretrained.parameters | encoder.new_classifier(pretrained, 0))
+    name, head = request.param
+    pretrained = encoder.load(request.getfixturevalue(name), head, OUTPUTS[head])
+    new = encoder.new_classifier(pretrained, 0)
+    return replace(pretrained, parameters=pretrained.parameters | new)
 
 
 def inputs(model):
@@ -36,7 +56,19 @@ def inputs(model):
 
 
 def batch(model, index=ALL):
-    return pack(inputs(model), LABELS, np.array(index), model)
+    token_types = inputs(model).get("token_type_ids")
+    reads, labels = READS[model.head], LABELS[model.head]
+    return pack(examples.packable(ROWS, labels, token_types, reads), np.array(index), model)
+
+
+def theirs_of(model, parameters, mask=None):
+    """transformers' own logits ``[q, o]`` of all examples, where the head reads them."""
+    logits = reference.logits(model.config, parameters, inputs(model), mask, model.head)
+    reads = READS[model.head]
+    if reads is None:
+        return logits
+    numbers = [range(len(row)) for row in ROWS] if reads == "all" else reads
+    return torch.cat([logits[example, list(at)] for example, at in enumerate(numbers)])
 
 
 def differs(name, value):
@@ -77,18 +109,29 @@ def gradients_of(logits, leaves):
 def with_dropout(model, p):
     config = copy.deepcopy(model.config)
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = p
-    return Encoder(config, model.parameters)
+    return replace(model, config=config)
+
+
+def of_padded(model, draw):
+    """Masks of padded tensors that drop what ``draw``'s drop of packed ones."""
+
+    def mask(shape, p):
+        if len(shape) == 2:
+            return draw(shape, p)
+        packed = batch(model)
+        numbers = slice(None) if p == model.config.hidden_dropout_prob else packed.reads
+        padded = torch.ones(shape)
+        example, position = packed.example[numbers], packed.positions[numbers]
+        padded[example, position] = draw((len(example), shape[2]), p)
+        return padded
+
+    return mask
 
 
 def test_logits_and_gradients_are_those_of_each_run_alone(model):
     leaves = leaves_of(model, 3)
     computed = forward.logits(model, batch(model), weights_of(model, leaves))
-    expected = torch.stack(
-        [
-            reference.logits(model.config, one_run(model, leaves, run), inputs(model))
-            for run in range(3)
-        ]
-    )
+    expected = torch.stack([theirs_of(model, one_run(model, leaves, run)) for run in range(3)])
     torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-5)
     ours = gradients_of(computed, leaves)
     theirs = torch.autograd.grad(expected.square().sum(), list(leaves.values()))
@@ -101,12 +144,15 @@ def test_logits_and_gradients_are_those_of_each_run_alone(model):
 
 @pytest.mark.parametrize("p", [0.0, 0.5])
 def test_the_head_is_transformers_own_and_drops_what_it_drops(model, p):
-    config = copy.deepcopy(with_dropout(model, 0.0).config)
-    config.classifier_dropout = p
+    model = with_dropout(model, 0.0)
+    model.config.classifier_dropout = p
+    if READS[model.head]:
+        # Then all layers compute all tokens, and drop the same of them.
+        model.config.hidden_dropout_prob = 0.25
     leaves = {n: v.double().requires_grad_(True) for n, v in model.parameters.items()}
     ours, theirs = (DropoutMasks(3, model.device) for _ in range(2))
-    computed = forward.logits(Encoder(config, leaves), batch(model), masks=ours)[0]
-    expected = reference.logits(config, leaves, inputs(model), theirs.draw)
+    computed = forward.logits(replace(model, parameters=leaves), batch(model), masks=ours)[0]
+    expected = theirs_of(model, leaves, of_padded(model, theirs.draw))
     torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
     assert torch.equal(ours.draw((5,), 0.5), theirs.draw((5,), 0.5))
     gradients = (gradients_of(logits, leaves) for logits in (computed, expected))
@@ -126,14 +172,20 @@ def test_a_keys_bias_has_gradient_zero_to_the_last_bit(model):
 
 def test_parameters_in_the_models_own_shapes_are_those_of_one_run(model):
     computed = forward.logits(model, batch(model))
-    expected = reference.logits(model.config, model.parameters, inputs(model))
+    expected = theirs_of(model, model.parameters)
     torch.testing.assert_close(computed[0], expected, rtol=1e-4, atol=1e-5)
 
 
+def by_example(model, index):
+    """Logits of each example of a batch."""
+    packed = batch(model, index)
+    logits = forward.logits(model, packed)
+    return [logits[:, packed.read_of == number] for number in range(len(index))]
+
+
 def test_the_order_of_examples_does_not_matter(model):
-    computed = forward.logits(model, batch(model))
-    turned = forward.logits(model, batch(model, ALL[::-1]))
-    torch.testing.assert_close(turned.flip(1), computed)
+    turned = by_example(model, ALL[::-1])
+    torch.testing.assert_close(turned[::-1], by_example(model, ALL))
 
 
 def test_a_low_rank_update_adds_to_its_matrix(model):
@@ -146,7 +198,7 @@ def test_a_low_rank_update_adds_to_its_matrix(model):
     for run in range(2):
         merged = one_run(model, leaves, run)
         merged[name] = merged[name] + lora_b[run] @ lora_a[run]
-        expected = reference.logits(model.config, merged, inputs(model))
+        expected = theirs_of(model, merged)
         torch.testing.assert_close(computed[run], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -215,10 +267,28 @@ def test_tokens_go_onto_the_grid_and_back(model):
     grid = to_grid(x, one, heads).view(2, 3, heads, 6, 3)
     assert torch.equal(grid[1, 1, 1, :4], x[1, 6:10, 3:6])
     assert torch.equal(from_grid(to_grid(x, one, heads), one, heads), x)
-    assert of_three.inside.sum(1).tolist() == [6, 4, 2]
     assert (one.outside == 0).sum(1).tolist() == [6, 4, 2]
-    assert of_three.labels.tolist() == [0, 0, 2]
     assert of_three.example.tolist() == [0] * 6 + [1] * 4 + [2] * 2
+
+
+@pytest.mark.parametrize(
+    ("head", "reads", "read_of", "labels"),
+    [
+        (SEQUENCE_CLASSIFICATION, None, [0, 1, 2], [0, 0, 2]),
+        (TOKEN_CLASSIFICATION, [1, 2, 8, 10, 11], [0, 0, 1, 2, 2], [0, 1, 1, 2, 2]),
+        (
+            QUESTION_ANSWERING,
+            [*range(12)],
+            [0] * 6 + [1] * 4 + [2] * 2,
+            [[3, 3], [0, 0], [1, 1]],
+        ),
+    ],
+)
+def test_what_a_head_reads_of_a_batch_and_its_labels(head, reads, read_of, labels, tiny_bert):
+    of_three = batch(encoder.load(tiny_bert, head, OUTPUTS[head]), (3, 1, 2))
+    assert (of_three.reads if reads is None else of_three.reads.tolist()) == reads
+    assert of_three.read_of.tolist() == read_of
+    assert of_three.labels.tolist() == labels
 
 
 @pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])

@@ -10,6 +10,7 @@ import safetensors.torch
 from subtune import cli
 from subtune.errors import SubtuneError
 from subtune.models import encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import listing, recording, records, rescoring, tidy
 from subtune.selections.random import Random
 from tests.helpers import examples
@@ -29,7 +30,7 @@ def store(tmp_path, spec, tiny_bert):
 
 def record(store, specs, directory):
     task = specs[0].tokens.data.task
-    model = encoder.load(directory, task.num_labels)
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, task.outputs)
     lines = []
     recording.train_and_record(
         specs, store, model, examples.tokens(task, directory), {}, lines.append
@@ -172,7 +173,7 @@ def test_nothing_is_predicted_with_a_run_that_diverged(
         assert diverged in line and "diverged in epoch 1" in line
     assert not (tmp_path / "out").exists()
     spec = records.read_spec(store, diverged)
-    model = encoder.load(tiny_bert, 2)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     tokens = examples.tokens(spec.tokens.data.task, tiny_bert)
     with pytest.raises(SubtuneError, match="diverged"):
         rescoring.on_test_rows(store, [spec], model, tokens)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.models import encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import recording, records, tidy
 from tests.helpers import examples
 
@@ -17,7 +18,7 @@ def store(tmp_path_factory, tiny_bert):
     for task in ("sst2", "stsb"):
         spec = examples.run_spec(task=task)
         data = spec.tokens.data.task
-        model = encoder.load(tiny_bert, data.num_labels)
+        model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, data.outputs)
         tokens = examples.tokens(data, tiny_bert)
         recording.train_and_record([spec], path, model, tokens, {}, lambda line: None)
     return path

@@ -8,4 +8,4 @@ from subtune.models.dimensions import dimensions_of
 @pytest.fixture(scope="session")
 def bert_large():
     """Shapes of the parameters of BERT-large-cased with two labels."""
-    return dimensions_of("bert-large-cased").shapes(num_labels=2)
+    return dimensions_of("bert-large-cased").shapes(outputs=2)

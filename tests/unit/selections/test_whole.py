@@ -31,7 +31,7 @@ def test_layernorm_is_the_output_layernorm_and_the_classifier_and_nothing_else(b
 
 
 def test_every_family_trains_its_whole_classifier_and_roberta_has_no_pooler():
-    shapes = dimensions_of("roberta-base").shapes(num_labels=2)
+    shapes = dimensions_of("roberta-base").shapes(outputs=2)
     names = set(METHODS["layernorm"].resolve(shapes, seed=0))
     assert names == {
         *(f"encoder.layer.{n}.output.LayerNorm.{part}" for n in range(12) for part in PARTS),

@@ -18,7 +18,7 @@ OTHER_BIASES = "b_m2, b_m3, b_LN2"
 
 @pytest.fixture(scope="module")
 def bert_large():
-    return dimensions_of("bert-large-cased").shapes(num_labels=3)
+    return dimensions_of("bert-large-cased").shapes(outputs=3)
 
 
 @pytest.mark.parametrize(

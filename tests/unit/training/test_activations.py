@@ -24,7 +24,7 @@ def wide():
         num_attention_heads=4,
         intermediate_size=512,
     )
-    shapes = dimensions_by(config.to_dict()).shapes(num_labels=2)
+    shapes = dimensions_by(config.to_dict()).shapes(outputs=2)
     return Encoder(config, {name: torch.randn(shape) * 0.02 for name, shape in shapes.items()})
 
 

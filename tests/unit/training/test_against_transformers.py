@@ -16,6 +16,7 @@ from transformers import AutoModelForSequenceClassification, get_scheduler
 
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.entries import Indices, LowRank
 from subtune.tasks import TASKS
 from subtune.training import recipe
@@ -39,23 +40,25 @@ SETTINGS = [
 
 def pretrained(directory, task):
     """With noise in every parameter, so that none is 0 or 1, in float64."""
-    model = encoder.load(directory, task.num_labels)
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, task.outputs)
     generator = torch.Generator().manual_seed(0)
 
     def noise(value):
         return 0.05 * torch.randn(value.shape, generator=generator, dtype=torch.float64)
 
-    return Encoder(model.config, {n: v.double() + noise(v) for n, v in model.parameters.items()})
+    return Encoder(
+        model.config, {n: v.double() + noise(v) for n, v in model.parameters.items()}, model.head
+    )
 
 
 def transformers_own(model, task, seed):
     """What transformers trains, before any step."""
     config = copy.deepcopy(model.config)
-    config.num_labels = task.num_labels
+    config.num_labels = task.outputs
     config.problem_type = "regression" if task.is_regression else "single_label_classification"
     theirs = AutoModelForSequenceClassification.from_config(config, attn_implementation="eager")
     start = model.parameters | encoder.new_classifier(model, seed)
-    theirs.double().load_state_dict({model.family.exported_name(n): v for n, v in start.items()})
+    theirs.double().load_state_dict({model.exported_name(n): v for n, v in start.items()})
     return theirs.requires_grad_(False)
 
 
@@ -63,7 +66,7 @@ def parameters_by_epoch(model, rows, task, member):
     """Every parameter after each epoch, by canonical name."""
     recipe, train = member.recipe, rows["train"]
     theirs = transformers_own(model, task, member.seed)
-    exported = {name: model.family.exported_name(name) for name in model.parameters}
+    exported = {name: model.exported_name(name) for name in model.parameters}
     by_name = {name: theirs.get_parameter(there) for name, there in exported.items()}
     start = {name: value.clone() for name, value in by_name.items()}
     generator = torch.Generator().manual_seed(member.seed)

@@ -13,6 +13,7 @@ import torch
 
 from subtune.errors import SubtuneError
 from subtune.models import encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import recording, records
 from subtune.stopping import StoppedError, stop_requests
 from subtune.tasks import TASKS
@@ -30,7 +31,7 @@ IDS = ["a", "b", "c"]
 @pytest.fixture(scope="module")
 def model(tiny_bert):
     """A model with dropout, whose masks are part of what decides a result."""
-    model = encoder.load(tiny_bert, TASK.num_labels)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
     model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
     return model
 
@@ -179,7 +180,7 @@ def test_where_none_can_be_written_training_goes_on(model, rows, tmp_path):
 
 
 def sweep(tiny_bert, store, specs, kept, report=print):
-    model = encoder.load(tiny_bert, TASK.num_labels)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
     tokens = examples.tokens(TASK, tiny_bert)
     recording.train_and_record(specs, store, model, tokens, {}, report, None, kept)
 
@@ -476,6 +477,7 @@ import resource, sys
 from pathlib import Path
 import torch
 from subtune.models import encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training import sweeps
 from subtune.training.recipe import Member
@@ -484,7 +486,7 @@ from tests.helpers import examples
 torch.set_num_threads(1)
 task = TASKS["sst2"]
 directory, runs, extra = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-model = encoder.load(directory, 2)
+model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
 rows = examples.examples_of(task, examples.tokens(task, directory, rows=32))
 recipe = examples.recipe(batch_size=32, epochs=1)
 members = {str(n): Member(examples.entries_of("bitfit", model), recipe, 0) for n in range(runs)}

@@ -4,6 +4,7 @@ import pytest
 
 from subtune.methods import METHODS
 from subtune.models import encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.activations import step_bytes
 from subtune.training.fusing import CPU_TOKENS, group_runs, runs_at_once, runs_within
@@ -13,7 +14,7 @@ from tests.helpers import examples
 
 @pytest.fixture(scope="module")
 def model(tiny_bert):
-    return encoder.load(tiny_bert, 2)
+    return encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
 
 
 @pytest.fixture(scope="module")

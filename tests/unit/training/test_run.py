@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from subtune.models import encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.delta import ChangedTensor
 from subtune.training.evaluation import Evaluation, without_scores
@@ -19,7 +20,7 @@ TASK = TASKS["sst2"]
 
 @pytest.fixture
 def model(tiny_bert):
-    return encoder.load(tiny_bert, 2)
+    return encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import torch
 from subtune.data.batches import in_length_order, shuffled
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.entries import Indices, LowRank, Whole
 from subtune.tasks import TASKS
 from subtune.training.delta import applied, to_stored
@@ -26,7 +27,7 @@ def directory(request):
 
 @pytest.fixture
 def model(directory):
-    return encoder.load(directory, 2)
+    return encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
 
 
 @pytest.fixture(scope="module")
@@ -231,10 +232,9 @@ def test_training_does_not_write_into_the_pretrained_model(kind, model, task, ro
 @pytest.mark.parametrize("kind", ["full", "random", "rand_row_col", "lora-II", "frozen"])
 def test_a_delta_gives_the_predictions_of_the_record(kind, model, task, rows):
     result = train_alone(model, rows, task, member(kind, model))
-    trained = Encoder(model.config, values_after(model, result))
-    assert (
-        logits_of(trained, rows["validation"], "fp32") == result.best.predictions["validation"]
-    ).all()
+    trained = Encoder(model.config, values_after(model, result), model.head)
+    predictions = logits_of(trained, rows["validation"], "fp32")
+    assert (predictions == result.best.predictions["validation"]).all()
 
 
 def test_a_delta_holds_the_selected_entries_only(model, task, rows):
@@ -285,7 +285,7 @@ def test_the_best_epoch_is_the_first_with_the_highest_dev_score(model, task, row
 def test_a_regression_learns_real_scores(tiny_bert):
     task = TASKS["stsb"]
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
-    model = encoder.load(tiny_bert, 1)
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 1)
     result = train_alone(model, rows, task, member("full", model, epochs=6))
     assert set(result.best.scores["validation"]) == {"spearmanr", "pearsonr"}
     assert result.history[-1]["train_loss"] < result.history[0]["train_loss"] / 2

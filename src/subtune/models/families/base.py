@@ -1,13 +1,19 @@
-"""What is asked of a family of encoders: the names of its parameters, its head, its size.
+"""What is asked of a family of encoders: the names of its parameters, its heads, its size.
 
-Names are canonical: the encoder's own, without the prefix that transformers' classifier has, and
-for what no pretrained checkpoint brings ``classifier…``.
+Names are canonical: the encoder's own, without the prefix that transformers' models with a head
+have, and for what no pretrained checkpoint brings ``classifier…``.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+# Heads by name, each as in transformers' class for this.
+SEQUENCE_CLASSIFICATION = "sequence_classification"
+TOKEN_CLASSIFICATION = "token_classification"
+QUESTION_ANSWERING = "question_answering"
+HEADS = (SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING)
 
 
 class Component(NamedTuple):
@@ -43,10 +49,13 @@ class Embeddings(NamedTuple):
     norm: str
 
 
-class HeadLayer(NamedTuple):
-    """A linear layer between the first token's last hidden state and the logits.
+Shape = tuple[int, ...]
 
-    ``exported``: its name in transformers' classifier of the family. ``dropout``: fields of
+
+class HeadLayer(NamedTuple):
+    """A linear layer between a token's last hidden state and the logits.
+
+    ``exported``: its name in transformers' model of the family. ``dropout``: fields of
     ``config.json``, of which the first that is set says how much of the layer's input is dropped;
     without any nothing is. ``activation``: of its output, by transformers' name.
     """
@@ -77,19 +86,19 @@ class Dimensions(NamedTuple):
     @property
     def parameters(self) -> int:
         """How many parameters a pretrained checkpoint has, which is all but the classifier's."""
-        return sum(map(math.prod, self.family.shapes(self).values()))
+        return sum(map(math.prod, self.family.checkpoint_shapes(self).values()))
 
-    def shapes(self, num_labels: int) -> dict[str, tuple[int, ...]]:
-        """Canonical name to shape of every parameter, classifier included."""
-        classifier = self.family.classifier_shapes(self.hidden_size, num_labels)
-        return self.family.shapes(self) | classifier
+    def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
+        """Canonical name to shape of every parameter of a model with a head so wide."""
+        classifier = self.family.classifier_shapes(self.hidden_size, head, outputs)
+        return self.family.shapes(self, head) | classifier
 
-    def forward_flops(self, tokens: float) -> float:
+    def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
         """Floating-point operations of one example's forward pass, of so many tokens.
 
         A product of ``[m, k]`` and ``[k, n]`` counts ``2·m·k·n``.
         """
-        return self.family.forward_flops(self, tokens)
+        return self.family.forward_flops(self, tokens, head)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +111,9 @@ class Family:
     as transformers fills it in. ``computed``: other fields that change what a model computes, with
     the values whose computation is here.
 
-    ``head``: what reads the last layer's first token, down to the logits. ``backbone``: the prefix
-    that transformers' classifier has before every name outside the head.
+    ``heads``: by name, the layers from what the last layer of the encoder makes of a token down to
+    the logits. ``backbone``: the prefix that transformers' models with a head have before every
+    name outside the head.
 
     ``forward_flops``: as `Dimensions` has it.
     """
@@ -115,9 +125,9 @@ class Family:
     first_position: Callable[[int], int]
     defaults: Mapping[str, int]
     computed: Mapping[str, tuple[Any, ...]]
-    head: tuple[HeadLayer, ...]
+    heads: Mapping[str, tuple[HeadLayer, ...]]
     backbone: str
-    forward_flops: Callable[[Dimensions, float], float]
+    forward_flops: Callable[[Dimensions, float, str], float]
 
     def dimensions(self, config: Mapping[str, Any]) -> Dimensions:
         """A model's dimensions, by its ``config.json``."""
@@ -136,36 +146,44 @@ class Family:
         """The modules of a layer, by their whole names."""
         return Components(*(f"{self.layers}{layer}.{component}" for component in self.components))
 
-    def names(self, layers: int) -> list[str]:
-        """Names of the pretrained parameters of a model with so many layers."""
+    def names(self, layers: int, head: str) -> list[str]:
+        """Names of the pretrained parameters of a model with so many layers and a head."""
         inside = [module for layer in range(layers) for module in self.components_of(layer)]
-        pretrained = [layer.module for layer in self.head if not is_classifier(layer.module)]
+        pretrained = [layer.module for layer in self.heads[head] if not is_classifier(layer.module)]
         modules = [*self.embeddings, *inside, *pretrained]
         names = [f"{module}.{part}" for module in modules for part in ("weight", "bias")]
         return [name for name in names if not (self.is_embedding(name) and name.endswith(".bias"))]
 
-    def shapes(self, d: Dimensions) -> dict[str, tuple[int, ...]]:
-        """Name to shape of every pretrained parameter."""
+    def checkpoint_names(self, layers: int) -> list[str]:
+        """Names of what a pretrained checkpoint has of so many layers: all that any head reads."""
+        return self.names(layers, SEQUENCE_CLASSIFICATION)
+
+    def checkpoint_shapes(self, d: Dimensions) -> dict[str, Shape]:
+        """Name to shape of what a pretrained checkpoint has."""
+        return self.shapes(d, SEQUENCE_CLASSIFICATION)
+
+    def shapes(self, d: Dimensions, head: str) -> dict[str, Shape]:
+        """Name to shape of every pretrained parameter of a model with a head."""
         h, i = d.hidden_size, d.intermediate_size
         rows = (d.vocab_size, d.max_position_embeddings, d.type_vocab_size)
-        weights: dict[str, tuple[int, ...]] = {layer.module: (h, h) for layer in self.head}
+        weights: dict[str, Shape] = {layer.module: (h, h) for layer in self.heads[head]}
         weights |= zip(self.embeddings, [*((row, h) for row in rows), (h,)], strict=True)
         inside = [(h, h), (h, h), (h, h), (h, h), (h,), (i, h), (h, i), (h,)]
         weights |= zip(self.components, inside, strict=True)
         shapes = {}
-        for name in self.names(d.num_hidden_layers):
+        for name in self.names(d.num_hidden_layers, head):
             component, _, part = self.component_of(name)
             shapes[name] = weights[component] if part == "weight" else weights[component][:1]
         return shapes
 
-    def classifier_shapes(self, hidden_size: int, num_labels: int) -> dict[str, tuple[int, ...]]:
-        """Name to shape of every parameter that no pretrained checkpoint brings."""
-        shapes: dict[str, tuple[int, ...]] = {}
-        for layer in self.head:
+    def classifier_shapes(self, hidden_size: int, head: str, outputs: int) -> dict[str, Shape]:
+        """Name to shape of every parameter of a head that no pretrained checkpoint brings."""
+        shapes: dict[str, Shape] = {}
+        for layer in self.heads[head]:
             if is_classifier(layer.module):
-                outputs = num_labels if layer is self.head[-1] else hidden_size
-                shapes[f"{layer.module}.weight"] = (outputs, hidden_size)
-                shapes[f"{layer.module}.bias"] = (outputs,)
+                width = outputs if layer is self.heads[head][-1] else hidden_size
+                shapes[f"{layer.module}.weight"] = (width, hidden_size)
+                shapes[f"{layer.module}.bias"] = (width,)
         return shapes
 
     def is_norm(self, name: str) -> bool:
@@ -194,11 +212,17 @@ class Family:
         """Whether a model tells the two texts of a pair apart, by its ``config.json``."""
         return config.get("type_vocab_size", 1) > 1
 
-    def exported_name(self, name: str) -> str:
-        """A parameter's name in transformers' classifier of this family."""
+    def exported_name(self, name: str, head: str) -> str:
+        """A parameter's name in transformers' model of this family with a head."""
         module, _, part = name.rpartition(".")
-        exported = {layer.module: layer.exported for layer in self.head}
+        exported = {layer.module: layer.exported for layer in self.heads[head]}
         return f"{exported[module]}.{part}" if module in exported else f"{self.backbone}.{name}"
+
+
+def reads_first_only(head: str) -> bool:
+    """Whether a head reads each example's first token alone, so that the last layer computes no
+    other."""
+    return head == SEQUENCE_CLASSIFICATION
 
 
 def is_classifier(name: str) -> bool:

@@ -1,6 +1,16 @@
 """BERT (Devlin et al., 2019)."""
 
-from subtune.models.families.base import Components, Dimensions, Embeddings, Family, HeadLayer
+from subtune.models.families.base import (
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+    Components,
+    Dimensions,
+    Embeddings,
+    Family,
+    HeadLayer,
+    reads_first_only,
+)
 
 # Those of transformers that look at each number alone and have no parameters.
 ACTIVATIONS = (
@@ -9,13 +19,21 @@ ACTIVATIONS = (
     *("quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh"),
 )
 CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
+# What reads every token by itself.
+TOKEN_HEADS = {
+    TOKEN_CLASSIFICATION: (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),),
+    QUESTION_ANSWERING: (HeadLayer("classifier", "qa_outputs"),),
+}
 
 
-def _forward_flops(d: Dimensions, tokens: float) -> float:
-    """As in `subtune.models.forward` the last layer computes the first token, keys and values."""
+def _forward_flops(d: Dimensions, tokens: float, head: str) -> float:
+    """As in `subtune.models.forward`, where a head reads the first token alone the last layer
+    computes that, keys and values."""
     h, i = d.hidden_size, d.intermediate_size
     linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h
     attention = 2 * 2 * tokens * h
+    if not reads_first_only(head):
+        return d.num_hidden_layers * tokens * (linear + attention)
     full = (d.num_hidden_layers - 1) * tokens * (linear + attention)
     return full + tokens * keys_and_values + linear - keys_and_values + attention + 2 * h * h
 
@@ -62,10 +80,13 @@ BERT = Family(
         # Code of the model's own.
         "auto_map": (),
     },
-    head=(
-        HeadLayer("pooler.dense", exported="bert.pooler.dense", activation="tanh"),
-        HeadLayer("classifier", exported="classifier", dropout=CLASSIFIER_DROPOUT),
-    ),
+    heads={
+        SEQUENCE_CLASSIFICATION: (
+            HeadLayer("pooler.dense", exported="bert.pooler.dense", activation="tanh"),
+            HeadLayer("classifier", exported="classifier", dropout=CLASSIFIER_DROPOUT),
+        ),
+        **TOKEN_HEADS,
+    },
     backbone="bert",
     forward_flops=_forward_flops,
 )

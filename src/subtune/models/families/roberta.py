@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from subtune.models.families.base import HeadLayer
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION, HeadLayer
 from subtune.models.families.bert import BERT, CLASSIFIER_DROPOUT
 
 ROBERTA = replace(
@@ -11,10 +11,13 @@ ROBERTA = replace(
     # Positions are counted from behind the padding id.
     first_position=lambda padding: padding + 1,
     defaults={**BERT.defaults, "vocab_size": 50265, "pad_token_id": 1},
-    # It is pretrained without a pooler, and the head has one of its own.
-    head=(
-        HeadLayer("classifier.dense", "classifier.dense", CLASSIFIER_DROPOUT, "tanh"),
-        HeadLayer("classifier.out_proj", "classifier.out_proj", CLASSIFIER_DROPOUT),
-    ),
+    # It is pretrained without a pooler, and the head of sequences has one of its own.
+    heads={
+        **BERT.heads,
+        SEQUENCE_CLASSIFICATION: (
+            HeadLayer("classifier.dense", "classifier.dense", CLASSIFIER_DROPOUT, "tanh"),
+            HeadLayer("classifier.out_proj", "classifier.out_proj", CLASSIFIER_DROPOUT),
+        ),
+    },
     backbone="roberta",
 )

@@ -1,5 +1,7 @@
 """The mini tasks can be learnt, by a frozen encoder in part, and not to perfection."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from subtune.data.minitasks.sentences import MINI_TASKS
 from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
 from subtune.models import encoder
-from subtune.models.encoder import Encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.training.evaluation import logits_of
@@ -38,13 +40,17 @@ def pooled(model, rows):
     # A classifier that hands on what it reads.
     whole = {"classifier.weight": torch.eye(model.config.hidden_size)}
     whole["classifier.bias"] = torch.zeros(model.config.hidden_size)
+<<<<<<< HEAD:tests/unit/data/minitasks/test_sentences.py
     return logits_of(Encoder(model.config, model.parameters | whole), rows, "fp32")
+=======
+    return logits_of(replace(model, parameters=model.parameters | whole), rows, "fp32")
+>>>>>>> models:tests/unit/data/test_minitasks.py
 
 
 def gain_of_a_linear_probe(name, minilm):
     """Dev accuracy above the majority's; of a regression, Spearman's correlation."""
     task, rows = mini(name, minilm)
-    model = encoder.load(minilm, task.num_labels)
+    model = encoder.load(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
     estimator = Ridge(1000) if task.is_regression else LogisticRegression(C=0.01, max_iter=1000)
     probe = make_pipeline(StandardScaler(), estimator)
     probe.fit(pooled(model, rows["train"]), rows["train"].labels)
@@ -64,7 +70,7 @@ def test_a_frozen_minilm_clearly_beats_the_majority_on_most_tasks(minilm):
 @pytest.mark.parametrize("name", ["sst2", "rte", "mrpc"])
 def test_a_tuned_minilm_clearly_beats_the_majority_and_is_not_perfect(name, minilm):
     task, rows = mini(name, minilm)
-    model = encoder.load(minilm, task.num_labels)
+    model = encoder.load(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
     entries = METHODS["full"].resolve(encoder.shapes_of(model), seed=0)
     recipe = examples.recipe(learning_rate=3e-4, batch_size=16, epochs=3)
     [result] = train(model, rows, task, [Member(entries, recipe, seed=0)])

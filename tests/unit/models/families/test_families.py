@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import (
     AutoModel,
-    AutoModelForSequenceClassification,
     BertConfig,
     PretrainedConfig,
     RobertaConfig,
@@ -21,8 +20,15 @@ import subtune
 from subtune.errors import SubtuneError
 from subtune.models.dimensions import dimensions_by, dimensions_of
 from subtune.models.families import FAMILIES, family_of
-from subtune.models.families.base import Component, is_classifier
+from subtune.models.families.base import (
+    HEADS,
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    Component,
+    is_classifier,
+)
 from subtune.models.files import longest_text, read_config
+from tests.helpers.reference import CLASSES
 
 SHAPE = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 60}
 # One row per family: a model of three layers, and the row of its table that position 0 reads.
@@ -46,32 +52,43 @@ def test_every_family_has_its_row():
     assert MODELS.keys() == FAMILIES.keys()
 
 
-@pytest.fixture
-def shapes(config):
-    return dimensions_by(config.to_dict()).shapes(num_labels=2)
+@pytest.fixture(params=HEADS)
+def head(request):
+    return request.param
 
 
 @pytest.fixture
-def theirs(config):
-    """transformers' own classifier of two labels, without weights."""
+def shapes(config, head):
+    return dimensions_by(config.to_dict()).shapes(2, head)
+
+
+@pytest.fixture
+def theirs(config, head):
+    """transformers' own model with a head of two outputs, without weights."""
     with torch.device("meta"):
-        return AutoModelForSequenceClassification.from_config(config)
+        return CLASSES[head].from_config(config)
 
 
-def test_names_and_shapes_are_those_of_transformers_classifier(theirs, family, shapes):
-    exported = {family.exported_name(name): shape for name, shape in shapes.items()}
+def test_every_family_has_every_head(family):
+    assert family.heads.keys() == set(HEADS)
+
+
+def test_names_and_shapes_are_those_of_transformers_model(theirs, family, head, shapes):
+    exported = {family.exported_name(name, head): shape for name, shape in shapes.items()}
     assert exported == {name: tuple(value.shape) for name, value in theirs.named_parameters()}
     assert theirs.base_model_prefix == family.backbone
 
 
-def test_what_a_checkpoint_brings_is_all_but_the_classifier(config, family, shapes):
-    assert family.names(3) == [name for name in shapes if not is_classifier(name)]
+def test_what_a_checkpoint_brings_is_all_but_the_classifier(family, head, shapes):
+    assert family.names(3, head) == [name for name in shapes if not is_classifier(name)]
     assert any(map(is_classifier, shapes))
+    # No head reads more of a checkpoint than it must have.
+    assert set(family.names(3, head)) <= set(family.checkpoint_names(3))
 
 
-def test_norms_and_embeddings_are_those_of_the_model(theirs, family, shapes):
+def test_norms_and_embeddings_are_those_of_the_model(theirs, family, head, shapes):
     for name in shapes:
-        module = theirs.get_submodule(family.exported_name(name).rpartition(".")[0])
+        module = theirs.get_submodule(family.exported_name(name, head).rpartition(".")[0])
         assert family.is_norm(name) == isinstance(module, torch.nn.LayerNorm), name
         assert family.is_embedding(name) == isinstance(module, torch.nn.Embedding), name
 
@@ -81,15 +98,17 @@ def test_a_parameter_belongs_to_its_component(family):
         for component in family.components:
             name = f"{family.layers}{layer}.{component}.bias"
             assert family.component_of(name) == Component(component, layer, "bias")
-    module = family.head[0].module
+    module = family.heads[SEQUENCE_CLASSIFICATION][0].module
     assert family.component_of(f"{module}.weight") == (module, None, "weight")
 
 
-def test_the_head_drops_as_much_as_the_configuration_says(config, family):
-    last, config = family.head[-1], copy.deepcopy(config)
-    assert last.dropout_of(config) == config.hidden_dropout_prob == 0.1
-    config.classifier_dropout = 0.0
-    assert last.dropout_of(config) == 0.0
+def test_a_head_drops_as_much_as_the_configuration_says(config, family, head):
+    last, config = family.heads[head][-1], copy.deepcopy(config)
+    config.classifier_dropout = None
+    drops = head != QUESTION_ANSWERING
+    assert last.dropout_of(config) == drops * config.hidden_dropout_prob
+    config.classifier_dropout = 0.5
+    assert last.dropout_of(config) == drops * 0.5
 
 
 def test_what_cancels_changes_nothing_in_transformers_own_model(config, family):
@@ -179,8 +198,9 @@ def test_token_types_are_told_apart_where_there_are_several(family):
     assert not family.has_token_types({})
 
 
-def test_dimensions_count_the_pretrained_parameters(config, shapes, tmp_path):
+def test_dimensions_count_what_a_checkpoint_has(config, tmp_path):
     config.save_pretrained(tmp_path)
+    shapes = dimensions_of(str(tmp_path)).shapes(2, SEQUENCE_CLASSIFICATION)
     counted = sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
     assert dimensions_of(str(tmp_path)).parameters == counted
 
