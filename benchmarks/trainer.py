@@ -22,10 +22,11 @@ from transformers import (
 
 from benchmarks.inputs import MINILM, Setting
 from benchmarks.outcomes import Outcome
-from subtune.metrics import score
+from subtune.metrics import compute_all
 from subtune.models.files import directory_of_package
 from subtune.selections.entries import Whole
 from subtune.specs import Recipe
+from subtune.tasks import Task
 from subtune.training.recipe import Member
 
 
@@ -83,12 +84,17 @@ def _trained(setting: Setting, member: Member, clock: Clock) -> Trainer:
             train_dataset=tokens["train"],
             eval_dataset=tokens[task.evaluation[0]],
             data_collator=DataCollatorWithPadding(tokenizer),
-            compute_metrics=lambda pair: score(task, np.asarray(pair[0]), np.asarray(pair[1])),
+            compute_metrics=lambda pair: _scores(task, *map(np.asarray, pair)),
             callbacks=[clock],
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
     return trainer
+
+
+def _scores(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    predictions = logits.argmax(axis=1) if task.labels else logits[:, 0]
+    return compute_all(task.metrics, predictions, labels)
 
 
 def arguments(recipe: Recipe, seed: int, folder: str) -> TrainingArguments:

@@ -22,7 +22,7 @@ def loop(model, tokens, task, seed=0):
     for row in tokens:
         inputs = {n: [row[n]] for n in ("input_ids", "token_type_ids") if n in row}
         logits = reference.logits(model.config, leaves, inputs)
-        if task.is_regression:
+        if task.labels is None:
             log_p = -0.5 * (row["label"] - logits[0, 0]) ** 2
         else:
             log_p = logits.log_softmax(-1)[0, row["label"]]

@@ -154,7 +154,7 @@ class OwnTask(Section):
             text=self.text or kind.text,
             label=self.label or kind.label,
             labels=self.labels,
-            kind=kind.name,
+            kind=self.kind_name,
             metrics=self.metrics or kind.default_metrics,
         )
 

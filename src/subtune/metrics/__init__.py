@@ -4,11 +4,14 @@ import functools
 import math
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+CORRELATIONS = ("pearsonr", "spearmanr")
+# From -1 to 1, and undefined where all labels are the same.
+COEFFICIENTS = (*CORRELATIONS, "matthews_correlation")
 MODULE = Path(__file__).parent / "of_tasks"
 
 
@@ -23,7 +26,7 @@ def _load(name: str):
 
 
 def compute_all(
-    names: Iterable[str], predictions: np.ndarray, labels: np.ndarray
+    names: Iterable[str], predictions: np.ndarray, labels: Sequence | np.ndarray
 ) -> dict[str, float]:
     """Some metrics of predicted classes or numbers, each ``[u]``, by name.
 

@@ -9,8 +9,8 @@ import pandas as pd
 from subtune.analysis.scores import best_of_seeds
 from subtune.errors import SubtuneError, one_of
 from subtune.formats import delimited
+from subtune.metrics import COEFFICIENTS
 from subtune.submission.planned import FORM, NAMES
-from subtune.tasks import COEFFICIENTS
 
 # The server shows percentages, and correlations times 100.
 SCALE = 100

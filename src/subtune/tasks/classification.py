@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from subtune.tasks.examples import Examples
     from subtune.tasks.task import TaskSpec
 
-COEFFICIENTS = ("matthews_correlation",)
-
 
 def parse_label(task: TaskSpec, text: str, place: str) -> int:
     """The number of a label word.
@@ -44,7 +42,7 @@ def parse_label(task: TaskSpec, text: str, place: str) -> int:
 def _require_two_labels(
     task: TaskSpec, split: str, path: Path, columns: Mapping[str, list]
 ) -> None:
-    sentences.require_two_labels(task, split, path, columns, COEFFICIENTS)
+    sentences.require_two_labels(task, split, path, columns, metrics.COEFFICIENTS)
 
 
 def _losses(logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
+    from tokenizers import Tokenizer
     from torch import Tensor
 
     from subtune.tasks.examples import Examples, Reads

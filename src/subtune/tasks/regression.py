@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from subtune.tasks.examples import Examples
     from subtune.tasks.task import TaskSpec
 
-CORRELATIONS = ("pearsonr", "spearmanr")
 # Squares of what a regression misses, and of its gradients, are added up in float32.
 LARGEST_SCORE = 1e9
 
@@ -48,7 +47,7 @@ def parse_score(task: TaskSpec, text: str, place: str) -> float:
 def _require_two_labels(
     task: TaskSpec, split: str, path: Path, columns: Mapping[str, list]
 ) -> None:
-    sentences.require_two_labels(task, split, path, columns, CORRELATIONS)
+    sentences.require_two_labels(task, split, path, columns, metrics.COEFFICIENTS)
 
 
 def _losses(logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
@@ -63,7 +62,7 @@ def _score(task: TaskSpec, examples: Examples, logits: np.ndarray) -> dict[str, 
 REGRESSION = replace(
     CLASSIFICATION,
     name="regression",
-    metrics=CORRELATIONS,
+    metrics=metrics.CORRELATIONS,
     has_label_words=False,
     outputs=lambda task: 1,
     problem_type="regression",

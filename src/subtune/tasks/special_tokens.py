@@ -40,7 +40,7 @@ class SpecialTokens:
 
 def of(tokenizer: Tokenizer, texts: int) -> SpecialTokens:
     """Those that a tokenizer puts around so many texts."""
-    probe = tokenizer.encode(*[PROBE] * texts)
+    probe = tokenizer.encode(PROBE, PROBE if texts > 1 else None)
     ids: list[list[int]] = [[]]
     special_types: list[list[int]] = [[]]
     text_types: list[int] = []

@@ -81,12 +81,12 @@ BROKEN = [
         ("tasks", "mood", "metrics"),
         ["acuracy"],
         "tasks.mood.metrics.0: found 'acuracy', expected one of accuracy, f1, f1_macro, "
-        "matthews_correlation, pearsonr, spearmanr (did you mean 'accuracy'?)",
+        "matthews_correlation, pearsonr, spearmanr, exact_match (did you mean 'accuracy'?)",
     ),
     (
         ("tasks", "mood", "metrics"),
         ["spearmanr"],
-        "tasks.mood.metrics: metric 'spearmanr' does not fit a task that predicts classes",
+        "tasks.mood.metrics: found spearmanr, expected some of those of 'classification'",
     ),
     (
         ("tasks", "mood", "labels"),
@@ -98,7 +98,7 @@ BROKEN = [
         ["sad ", "happy"],
         "tasks.mood.labels: found 'sad ', expected no space around a label",
     ),
-    (("tasks", "mood", "text"), [], "tasks.mood.text: found [], expected "),
+    (("tasks", "mood", "text"), [], "tasks.mood.text: found none, expected 1 or 2 columns"),
     (
         ("tasks", "mood", "text"),
         ["text", "text"],
@@ -117,7 +117,7 @@ BROKEN = [
     (
         ("tasks", "mood"),
         {**GOOD["tasks"]["mood"], "labels": ["bad", "fair", "good"], "metrics": ["f1"]},
-        "tasks.mood.metrics: metric 'f1' is of the second of two labels, found 3 labels, expected "
+        "tasks.mood.metrics: 'f1' is of the second of two labels, found 3 labels, expected "
         "accuracy, f1_macro or matthews_correlation",
     ),
     (
@@ -193,7 +193,7 @@ BROKEN = [
         (*EXPERIMENT, "tasks"),
         ["cola", "ret"],
         "experiments.layernorm.tasks: found 'ret', expected one of qnli, sst2, mnli, cola, mrpc, "
-        "stsb, rte, qqp, wnli, mood (did you mean 'rte'?)",
+        "stsb, rte, qqp, wnli, ptb, ud_ewt, squad, mood (did you mean 'rte'?)",
     ),
     ((*EXPERIMENT, "tasks"), [], "experiments.layernorm.tasks: found [], expected "),
     (

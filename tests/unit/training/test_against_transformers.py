@@ -55,7 +55,7 @@ def transformers_own(model, task, seed):
     """What transformers trains, before any step."""
     config = copy.deepcopy(model.config)
     config.num_labels = task.outputs
-    config.problem_type = "regression" if task.is_regression else "single_label_classification"
+    config.problem_type = "regression" if task.labels is None else "single_label_classification"
     theirs = AutoModelForSequenceClassification.from_config(config, attn_implementation="eager")
     start = model.parameters | encoder.new_classifier(model, seed)
     theirs.double().load_state_dict({model.exported_name(n): v for n, v in start.items()})
@@ -108,7 +108,7 @@ def parameters_by_epoch(model, rows, task, member):
             index = chosen[permutation[first : first + recipe.batch_size]]
             inputs = reference.padded(reference.rows_at(train.inputs, index))
             labels = torch.from_numpy(train.labels[index])
-            labels = labels.double() if task.is_regression else labels
+            labels = labels.double() if task.labels is None else labels
             current = {exported[name]: value for name, value in values().items()}
             kwargs = inputs | {"labels": labels}
             torch.func.functional_call(theirs, current, kwargs=kwargs).loss.backward()

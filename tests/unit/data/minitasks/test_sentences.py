@@ -40,23 +40,19 @@ def pooled(model, rows):
     # A classifier that hands on what it reads.
     whole = {"classifier.weight": torch.eye(model.config.hidden_size)}
     whole["classifier.bias"] = torch.zeros(model.config.hidden_size)
-<<<<<<< HEAD:tests/unit/data/minitasks/test_sentences.py
-    return logits_of(Encoder(model.config, model.parameters | whole), rows, "fp32")
-=======
     return logits_of(replace(model, parameters=model.parameters | whole), rows, "fp32")
->>>>>>> models:tests/unit/data/test_minitasks.py
 
 
 def gain_of_a_linear_probe(name, minilm):
     """Dev accuracy above the majority's; of a regression, Spearman's correlation."""
     task, rows = mini(name, minilm)
     model = encoder.load(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
-    estimator = Ridge(1000) if task.is_regression else LogisticRegression(C=0.01, max_iter=1000)
+    estimator = Ridge(1000) if task.labels is None else LogisticRegression(C=0.01, max_iter=1000)
     probe = make_pipeline(StandardScaler(), estimator)
     probe.fit(pooled(model, rows["train"]), rows["train"].labels)
     dev = rows[task.evaluation[0]]
     predicted = probe.predict(pooled(model, dev))
-    if task.is_regression:
+    if task.labels is None:
         return spearmanr(predicted, dev.labels).statistic
     return (predicted == dev.labels).mean() - majority(dev.labels)
 
