@@ -81,10 +81,12 @@ def _object(
             parse_float=parse_number,
             parse_constant=lambda name: None,
         )
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
+        raise SubtuneError(f"{place}: {error.msg} in column {error.colno}") from None
+    except RecursionError as error:
         raise SubtuneError(f"{place}: {error}") from None
     if not isinstance(row, tuple):
-        raise SubtuneError(f"{place}: expected an object")
+        raise SubtuneError(f"{place}: found {_in_words(row)}, expected an object")
     keys = [key for key, _ in row]
     for column in columns:
         if keys.count(column) > 1:
