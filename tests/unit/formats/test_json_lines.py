@@ -8,9 +8,9 @@ from subtune.errors import SubtuneError
 from subtune.formats import json_lines
 
 
-def written(directory, content: str):
+def written(directory, content: str | bytes):
     path = directory / "train.jsonl"
-    path.write_text(content, encoding="utf-8", errors="surrogatepass")
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
 
 
@@ -59,7 +59,12 @@ def test_what_is_no_list_of_texts_is_refused_with_its_line(tmp_path, words, mess
         ),
         (
             GOOD + GOOD[:-3],
-            "not a readable .jsonl file: line 2: Expecting ',' delimiter in column 44",
+            "not a readable .jsonl file: line 2: Expecting ',' delimiter in column 44, expected "
+            "an object",
+        ),
+        (
+            GOOD.encode() + '{"words": ["café"]}'.encode("latin-1"),
+            "line 2: found the byte 0xe9, which is not UTF-8, expected a file in UTF-8",
         ),
         (GOOD + '["A"]\n', "not a readable .jsonl file: line 2: found a list, expected an object"),
     ],

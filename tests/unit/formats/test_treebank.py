@@ -95,11 +95,11 @@ TREES = st.recursive(
             f"({node[0]}\n {' '.join(text for _, text in node[1])} )",
         )
     ),
-    max_leaves=8,
+    max_leaves=5,
 )
 
 
-@given(st.lists(TREES, min_size=1, max_size=3))
+@given(st.lists(TREES, min_size=1, max_size=2))
 def test_leaves_of_any_tree_are_its_words_in_their_order(tmp_path_factory, trees):
     path = written(tmp_path_factory.mktemp("trees"), "\n".join(f"( {text} )" for _, text in trees))
     read = treebank.sentences(path, ["xpos", "form"])
