@@ -62,6 +62,24 @@ def glue_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
+def ud_ewt_dir() -> Path:
+    """The real files of UD English EWT, where the machine has them."""
+    path = os.environ.get("UD_EWT_DIR")
+    if not path:
+        pytest.skip("set UD_EWT_DIR to a directory with UD English EWT's files to run this test")
+    return Path(path)
+
+
+@pytest.fixture(scope="session")
+def squad_dir() -> Path:
+    """A small real SQuAD v1.1 in its files' layout, where the machine has it."""
+    path = os.environ.get("SQUAD_DIR")
+    if not path:
+        pytest.skip("set SQUAD_DIR to a directory with a small SQuAD v1.1 to run this test")
+    return Path(path)
+
+
+@pytest.fixture(scope="session")
 def no_network() -> list[str]:
     """What a command begins with to run where there is no network, not even to this machine."""
     command = ["unshare", "--map-root-user", "--net"]

@@ -1,11 +1,13 @@
 """JSON lines: an object per line, which is a row."""
 
+import io
 import json
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from subtune.errors import SubtuneError, one_of
+from subtune.formats import text
 from subtune.formats.text import NO_CHARACTER
 
 
@@ -19,7 +21,7 @@ def rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, 
         columns: those that are read, and so may not be in a row twice.
 
     Raises:
-        SubtuneError: a line is no JSON object, has a column twice, or is not UTF-8.
+        SubtuneError: the file is not UTF-8, or a line is no JSON object or has a column twice.
     """
     return _objects(path, columns, parse_number=str)
 
@@ -32,8 +34,8 @@ def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[
         columns: those that are read, such as words and tags.
 
     Raises:
-        SubtuneError: a line is no JSON object, a column is not there, or holds anything else than
-            a list of texts.
+        SubtuneError: the file is not UTF-8 or has no rows, a line is no JSON object, or a column
+            is not there, or holds anything else than a list of texts.
     """
     empty = True
     for number, row in _objects(path, columns, parse_number=_Number):
@@ -55,14 +57,10 @@ class _Number(str):
 def _objects(
     path: Path, columns: Collection[str], parse_number: Callable[[str], Any]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    line = 0
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for line, content in enumerate(file, start=1):
-                if content.strip():
-                    yield line, _object(path, line, content, columns, parse_number)
-    except UnicodeDecodeError as error:
-        raise SubtuneError(f"{path}: not a readable {path.suffix} file: {error}") from None
+    # A text may hold other characters that Unicode calls line ends.
+    for line, content in enumerate(io.StringIO(text.read(path), newline=""), start=1):
+        if content.strip():
+            yield line, _object(path, line, content, columns, parse_number)
 
 
 def _object(
@@ -81,10 +79,14 @@ def _object(
             parse_float=parse_number,
             parse_constant=lambda name: None,
         )
-    except (ValueError, RecursionError) as error:
-        raise SubtuneError(f"{place}: {error}") from None
+    except json.JSONDecodeError as error:
+        raise SubtuneError(
+            f"{place}: {error.msg} in column {error.colno}, expected an object"
+        ) from None
+    except RecursionError as error:
+        raise SubtuneError(f"{place}: {error}, expected an object") from None
     if not isinstance(row, tuple):
-        raise SubtuneError(f"{place}: expected an object")
+        raise SubtuneError(f"{place}: found {_in_words(row)}, expected an object")
     keys = [key for key, _ in row]
     for column in columns:
         if keys.count(column) > 1:
@@ -97,12 +99,12 @@ def _require_texts(cell: Any, place: str) -> None:
         raise SubtuneError(f"{place}: found {_in_words(cell)}, expected a list of texts")
     if not cell:
         raise SubtuneError(f"{place}: found an empty list, expected a text for every word")
-    for number, text in enumerate(cell, start=1):
-        if type(text) is not str:
-            raise SubtuneError(f"{place}: item {number}: found {_in_words(text)}, expected text")
-        if not text.strip():
-            raise SubtuneError(f"{place}: item {number}: found {text!r}, expected text")
-        if no_character := NO_CHARACTER.search(text):
+    for number, item in enumerate(cell, start=1):
+        if type(item) is not str:
+            raise SubtuneError(f"{place}: item {number}: found {_in_words(item)}, expected text")
+        if not item.strip():
+            raise SubtuneError(f"{place}: item {number}: found {item!r}, expected text")
+        if no_character := NO_CHARACTER.search(item):
             raise SubtuneError(f"{place}: item {number}: found {no_character[0]!r}, expected text")
 
 

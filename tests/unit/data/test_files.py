@@ -100,7 +100,11 @@ REFUSED = [
         "not a readable .jsonl file: line 1: maximum recursion depth exceeded",
     ),
     ('{"text": "x"\n', "jsonl", "not a readable .jsonl file: line 1: Expecting ',' delimiter"),
-    ('[["text", "x"]]\n', "jsonl", "not a readable .jsonl file: line 1: expected an object"),
+    (
+        '[["text", "x"]]\n',
+        "jsonl",
+        "not a readable .jsonl file: line 1: found a list, expected an obj",
+    ),
 ]
 
 
