@@ -10,6 +10,8 @@ development set's.
 import argparse
 import json
 import tempfile
+import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +30,18 @@ from transformers.utils import logging
 
 from benchmarks.inputs import MAX_LENGTH, MINILM, recipe
 from benchmarks.trainer import Clock, arguments
+from subtune.errors import SubtuneError
+from subtune.formats.conll import sentences
 from subtune.models.files import directory_of_package
 from subtune.tasks import TASKS
 
 # The label of tokens that the Trainer leaves out of the loss.
 NO_LABEL = -100
 METHODS = ("full", "bitfit")
+SPLITS = ("train", "dev")
 
-Sentence = list[tuple[str, str]]
+# Words in column ``form``, and their tags in ``xpos``.
+Row = dict[str, list[str]]
 
 
 def main() -> None:
@@ -55,33 +61,34 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    sentences = {
-        split: _sentences(options.ud_ewt_dir / f"en_ewt-ud-{split}.conllu")[: options.rows]
-        for split in ("train", "dev")
-    }
-    outcome = train(sentences, options.method, options.learning_rate, options.epochs, options.seed)
+    try:
+        rows = {split: _rows(options.ud_ewt_dir, split, options.rows) for split in SPLITS}
+    except SubtuneError as problem:
+        parser.exit(1, f"{problem}\n")
+    outcome = train(rows, options.method, options.learning_rate, options.epochs, options.seed)
     settings = {name: value for name, value in vars(options).items() if name != "ud_ewt_dir"}
     print(json.dumps(outcome | settings), flush=True)
 
 
 def train(
-    sentences: dict[str, list[Sentence]],
+    rows: dict[str, list[Row]],
     method: str,
     learning_rate: float,
     epochs: int,
     seed: int,
 ) -> dict[str, float]:
-    """Train one run on the sentences of ``train``, and evaluate it on those of ``dev``.
+    """Train one run on the sentences of ``train`` and evaluate it on those of ``dev``.
 
     Returns:
         The best accuracy over epochs, a share of all words of ``dev``; the seconds of training with
-        evaluation, and of the epochs without.
+        evaluation, and of the epochs without; the processor's seconds of training with evaluation,
+        which hold on a machine that others use too.
     """
     directory = directory_of_package(MINILM)
     tokenizer = AutoTokenizer.from_pretrained(directory)
     labels = TASKS["ud_ewt"].labels or ()
-    examples = {split: _examples(tokenizer, rows, labels) for split, rows in sentences.items()}
-    words = sum(len(sentence) for sentence in sentences["dev"])
+    examples = {split: _examples(tokenizer, rows[split], labels) for split in SPLITS}
+    words = sum(len(row["form"]) for row in rows["dev"])
     set_seed(seed)
     model = AutoModelForTokenClassification.from_pretrained(directory, num_labels=len(labels))
     _select(model, method)
@@ -97,17 +104,30 @@ def train(
             ),
             preprocess_logits_for_metrics=_predicted,
             # Words that were cut off are in no batch, and count as wrong.
-            compute_metrics=lambda pair: {"accuracy": np.sum(pair[0] == pair[1]) / words},
+            compute_metrics=lambda pair: {"accuracy": correct_words(*pair) / words},
             callbacks=[clock],
         )
         trainer.remove_callback(PrinterCallback)
+        started = time.process_time()
         trainer.train()
+        processor = time.process_time() - started
     history = trainer.state.log_history
     return {
         "accuracy": max(row["eval_accuracy"] for row in history if "eval_accuracy" in row),
         "seconds": clock.total,
         "seconds_of_epochs": sum(clock.epochs),
+        "processor_seconds": processor,
     }
+
+
+def correct_words(predicted: np.ndarray, numbers: np.ndarray) -> int:
+    """How many words have the tag that is predicted.
+
+    Args:
+        predicted: ``[sentences, tokens]``; the Trainer pads short batches with `NO_LABEL`.
+        numbers: the same of tags; `NO_LABEL` at tokens that no word is tagged at.
+    """
+    return int(np.sum((predicted == numbers) & (numbers != NO_LABEL)))
 
 
 def _select(model: nn.Module, method: str) -> None:
@@ -122,33 +142,32 @@ def _predicted(logits: Tensor, _: Tensor) -> Tensor:
 
 
 def _examples(
-    tokenizer: Any, sentences: list[Sentence], labels: tuple[str, ...]
+    tokenizer: Any, rows: list[Row], labels: tuple[str, ...]
 ) -> list[dict[str, list[int]]]:
     """What the model reads of each sentence; a word's first piece has the number of its tag."""
     examples = []
-    for sentence in sentences:
-        words = [word for word, _ in sentence]
-        encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=MAX_LENGTH)
+    for row in rows:
+        encoded = tokenizer(
+            row["form"], is_split_into_words=True, truncation=True, max_length=MAX_LENGTH
+        )
         numbers = [NO_LABEL] * len(encoded["input_ids"])
         before = None
         for token, word in enumerate(encoded.word_ids()):
             if word is not None and word != before:
-                numbers[token] = labels.index(sentence[word][1])
+                numbers[token] = labels.index(row["xpos"][word])
             before = word
         examples.append({**encoded, "labels": numbers})
     return examples
 
 
-def _sentences(path: Path) -> list[Sentence]:
-    """The words of a CoNLL-U file with their tags in column XPOS."""
-    sentences: list[Sentence] = [[]]
-    for line in path.read_text(encoding="utf-8").split("\n"):
-        cells = line.split("\t")
-        if not line:
-            sentences.append([])
-        elif cells[0].isdigit():
-            sentences[-1].append((cells[1], cells[4]))
-    return [sentence for sentence in sentences if sentence]
+def _rows(directory: Path, split: str, count: int | None) -> list[Row]:
+    """The first sentences of a split."""
+    path = directory / f"en_ewt-ud-{split}.conllu"
+    if not path.is_file():
+        raise SubtuneError(
+            f"--ud-ewt-dir: found no {path}, expected the treebank's split {split!r}"
+        )
+    return [row for _, row in islice(sentences(path, ("form", "xpos")), count)]
 
 
 if __name__ == "__main__":
