@@ -40,14 +40,8 @@ def logits(
 
     ``mask``: what a dropout multiplies with, by shape and probability; without it nothing drops.
     """
-    config = copy.deepcopy(config)
+    model = empty(config, parameters, head)
     family = family_of(config.model_type)
-    config.num_labels = len(parameters[f"{family.heads[head][-1].module}.bias"])
-    with torch.device("meta"):
-        model = CLASSES[head].from_config(config, attn_implementation="eager")
-    model = model.eval().to_empty(device="cpu")
-    for name, buffer in CLASSES[head].from_config(config).named_buffers():
-        model.get_buffer(name).copy_(buffer)
     for module in model.modules():
         if mask is not None and isinstance(module, nn.Dropout) and module.p:
             module.register_forward_hook(lambda of, _, x: x * mask(x.shape, of.p))
@@ -56,6 +50,19 @@ def logits(
     if head == QUESTION_ANSWERING:
         return torch.stack([outputs.start_logits, outputs.end_logits], -1)
     return outputs.logits
+
+
+def empty(config: PretrainedConfig, parameters: Mapping[str, Tensor], head: str) -> nn.Module:
+    """transformers' own model without weights, in evaluation, as wide as its parameters are."""
+    config = copy.deepcopy(config)
+    family = family_of(config.model_type)
+    config.num_labels = len(parameters[f"{family.heads[head][-1].module}.bias"])
+    with torch.device("meta"):
+        model = CLASSES[head].from_config(config, attn_implementation="eager")
+    model = model.eval().to_empty(device="cpu")
+    for name, buffer in CLASSES[head].from_config(config).named_buffers():
+        model.get_buffer(name).copy_(buffer)
+    return model
 
 
 def padded(inputs: Mapping[str, list]) -> dict[str, Tensor]:

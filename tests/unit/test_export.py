@@ -4,12 +4,19 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
-from transformers import BertModel
+import safetensors.torch
+import torch
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForTokenClassification,
+    BertModel,
+)
 
 from subtune import cli
 from subtune.errors import SubtuneError
@@ -17,14 +24,16 @@ from subtune.export import export_adapter, export_model
 from subtune.layout import Layout
 from subtune.methods import METHODS
 from subtune.models import encoder
-from subtune.models.encoder import Encoder
 from subtune.models.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models.forward import logits
+from subtune.models.packed import pack
 from subtune.runs import listing, recording, records
 from subtune.selections.lora import Lora, LoraSettings
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import delta
 from subtune.training.evaluation import logits_of
+from subtune.training.stacked import StackedParameters
 from tests.helpers import examples
 
 PREDICT = """
@@ -102,7 +111,7 @@ def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, t
     spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
     model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
     values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
-    trained = Encoder(model.config, delta.applied(model.parameters, values), model.head)
+    trained = replace(model, parameters=delta.applied(model.parameters, values))
     predicted = logits_of(trained, Examples(tokens["validation"]), "fp32")
     assert np.array_equal(predicted, logits_on_record(tmp_path, spec))
 
@@ -151,6 +160,70 @@ def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, req
     export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     predicted = logits_in_a_fresh_process(tmp_path / "out", tokens, directory)
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+
+
+TEXT = [2, 5, 6, 7, 8, 11, 3]
+
+
+def with_noise(results, directory, selection, task):
+    """A run on record with noise in every value that trains, and its logits of the text."""
+    spec = examples.run_spec(selection, task)
+    shutil.copytree(directory, results / "models" / spec.model.id)
+    kind = kind_of(TASKS[task])
+    model = encoder.load(directory, kind.head, kind.outputs(TASKS[task]))
+    stacked = StackedParameters(model, [selection.resolve(encoder.shapes_of(model), 0)], seed=0)
+    stacked.values[0].data.add_(torch.randn(stacked.values[0].shape), alpha=0.1)
+    values = stacked.delta(0)
+    record = results / "runs" / spec.id
+    record.mkdir(parents=True)
+    (record / "spec.json").write_text(spec.model_dump_json(exclude_none=True))
+    (record / "scores.json").write_text(json.dumps({"diverged": False}))
+    safetensors.torch.save_file(delta.to_stored(values), record / "delta.safetensors")
+    trained = replace(model, parameters=delta.applied(model.parameters, values))
+    batch = pack(examples.packable([TEXT], [0], reads="all"), np.arange(1), trained)
+    return spec, logits(trained, batch)[0].detach().numpy()
+
+
+def their_logits(model):
+    """Of every token of the text."""
+    with torch.inference_mode():
+        outputs = model.eval()(input_ids=torch.tensor([TEXT]))
+    if "logits" in outputs:
+        return outputs.logits[0].numpy()
+    return torch.stack([outputs.start_logits[0], outputs.end_logits[0]], -1).numpy()
+
+
+OF_TOKENS = [("ud_ewt", AutoModelForTokenClassification), ("squad", AutoModelForQuestionAnswering)]
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize(("task", "kind"), OF_TOKENS)
+def test_models_of_tokens_and_spans_are_those_of_transformers(
+    task, kind, family, tmp_path, request
+):
+    directory = request.getfixturevalue(family)
+    spec, expected = with_noise(tmp_path, directory, METHODS["bitfit"], task)
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    model, problems = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not any(problems.values())
+    assert their_logits(model) == pytest.approx(expected, abs=1e-5)
+    assert model.config.problem_type is None
+    if TASKS[task].labels:
+        assert tuple(model.config.id2label.values()) == TASKS[task].labels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize(("task", "kind"), OF_TOKENS)
+def test_adapters_of_tokens_and_spans_are_those_of_peft(task, kind, family, tmp_path, request):
+    peft = pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
+    directory = request.getfixturevalue(family)
+    spec, expected = with_noise(tmp_path, directory, BIASES_THEN_LORA, task)
+    export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    base = kind.from_pretrained(directory, num_labels=expected.shape[1])
+    model = peft.PeftModel.from_pretrained(base, tmp_path / "out")
+    assert type(model) is peft.MODEL_TYPE_TO_PEFT_MODEL_MAPPING[kind_of(TASKS[task]).peft_type]
+    assert their_logits(model) == pytest.approx(expected, abs=1e-5)
 
 
 def test_an_adapter_of_a_run_without_lora_is_refused(tmp_path, tiny_bert):

@@ -1,15 +1,21 @@
 """Fisher information against a loop written from Eq. 2 of the LayerNorm paper."""
 
+from dataclasses import replace
+
 import datasets
 import numpy as np
 import pytest
 import torch
 
 from subtune import fisher
-from subtune.fisher import fisher_information
+from subtune.fisher import fisher_information, mean_squared_gradients
 from subtune.masks import ranks, summed
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models.families.base import (
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+)
 from subtune.tasks import TASKS
 from tests.helpers import examples, reference
 
@@ -60,6 +66,59 @@ def test_it_agrees_with_the_loop_for_both_families_and_kinds_of_task(task, famil
     complete = fisher_information(model, tokens, task, in_full=matrices(model))
     assert list(complete.entries) == list(model.parameters)
     assert_agrees(complete, expected)
+
+
+ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
+# By head: outputs, the tokens that it reads, and labels.
+OF_TOKENS = {
+    TOKEN_CLASSIFICATION: (3, [[1, 3, 4], [1, 2], [1], [2, 4]], [[0, 2, 1], [1, 1], [2], [0, 1]]),
+    # As many tokens as examples, but not one of each.
+    "uneven": (3, [[1, 3], [], [1], [4]], [[0, 2], [], [2], [1]]),
+    QUESTION_ANSWERING: (2, "all", [[2, 4], [0, 0], [1, 1], [3, 3]]),
+}
+
+
+def nats_of(head, logits, label):
+    """−log p of all labels of one example, from the logits ``[q, o]`` of what is read of it."""
+    if head == QUESTION_ANSWERING:
+        log_p = logits.log_softmax(0)
+        return -log_p[label[0], 0] - log_p[label[1], 1]
+    return -sum(logits.log_softmax(1)[number, word] for number, word in enumerate(label))
+
+
+@pytest.mark.parametrize("case", OF_TOKENS)
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+def test_the_information_of_an_example_is_that_of_all_its_tokens(case, family, request):
+    outputs, reads, labels = OF_TOKENS[case]
+    head = QUESTION_ANSWERING if case == QUESTION_ANSWERING else TOKEN_CLASSIFICATION
+    model = encoder.load(request.getfixturevalue(family), head, outputs)
+    model = replace(model, parameters=model.parameters | encoder.new_classifier(model, 0))
+    leaves = {name: value.clone().requires_grad_(True) for name, value in model.parameters.items()}
+    expected = {name: np.zeros(value.shape) for name, value in leaves.items()}
+    for number, row in enumerate(ROWS):
+        read = list(range(len(row))) if reads == "all" else reads[number]
+        logits = reference.logits(model.config, leaves, {"input_ids": [row]}, head=head)[0, read]
+        if read:
+            nats = nats_of(head, logits, labels[number])
+            gradients = torch.autograd.grad(nats, list(leaves.values()))
+            for name, gradient in zip(leaves, gradients, strict=True):
+                expected[name] += gradient.double().numpy() ** 2 / len(ROWS)
+
+    def nats_of_batch(logits, batch):
+        if head == TOKEN_CLASSIFICATION:
+            return nats_of(head, logits[0], batch.labels)
+        return sum(
+            nats_of(head, logits[0, batch.read_of == number], label)
+            for number, label in enumerate(batch.labels)
+        )
+
+    rows, names = examples.packable(ROWS, labels, reads=reads), list(model.parameters)
+    estimate = mean_squared_gradients(model, rows, nats_of_batch, names)
+    complete = mean_squared_gradients(model, rows, nats_of_batch, names, matrices(model))
+    nothing = 1e-12 * max(values.max() for values in expected.values())
+    for name, values in expected.items():
+        np.testing.assert_allclose(complete[name], values, rtol=1e-3, atol=nothing, err_msg=name)
+        assert estimate[name].sum() == pytest.approx(values.sum(), rel=1e-4, abs=1e-9), name
 
 
 @pytest.mark.parametrize("tile", [1, 40, 100, 10_000])

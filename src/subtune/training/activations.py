@@ -6,7 +6,7 @@ Shapes: ``t`` tokens of a batch, ``m`` examples of a grid, ``l`` tokens of its l
 from collections.abc import Sequence
 
 from subtune.models.encoder import Encoder
-from subtune.models.families.base import Family
+from subtune.models.families.base import Family, reads_first_only
 from subtune.selections.entries import Entries, Indices, LowRank
 
 FLOAT_BYTES = 4
@@ -26,9 +26,10 @@ def step_bytes(
 
     Runs keep for the way back what lies above the first value that they train. A layer's attention
     keeps queries, keys, values and the weights before and after dropout; what follows it keeps the
-    inputs of two LayerNorms and of the activation. Dropout masks are kept once. The last layer
-    computes the first tokens only, but all keys and values. On the way back one layer's gradients
-    are held beside that, and of matrices that train in part one product at a time.
+    inputs of two LayerNorms and of the activation. Dropout masks are kept once. Where the head
+    reads first tokens alone the last layer computes those only, but all keys and values; where it
+    reads others its input is kept. On the way back one layer's gradients are held beside that, and
+    of matrices that train in part one product at a time.
 
     Args:
         model: its shapes count.
@@ -38,23 +39,28 @@ def step_bytes(
     """
     config, family = model.config, model.family
     hidden, between = config.hidden_size, config.intermediate_size
-    last = config.num_hidden_layers - 1
+    layers, first_only = config.num_hidden_layers, reads_first_only(model.head)
+    # Those that compute all tokens.
+    whole = layers - 1 if first_only else layers
     padded_tokens = sum(m * longest for m, longest in grids)
     pairs = config.num_attention_heads * sum(m * longest**2 for m, longest in grids)
-    first = min(_stage(name, family, config.num_hidden_layers) for name in entries)
+    first = min(_stage(name, family, layers) for name in entries)
     run = once = 0
-    for layer in range(last):
+    for layer in range(whole):
         if 2 * layer >= first:
             run += 3 * padded_tokens * hidden + 2 * pairs
             once += pairs
         if 2 * layer + 1 >= first:
             run += tokens * (2 * hidden + between)
             once += 2 * tokens * hidden
-    if 2 * last >= first:
-        run += 2 * padded_tokens * hidden + tokens * 2 * (between + hidden)
+    if 2 * (layers - 1) >= first:
+        run += tokens * 2 * (between + hidden)
+        run += 2 * padded_tokens * hidden if first_only else 0
+    if not first_only:
+        run += tokens * hidden
     kept = {_kept_for(name, family) for name in entries}
     sizes = {"hidden": hidden, "between": between, "nothing": 0}
-    run += tokens * sum(sizes[size] for layer, _, size in kept if layer < last)
+    run += tokens * sum(sizes[size] for layer, _, size in kept if layer < whole)
     product = 0
     for name, entry in entries.items():
         shape = model.parameters[name].shape
