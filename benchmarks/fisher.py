@@ -18,11 +18,11 @@ from torch.nn import functional
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from benchmarks import inputs
-from subtune.data.batches import Rows
 from subtune.fisher import fisher_information
 from subtune.methods import METHODS
 from subtune.models.encoder import new_classifier, shapes_of
 from subtune.selections.whole import require_whole
+from subtune.tasks.examples import Examples
 
 # Examples of one call of vmap, which holds every example's gradient of every parameter.
 VMAP_EXAMPLES = 8
@@ -51,7 +51,7 @@ def measure(glue_dir: Path, tasks: dict[str, int]) -> list[Row]:
 
 
 def _ways(setting: inputs.Setting, asked: str, names: list[str]) -> list[Row]:
-    data = setting.rows["train"]
+    data = setting.examples["train"]
     ways: dict[str, Callable[[], Sums]] = {
         "loop over examples": lambda: _loop(setting, data, names),
         "torch.func.vmap": lambda: _vmap(setting, data, names),
@@ -110,7 +110,7 @@ def _canonical(model: PreTrainedModel) -> dict[str, nn.Parameter]:
     return {name.removeprefix(prefix): value for name, value in model.named_parameters()}
 
 
-def _batches(data: Rows, indices: Iterator[np.ndarray] | list[np.ndarray]) -> Iterator[Batch]:
+def _batches(data: Examples, indices: Iterator[np.ndarray] | list[np.ndarray]) -> Iterator[Batch]:
     """Padded batches, as the peers need them."""
     for index in indices:
         longest = data.lengths[index].max()
@@ -126,7 +126,7 @@ def _batches(data: Rows, indices: Iterator[np.ndarray] | list[np.ndarray]) -> It
         yield tensors, torch.from_numpy(data.labels[index]).long().to(device)
 
 
-def _loop(setting: inputs.Setting, data: Rows, names: Collection[str]) -> Sums:
+def _loop(setting: inputs.Setting, data: Examples, names: Collection[str]) -> Sums:
     model = _theirs(setting)
     parameters = _canonical(model)
     for name, value in parameters.items():
@@ -140,7 +140,7 @@ def _loop(setting: inputs.Setting, data: Rows, names: Collection[str]) -> Sums:
     return {name: value.double().sum().item() / len(data) for name, value in total.items()}
 
 
-def _vmap(setting: inputs.Setting, data: Rows, names: Collection[str]) -> Sums:
+def _vmap(setting: inputs.Setting, data: Examples, names: Collection[str]) -> Sums:
     model = _theirs(setting)
     prefix = f"{model.base_model_prefix}."
     parameters = {name: value.detach() for name, value in model.named_parameters()}

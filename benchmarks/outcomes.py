@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.inputs import Setting
-from subtune.models.loss import losses_of
 from subtune.training.recipe import Member
 from subtune.training.run import Result
 from subtune.training.sweeps import train_sweep
@@ -24,7 +23,9 @@ class Outcome:
 def ours(setting: Setting, members: list[Member]) -> list[Outcome]:
     """The members trained as a job trains a sweep."""
     named = {str(number): member for number, member in enumerate(members)}
-    results = dict(train_sweep(setting.model, setting.rows, setting.task, named, lambda line: None))
+    results = dict(
+        train_sweep(setting.model, setting.examples, setting.task, named, lambda line: None)
+    )
     return [_outcome(setting, results[name]) for name in named]
 
 
@@ -38,6 +39,7 @@ def _outcome(setting: Setting, result: Result) -> Outcome:
 
 def _dev_loss(setting: Setting, result: Result) -> float:
     split = setting.task.evaluation[0]
-    labels = torch.from_numpy(setting.rows[split].labels)
-    logits = torch.from_numpy(result.best.logits[split])[None]
-    return losses_of(setting.task, logits, labels).item() / len(labels)
+    labels = torch.from_numpy(setting.examples[split].labels)
+    logits = torch.from_numpy(result.best.predictions[split])[None]
+    losses = setting.task.of_kind.losses(logits, labels, torch.arange(len(labels)))
+    return losses.item() / len(labels)

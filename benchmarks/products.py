@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import inputs
-from subtune.data.batches import Rows
+from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member, train
 
 SIZE = 2048
@@ -24,8 +24,10 @@ def measure(repeats: int = 10) -> dict[str, Any]:
 
 def flops_per_token(setting: inputs.Setting, member: Member) -> float:
     """Products that a run needs for a token of training, padding and evaluation left out."""
-    few = {split: Rows(setting.tokens[split].select(range(1))) for split in setting.task.evaluation}
-    few["train"] = Rows(
+    few = {
+        split: Examples(setting.tokens[split].select(range(1))) for split in setting.task.evaluation
+    }
+    few["train"] = Examples(
         setting.tokens["train"].select(range(min(FEW_ROWS, len(setting.tokens["train"]))))
     )
     with FlopCounterMode(display=False) as counter:

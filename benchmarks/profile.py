@@ -32,13 +32,13 @@ def measure(glue_dir: Path, tasks: list[str]) -> list[dict[str, Any]]:
 def _measure(task: str, glue_dir: Path) -> list[dict[str, Any]]:
     setting = inputs.glue(task, glue_dir, train=STEPS * inputs.BATCH, others=1)
     members = inputs.members(setting.model, inputs.LEARNING_RATES, epochs=2, method="layernorm")
-    members = members[: runs_at_once(setting.model, setting.rows["train"], members)]
+    members = members[: runs_at_once(setting.model, setting.examples["train"], members)]
     on_gpu = torch.cuda.is_available()
     activity = ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU
-    train(setting.model, setting.rows, setting.task, members)
+    train(setting.model, setting.examples, setting.task, members)
     with profile(activities=[activity]) as profiler:
         started = time.perf_counter()
-        train(setting.model, setting.rows, setting.task, members)
+        train(setting.model, setting.examples, setting.task, members)
         seconds = time.perf_counter() - started
     spent = {
         event.key.removeprefix("aten::"): 1e-6

@@ -58,7 +58,7 @@ def _measure(name: str, task: str, glue_dir: Path, steps: int) -> list[dict[str,
     with tempfile.TemporaryDirectory() as folder:
         AutoModel.from_config(SHAPES[name]).save_pretrained(folder)
         setting = inputs.glue(task, glue_dir, Path(folder), train=inputs.BATCH * steps, others=1)
-        rows = setting.rows
+        rows = setting.examples
         members = inputs.members(setting.model, (1e-3,) * RUNS[-1], epochs=2, method="layernorm")
         max_runs = runs_at_once(setting.model, rows["train"], members)
         counts = [runs for runs in RUNS if runs <= max_runs]

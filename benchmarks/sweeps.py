@@ -35,7 +35,7 @@ def _task(setting: inputs.Setting, epochs: int) -> list[dict[str, Any]]:
         "subtune, one by one": alone,
         "subtune, side by side": fused,
     }
-    tokens = int(setting.rows["train"].lengths.sum()) * epochs * len(members)
+    tokens = int(setting.examples["train"].lengths.sum()) * epochs * len(members)
     flops = tokens * flops_per_token(setting, members[0])
     return [
         {

@@ -25,12 +25,13 @@ from benchmarks.outcomes import Outcome
 from subtune.metrics import score
 from subtune.models.files import directory_of_package
 from subtune.selections.entries import Whole
+from subtune.specs import Recipe
 from subtune.training.recipe import Member
 
 
 def train(setting: Setting, member: Member) -> Outcome:
     """Train one run: the same model, tokens, learning rate, batch size, epochs and schedule."""
-    clock = _Clock()
+    clock = Clock()
     trainer = _trained(setting, member, clock)
     first = f"eval_{setting.task.metrics[0]}"
     rows = [row for row in trainer.state.log_history if first in row]
@@ -40,12 +41,12 @@ def train(setting: Setting, member: Member) -> Outcome:
 
 def second_epoch(setting: Setting, member: Member) -> float:
     """The seconds of a run's second epoch, evaluation left out."""
-    clock = _Clock()
+    clock = Clock()
     _trained(setting, member, clock)
     return clock.epochs[1]
 
 
-class _Clock(TrainerCallback):
+class Clock(TrainerCallback):
     """The seconds of each epoch without evaluation, and of all training with it."""
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
@@ -64,7 +65,7 @@ class _Clock(TrainerCallback):
         self.total = time.monotonic() - self._started
 
 
-def _trained(setting: Setting, member: Member, clock: _Clock) -> Trainer:
+def _trained(setting: Setting, member: Member, clock: Clock) -> Trainer:
     task, tokens = setting.task, setting.tokens
     set_seed(member.seed)
     model = AutoModelForSequenceClassification.from_pretrained(
@@ -78,7 +79,7 @@ def _trained(setting: Setting, member: Member, clock: _Clock) -> Trainer:
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
             model=model,
-            args=_arguments(member, folder),
+            args=arguments(member.recipe, member.seed, folder),
             train_dataset=tokens["train"],
             eval_dataset=tokens[task.evaluation[0]],
             data_collator=DataCollatorWithPadding(tokenizer),
@@ -90,8 +91,8 @@ def _trained(setting: Setting, member: Member, clock: _Clock) -> Trainer:
     return trainer
 
 
-def _arguments(member: Member, folder: str) -> TrainingArguments:
-    recipe = member.recipe
+def arguments(recipe: Recipe, seed: int, folder: str) -> TrainingArguments:
+    """A recipe as the Trainer is told of it; ``folder`` is where it may write."""
     return TrainingArguments(
         output_dir=folder,
         learning_rate=recipe.learning_rate,
@@ -103,7 +104,7 @@ def _arguments(member: Member, folder: str) -> TrainingArguments:
         weight_decay=recipe.weight_decay,
         max_grad_norm=recipe.max_grad_norm,
         bf16=recipe.precision == "bf16",
-        seed=member.seed,
+        seed=seed,
         eval_strategy="epoch",
         save_strategy="no",
         report_to=[],

@@ -24,12 +24,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from subtune.data.batches import Rows, in_length_order
+from subtune.data.batches import in_length_order
 from subtune.models.encoder import Encoder, new_classifier
 from subtune.models.forward import logits
 from subtune.models.loss import losses_of
 from subtune.models.packed import Packed, pack
 from subtune.tasks import TaskSpec
+from subtune.tasks.examples import Examples
 
 # Numbers of a tile: a megabyte.
 TILE = 1 << 18
@@ -72,7 +73,7 @@ def fisher_information(
     if rows is not None:
         sample = np.random.default_rng(seed).permutation(len(tokens))[:rows]
         tokens = tokens.select(sorted(sample))
-    data = Rows(tokens)
+    data = Examples(tokens, task.of_kind.reads)
     model = Encoder(model.config, model.parameters | new_classifier(model, seed))
     totals = {
         name: torch.zeros(

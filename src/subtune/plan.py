@@ -216,7 +216,12 @@ def _tokens(
     max_length = experiment.settings(task).max_length
 
     def of_rows(rows: DataSpec) -> TokensSpec:
-        tokens = TokensSpec(data=rows, tokenizer=model.id, max_length=max_length)
+        tokens = TokensSpec(
+            data=rows,
+            tokenizer=model.id,
+            max_length=max_length,
+            doc_stride=experiment.doc_stride if definition.of_kind.overlaps else None,
+        )
         plan.datasets[rows.key] = rows
         plan.tokens[tokens.key] = tokens
         plan.sizes[tokens.key] = size

@@ -56,11 +56,17 @@ class DataSpec(Value):
 
 
 class TokensSpec(Value):
-    """A task's token ids. ``tokenizer`` is the content id of the model whose tokenizer is used."""
+    """A task's token ids.
+
+    ``tokenizer`` is the content id of the model whose tokenizer is used. ``doc_stride``: of a row
+    that is longer than ``max_length``, how many tokens of its text each example begins after the
+    one before, where examples overlap.
+    """
 
     data: DataSpec
     tokenizer: str
     max_length: int = Field(ge=4, le=512)
+    doc_stride: int | None = Field(default=None, ge=1)
     tokens_version: int = TOKENS_VERSION
 
     @property

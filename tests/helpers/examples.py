@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from subtune.config import Config, Experiment
-from subtune.data.batches import Rows
 from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
@@ -17,6 +16,7 @@ from subtune.selections import Selection
 from subtune.selections.ranked import Ranked, Top
 from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import TASKS, Task
+from subtune.tasks.examples import Examples
 
 # What of BERT trains under every method.
 CLASSIFIER = ("classifier.weight", "classifier.bias")
@@ -46,11 +46,12 @@ def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datase
         return split_from_rows(task, table, labelled=True, source="example")
 
     splits = {name: split(evaluation, 10 + i) for i, name in enumerate(task.evaluation)}
-    return tokenize(datasets.DatasetDict({"train": split(rows, 0), **splits}), directory, 24)
+    every = datasets.DatasetDict({"train": split(rows, 0), **splits})
+    return tokenize(task, every, directory, 24)
 
 
-def rows_of(task: Task, tokens: datasets.DatasetDict) -> dict[str, Rows]:
-    return {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
+def examples_of(task: Task, tokens: datasets.DatasetDict) -> dict[str, Examples]:
+    return {split: Examples(tokens[split], task.of_kind.reads) for split in task.labelled}
 
 
 def recipe(**changes) -> Recipe:

@@ -11,6 +11,7 @@ and fails where two devices meet.
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,6 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from subtune.fisher import fisher_information
 from subtune.models import encoder
-from subtune.models.encoder import Encoder
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import State
@@ -116,17 +116,17 @@ def register() -> None:
 def main(directory: str, task_name: str, kinds: str, precisions: str, *mistake: str) -> None:
     register()
     task = TASKS[task_name]
-    model = encoder.load(Path(directory), task.num_labels)
+    model = encoder.load(Path(directory), task.of_kind.head, task.outputs)
     tokens = examples.tokens(task, Path(directory))
-    rows = examples.rows_of(task, tokens)
+    split_examples = examples.examples_of(task, tokens)
     mode = FakeTensorMode()
     stand_in(mode)
     if mistake:
-        losses_of = recipe.losses_of
-        recipe.losses_of = lambda task, logits, labels: losses_of(task, logits, labels.cpu())
+        pack = recipe.pack
+        recipe.pack = lambda *of: replace(pack(*of), labels=pack(*of).labels.cpu())
     with mode:
         moved = {n: mode.from_tensor(v).to(DEVICE) for n, v in model.parameters.items()}
-        there = Encoder(model.config, moved)
+        there = replace(model, parameters=moved)
         for kind in kinds.split(","):
             entries = examples.entries_of(kind, model)
             alone = any(is_matrix(model, name, entry) for name, entry in entries.items())
@@ -135,7 +135,7 @@ def main(directory: str, task_name: str, kinds: str, precisions: str, *mistake: 
                 keeper = OnHost()
                 for _ in ("from the start", "from the state"):
                     members = [member] * (1 if alone else 2)
-                    for result in train(there, rows, task, members, keeper=keeper):
+                    for result in train(there, split_examples, task, members, keeper=keeper):
                         assert len(result.history) == member.recipe.epochs
         fisher_information(there, tokens["train"], task)
 

@@ -8,7 +8,6 @@ from transformers import AutoTokenizer
 from subtune import config, cost_table
 from subtune.cost import Estimates
 from subtune.data import tsv
-from subtune.data.batches import Rows
 from subtune.data.sizes import of_glue, size_of
 from subtune.methods import METHODS
 from subtune.models import encoder
@@ -17,6 +16,7 @@ from subtune.plan import Plan, trains_alone, work
 from subtune.plan import plan as plan_of
 from subtune.selections.kind import Work
 from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
 from tests.helpers.project import ROOT
@@ -78,7 +78,7 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
     task = TASKS["sst2"]
     model = encoder.load(minilm, 2)
     tokens = examples.tokens(task, minilm, rows=32, evaluation=8)
-    rows = {split: Rows(tokens[split]) for split in ("train", "validation")}
+    rows = {split: Examples(tokens[split]) for split in ("train", "validation")}
     entries = METHODS[method].resolve(encoder.shapes_of(model), 0)
     with FlopCounterMode(display=False) as counter:
         train(model, rows, task, [Member(entries, examples.recipe(epochs=1), 0)])

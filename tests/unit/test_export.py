@@ -12,7 +12,6 @@ import safetensors.numpy
 from transformers import BertModel
 
 from subtune import cli
-from subtune.data.batches import Rows
 from subtune.errors import SubtuneError
 from subtune.export import export_adapter, export_model
 from subtune.layout import Layout
@@ -22,8 +21,9 @@ from subtune.models.encoder import Encoder
 from subtune.runs import listing, recording, records
 from subtune.selections.lora import Lora, LoraSettings
 from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
 from subtune.training import delta
-from subtune.training.evaluation import predict
+from subtune.training.evaluation import logits_of
 from tests.helpers import examples
 
 PREDICT = """
@@ -102,7 +102,7 @@ def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, t
     model = encoder.load(tiny_bert, TASKS["sst2"].num_labels)
     values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
     trained = Encoder(model.config, delta.applied(model.parameters, values))
-    predicted = predict(trained, Rows(tokens["validation"]), "fp32")
+    predicted = logits_of(trained, Examples(tokens["validation"]), "fp32")
     assert np.array_equal(predicted, logits_on_record(tmp_path, spec))
 
 

@@ -47,6 +47,6 @@ rule tokens:
         ),
         runtime=lambda wildcards, attempt: 30 * attempt,
     params:
-        max_length=lambda wildcards: PLAN.tokens[wildcards.tokens].max_length,
+        spec=lambda wildcards: PLAN.tokens[wildcards.tokens].canonical(),
     script:
         "../scripts/tokens.py"

@@ -14,7 +14,7 @@ with job(snakemake.log[0]):
     device = hardware.prepare(snakemake.threads)
     spec = FisherSpec.model_validate_json(snakemake.params.spec)
     task = spec.tokens.data.task
-    model = encoder.load(Path(snakemake.input.model), task.num_labels).to(device)
+    model = encoder.load(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
     tokens = datasets.load_from_disk(snakemake.input.tokens)["train"]
     in_full = spec.in_full.names(encoder.shapes_of(model)) if spec.in_full else []
     information = fisher.fisher_information(

@@ -17,10 +17,10 @@ with job(snakemake.log[0]):
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
     of = snakemake.wildcards
     best = best[(best["model"] == of.encoder) & (best["task"] == of.task)]
-    labels = records.read_spec(store, best["run"].iloc[0]).tokens.data.task.num_labels
+    task = records.read_spec(store, best["run"].iloc[0]).tokens.data.task
     predicting = best.dropna(subset=["value"])["run"].unique()
     specs = [records.read_spec(store, run) for run in predicting]
-    model = encoder.load(Path(snakemake.input.model), labels).to(device)
+    model = encoder.load(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
     tokens = datasets.load_from_disk(snakemake.input.tokens)
     predicted = rescoring.on_test_rows(store, specs, model, tokens)
     predicted.to_parquet(snakemake.output[0], index=False)

@@ -1,4 +1,4 @@
-"""Token ids of one task. In: rows, model. Out: an Arrow folder of the same splits."""
+"""What a model reads of one task. In: params spec, rows, model. Out: an Arrow folder of splits."""
 
 from subtune.logs import job
 
@@ -8,7 +8,10 @@ with job(snakemake.log[0]):
     import datasets
 
     from subtune.data.tokens import tokenize
+    from subtune.specs import TokensSpec
 
+    spec = TokensSpec.model_validate_json(snakemake.params.spec)
     rows = datasets.load_from_disk(snakemake.input.rows)
-    tokens = tokenize(rows, Path(snakemake.input.model), snakemake.params.max_length)
+    model = Path(snakemake.input.model)
+    tokens = tokenize(spec.data.task, rows, model, spec.max_length, spec.doc_stride)
     tokens.save_to_disk(snakemake.output[0])

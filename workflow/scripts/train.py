@@ -34,8 +34,9 @@ with (
     text = f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train"
     events.report(Report(text, "to_train", {"runs": [spec.id for spec in missing]}))
     if missing:
-        labels = specs[0].tokens.data.task.num_labels
-        model = encoder.load(Path(snakemake.input.model), labels).to(device)
+        task = specs[0].tokens.data.task
+        directory = Path(snakemake.input.model)
+        model = encoder.load(directory, task.of_kind.head, task.outputs).to(device)
         tokens = datasets.load_from_disk(snakemake.input.tokens)
         rankings = {
             Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings

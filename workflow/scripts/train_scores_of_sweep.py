@@ -15,8 +15,8 @@ with job(snakemake.log[0]):
 
     device = hardware.prepare(snakemake.threads)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
-    labels = specs[0].tokens.data.task.num_labels
-    model = encoder.load(Path(snakemake.input.model), labels).to(device)
+    task = specs[0].tokens.data.task
+    model = encoder.load(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
     rows = datasets.load_from_disk(snakemake.input.tokens)["train"]
     store = Path(snakemake.params.store)
     scores = [

@@ -61,7 +61,7 @@ def _task_definitions(config: Config) -> Iterator[str]:
         try:
             definition.task(name)
         except ValidationError as error:
-            yield f"tasks.{name}.metrics: {text_of(error.errors()[0])}"
+            yield f"tasks.{name}.{text_of(error.errors()[0])}"
 
 
 def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[str]:

@@ -20,7 +20,9 @@ from subtune.methods import MASKED_METHOD, named
 from subtune.papers.common import figure_styles, reads_information
 from subtune.selections import NamedSelection
 from subtune.selections.ranked import Fraction
-from subtune.tasks import METRICS, TASKS, Task
+from subtune.tasks import TASKS, Task
+from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import KindName
 
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
@@ -62,6 +64,9 @@ FigureStyle = Annotated[
     AfterValidator(lambda name: _one_of(name, figure_styles(papers.all_papers().values()))),
     WithJsonSchema({"enum": figure_styles(papers.all_papers().values())}),
 ]
+METRICS = tuple(dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics))
+# A number stands for itself, as in files whose columns have no names.
+ColumnName = Annotated[str, Field(coerce_numbers_to_str=True)]
 Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
@@ -103,31 +108,55 @@ class ModelSource(Section):
 class OwnTask(Section):
     """A user's task: files, columns, label words and metrics."""
 
+    kind: KindName | None = Field(
+        default=None,
+        description="without it `classification` where there are `labels`, and else `regression`",
+    )
     files: dict[str, str] = Field(
-        description="split to path; .csv, .tsv or .jsonl, where a cell that begins with a "
-        "quotation mark is quoted"
+        description="split to path. Of texts: .csv, .tsv or .jsonl, where a cell that begins with "
+        "a quotation mark is quoted. Of tokens: .conllu, whose columns have names, .conll or .txt, "
+        "whose columns are 1, 2, …, or .jsonl with lists. Of spans: .json as SQuAD's"
     )
-    text: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
-        min_length=1, max_length=2, description="one or two columns"
+    text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = Field(
+        default=(),
+        description="one or two columns; of tokens the column of words; of spans, where it may be "
+        "left out, those of question and context",
     )
-    label: str = Field(default="label", description="column of the label")
+    label: ColumnName | None = Field(
+        default=None, description="column of the label; without it `label`, of spans `answers`"
+    )
     labels: Labels | None = Field(
         default=None,
-        description="label words in order; none for a regression. Files hold them, or, where "
-        "none is a number, their numbers from 0",
+        description="label words in order; none for a regression or spans. Files hold them, or, "
+        "of texts where none is a number, their numbers from 0",
     )
-    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
+    metrics: tuple[Metric, ...] = Field(
+        default=(), description="of tokens and spans those that are usual, where it is left out"
+    )
     title: str | None = Field(default=None, description="name in tables and figures")
 
     @model_validator(mode="after")
     def _label_is_no_text(self) -> Self:
-        if self.label in self.text:
-            raise ValueError(f"found column {self.label!r} as text and as label, expected two")
+        label = self.label or KINDS[self.kind_name].label
+        if label in self.text:
+            raise ValueError(f"found column {label!r} as text and as label, expected two")
         return self
 
+    @property
+    def kind_name(self) -> KindName:
+        return self.kind or ("regression" if self.labels is None else "classification")
+
     def task(self, name: str) -> Task:
-        fields = self.model_dump(exclude={"files", "title"})
-        return Task(name=name, title=self.title or name, **fields)
+        kind = KINDS[self.kind_name]
+        return Task(
+            name=name,
+            title=self.title or name,
+            text=self.text or kind.text,
+            label=self.label or kind.label,
+            labels=self.labels,
+            kind=kind.name,
+            metrics=self.metrics or kind.default_metrics,
+        )
 
 
 class FisherSettings(Section):
@@ -197,6 +226,11 @@ class Experiment(Section):
     epochs: int = Field(ge=1)
     batch_size: int = Field(ge=1)
     max_length: int = Field(default=128, ge=4, le=512)
+    doc_stride: int = Field(
+        default=128,
+        ge=1,
+        description="tokens of a long context from the beginning of one window to the next",
+    )
     schedule: Literal["constant", "linear"] = "constant"
     warmup: float = Field(default=0.0, ge=0, lt=1)
     weight_decay: float = Field(default=0.0, ge=0)

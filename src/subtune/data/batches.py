@@ -1,28 +1,10 @@
-"""A split's token ids in memory, and which of its rows make up each batch."""
+"""Which of a split's examples make up each batch."""
 
 from collections.abc import Iterator
 
-import datasets
 import numpy as np
 
 from subtune.limits import EVALUATION_TOKENS
-
-
-class Rows:
-    """One split in memory: its token ids, token types and labels."""
-
-    def __init__(self, split: datasets.Dataset):
-        columns = split.with_format("numpy")[:]
-        self.inputs: dict[str, list[np.ndarray]] = {
-            name: [np.asarray(row) for row in columns[name]]
-            for name in ("input_ids", "token_type_ids")
-            if name in split.column_names
-        }
-        self.labels = np.asarray(columns["label"])
-        self.lengths = np.array([len(row) for row in self.inputs["input_ids"]])
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
 
 def shuffled(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:

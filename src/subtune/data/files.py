@@ -1,19 +1,10 @@
-"""A user's own task: one CSV, TSV or JSON-lines file per split."""
+"""A user's own task: one file per split, in a format of the task's kind."""
 
-import json
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from subtune.data import delimited
-from subtune.data.columns import columns_from_rows, is_label
 from subtune.errors import SubtuneError, one_of
-from subtune.tasks import COEFFICIENTS, Task, TaskSpec
-
-FORMATS = (".csv", ".tsv", ".jsonl")
-# What a broken file has in its texts: zeros, and halves of characters.
-NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
+from subtune.tasks import Task, TaskSpec
 
 
 def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
@@ -39,89 +30,26 @@ def path_of(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
         SubtuneError: the file is not there, or of no known format.
     """
     key, path = f"tasks.{task.name}.files.{split}", Path(files[split])
-    if path.suffix not in FORMATS:
-        raise SubtuneError(f"{key}: {one_of(path.suffix, FORMATS)} as the ending of {path}")
+    if path.suffix not in task.of_kind.formats:
+        expected = one_of(path.suffix, task.of_kind.formats)
+        raise SubtuneError(f"{key}: {expected} as the ending of {path}")
     if not path.is_file():
         raise SubtuneError(f"{key}: found no file {str(path)!r}")
     return path
 
 
 def columns_of(task: TaskSpec, paths: Mapping[str, Path]) -> dict[str, dict[str, list]]:
-    """The columns of each split's file, as `columns_from_rows` has them.
+    """The columns of each split's file, as the task's kind has them.
 
     Raises:
         SubtuneError: a file cannot be read as what its ending says, a row is not one of the task,
             or the rows cannot be learnt from or judged by.
     """
+    kind = task.of_kind
     by_split = {}
     for split, path in paths.items():
         labelled = split in task.labelled
-        rows = _with_text(task, path, _rows(path, task, labelled))
-        by_split[split] = columns_from_rows(task, rows, labelled=labelled, source=str(path))
-        judged = labelled and not set(COEFFICIENTS).isdisjoint(task.metrics)
-        if split == "train" or judged:
-            _require_two_labels(task, path, by_split[split]["label"])
+        rows = kind.read(task, path, labelled)
+        by_split[split] = kind.from_rows(task, rows, labelled=labelled, source=str(path))
+        kind.require_sound(task, split, path, by_split[split])
     return by_split
-
-
-def _rows(path: Path, task: TaskSpec, labelled: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows of a file, each with the line on which it begins."""
-    columns = (*task.text, *((task.label,) if labelled else ()))
-
-    def is_row(cells: Mapping[str, str]) -> bool:
-        return labelled and is_label(task, cells.get(task.label, ""))
-
-    try:
-        if path.suffix == ".jsonl":
-            yield from _json_rows(path, columns)
-        else:
-            yield from delimited.rows(path, "," if path.suffix == ".csv" else "\t", columns, is_row)
-    except ValueError as error:
-        # The codec and json raise kinds of it.
-        raise SubtuneError(f"{path}: not a readable {path.suffix} file: {error}") from None
-
-
-def _json_rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Numbers are text, as they are written; an object within a row is a tuple."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(
-                    line,
-                    object_pairs_hook=tuple,
-                    parse_int=str,
-                    parse_float=str,
-                    parse_constant=lambda name: None,
-                )
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"line {number}: {error}") from None
-            if not isinstance(row, tuple):
-                raise ValueError(f"line {number}: expected an object")
-            keys = [key for key, _ in row]
-            for column in columns:
-                if keys.count(column) > 1:
-                    raise ValueError(f"line {number}: found {column!r} twice, expected it once")
-            yield number, dict(row)
-
-
-def _with_text(
-    task: TaskSpec, path: Path, rows: Iterable[tuple[int, dict[str, Any]]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The same rows with their places; each has something to read."""
-    for line, row in rows:
-        text = " ".join(str(row.get(column, "?")) for column in task.text)
-        if not text.strip():
-            raise SubtuneError(f"{path}: line {line}: found no text, expected some to learn from")
-        if no_character := NO_CHARACTER.search(text):
-            raise SubtuneError(f"{path}: line {line}: found {no_character[0]!r}, expected text")
-        yield f"line {line}", row
-
-
-def _require_two_labels(task: TaskSpec, path: Path, labels: list) -> None:
-    if len(set(labels)) == 1:
-        label = task.labels[labels[0]] if task.labels else labels[0]
-        raise SubtuneError(
-            f"{path}: found the label {label!r} in every row, expected at least two labels"
-        )

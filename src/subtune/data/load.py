@@ -13,9 +13,9 @@ from subtune.tasks import TASKS
 def load(
     spec: DataSpec, glue_dir: str | None = None, paths: Mapping[str, str] | None = None
 ) -> datasets.DatasetDict:
-    """Splits of a task: columns ``idx``, ``text_a``, ``text_b`` (pairs only) and ``label``.
+    """Splits of a task, with the columns of its kind.
 
-    Rows of a split that is predicted, whose labels are not read, have label -1.
+    Labels of a split that is predicted are not read.
 
     Args:
         spec: what to load.

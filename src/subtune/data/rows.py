@@ -5,27 +5,26 @@ from typing import Any
 
 import datasets
 
-from subtune.data.columns import TEXTS, columns_from_rows
 from subtune.tasks import TaskSpec
 
 
 def features(task: TaskSpec) -> datasets.Features:
-    """Columns of every dataset: ``idx``, ``text_a``, ``text_b`` for pairs, and ``label``."""
-    columns: dict[str, datasets.Value] = {"idx": datasets.Value("int32")}
-    for name, _ in zip(TEXTS, task.text, strict=False):
-        columns[name] = datasets.Value("string")
-    columns["label"] = datasets.Value("float32" if task.is_regression else "int32")
-    return datasets.Features(columns)
+    """Columns of every dataset: ``idx``, and those of the task's kind."""
+    types = {"idx": "int32", **task.of_kind.columns(task)}
+    return datasets.Features({name: _feature(of) for name, of in types.items()})
+
+
+def _feature(of: Any) -> Any:
+    return datasets.List(_feature(of[0])) if isinstance(of, list) else datasets.Value(of)
 
 
 def split_from_rows(
     task: TaskSpec, rows: Iterable[Mapping[str, Any]], *, labelled: bool, source: str
 ) -> datasets.Dataset:
-    """Build one split from rows of text, as `columns_from_rows` reads them."""
+    """Build one split from rows of cells, as the task's kind has them."""
     numbered = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
-    return split_from_columns(
-        task, columns_from_rows(task, numbered, labelled=labelled, source=source)
-    )
+    columns = task.of_kind.from_rows(task, numbered, labelled=labelled, source=source)
+    return split_from_columns(task, columns)
 
 
 def split_from_columns(task: TaskSpec, columns: Mapping[str, list]) -> datasets.Dataset:

@@ -7,7 +7,6 @@ from importlib import resources
 from typing import NamedTuple
 
 from subtune.data import builtin, files
-from subtune.data.columns import TEXTS
 from subtune.tasks import Task
 
 # Of English text: an example's two or three special tokens, and tokens to a word.
@@ -52,14 +51,13 @@ def size_of(task: Task, source: str, paths: Mapping[str, str] | None = None) -> 
     Raises:
         SubtuneError: its own files hold what cannot be trained on.
     """
-    texts: Mapping[str, Sequence[tuple[str, ...]]]
+    texts: Mapping[str, Sequence[Sequence[str]]]
     if source == "builtin":
         splits = builtin.splits(task).items()
         texts = {s: [tuple(row[name] for name in task.text) for row in rows] for s, rows in splits}
     elif source == "files":
-        names = TEXTS[: len(task.text)]
-        columns = files.columns_of(task, files.paths(paths or {}, task)).items()
-        texts = {s: list(zip(*(c[name] for name in names), strict=True)) for s, c in columns}
+        columns = files.columns_of(task, files.paths(paths or {}, task))
+        texts = {split: list(task.of_kind.texts(of)) for split, of in columns.items()}
     else:
         return of_glue()[task.name]
     train = texts["train"]

@@ -1,4 +1,4 @@
-"""Token ids of a task's rows, made once per model and task and kept as Arrow."""
+"""What a model reads of a task's rows, made once per model and task and kept as Arrow."""
 
 from pathlib import Path
 
@@ -8,16 +8,24 @@ from tokenizers import Tokenizer
 from subtune.errors import SubtuneError
 from subtune.models.families import family_of
 from subtune.models.files import TOKENIZER, longest_text, read_config
+from subtune.tasks import TaskSpec
 
 
 def tokenize(
-    rows: datasets.DatasetDict, model_directory: Path, max_length: int
+    task: TaskSpec,
+    rows: datasets.DatasetDict,
+    model_directory: Path,
+    max_length: int,
+    doc_stride: int | None = None,
 ) -> datasets.DatasetDict:
-    """Tokenise single sentences or pairs, the longer cut first to ``max_length``, unpadded.
+    """The examples of every split, unpadded, as `subtune.tasks.examples.Examples` reads them.
 
-    Returns:
-        The same splits with ``idx``, ``input_ids``, ``label`` and, where the model distinguishes
-        the two sentences, ``token_type_ids``.
+    Args:
+        task: whose rows they are.
+        rows: its splits.
+        model_directory: of the model that reads them.
+        max_length: tokens of an example, at most.
+        doc_stride: where examples of a row overlap, the tokens from one's beginning to the next's.
 
     Raises:
         SubtuneError: the tokenizer's file cannot be read, or the model has fewer positions.
@@ -28,26 +36,31 @@ def tokenize(
             f"max_length: found {max_length}, expected at most {longest_text(config)}, the "
             "positions of the model"
         )
+    tokenizer = read_tokenizer(model_directory)
+    with_token_types = family_of(config["model_type"]).has_token_types(config)
+
+    def encode(batch: dict[str, list]) -> dict[str, list]:
+        return task.of_kind.encode(
+            tokenizer, batch, max_length, doc_stride, with_token_types=with_token_types
+        )
+
+    if not rows:  # of a task whose test files are absent
+        return rows
+    columns = next(iter(rows.values())).column_names
+    return rows.map(encode, batched=True, remove_columns=columns, desc="tokens")
+
+
+def read_tokenizer(model_directory: Path) -> Tokenizer:
+    """A model's tokenizer, which neither pads nor cuts.
+
+    Raises:
+        SubtuneError: its file cannot be read.
+    """
     path = model_directory / TOKENIZER
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the Rust library raises nothing narrower
         raise SubtuneError(f"{path} is not a readable tokenizer: {error}") from None
     tokenizer.no_padding()
-    tokenizer.enable_truncation(max_length)
-    with_token_types = family_of(config["model_type"]).has_token_types(config)
-
-    def encode(batch: dict[str, list]) -> dict[str, list]:
-        texts = batch["text_a"]
-        pairs = list(zip(texts, batch["text_b"], strict=True)) if "text_b" in batch else texts
-        encodings = tokenizer.encode_batch(pairs)
-        columns = {"input_ids": [encoding.ids for encoding in encodings]}
-        if with_token_types:
-            columns["token_type_ids"] = [encoding.type_ids for encoding in encodings]
-        return columns
-
-    if not rows:  # of a task whose test files are absent
-        return rows
-    columns = next(iter(rows.values())).column_names
-    texts = [name for name in ("text_a", "text_b") if name in columns]
-    return rows.map(encode, batched=True, remove_columns=texts, desc="tokens")
+    tokenizer.no_truncation()
+    return tokenizer

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import safetensors.torch
 
-from subtune.data.batches import Rows
 from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.hardware import EnergyMeter
@@ -20,6 +19,8 @@ from subtune.runs import events
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
 from subtune.specs import RunSpec
+from subtune.tasks import TaskSpec
+from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.delta import to_stored
 from subtune.training.recipe import Member
@@ -64,7 +65,7 @@ def train_and_record(
         entries = spec.selection.resolve(shapes, spec.seed, ranks)
         members[run] = Member(entries, spec.recipe, spec.seed)
         report(Report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}"))
-    rows = {split: Rows(tokens[split]) for split in ("train", *task.evaluation)}
+    examples = {split: Examples(tokens[split], task.of_kind.reads) for split in task.labelled}
     origin, energy = provenance(model.device), EnergyMeter(model.device)
 
     def report_and_read_energy(of: Report) -> None:
@@ -72,18 +73,22 @@ def train_and_record(
         report(of)
 
     results = train_sweep(
-        model, rows, task, members, report_and_read_energy, max_side_by_side, checkpoints
+        model, examples, task, members, report_and_read_energy, max_side_by_side, checkpoints
     )
     for number, (run, result) in enumerate(results, 1):
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         of_run = origin | {"recorded": now, "joules": energy.spent()}
-        write_record(store, to_train[run], result, rows, of_run)
+        write_record(store, to_train[run], result, examples, of_run)
         text = f"recorded {number}/{len(members)}: {run}"
         report(Report(text, events.RECORDED, {"run": run}))
 
 
 def write_record(
-    store: Path, spec: RunSpec, result: Result, rows: dict[str, Rows], origin: Mapping[str, Any]
+    store: Path,
+    spec: RunSpec,
+    result: Result,
+    examples: Mapping[str, Examples],
+    origin: Mapping[str, Any],
 ) -> Path:
     """Write a run's record. If the record is there already, it stays as it is.
 
@@ -95,7 +100,7 @@ def write_record(
         return target
     try:
         with new_directory(target) as draft:
-            _write_files(draft, spec, result, rows, origin)
+            _write_files(draft, spec, result, examples, origin)
     except SubtuneError as error:
         # A node that was given up for lost may have finished the same run meanwhile.
         if is_recorded(store, spec.id):
@@ -105,7 +110,11 @@ def write_record(
 
 
 def _write_files(
-    folder: Path, spec: RunSpec, result: Result, rows: dict[str, Rows], origin: Mapping[str, Any]
+    folder: Path,
+    spec: RunSpec,
+    result: Result,
+    examples: Mapping[str, Examples],
+    origin: Mapping[str, Any],
 ) -> None:
     scores = {
         "best_epoch": result.best_epoch,
@@ -118,7 +127,8 @@ def _write_files(
     }
     (folder / "scores.json").write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n")
     pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
-    _predictions(result, rows).to_parquet(folder / "predictions.parquet", index=False)
+    predictions = _predictions(spec.tokens.data.task, result, examples)
+    predictions.to_parquet(folder / "predictions.parquet", index=False)
     changes = [(name, *change) for name, change in result.best.changes.items()]
     pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"]).to_csv(
         folder / "changes.csv", index=False
@@ -128,12 +138,10 @@ def _write_files(
     (folder / "spec.json").write_text(spec.model_dump_json(indent=2, exclude_none=True) + "\n")
 
 
-def _predictions(result: Result, rows: dict[str, Rows]) -> pd.DataFrame:
+def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:
     parts = [pd.DataFrame(columns=["split", "idx", "label"])] if result.diverged else []
-    for split, logits in result.best.logits.items():
-        part = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(logits.shape[1])})
-        part.insert(0, "label", rows[split].labels)
-        part.insert(0, "idx", np.arange(len(part)))
+    for split, predictions in result.best.predictions.items():
+        part = task.of_kind.table(examples[split], predictions)
         part.insert(0, "split", split)
         parts.append(part)
     return pd.concat(parts, ignore_index=True)

@@ -5,7 +5,8 @@ A record is a directory named after the run's content id, written once, whole, b
     spec.json            everything that decided the result
     scores.json          best epoch, its scores, the number of trained parameters, divergence
     history.csv          one row per epoch
-    predictions.parquet  split, idx, label and logits of the evaluation splits, at the best epoch
+    predictions.parquet  split, idx, label and what was predicted of the evaluation splits, at the
+                         best epoch: logits, labels of words, or spans
     changes.csv          mean |change| and size of every trained tensor
     provenance.json      device, versions, commit and time; joules of the job since it last recorded
     delta.safetensors    the values that changed, and where a tensor changed in part, which

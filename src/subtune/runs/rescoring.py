@@ -8,20 +8,20 @@ import datasets
 import numpy as np
 import pandas as pd
 
-from subtune import metrics
-from subtune.data.batches import Rows
 from subtune.models.encoder import Encoder
 from subtune.runs import records
 from subtune.specs import RunSpec
+from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, from_stored
-from subtune.training.evaluation import predict
-from subtune.training.recipe import rows_that_train
+from subtune.training.evaluation import logits_of
+from subtune.training.recipe import examples_that_train
 
 
 def score_on_training_rows(
     store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
 ) -> dict[str, float]:
-    """The run's metrics on the rows that it was trained on; NaN where it diverged.
+    """The run's metrics on the rows that it was trained on; NaN where it diverged, or predicts what
+    is not finite.
 
     Args:
         store: where the run's record is.
@@ -35,10 +35,14 @@ def score_on_training_rows(
     task = spec.tokens.data.task
     if records.read_outcome(store, spec.id)["diverged"]:
         return dict.fromkeys(task.metrics, math.nan)
-    trained_on = rows_that_train(len(split), spec.recipe, np.random.default_rng(spec.seed))
-    rows = Rows(split.select(trained_on))
-    logits = predict(_trained(store, spec, model), rows, spec.recipe.precision)
-    return metrics.score(task, logits, rows.labels)
+    kind = task.of_kind
+    every = Examples(split, kind.reads)
+    training = examples_that_train(every, spec.recipe, np.random.default_rng(spec.seed))
+    examples = Examples(split.select(training), kind.reads)
+    logits = logits_of(_trained(store, spec, model), examples, spec.recipe.precision)
+    if not np.isfinite(logits).all():
+        return dict.fromkeys(task.metrics, math.nan)
+    return kind.score(task, examples, kind.predict(examples, logits))
 
 
 def on_test_rows(
@@ -61,11 +65,12 @@ def on_test_rows(
     parts = [pd.DataFrame({"run": [], "split": [], "idx": []})]
     for spec in specs:
         trained = _trained(store, spec, model)
+        kind = spec.tokens.data.task.of_kind
         for split, rows in tokens.items():
-            logits = predict(trained, Rows(rows), spec.recipe.precision)
-            part = pd.DataFrame({f"logit_{k}": logits[:, k] for k in range(logits.shape[1])})
-            part.insert(0, "idx", np.arange(len(part)))
-            parts.append(part.assign(run=spec.id, split=split))
+            examples = Examples(rows, kind.reads)
+            logits = logits_of(trained, examples, spec.recipe.precision)
+            part = kind.table(examples, kind.predict(examples, logits))
+            parts.append(part.drop(columns="label").assign(run=spec.id, split=split))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds
-from subtune.data import delimited
 from subtune.errors import SubtuneError, one_of
+from subtune.formats import delimited
 from subtune.submission.planned import FORM, NAMES
 from subtune.tasks import COEFFICIENTS
 

@@ -1,5 +1,5 @@
 """Tasks: what each is made of, and one module per kind of task."""
 
-from subtune.tasks.task import COEFFICIENTS, CORRELATIONS, DIAGNOSTIC, METRICS, TASKS, Task, TaskSpec
+from subtune.tasks.task import DIAGNOSTIC, TASKS, Task, TaskSpec
 
-__all__ = ["COEFFICIENTS", "CORRELATIONS", "DIAGNOSTIC", "METRICS", "TASKS", "Task", "TaskSpec"]
+__all__ = ["DIAGNOSTIC", "TASKS", "Task", "TaskSpec"]

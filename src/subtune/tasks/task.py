@@ -5,16 +5,13 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from subtune import resources
+from subtune.tasks.kind import Kind
+from subtune.tasks.kinds import KINDS
 from subtune.values import Value
 
-METRICS = (
-    *("accuracy", "f1", "f1_macro", "matthews_correlation", "pearsonr", "spearmanr"),
-    "exact_match",
-)
-CORRELATIONS = ("pearsonr", "spearmanr")
-# From -1 to 1, and undefined where all labels are the same.
-COEFFICIENTS = (*CORRELATIONS, "matthews_correlation")
 KindName = Literal["classification", "regression", "tokens", "span"]
+# Those that label words tell apart: their names are part of no id.
+TOLD_BY_LABELS = ("classification", "regression")
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
 
@@ -22,51 +19,62 @@ DIAGNOSTIC = "diagnostic"
 class TaskSpec(Value):
     """What of a task decides results.
 
-    ``labels`` holds the label words in the order of their numbers; without it the task is a
-    regression. The first of ``metrics`` decides, on the first of ``evaluation``, the epoch that a
-    record keeps; and a table's epochs and learning rates, where its paper shows no other metric.
+    ``labels`` holds the label words in the order of their numbers, where its kind has some; without
+    them and without a ``kind`` the task is a regression. The first of ``metrics`` decides, on the
+    first of ``evaluation``, the epoch that a record keeps; and a table's epochs and learning rates,
+    where its paper shows no other metric.
     """
 
     name: str
-    text: tuple[str, ...] = Field(min_length=1, max_length=2)
+    text: tuple[str, ...]
     label: str = "label"
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
-    # Where label words tell it, it is part of no id.
     kind: KindName = Field(
         default_factory=lambda data: "classification" if data.get("labels") else "regression",
-        exclude_if=lambda kind: kind in ("classification", "regression"),
+        exclude_if=lambda kind: kind in TOLD_BY_LABELS,
     )
-    metrics: tuple[str, ...] = Field(min_length=1)
+    metrics: tuple[str, ...]
     evaluation: tuple[str, ...] = ("validation",)
 
     @model_validator(mode="after")
-    def _metrics_fit_labels(self) -> Self:
-        if self.kind == "span":
-            return self
-        for metric in self.metrics:
-            if (metric in CORRELATIONS) != self.is_regression:
-                kind = "numbers" if self.is_regression else "classes"
-                raise ValueError(f"metric {metric!r} does not fit a task that predicts {kind}")
-        if "f1" in self.metrics and self.num_labels > 2:
+    def _is_of_its_kind(self) -> Self:
+        kind = self.of_kind
+        if kind.has_label_words != (self.labels is not None):
+            expected = "label words" if kind.has_label_words else "none"
+            raise ValueError(f"labels: found {_listed(self.labels)}, expected {expected}")
+        if len(self.text) not in kind.text_columns:
+            counts = " or ".join(map(str, kind.text_columns))
+            raise ValueError(f"text: found {_listed(self.text)}, expected {counts} columns")
+        if not self.metrics or not set(self.metrics) <= set(kind.metrics):
             raise ValueError(
-                f"metric 'f1' is of the second of two labels, found {self.num_labels} labels, "
+                f"metrics: found {_listed(self.metrics)}, expected some of those of "
+                f"{kind.name!r} tasks: {', '.join(kind.metrics)}"
+            )
+        if kind.has_label_words and "f1" in self.metrics and self.outputs > 2:
+            raise ValueError(
+                f"metrics: 'f1' is of the second of two labels, found {self.outputs} labels, "
                 "expected accuracy, f1_macro or matthews_correlation"
             )
         return self
 
     @property
-    def is_regression(self) -> bool:
-        return self.labels is None
+    def of_kind(self) -> Kind:
+        """What tasks of its kind have in common."""
+        return KINDS[self.kind]
 
     @property
-    def num_labels(self) -> int:
-        """Width of the classifier: one output for a regression."""
-        return 1 if self.labels is None else len(self.labels)
+    def outputs(self) -> int:
+        """Width of the head, such as the number of label words."""
+        return self.of_kind.outputs(self)
 
     @property
     def labelled(self) -> tuple[str, ...]:
         """The splits whose rows have labels: those that train, and those that evaluate."""
         return ("train", *self.evaluation)
+
+
+def _listed(names: tuple[str, ...] | None) -> str:
+    return ", ".join(names or ()) or "none"
 
 
 class Task(TaskSpec):

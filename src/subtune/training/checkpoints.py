@@ -27,7 +27,7 @@ from subtune.values import ID_LENGTH
 
 ENDING = ".safetensors"
 # Raised when a state's contents change: what another version has kept is left aside.
-FORMAT = "2"
+FORMAT = "3"
 RUN = "run."
 # At the end of an epoch a checkpoint is written if the last is at least so much of the interval
 # old: epochs of seconds are not worth one each.

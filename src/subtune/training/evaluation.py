@@ -1,6 +1,6 @@
 """A run's predictions and scores.
 
-Shapes: ``n`` examples.
+Shapes: ``q`` tokens that the head reads, ``o`` its outputs.
 """
 
 import math
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from subtune import metrics
-from subtune.data.batches import Rows, in_length_order
+from subtune.data.batches import in_length_order
 from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
 from subtune.models.packed import pack
 from subtune.tasks import TaskSpec
+from subtune.tasks.examples import Examples
 from subtune.training.delta import Delta, applied, moved
 from subtune.training.precision import autocast
 
@@ -24,13 +24,13 @@ from subtune.training.precision import autocast
 class Evaluation:
     """What a run has learnt so far.
 
-    ``scores``: by split, then metric, the task's first of each first. ``logits``
-    ``[n, num_labels]`` by split. ``changes``: tensor name to mean |change| over the whole tensor
+    ``scores``: by split, then metric, the task's first of each first. ``predictions``: by split, as
+    the task's kind has them. ``changes``: tensor name to mean |change| over the whole tensor
     (LayerNorm paper, Eq. 1) and the tensor's size.
     """
 
     scores: dict[str, dict[str, float]]
-    logits: dict[str, np.ndarray]
+    predictions: dict[str, np.ndarray]
     delta: Delta
     changes: dict[str, tuple[float, int]]
 
@@ -45,7 +45,11 @@ class Evaluation:
 
 
 def evaluate(
-    model: Encoder, rows: Mapping[str, Rows], task: TaskSpec, precision: str, delta: Delta
+    model: Encoder,
+    examples: Mapping[str, Examples],
+    task: TaskSpec,
+    precision: str,
+    delta: Delta,
 ) -> Evaluation:
     """Score a pretrained model with a delta's values on the task's evaluation splits.
 
@@ -53,12 +57,16 @@ def evaluate(
     prediction is not finite there is nothing to score.
     """
     changed = Encoder(model.config, applied(model.parameters, delta))
-    predicted = {split: predict(changed, rows[split], precision) for split in task.evaluation}
-    if not all(np.isfinite(by_row).all() for by_row in predicted.values()):
-        return without_scores(task)
+    scores, predictions = {}, {}
+    for split in task.evaluation:
+        computed = logits_of(changed, examples[split], precision)
+        if not np.isfinite(computed).all():
+            return without_scores(task)
+        predictions[split] = task.of_kind.predict(examples[split], computed)
+        scores[split] = task.of_kind.score(task, examples[split], predictions[split])
     return Evaluation(
-        scores={s: metrics.score(task, by_row, rows[s].labels) for s, by_row in predicted.items()},
-        logits=predicted,
+        scores=scores,
+        predictions=predictions,
         delta=moved(delta, "cpu"),
         changes={name: _change(model, changed, name) for name in delta},
     )
@@ -68,16 +76,19 @@ def without_scores(task: TaskSpec) -> Evaluation:
     """Of an epoch whose loss or predictions are not finite: every score is NaN, and nothing else is
     worth keeping."""
     scores = {split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation}
-    return Evaluation(scores, logits={}, delta={}, changes={})
+    return Evaluation(scores, predictions={}, delta={}, changes={})
 
 
-def predict(model: Encoder, rows: Rows, precision: str) -> np.ndarray:
-    """Logits ``[n, num_labels]`` of every row, in the rows' order, without dropout."""
-    every = torch.empty(len(rows), model.num_labels, device=model.device)
+def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
+    """Logits ``[q, o]`` of a whole split, in its order, without dropout."""
+    counts = examples.read_counts
+    behind = counts.cumsum()
+    every = torch.empty(behind[-1], model.outputs, device=model.device)
     with torch.inference_mode(), autocast(model.device, precision):
-        for index in in_length_order(rows.lengths):
-            batch = pack(rows.inputs, rows.labels, index, model)
-            every[torch.from_numpy(index)] = logits(model, batch)[0].float()
+        for index in in_length_order(examples.lengths):
+            batch = pack(examples, index, model)
+            read = np.concatenate([np.arange(behind[n] - counts[n], behind[n]) for n in index])
+            every[torch.from_numpy(read)] = logits(model, batch)[0].float()
     return every.cpu().numpy()
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import torch
 
-from subtune.data.batches import Rows
 from subtune.limits import CPU_TOKENS
 from subtune.models.encoder import Encoder
 from subtune.models.families.base import is_classifier
 from subtune.selections.entries import Entries, LowRank
+from subtune.tasks.examples import Examples
 from subtune.training.activations import step_bytes
 from subtune.training.recipe import Member
 from subtune.training.stacked import is_matrix
@@ -18,7 +18,7 @@ GPU_SHARE = 0.7
 
 
 def group_runs(
-    model: Encoder, train: Rows, members: Sequence[Member], max_side_by_side: int | None = None
+    model: Encoder, train: Examples, members: Sequence[Member], max_side_by_side: int | None = None
 ) -> list[list[int]]:
     """Numbers of the runs that train side by side, in the runs' order.
 
@@ -52,7 +52,7 @@ def _kind(model: Encoder, member: Member, number: int) -> tuple:
     )
 
 
-def runs_at_once(model: Encoder, train: Rows, members: Sequence[Member]) -> int:
+def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> int:
     """How many runs of one kind a pass may hold: by tokens on a CPU, by free memory on a GPU."""
     batch = min(members[0].recipe.batch_size, len(train))
     if model.device.type == "cpu":
@@ -61,7 +61,7 @@ def runs_at_once(model: Encoder, train: Rows, members: Sequence[Member]) -> int:
     return runs_within(GPU_SHARE * free, model, train, members)
 
 
-def runs_within(memory: float, model: Encoder, train: Rows, members: Sequence[Member]) -> int:
+def runs_within(memory: float, model: Encoder, train: Examples, members: Sequence[Member]) -> int:
     """How many runs of one kind fit into so many bytes, whichever examples make up a batch."""
     batch = min(members[0].recipe.batch_size, len(train))
     longest = int(train.lengths.max())

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from subtune.data.batches import Rows, by_length, shuffled
+from subtune.data.batches import by_length, shuffled
 from subtune.errors import SubtuneError
 from subtune.hardware import is_out_of_memory
 from subtune.models.dropout import DropoutMasks, MasksState
 from subtune.models.encoder import Encoder
 from subtune.models.forward import logits
-from subtune.models.loss import losses_of
 from subtune.models.packed import pack
 from subtune.selections.entries import Entries
 from subtune.specs import Recipe
 from subtune.tasks import TaskSpec
+from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import evaluate, without_scores
 from subtune.training.matrices import Matrices
@@ -52,7 +52,7 @@ class Member:
 
 def train(
     model: Encoder,
-    rows: Mapping[str, Rows],
+    examples: Mapping[str, Examples],
     task: TaskSpec,
     members: Sequence[Member],
     report: Callable[[int, Report], None] = lambda number, report: None,
@@ -68,7 +68,7 @@ def train(
 
     Args:
         model: pretrained, on its device.
-        rows: the training split and the task's evaluation splits.
+        examples: of the training split and the task's evaluation splits.
         task: decides loss and metrics.
         members: the runs. Their seed decides the classifier, what low-rank updates start from,
             the order of examples and dropout.
@@ -86,7 +86,7 @@ def train(
     cause = ""
     try:
         start = start or (keeper.newest() if keeper else None)
-        group = _Group(model, rows, task, members)
+        group = _Group(model, examples, task, members)
         if start is not None:
             group.restore(start)
             report(0, _resumed(group.step, group.steps))
@@ -129,13 +129,18 @@ class _Group:
     """
 
     def __init__(
-        self, model: Encoder, rows: Mapping[str, Rows], task: TaskSpec, members: Sequence[Member]
+        self,
+        model: Encoder,
+        examples: Mapping[str, Examples],
+        task: TaskSpec,
+        members: Sequence[Member],
     ):
-        self._model, self._rows, self._task = model, rows, task
+        self._model, self._examples, self._task = model, examples, task
         self._recipe, seed = members[0].recipe, members[0].seed
         self._seed, self.device = seed, model.device
         self._order = np.random.default_rng(seed)
-        self._training_rows = rows_that_train(len(rows["train"]), self._recipe, self._order)
+        self._training = examples_that_train(examples["train"], self._recipe, self._order)
+        self._units = examples["train"].units(self._training)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
         # After the last step that every run has taken: one that fails has drawn masks too.
@@ -157,20 +162,20 @@ class _Group:
         self._seconds = 0.0
 
     def batches_left(self) -> list[np.ndarray]:
-        """Batches of this epoch that have not trained yet: each the numbers of its rows."""
+        """Batches of this epoch that have not trained yet, of numbers of training examples."""
         done = self.step - (self.epoch - 1) * len(self._batches)
         return self._batches[done:]
 
     def train_batch(self, batch: np.ndarray) -> None:
         started = time.monotonic()
-        train = self._rows["train"]
-        index = by_length(self._training_rows[batch], train.lengths)
-        packed = pack(train.inputs, train.labels, index, self._model)
+        train = self._examples["train"]
+        index = by_length(self._training[batch], train.lengths)
+        packed = pack(train, index, self._model)
         with autocast(self.device, self._recipe.precision):
             trained = self._stacked.weights() | self._matrices.weights()
             predicted = logits(self._frozen, packed, trained, self._masks)
-        losses = losses_of(self._task, predicted, packed.labels)
-        (losses.sum() / len(index)).backward()
+        losses = self._task.of_kind.losses(predicted, packed.labels, packed.read_of)
+        (losses.sum() / len(packed.labels)).backward()
         self.is_whole = False
         for run in self.running:
             run.step(learning_rate_at(self.step, self.steps, run.recipe))
@@ -189,12 +194,12 @@ class _Group:
         """Evaluate a run at an epoch's end; returns the epoch's row of its history."""
         started = time.monotonic()
         position = self.running.index(run)
-        mean = (self._losses[position] / len(self._training_rows)).item()
+        mean = (self._losses[position] / self._units).item()
         evaluation = without_scores(self._task)
         if math.isfinite(mean):
             delta = self._stacked.delta(position) | self._matrices.delta()
             precision = self._recipe.precision
-            evaluation = evaluate(self._model, self._rows, self._task, precision, delta)
+            evaluation = evaluate(self._model, self._examples, self._task, precision, delta)
         seconds = self._seconds + time.monotonic() - started
         run.end_epoch(self.epoch, mean, seconds, evaluation)
         return run.history[-1]
@@ -257,7 +262,7 @@ class _Group:
 
     def _batches_of_epoch(self) -> list[np.ndarray]:
         self._order_of_epoch = self._order.bit_generator.state
-        return shuffled(len(self._training_rows), self._recipe.batch_size, self._order)
+        return shuffled(len(self._training), self._recipe.batch_size, self._order)
 
 
 def seed_at(seed: int, step: int) -> int:
@@ -285,9 +290,14 @@ def _epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> Report:
     return Report(text, "epoch", facts | {"epochs": epochs, "metric": metric, "score": score})
 
 
-def rows_that_train(n: int, recipe: Recipe, generator: np.random.Generator) -> np.ndarray:
-    """Which of a training set's ``n`` rows train; the generator is that of the run's seed."""
-    return generator.permutation(n)[: recipe.train_rows]
+def examples_that_train(
+    train: Examples, recipe: Recipe, generator: np.random.Generator
+) -> np.ndarray:
+    """Which examples of a training set train; the generator is that of the run's seed.
+
+    Of rows that are several examples, all or none do.
+    """
+    return train.of_rows(generator.permutation(train.rows)[: recipe.train_rows])
 
 
 def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:

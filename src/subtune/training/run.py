@@ -12,14 +12,15 @@ from subtune.training.checkpoints import State, below
 from subtune.training.delta import from_stored, to_stored
 from subtune.training.evaluation import Evaluation
 
-LEAF, DELTA, LOGITS = "leaf", "best.delta.", "best.logits."
+LEAF, DELTA, PREDICTIONS = "leaf", "best.delta.", "best.predictions."
 
 
 @dataclass(frozen=True)
 class Result:
     """What one run leaves behind.
 
-    ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples),
+    ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over what
+    each have a loss: examples, or words),
     ``seconds`` (the run's share, where others train beside it) and ``<split>/<metric>`` scores.
     ``best`` is the first epoch with the highest score: the task's first metric on its first
     evaluation split. A run that diverged has no best epoch, however good an earlier one was: its
@@ -85,8 +86,8 @@ class Run:
         if self._best is not None:
             stored = to_stored(self._best.delta)
             tensors |= {DELTA + name: value for name, value in stored.items()}
-            for split, logits in self._best.logits.items():
-                tensors[LOGITS + split] = torch.from_numpy(logits)
+            for split, predictions in self._best.predictions.items():
+                tensors[PREDICTIONS + split] = torch.from_numpy(predictions)
         return State(tensors, facts)
 
     def restore(self, state: State) -> None:
@@ -106,7 +107,7 @@ class Run:
         if facts["best"]:
             self._best = Evaluation(
                 scores=facts["best"]["scores"],
-                logits={n: v.numpy() for n, v in below(LOGITS, tensors).items()},
+                predictions={n: v.numpy() for n, v in below(PREDICTIONS, tensors).items()},
                 delta=from_stored(below(DELTA, tensors)),
                 changes={name: (mean, n) for name, (mean, n) in facts["best"]["changes"].items()},
             )

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from subtune.data.batches import Rows
 from subtune.errors import SubtuneError
 from subtune.models.encoder import Encoder
 from subtune.tasks import TaskSpec
+from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints, State
 from subtune.training.fusing import group_runs
 from subtune.training.recipe import Member, OutOfMemoryError, train
@@ -15,7 +15,7 @@ from subtune.training.run import Result
 
 def train_sweep(
     model: Encoder,
-    rows: Mapping[str, Rows],
+    examples: Mapping[str, Examples],
     task: TaskSpec,
     members: Mapping[str, Member],
     report: Callable[[Report], None],
@@ -30,7 +30,7 @@ def train_sweep(
 
     Args:
         model: the pretrained model on its device.
-        rows: the training split and the task's evaluation splits.
+        examples: of the training split and the task's evaluation splits.
         task: decides loss and metrics.
         members: the runs by their ids.
         report: is told of every run's epochs.
@@ -50,7 +50,7 @@ def train_sweep(
         ([runs[number] for number in group], None)
         for runs in [*resumed, new]
         for group in group_runs(
-            model, rows["train"], [members[run] for run in runs], max_side_by_side
+            model, examples["train"], [members[run] for run in runs], max_side_by_side
         )
     ]
     numbers = {run: number for number, run in enumerate(members, 1)}
@@ -67,7 +67,7 @@ def train_sweep(
         keeper = checkpoints.keeper(runs, report_line) if checkpoints else None
         group = [members[run] for run in runs]
         try:
-            results = train(model, rows, task, group, report_of_run, keeper, start)
+            results = train(model, examples, task, group, report_of_run, keeper, start)
         except OutOfMemoryError as error:
             if len(runs) == 1:
                 raise SubtuneError(_too_large(runs[0], group[0], error.cause)) from None

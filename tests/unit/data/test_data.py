@@ -8,7 +8,6 @@ import pytest
 from transformers import AutoTokenizer
 
 from subtune.data import builtin, files, tsv
-from subtune.data.columns import parse_label
 from subtune.data.load import load
 from subtune.data.minitasks import sentences
 from subtune.data.tokens import tokenize
@@ -76,7 +75,7 @@ def test_real_stsb_scores_are_numbers_from_0_to_5(glue_dir):
 def test_a_task_without_test_files_has_no_rows_to_predict(glue_dir, tiny_bert, tmp_path):
     tests = DataSpec(task=TASKS["rte"], source="tsv", version="1", splits=())
     load(tests, glue_dir=str(glue_dir)).save_to_disk(tmp_path / "rows")
-    tokens = tokenize(datasets.load_from_disk(tmp_path / "rows"), tiny_bert, 24)
+    tokens = tokenize(TASKS["rte"], datasets.load_from_disk(tmp_path / "rows"), tiny_bert, 24)
     tokens.save_to_disk(tmp_path / "tokens")
     assert dict(datasets.load_from_disk(tmp_path / "tokens")) == {}
 
@@ -186,13 +185,6 @@ def test_wrong_paths_of_a_users_task_give_one_line(paths, message):
         files.paths(paths, own_task())
 
 
-def test_a_label_of_a_regression_is_a_number():
-    task = own_task(labels=None, metrics=("spearmanr",))
-    assert parse_label(task, " 2.5", "here") == 2.5
-    with pytest.raises(SubtuneError, match="here: label: found 'good', expected a number"):
-        parse_label(task, "good", "here")
-
-
 @pytest.mark.parametrize("name", sentences.MINI_TASKS)
 def test_a_mini_task_has_the_columns_labels_and_splits_of_its_glue_task(name):
     task = TASKS[name]
@@ -230,7 +222,7 @@ def test_a_task_without_a_mini_task_is_named_beside_those_that_have_one(name):
 def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
     task = TASKS[name]
     rows = load(spec(task, "builtin"))
-    tokens = tokenize(rows, minilm, max_length=12)["train"]
+    tokens = tokenize(task, rows, minilm, max_length=12)["train"]
     reference = AutoTokenizer.from_pretrained(minilm)
     texts = [rows["train"][column] for column in ("text_a", "text_b")[: len(task.text)]]
     expected = reference(*[list(text) for text in texts], truncation=True, max_length=12)
@@ -241,11 +233,14 @@ def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
 
 def test_roberta_gets_no_token_types(tiny_roberta):
     rows = load(spec(TASKS["mrpc"], "builtin"))
-    assert "token_type_ids" not in tokenize(rows, tiny_roberta, 12)["train"].column_names
+    assert (
+        "token_type_ids"
+        not in tokenize(TASKS["mrpc"], rows, tiny_roberta, 12)["train"].column_names
+    )
 
 
 def test_more_tokens_than_a_model_has_positions_are_refused(tiny_roberta):
     rows = load(spec(TASKS["mrpc"], "builtin"))
-    assert tokenize(rows, tiny_roberta, 63)
+    assert tokenize(TASKS["mrpc"], rows, tiny_roberta, 63)
     with pytest.raises(SubtuneError, match="max_length: found 64, expected at most 63, the posit"):
-        tokenize(rows, tiny_roberta, 64)
+        tokenize(TASKS["mrpc"], rows, tiny_roberta, 64)

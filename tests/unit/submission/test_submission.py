@@ -263,8 +263,8 @@ def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_p
         tests = DataSpec(task=task, source="tsv", version="1", splits=task.test)
         real = load(labelled, glue_dir=str(glue_dir))
         few = {split: real[split].select(range(20)) for split in task.labelled}
-        tokens = tokenize(datasets.DatasetDict(few), tiny_bert, 24)
-        tokens_of_tests = tokenize(load(tests, glue_dir=str(glue_dir)), tiny_bert, 24)
+        tokens = tokenize(task, datasets.DatasetDict(few), tiny_bert, 24)
+        tokens_of_tests = tokenize(task, load(tests, glue_dir=str(glue_dir)), tiny_bert, 24)
         model = encoder.load(tiny_bert, task.num_labels)
         recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda line: None)
         predicted[name] = rescoring.on_test_rows(tmp_path, [spec], model, tokens_of_tests)

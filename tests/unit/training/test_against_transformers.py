@@ -139,7 +139,7 @@ def test_training_ends_where_transformers_and_adamw_end(
     monkeypatch.setattr(recipe, "evaluate", evaluated)
     monkeypatch.setattr(Evaluation, "first_score", property(lambda self: vars(self)["order"]))
     directory, task = request.getfixturevalue(directory), TASKS[task]
-    rows = examples.rows_of(task, examples.tokens(task, directory, rows=18))
+    rows = examples.examples_of(task, examples.tokens(task, directory, rows=18))
     model = pretrained(directory, task)
     entries = examples.entries_of(kind, model)
     members = {

@@ -37,7 +37,7 @@ def model(tiny_bert):
 
 @pytest.fixture(scope="module")
 def rows(tiny_bert):
-    return examples.rows_of(TASK, examples.tokens(TASK, tiny_bert))
+    return examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
 
 
 def members(model, *kinds, **recipe):
@@ -76,7 +76,7 @@ def assert_same(results, expected):
         a, b = to_stored(one.best.delta), to_stored(other.best.delta)
         assert a.keys() == b.keys()
         assert all(torch.equal(values, a[name]) for name, values in b.items())
-        assert all((v == one.best.logits[k]).all() for k, v in other.best.logits.items())
+        assert all((v == one.best.predictions[k]).all() for k, v in other.best.predictions.items())
 
 
 # 3 steps, up to 3 evaluations and an epoch's end: one occasion after another is the last.
@@ -485,7 +485,7 @@ torch.set_num_threads(1)
 task = TASKS["sst2"]
 directory, runs, extra = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 model = encoder.load(directory, 2)
-rows = examples.rows_of(task, examples.tokens(task, directory, rows=32))
+rows = examples.examples_of(task, examples.tokens(task, directory, rows=32))
 recipe = examples.recipe(batch_size=32, epochs=1)
 members = {str(n): Member(examples.entries_of("bitfit", model), recipe, 0) for n in range(runs)}
 # Once as it is, so that what is loaded late is there before memory is limited.

@@ -19,7 +19,7 @@ def model(tiny_bert):
 @pytest.fixture(scope="module")
 def train_rows(tiny_bert):
     task = TASKS["sst2"]
-    return examples.rows_of(task, examples.tokens(task, tiny_bert))["train"]
+    return examples.examples_of(task, examples.tokens(task, tiny_bert))["train"]
 
 
 def member(method, model, seed=0, **recipe):

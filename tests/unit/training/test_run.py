@@ -24,7 +24,7 @@ def model(tiny_bert):
 
 @pytest.fixture
 def rows(tiny_bert):
-    return examples.rows_of(TASK, examples.tokens(TASK, tiny_bert))
+    return examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
 
 
 def evaluation(score):
@@ -45,7 +45,7 @@ def test_a_run_that_diverges_later_has_no_best_epoch_and_keeps_nothing_of_an_ear
     one.end_epoch(2, loss, 1.0, without_scores(TASK))
     result = one.result()
     assert result.diverged and result.best_epoch is None
-    assert not result.best.delta and not result.best.logits and not result.best.changes
+    assert not result.best.delta and not result.best.predictions and not result.best.changes
     assert [row["validation/accuracy"] for row in result.history] == [
         0.9,
         pytest.approx(math.nan, nan_ok=True),

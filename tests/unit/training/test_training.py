@@ -12,7 +12,7 @@ from subtune.models.encoder import Encoder
 from subtune.selections.entries import Indices, LowRank, Whole
 from subtune.tasks import TASKS
 from subtune.training.delta import applied, to_stored
-from subtune.training.evaluation import predict
+from subtune.training.evaluation import logits_of
 from subtune.training.recipe import Member, learning_rate_at, train
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, reference
@@ -36,7 +36,7 @@ def task():
 
 @pytest.fixture
 def rows(task, directory):
-    return examples.rows_of(task, examples.tokens(task, directory))
+    return examples.examples_of(task, examples.tokens(task, directory))
 
 
 def member(kind, model, seed=0, **recipe):
@@ -232,7 +232,9 @@ def test_training_does_not_write_into_the_pretrained_model(kind, model, task, ro
 def test_a_delta_gives_the_predictions_of_the_record(kind, model, task, rows):
     result = train_alone(model, rows, task, member(kind, model))
     trained = Encoder(model.config, values_after(model, result))
-    assert (predict(trained, rows["validation"], "fp32") == result.best.logits["validation"]).all()
+    assert (
+        logits_of(trained, rows["validation"], "fp32") == result.best.predictions["validation"]
+    ).all()
 
 
 def test_a_delta_holds_the_selected_entries_only(model, task, rows):
@@ -282,7 +284,7 @@ def test_the_best_epoch_is_the_first_with_the_highest_dev_score(model, task, row
 
 def test_a_regression_learns_real_scores(tiny_bert):
     task = TASKS["stsb"]
-    rows = examples.rows_of(task, examples.tokens(task, tiny_bert))
+    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
     model = encoder.load(tiny_bert, 1)
     result = train_alone(model, rows, task, member("full", model, epochs=6))
     assert set(result.best.scores["validation"]) == {"spearmanr", "pearsonr"}

@@ -1,4 +1,4 @@
-"""One metric of the tasks, by its name, as in `subtune.tasks.METRICS`."""
+"""One metric of the tasks, by its name, as kinds of task have them."""
 
 import datasets
 import evaluate

@@ -16,7 +16,7 @@ from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.specs import DataSpec
 from subtune.tasks import TASKS
-from subtune.training.evaluation import predict
+from subtune.training.evaluation import logits_of
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 def mini(name, minilm):
     task = TASKS[name]
     data = load(DataSpec(task=task, source="builtin", version="1"))
-    return task, examples.rows_of(task, tokenize(data, minilm, 64))
+    return task, examples.examples_of(task, tokenize(task, data, minilm, 64))
 
 
 def majority(labels):
@@ -38,7 +38,7 @@ def pooled(model, rows):
     # A classifier that hands on what it reads.
     whole = {"classifier.weight": torch.eye(model.config.hidden_size)}
     whole["classifier.bias"] = torch.zeros(model.config.hidden_size)
-    return predict(Encoder(model.config, model.parameters | whole), rows, "fp32")
+    return logits_of(Encoder(model.config, model.parameters | whole), rows, "fp32")
 
 
 def gain_of_a_linear_probe(name, minilm):
@@ -69,5 +69,5 @@ def test_a_tuned_minilm_clearly_beats_the_majority_and_is_not_perfect(name, mini
     recipe = examples.recipe(learning_rate=3e-4, batch_size=16, epochs=3)
     [result] = train(model, rows, task, [Member(entries, recipe, seed=0)])
     labels = rows["validation"].labels
-    accuracy = (result.best.logits["validation"].argmax(1) == labels).mean()
+    accuracy = (result.best.predictions["validation"].argmax(1) == labels).mean()
     assert majority(labels) + 0.15 < accuracy < 1

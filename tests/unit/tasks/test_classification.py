@@ -1,10 +1,10 @@
-"""Labels as numbers."""
+"""Classification: label words as numbers."""
 
 import pytest
 
-from subtune.data.columns import parse_label
 from subtune.errors import SubtuneError
 from subtune.tasks import Task
+from subtune.tasks.classification import parse_label
 
 
 def task_with(*labels: str) -> Task:

@@ -1,0 +1,96 @@
+"""What our spans are compared to: transformers' own model on padded windows, pair by pair."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerFast
+
+# Tokens, as in BERT's published code for SQuAD.
+LONGEST_QUESTION = 64
+LONGEST_ANSWER = 30
+
+
+class Span(NamedTuple):
+    """Part of a context, from the character ``start`` on, and the sum of its two logits."""
+
+    text: str
+    start: int
+    score: float
+
+
+def best_spans(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    rows: Sequence[Mapping],
+    max_length: int,
+    doc_stride: int,
+) -> list[Span]:
+    """The best span of each row's context as an answer to its question.
+
+    Args:
+        model: with a head for question answering, without dropout (``eval()``).
+        tokenizer: the model's.
+        rows: ``question`` and ``context`` of each.
+        max_length: the most tokens of a window, with the question and special tokens.
+        doc_stride: how many tokens after the start of one window the next one starts.
+    """
+    best = []
+    for row in rows:
+        encoded = windows(tokenizer, row["question"], row["context"], max_length, doc_stride)
+        spans = _spans(model, encoded, row["context"])
+        best.append(max(spans, key=lambda span: span.score))
+    return best
+
+
+def windows(
+    tokenizer: PreTrainedTokenizerFast,
+    question: str,
+    context: str,
+    max_length: int,
+    doc_stride: int,
+) -> BatchEncoding:
+    """A question with each window of its context, padded to ``max_length``."""
+    question = _cut(tokenizer, question)
+    specials = tokenizer.num_special_tokens_to_add(pair=True)
+    asked = tokenizer(question, add_special_tokens=False)["input_ids"]
+    room = max_length - len(asked) - specials
+    # What the tokenizer calls stride: how many tokens two windows share.
+    shared = room - min(doc_stride, room)
+    return tokenizer(
+        question,
+        context,
+        truncation="only_second",
+        max_length=max_length,
+        stride=shared,
+        padding="max_length",
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+
+
+def _cut(tokenizer: PreTrainedTokenizerFast, question: str) -> str:
+    """The question's first tokens, as text."""
+    encoded = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)
+    tokens = encoded["input_ids"][:LONGEST_QUESTION]
+    if not tokens:
+        return question
+    question = question[: encoded["offset_mapping"][len(tokens) - 1][1]]
+    assert tokenizer(question, add_special_tokens=False)["input_ids"] == tokens
+    return question
+
+
+@torch.no_grad()
+def _spans(model: PreTrainedModel, encoded: BatchEncoding, context: str) -> Iterator[Span]:
+    """Every span of context tokens in every window that is not too long."""
+    names = [name for name in encoded if name in ("input_ids", "attention_mask", "token_type_ids")]
+    output = model(**{name: torch.tensor(encoded[name]) for name in names})
+    for window, offsets in enumerate(encoded["offset_mapping"]):
+        parts = encoded.sequence_ids(window)
+        tokens = [token for token, part in enumerate(parts) if part == 1]
+        starts, ends = output.start_logits[window].tolist(), output.end_logits[window].tolist()
+        for first in tokens:
+            for last in tokens:
+                if first <= last < first + LONGEST_ANSWER:
+                    start, end = offsets[first][0], offsets[last][1]
+                    yield Span(context[start:end], start, starts[first] + ends[last])
