@@ -14,9 +14,14 @@ from subtune.download import commit_of
 from subtune.errors import SubtuneError
 
 GLUE = "nyu-mll/glue"
+SQUAD = "rajpurkar/squad"
+UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
 # What is taken of a repository where a configuration names no revision; of all others, `main`.
 COMMITS = {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
+    SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
+    # Of its branch `refs/convert/parquet`.
+    UNIVERSAL_DEPENDENCIES: "bc04fa5dd6c03bcb03355f289f2ce385fecc7250",
     "google-bert/bert-base-cased": "cd5ef92a9fb2f889e972770a36d4ed042daf221e",
     "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
     "FacebookAI/roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",

@@ -13,14 +13,15 @@ from typing import Literal, NamedTuple
 
 from subtune.config import Config, Experiment, ModelSource
 from subtune.config.schema import HUB_MODELS
-from subtune.data import builtin, files, tsv, versions
+from subtune.data import builtin, files, official, tsv, versions
+from subtune.data.repositories import OF_GLUE, repository_of
 from subtune.data.sizes import TaskSize, size_of
 from subtune.errors import SubtuneError
 from subtune.layout import Layout
 from subtune.masks import Scope, fishers_in_scope
 from subtune.models.dimensions import dimensions_of
 from subtune.models.files import directory_of_package, longest_text, read_config, version_of
-from subtune.pins import GLUE, pinned
+from subtune.pins import pinned
 from subtune.selections import Selection
 from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top
@@ -70,8 +71,9 @@ class Plan:
 
     ``model_ids`` are by the configuration's names, ``model_locations`` by id: the hub's repository
     or the local directory. ``files`` are those of a user's own tasks, split to path, by the key of
-    their rows. ``sizes`` are those of the tasks, by the key of their tokens. ``tests`` are the
-    tokens of those test rows that the GLUE server scores, by the key of those that train.
+    their rows; ``directories`` those with the official files of others. ``sizes`` are those of the
+    tasks, by the key of their tokens. ``tests`` are the tokens of those test rows that the GLUE
+    server scores, by the key of those that train.
     """
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
@@ -79,6 +81,7 @@ class Plan:
     model_locations: dict[str, str] = field(default_factory=dict)
     datasets: dict[str, DataSpec] = field(default_factory=dict)
     files: dict[str, dict[str, str]] = field(default_factory=dict)
+    directories: dict[str, str] = field(default_factory=dict)
     tokens: dict[str, TokensSpec] = field(default_factory=dict)
     tests: dict[str, TokensSpec] = field(default_factory=dict)
     sizes: dict[str, TaskSize] = field(default_factory=dict)
@@ -212,7 +215,8 @@ def _tokens(
     rows = data_spec(config, definition, definition.labelled)
     # Counted once: a user's own files are read whole.
     sizes = (plan.sizes[key] for key, tokens in plan.tokens.items() if tokens.data == rows)
-    size = next(sizes, None) or size_of(definition, rows.source, users_files)
+    directory = config.directories.get(task)
+    size = next(sizes, None) or size_of(definition, rows.source, users_files, directory)
     max_length = experiment.settings(task).max_length
 
     def of_rows(rows: DataSpec) -> TokensSpec:
@@ -228,6 +232,8 @@ def _tokens(
         return tokens
 
     tokens = of_rows(rows)
+    if directory:
+        plan.directories[rows.key] = directory
     if users_files:
         plan.files[rows.key] = {split: users_files[split] for split in rows.splits}
     if config.is_submitted(task):
@@ -365,11 +371,17 @@ def data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
     if task.name in config.tasks:
         paths = files.paths(config.tasks[task.name].files, task)
         return _in_files(task, "files", paths, splits)
+    if task.name in config.directories:
+        of_splits = official.paths(config.directories[task.name], task, tuple(splits))
+        version = versions.version_of(of_splits)
+        return DataSpec(task=task, source="files", version=version, splits=tuple(of_splits))
     if config.source == "tsv":
         return _in_files(task, "tsv", tsv.paths(Path(str(config.glue_dir)), task), splits)
     if config.source == "hub":
         kept = Path(Layout(config.results).pinned())
-        version = pinned(GLUE, config.revision, "dataset", kept, "revision")
+        repository = repository_of(task.name)
+        revision = config.revision if repository == OF_GLUE else None
+        version = pinned(repository.name, revision, "dataset", kept, "revision")
     else:
         version = builtin.version(task)
     return DataSpec(task=task, source=config.source, version=version, splits=tuple(splits))
@@ -378,7 +390,7 @@ def data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
 def _in_files(
     task: Task, source: Literal["tsv", "files"], paths: Mapping[str, Path], splits: Iterable[str]
 ) -> DataSpec:
-    present = {split: paths[split] for split in splits if split in paths}
+    present = {split: (paths[split],) for split in splits if split in paths}
     version = versions.version_of(present)
     return DataSpec(task=task, source=source, version=version, splits=tuple(present))
 

@@ -6,7 +6,7 @@ import pytest
 
 from subtune.config.schema import HUB_MODELS
 from subtune.errors import SubtuneError
-from subtune.pins import COMMIT, GLUE, pinned
+from subtune.pins import COMMIT, GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, pinned
 
 COMMIT_OF_MAIN = "0123456789abcdef0123456789abcdef01234567"
 
@@ -21,7 +21,7 @@ def test_a_commit_is_taken_as_it_is(kept):
     assert not kept.exists()
 
 
-@pytest.mark.parametrize("repository", [GLUE, *HUB_MODELS.values()])
+@pytest.mark.parametrize("repository", [GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, *HUB_MODELS.values()])
 def test_what_the_papers_use_is_at_one_commit_where_no_revision_is_named(repository, kept):
     assert COMMIT.fullmatch(pinned(repository, None, "model", kept, "revision"))
 

@@ -9,6 +9,7 @@ import pytest
 
 from subtune import config
 from subtune.errors import SubtuneError
+from subtune.pins import COMMITS, SQUAD
 from subtune.plan import plan as plan_of
 from subtune.selections.ranked import Top
 from tests.helpers.project import ROOT
@@ -303,6 +304,55 @@ def test_test_rows_that_are_submitted_have_a_version_of_their_own(tmp_path, glue
     [[key, tests]] = after.tests.items()
     assert key in before.tokens and tests.key not in before.tokens
     assert tests.data.splits == ("test",)
+
+
+SENTENCE = "1\tWalk\twalk\tVERB\tVB\t_\t0\troot\t_\t_\n2\t!\t!\tPUNCT\t.\t_\t1\tp\t_\t_\n\n"
+
+
+def plan_of_words(directory, **changes):
+    """The plan of a task whose files lie in a directory."""
+    data = copy.deepcopy(BASE) | {"directories": {"ud_ewt": str(directory)}} | changes
+    data["experiments"]["layernorm"] |= {"tasks": ["ud_ewt"], "fractions": None}
+    return plan_of(config.check(data))
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    """A directory with two sentences to train on, and one to judge by."""
+    directory = tmp_path / "treebank"
+    directory.mkdir()
+    (directory / "en_ewt-ud-train.conllu").write_text(2 * SENTENCE)
+    (directory / "en_ewt-ud-dev.conllu").write_text(SENTENCE)
+    return directory
+
+
+def test_where_a_tasks_directory_lies_decides_nothing(treebank, tmp_path):
+    before = plan_of_words(treebank)
+    moved = treebank.rename(tmp_path / "moved")
+    after = plan_of_words(moved, source="tsv", glue_dir="glue")
+    assert after.runs == before.runs
+    [[key, rows]] = after.datasets.items()
+    assert after.directories == {key: str(moved)}
+    assert (rows.source, rows.splits) == ("files", ("train", "validation"))
+
+
+def test_rows_of_a_directory_are_counted(treebank):
+    [size] = plan_of_words(treebank).sizes.values()
+    assert (size.train_rows, size.evaluation_rows, size.test_rows) == (2, 1, 0)
+
+
+def test_another_file_in_a_tasks_directory_makes_other_runs(treebank):
+    before = plan_of_words(treebank)
+    (treebank / "en_ewt-ud-train.conllu").write_text(3 * SENTENCE)
+    assert not set(plan_of_words(treebank).runs) & set(before.runs)
+
+
+def test_the_revision_of_a_configuration_is_that_of_glue(tmp_path):
+    data = copy.deepcopy(BASE) | {"source": "hub", "revision": 40 * "a", "results": str(tmp_path)}
+    data["experiments"]["layernorm"] |= {"tasks": ["rte", "squad"], "fractions": None}
+    datasets = plan_of(config.check(data)).datasets.values()
+    versions = {rows.task.name: rows.version for rows in datasets if "train" in rows.splits}
+    assert versions == {"rte": 40 * "a", "squad": COMMITS[SQUAD]}
 
 
 def test_a_run_that_an_experiment_needs_twice_is_in_the_sweep_of_the_others(base):

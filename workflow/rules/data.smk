@@ -23,6 +23,7 @@ rule dataset:
             else None
         ),
         files=lambda wildcards: PLAN.files.get(wildcards.dataset, {}),
+        directory=lambda wildcards: PLAN.directories.get(wildcards.dataset),
     script:
         "../scripts/dataset.py"
 

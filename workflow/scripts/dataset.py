@@ -1,4 +1,4 @@
-"""Rows of one task. In: params spec, glue_dir, files. Out: an Arrow folder of its splits."""
+"""Rows of one task. In: params spec, glue_dir, files, directory. Out: Arrow, all its splits."""
 
 from subtune.logs import download_job, report
 
@@ -8,7 +8,8 @@ with download_job(snakemake.log[0], snakemake.resources.hub_cache):
     from subtune.specs import DataSpec
 
     spec = DataSpec.model_validate_json(snakemake.params.spec)
-    place = (snakemake.params.glue_dir, snakemake.params.files)
+    params = snakemake.params
+    place = (params.glue_dir, params.files, params.directory)
     rows = load(spec, *place)
     versions.require_version(spec, versions.paths_of(spec, *place))
     report(", ".join(f"{split}: {len(rows[split])} rows" for split in rows))

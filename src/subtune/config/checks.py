@@ -10,6 +10,8 @@ from pydantic import ValidationError
 from subtune import papers
 from subtune.config.messages import text_of, text_of_boolean
 from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
+from subtune.data.official import RELEASES
+from subtune.data.repositories import is_on_hub
 from subtune.errors import SubtuneError, one_of
 from subtune.methods import is_built_in
 from subtune.selections.whole import require_whole
@@ -49,7 +51,7 @@ def problems_of(config: Config) -> Iterator[str]:
 def _task_definitions(config: Config) -> Iterator[str]:
     for name, definition in config.tasks.items():
         if name in TASKS:
-            yield f"tasks.{name}: found the name of a GLUE task, expected a name of its own"
+            yield f"tasks.{name}: found the name of a built-in task, expected a name of its own"
         split_of: dict[str, str] = {}
         for split, path in definition.files.items():
             other_split = split_of.setdefault(os.path.normpath(path), split)
@@ -75,6 +77,7 @@ def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[s
         yield from _fractions(config, f"{path}.fractions", experiment.fractions, experiment.tasks)
     yield from _unknown(f"{path}.models", experiment.models, config.all_models())
     yield from _unknown(f"{path}.tasks", experiment.tasks, [*TASKS, *config.tasks])
+    yield from _without_rows(config, f"{path}.tasks", experiment.tasks)
     yield from _unknown(f"{path}.by_task", experiment.by_task, experiment.tasks)
     yield from _unknown(f"{path}.by_model", experiment.by_model, experiment.models)
     for method in experiment.methods:
@@ -131,6 +134,18 @@ def _unknown(path: str, names: Iterable[str], known: Iterable[str]) -> Iterator[
     for name in names:
         if name not in known:
             yield f"{path}: {one_of(name, known)}"
+
+
+def _without_rows(config: Config, path: str, tasks: Iterable[str]) -> Iterator[str]:
+    """Tasks outside GLUE that the source does not have; of mini tasks the source says it itself."""
+    for task in tasks:
+        if task not in RELEASES or task in config.directories or config.source == "builtin":
+            continue
+        if config.source == "tsv" or not is_on_hub(task):
+            yield (
+                f"{path}: found {task!r}, which `source: {config.source}` does not have, expected "
+                f"`directories.{task}`, the directory with its files"
+            )
 
 
 def _method(config: Config, path: str, method: str) -> Iterator[str]:

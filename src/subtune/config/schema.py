@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from subtune import papers
+from subtune.data.official import RELEASES
 from subtune.errors import one_of
 from subtune.masks import SCOPES, Scope
 from subtune.methods import MASKED_METHOD, named
@@ -67,6 +68,11 @@ FigureStyle = Annotated[
 METRICS = tuple(dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics))
 # A number stands for itself, as in files whose columns have no names.
 ColumnName = Annotated[str, Field(coerce_numbers_to_str=True)]
+OfficialTask = Annotated[
+    str,
+    AfterValidator(lambda name: _one_of(name, RELEASES)),
+    WithJsonSchema({"enum": [*RELEASES]}),
+]
 Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
@@ -366,6 +372,11 @@ class Config(Section):
     )
     glue_dir: str | None = Field(
         default=None, description="GLUE in the official layout, for `source: tsv`"
+    )
+    directories: dict[OfficialTask, Annotated[str, Field(min_length=1)]] = Field(
+        default={},
+        description="task to the directory with its official files, from which it is read "
+        "whatever `source` says",
     )
     test_scores: str | None = Field(
         default=None, description="CSV file with the scores that the GLUE server returned"

@@ -1,46 +1,56 @@
-"""GLUE from the hub, at a pinned revision."""
+"""Rows from the hub, at a pinned revision."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import datasets
 
-from subtune.data.rows import features
+from subtune.data.repositories import Repository, repository_of
+from subtune.data.rows import features, split_from_rows
 from subtune.download import snapshot
 from subtune.errors import SubtuneError
-from subtune.pins import GLUE
-from subtune.tasks import DIAGNOSTIC, TaskSpec
+from subtune.tasks import TaskSpec
 
 
 def read(task: TaskSpec, revision: str, splits: Iterable[str]) -> datasets.DatasetDict:
     """Download the Parquet files of a task's splits and give them the columns of every source.
 
     Raises:
-        SubtuneError: the hub cannot be reached, or has no such revision or files.
+        SubtuneError: the hub cannot be reached, or has no such revision, files or rows.
     """
-    prefixes = {split: _prefix(task, split) for split in splits}
+    repository = repository_of(task.name)
+    patterns = {split: repository.pattern(task.name, split) for split in splits}
     folder = snapshot(
-        GLUE,
+        repository.name,
         revision,
-        [f"{prefix}-*.parquet" for prefix in prefixes.values()],
+        [*patterns.values()],
         repo_type="dataset",
-        name=f"source: could not download {GLUE}",
-        instead="set `source: tsv` and a `glue_dir`",
+        name=f"source: could not download {repository.name}",
+        instead=repository.instead,
     )
     result = {}
-    for split, prefix in prefixes.items():
-        files = sorted(str(path) for path in folder.glob(f"{prefix}-*.parquet"))
+    for split, pattern in patterns.items():
+        files = sorted(str(path) for path in folder.glob(pattern))
         if not files:
-            raise SubtuneError(f"source: {GLUE} at {revision} has no {prefix}-*.parquet")
-        result[split] = _one_shape(datasets.Dataset.from_parquet(files), task)
+            raise SubtuneError(f"source: {repository.name} at {revision} has no {pattern}")
+        labelled = split in task.labelled
+        result[split] = read_files(task, repository, files, labelled=labelled)
     return datasets.DatasetDict(result)
 
 
-def _prefix(task: TaskSpec, split: str) -> str:
-    """What a split's file names begin with; the diagnostic set is a task of its own there."""
-    return "ax/test" if split == DIAGNOSTIC else f"{task.name}/{split}"
+def read_files(
+    task: TaskSpec, repository: Repository, files: Sequence[str], *, labelled: bool
+) -> datasets.Dataset:
+    """One split of a repository, from its Parquet files."""
+    rows = datasets.Dataset.from_parquet(list(files))
+    if repository.row is None:
+        return _renamed(rows, task)
+    return split_from_rows(
+        task, map(repository.row, rows), labelled=labelled, source=repository.name
+    )
 
 
-def _one_shape(rows: datasets.Dataset, task: TaskSpec) -> datasets.Dataset:
+def _renamed(rows: datasets.Dataset, task: TaskSpec) -> datasets.Dataset:
+    """GLUE's rows, whose labels are numbers on the hub."""
     new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False)) | {task.label: "label"}
     rows = rows.rename_columns({old: new for old, new in new_names.items() if old != new})
     columns = features(task)

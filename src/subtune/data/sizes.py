@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from subtune.data import builtin, files
+from subtune.data import builtin, files, official
 from subtune.tasks import Task
 
 # Of English text: an example's two or three special tokens, and tokens to a word.
@@ -35,31 +35,53 @@ class TaskSize(NamedTuple):
 @cache
 def of_glue() -> dict[str, TaskSize]:
     """GLUE's tasks: rows as published, tokens as `resources/sizes/glue.csv` says."""
-    path = resources.files("subtune") / "resources" / "sizes" / "glue.csv"
+    return _published("glue")
+
+
+@cache
+def of_words_and_spans() -> dict[str, TaskSize]:
+    """Tasks of other kinds, as `resources/sizes/words_and_spans.csv` says."""
+    return _published("words_and_spans")
+
+
+def _published(name: str) -> dict[str, TaskSize]:
+    path = resources.files("subtune") / "resources" / "sizes" / f"{name}.csv"
     with path.open(encoding="utf-8") as file:
-        return {row["task"]: _published(row) for row in csv.DictReader(file)}
+        return {row["task"]: _size(row) for row in csv.DictReader(file)}
 
 
-def _published(row: Mapping[str, str]) -> TaskSize:
+def _size(row: Mapping[str, str]) -> TaskSize:
     train, evaluation, test = (int(row[f"{kind}_rows"]) for kind in ("train", "evaluation", "test"))
     return TaskSize(train, evaluation, train + evaluation + test, float(row["tokens"]))
 
 
-def size_of(task: Task, source: str, paths: Mapping[str, str] | None = None) -> TaskSize:
-    """The size of a task whose rows come from ``source``; ``paths`` are its own files.
+def size_of(
+    task: Task,
+    source: str,
+    paths: Mapping[str, str] | None = None,
+    directory: str | None = None,
+) -> TaskSize:
+    """The size of a task whose rows come from ``source``.
+
+    Args:
+        paths: split to path, of a user's own task.
+        directory: where the task's official files lie, of one that is read from there.
 
     Raises:
-        SubtuneError: its own files hold what cannot be trained on.
+        SubtuneError: its files hold what cannot be trained on.
     """
     texts: Mapping[str, Sequence[Sequence[str]]]
     if source == "builtin":
         splits = builtin.splits(task).items()
         texts = {s: [tuple(row[name] for name in task.text) for row in rows] for s, rows in splits}
     elif source == "files":
-        columns = files.columns_of(task, files.paths(paths or {}, task))
+        if directory:
+            columns = official.columns_of(task, official.paths(directory, task, task.labelled))
+        else:
+            columns = files.columns_of(task, files.paths(paths or {}, task))
         texts = {split: list(task.of_kind.texts(of)) for split, of in columns.items()}
     else:
-        return of_glue()[task.name]
+        return (of_glue() | of_words_and_spans())[task.name]
     train = texts["train"]
     words = sum(len(text.split()) for row in train for text in row)
     return TaskSize(

@@ -1,42 +1,51 @@
 """Which files hold the rows of a task, and a hash of what is in them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from subtune.data import files, tsv
+from subtune.data import files, official, tsv
 from subtune.errors import SubtuneError
 from subtune.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.values import fingerprint
 
+# Of so many files an error message names each.
+NAMED_FILES = 3
 
-def version_of(paths: Mapping[str, Path]) -> str:
+
+def version_of(paths: Mapping[str, Sequence[Path]]) -> str:
     """Content hash of the files of some splits."""
-    return fingerprint(*(paths[split] for split in sorted(paths)))
+    return fingerprint(*(path for split in sorted(paths) for path in paths[split]))
 
 
 def paths_of(
-    spec: DataSpec, glue_dir: str | None = None, paths: Mapping[str, str] | None = None
-) -> dict[str, Path]:
+    spec: DataSpec,
+    glue_dir: str | None = None,
+    paths: Mapping[str, str] | None = None,
+    directory: str | None = None,
+) -> dict[str, tuple[Path, ...]]:
     """The files of a value's splits; none where the rows are not in files of the user.
 
     Args:
         spec: which rows.
         glue_dir: where the ``tsv`` source reads.
         paths: split to path, for the ``files`` source.
+        directory: where the task's official files lie, for the ``files`` source without paths.
 
     Raises:
         SubtuneError: a file is not there.
     """
     if spec.source == "tsv":
         of_task = tsv.paths(Path(str(glue_dir)), TASKS[spec.task.name])
-        return {split: of_task[split] for split in spec.splits if split in of_task}
+        return {split: (of_task[split],) for split in spec.splits if split in of_task}
+    if directory:
+        return official.paths(directory, spec.task, spec.splits)
     if spec.source == "files":
-        return {split: files.path_of(paths or {}, spec.task, split) for split in spec.splits}
+        return {split: (files.path_of(paths or {}, spec.task, split),) for split in spec.splits}
     return {}
 
 
-def require_version(spec: DataSpec, paths: Mapping[str, Path]) -> None:
+def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None:
     """Refuse rows whose files are no longer those that the value was made of.
 
     It is asked after they were read, so that what was read is what the value says.
@@ -49,5 +58,11 @@ def require_version(spec: DataSpec, paths: Mapping[str, Path]) -> None:
     except OSError:
         same = False
     if not same:
-        names = ", ".join(map(str, paths.values()))
+        names = _named([path for files in paths.values() for path in files])
         raise SubtuneError(f"{names}: changed since this was planned; call snakemake again")
+
+
+def _named(paths: Sequence[Path]) -> str:
+    if len(paths) <= NAMED_FILES:
+        return ", ".join(map(str, paths))
+    return f"{paths[0]} or one of {len(paths) - 1:,} others"

@@ -62,6 +62,13 @@ BROKEN = [
     (("experimets",), {}, "experimets: unknown key, found 'experimets', expected one of results, "),
     (("source",), "hug", "source: found 'hug', expected one of hub, tsv, builtin (did you mean"),
     (("source",), "tsv", "glue_dir: missing, and needed with `source: tsv`"),
+    (
+        ("directories",),
+        {"sqaud": "here"},
+        "directories.sqaud: found 'sqaud', expected one of ptb, ud_ewt, squad (did you mean "
+        "'squad'?)",
+    ),
+    (("directories",), {"ptb": ""}, "directories.ptb: found '', expected "),
     (("experiments",), {}, "experiments: found {}, expected at least 1"),
     (("experiments",), None, "experiments: missing, and needed"),
     (("runs_per_job",), 0, "runs_per_job: found 0, expected greater than or equal to 1"),
@@ -76,7 +83,7 @@ BROKEN = [
         "models.bert-base-cased.hub: found 'prajjwal1/bert-tiny', expected google-bert/bert-",
     ),
     (("models", "minilm"), {"pakage": "x"}, "models.minilm.pakage: unknown key, found 'pakage'"),
-    (("tasks", "cola"), GOOD["tasks"]["mood"], "tasks.cola: found the name of a GLUE task"),
+    (("tasks", "cola"), GOOD["tasks"]["mood"], "tasks.cola: found the name of a built-in task"),
     (
         ("tasks", "mood", "metrics"),
         ["acuracy"],
@@ -577,6 +584,20 @@ def test_an_experiment_reproduces_the_paper_it_names_or_is_named_after(name, sai
     experiment |= {"epochs": 1, "batch_size": 8} | ({"paper": said} if said else {})
     checked = config.check(GOOD | {"experiments": {name: experiment}})
     assert checked.experiments[name].paper == paper
+
+
+@pytest.mark.parametrize(
+    ("task", "source"), [("ptb", "tsv"), ("ud_ewt", "tsv"), ("squad", "tsv"), ("ptb", "hub")]
+)
+def test_a_task_that_a_source_does_not_have_is_read_from_its_directory(task, source):
+    data = changed((*EXPERIMENT, "tasks"), ["cola", task]) | {"source": source, "glue_dir": "glue"}
+    with pytest.raises(SubtuneError) as error:
+        config.check(data)
+    assert str(error.value) == (
+        f"experiments.layernorm.tasks: found {task!r}, which `source: {source}` does not have, "
+        f"expected `directories.{task}`, the directory with its files"
+    )
+    assert config.check(data | {"directories": {task: "here"}}).directories == {task: "here"}
 
 
 def test_the_schema_for_editors_is_up_to_date(capsys):

@@ -1,0 +1,116 @@
+"""Official files of tasks outside GLUE, in a directory of the user."""
+
+import json
+
+import pytest
+
+from subtune.data import official
+from subtune.data.load import load
+from subtune.data.versions import paths_of, require_version, version_of
+from subtune.errors import SubtuneError
+from subtune.specs import DataSpec
+from subtune.tasks import TASKS
+
+CONLLU = """\
+# sent_id = {split}-1
+1\tShe\tshe\tPRON\tPRP\t_\t0\troot\t_\t_
+2\twalks\twalk\tVERB\t{tag}\t_\t1\tdep\t_\t_
+
+"""
+
+
+def write_ud_ewt(directory, tag="VBZ", splits=("train", "dev", "test")):
+    for split in splits:
+        text = CONLLU.format(split=split, tag=tag)
+        (directory / f"en_ewt-ud-{split}.conllu").write_text(text)
+
+
+def write_squad(directory):
+    for split in ("train", "dev"):
+        answers = [{"text": "Oslo", "answer_start": 14}]
+        question = {"id": split, "question": "Where does Anna live?", "answers": answers}
+        paragraph = {"context": "Anna lives in Oslo.", "qas": [question]}
+        text = json.dumps({"version": "1.1", "data": [{"paragraphs": [paragraph]}]})
+        (directory / f"{split}-v1.1.json").write_text(text)
+
+
+def write_ptb(directory):
+    """Sections 00 to 24, in two files each."""
+    for section in range(25):
+        folder = directory / "parsed" / "mrg" / "wsj" / f"{section:02}"
+        folder.mkdir(parents=True)
+        for number in (1, 2):
+            tree = f"( (S (NP (NNP S{section}F{number})) (VP (VBZ walks)) (. .)) )\n"
+            (folder / f"wsj_{section:02}{number:02}.mrg").write_text(tree)
+
+
+def spec_of(name, directory, **changes):
+    task = TASKS[name]
+    paths = official.paths(str(directory), task, task.labelled)
+    spec = DataSpec(task=task, source="files", version=version_of(paths))
+    return spec.model_copy(update=changes)
+
+
+def test_the_english_web_treebank_is_read_from_its_three_files(tmp_path):
+    write_ud_ewt(tmp_path)
+    rows = load(spec_of("ud_ewt", tmp_path), directory=str(tmp_path))
+    assert set(rows) == {"train", "validation"}
+    assert rows["validation"]["words"][0] == ["She", "walks"]
+    labels = TASKS["ud_ewt"].labels
+    assert rows["train"]["label"][0] == [labels.index("PRP"), labels.index("VBZ")]
+
+
+def test_squad_is_read_from_its_two_files(tmp_path):
+    write_squad(tmp_path)
+    rows = load(spec_of("squad", tmp_path), directory=str(tmp_path))
+    assert rows["train"]["question"][0] == "Where does Anna live?"
+    assert rows["validation"]["answers"][0] == ["Oslo"]
+
+
+def test_the_penn_treebank_is_read_from_the_files_of_its_sections(tmp_path):
+    write_ptb(tmp_path)
+    rows = load(spec_of("ptb", tmp_path), directory=str(tmp_path))
+    assert {split: len(rows[split]) for split in rows} == {"train": 38, "validation": 6}
+    assert [words[0] for words in rows["validation"]["words"]] == [
+        f"S{section}F{number}" for section in (19, 20, 21) for number in (1, 2)
+    ]
+
+
+def test_where_a_directory_lies_is_part_of_no_id(tmp_path):
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        write_ptb(tmp_path / name)
+    assert spec_of("ptb", tmp_path / "here").id == spec_of("ptb", tmp_path / "there").id
+
+
+def test_a_file_of_a_directory_that_changed_after_planning_is_refused(tmp_path):
+    write_ptb(tmp_path)
+    spec = spec_of("ptb", tmp_path)
+    require_version(spec, paths_of(spec, directory=str(tmp_path)))
+    path = tmp_path / "parsed" / "mrg" / "wsj" / "07" / "wsj_0702.mrg"
+    path.write_text(path.read_text().replace("walks", "runs"))
+    with pytest.raises(SubtuneError, match=r"or one of 43 others: changed since this was planned"):
+        require_version(spec, paths_of(spec, directory=str(tmp_path)))
+
+
+def test_test_files_may_be_absent_and_others_may_not(tmp_path):
+    write_ud_ewt(tmp_path, splits=("train", "dev"))
+    task = TASKS["ud_ewt"]
+    splits = ("train", "validation", "test")
+    assert [*official.paths(str(tmp_path), task, splits)] == ["train", "validation"]
+    (tmp_path / "en_ewt-ud-dev.conllu").unlink()
+    with pytest.raises(SubtuneError, match=r"directories\.ud_ewt: .*ud-dev\.conllu is missing"):
+        official.paths(str(tmp_path), task, splits)
+
+
+@pytest.mark.parametrize("name", official.RELEASES)
+def test_a_directory_that_is_not_there_is_one_line(name, tmp_path):
+    with pytest.raises(SubtuneError, match=f"directories.{name}: found no directory .*nowhere'"):
+        official.paths(str(tmp_path / "nowhere"), TASKS[name], ("train",))
+
+
+def test_a_row_that_is_wrong_is_named_with_its_file(tmp_path):
+    write_ud_ewt(tmp_path, tag="VBX")
+    with pytest.raises(SubtuneError, match=r"train\.conllu: line 2: .*found 'VBX'") as error:
+        load(spec_of("ud_ewt", tmp_path), directory=str(tmp_path))
+    assert "\n" not in str(error.value)
