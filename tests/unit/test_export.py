@@ -169,7 +169,7 @@ def with_noise(results, directory, selection, task):
     """A run on record with noise in every value that trains, and its logits of the text."""
     spec = examples.run_spec(selection, task)
     shutil.copytree(directory, results / "models" / spec.model.id)
-    kind = kind_of(TASKS[task])
+    kind = TASKS[task].of_kind
     model = encoder.load(directory, kind.head, kind.outputs(TASKS[task]))
     stacked = StackedParameters(model, [selection.resolve(encoder.shapes_of(model), 0)], seed=0)
     stacked.values[0].data.add_(torch.randn(stacked.values[0].shape), alpha=0.1)
@@ -222,7 +222,7 @@ def test_adapters_of_tokens_and_spans_are_those_of_peft(task, kind, family, tmp_
     export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     base = kind.from_pretrained(directory, num_labels=expected.shape[1])
     model = peft.PeftModel.from_pretrained(base, tmp_path / "out")
-    assert type(model) is peft.MODEL_TYPE_TO_PEFT_MODEL_MAPPING[kind_of(TASKS[task]).peft_type]
+    assert type(model) is peft.MODEL_TYPE_TO_PEFT_MODEL_MAPPING[TASKS[task].of_kind.peft_type]
     assert their_logits(model) == pytest.approx(expected, abs=1e-5)
 
 
