@@ -133,6 +133,7 @@ def _parameters(function: str) -> dict[str, bool] | None:
 
 @cache
 def _functions(module: str) -> dict[str, ast.FunctionDef]:
+    """The functions of a module, or of a package and its modules' that it imports, by name."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):
@@ -140,7 +141,15 @@ def _functions(module: str) -> dict[str, ast.FunctionDef]:
     if spec is None or spec.origin is None:
         return {}
     tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    imported = {
+        alias.asname or alias.name: functions[alias.name]
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(f"{module}.")
+        for functions in [_functions(str(node.module))]
+        for alias in node.names
+        if alias.name in functions
+    }
+    return imported | {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def _printed(paper: str) -> list[str]:
