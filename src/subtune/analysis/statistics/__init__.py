@@ -44,6 +44,11 @@ from subtune.analysis.statistics.masks import (
     scope_minus,
     whole_minus_fraction,
 )
+from subtune.analysis.statistics.sizes import (
+    minus_by_rows,
+    minus_on_fewest_rows,
+    minus_on_most_rows,
+)
 from subtune.analysis.statistics.trends import agreement_of_models, minus_by_size
 
 __all__ = [
@@ -62,8 +67,11 @@ __all__ = [
     "gap_minus",
     "gap_under",
     "minus",
+    "minus_by_rows",
     "minus_by_size",
     "minus_on_both",
+    "minus_on_fewest_rows",
+    "minus_on_most_rows",
     "minus_printed",
     "parameters_of_families",
     "rank_correlation",
