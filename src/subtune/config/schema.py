@@ -225,8 +225,8 @@ class Experiment(Section):
     train_rows: NumbersOfRows = Field(
         default=(ALL_ROWS,),
         description="on how many rows to train: a number, `all`, or a list of them, each of which "
-        "trains every method. Smaller ones are part of larger ones, drawn by the run's seed. Tables "
-        "and claims are of the largest, and fractions train on it alone",
+        "trains every method. Smaller ones are part of larger ones, drawn by the run's seed. "
+        "Tables and claims are of the largest, and fractions train on it alone",
     )
 
     @model_validator(mode="after")

@@ -84,7 +84,8 @@ CLAIMS = Table(
     "interval says so, not supported that none of it does by more than counts as none; what is in "
     "between, or has fewer than three units, is not enough runs to tell. Differences of scores "
     "below 0.02 count as none, except in what is best on a number of tasks and where a claim says "
-    "how much, and ratios within 5 %. Parameters are counted without the classifier; a method that diverged counts as the worst.",
+    "how much, and ratios within 5 %. Parameters are counted without the classifier; a method that "
+    "diverged counts as the worst.",
     make="subtune.tables.claims:checklist",
     reads={"claims": "claims"},
 )
