@@ -40,7 +40,9 @@ def score_by_train_rows(
         (model, task, column)
         for model in shown["model"].unique()
         for task in task_titles
-        for column in shown.loc[shown["task"] == task, "column"].unique()
+        for column in shown.loc[
+            (shown["model"] == model) & (shown["task"] == task), "column"
+        ].unique()
     ]
     figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
     for panel, (model, task, column) in zip(axes, panels, strict=True):

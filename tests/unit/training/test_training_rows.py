@@ -1,5 +1,7 @@
 """Which rows of a training set train a run."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def rows(train_rows, seed=0, n=50):
 def test_smaller_parts_of_a_training_set_are_within_larger_ones(seed):
     parts = [set(rows(size, seed)) for size in (5, 10, 40, None)]
     assert [len(part) for part in parts] == [5, 10, 40, 50]
-    assert all(smaller < larger for smaller, larger in zip(parts, parts[1:], strict=False))
+    assert all(smaller < larger for smaller, larger in pairwise(parts))
 
 
 def test_another_seed_draws_other_rows():
