@@ -11,13 +11,14 @@ from subtune import facts
 from subtune.analysis.scores import read_scores
 from subtune.papers import printed
 
-SCORES = ("chosen", "scores", "test_scores")
+SCORES = ("chosen", "scores", "sizes", "test_scores")
 
 
 def make(
     declaration: Mapping[str, Any],
     data: Mapping[str, tuple[str, Any]],
     plain_facts: Mapping[str, Any],
+    left_out: Sequence[str] = (),
     **arguments: Any,
 ) -> Any:
     """The table or figure that a declaration's function returns.
@@ -26,9 +27,12 @@ def make(
         declaration: from `subtune.papers.base.Table.declaration`.
         data: argument to the data's name and its file, or files.
         plain_facts: from `subtune.facts.taken`.
+        left_out: tasks whose rows of the data are not shown.
         arguments: others that the function takes.
     """
-    numbers = {argument: read(name, path) for argument, (name, path) in data.items()}
+    numbers = {
+        argument: _without(read(name, path), left_out) for argument, (name, path) in data.items()
+    }
     if declaration["printed"]:
         arguments["printed"] = printed.table(*declaration["printed"])
     return resolve_name(declaration["make"])(
@@ -44,3 +48,10 @@ def read(name: str, place: str | Sequence[str]) -> pd.DataFrame | list[Path]:
         return read_scores(place)
     # A task or method may be called ``NA``.
     return pd.read_csv(place, dtype={"run": str}, keep_default_na=False, na_values=[""])
+
+
+def _without(numbers: pd.DataFrame | list[Path], tasks: Sequence[str]) -> pd.DataFrame | list[Path]:
+    """Numbers without the rows of some tasks, where they are of tasks."""
+    if isinstance(numbers, pd.DataFrame) and "task" in numbers:
+        return numbers[~numbers["task"].isin(tasks)]
+    return numbers

@@ -55,12 +55,16 @@ class Sweep(Value):
 
 @dataclass(frozen=True)
 class Planned:
-    """A run and its place in an experiment's tables and figures."""
+    """A run and its place in an experiment's tables and figures.
+
+    ``train_rows`` is how many rows train it.
+    """
 
     run: RunSpec
     model: str
     task: str
     method: str
+    train_rows: int
     fraction: float | None = None
     scope: Scope | None = None
 
@@ -105,6 +109,15 @@ class Plan:
             if (planned.model, planned.task, planned.scope) == (model, task, None)
         }
 
+    def on_most_rows(self, experiment: str) -> list[Planned]:
+        """An experiment's runs that have the most training rows of their model and task."""
+        runs = self.experiments[experiment]
+        most: dict[tuple[str, str], int] = {}
+        for planned in runs:
+            key = planned.model, planned.task
+            most[key] = max(most.get(key, 0), planned.train_rows)
+        return [p for p in runs if p.train_rows == most[p.model, p.task]]
+
     def rankings_of(self, sweep: str) -> list[str]:
         """Keys of the rankings that a sweep's masks are taken from."""
         rankings = {self.runs[run].selection.ranking for run in self.sweeps[sweep].runs}
@@ -136,6 +149,7 @@ class _Cell(NamedTuple):
     selection: Selection
     learning_rate: float
     seed: int
+    train_rows: int
     fraction: float | None = None
     scope: Scope | None = None
 
@@ -153,17 +167,24 @@ def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -
         fishers = _fishers(plan, config, experiment, spec)
         plan.experiment_fishers[name] = fishers
         for task in experiment.tasks:
-            cells = _whole_methods(config, experiment, model, task)
-            cells += _top_fractions(plan, config, experiment, task, fishers)
+            tokens = fishers[task].tokens
+            limits = experiment.limits_of_rows(plan.sizes[tokens.key].train_rows)
+            cells = [
+                cell
+                for rows in limits
+                for cell in _whole_methods(config, experiment, model, task, rows)
+            ]
+            cells += _top_fractions(plan, config, experiment, task, fishers, max(limits))
             for cell in cells:
                 run = RunSpec(
                     model=spec,
-                    tokens=fishers[task].tokens,
+                    tokens=tokens,
                     selection=cell.selection,
-                    recipe=_recipe(experiment, task, cell.learning_rate),
+                    recipe=_recipe(experiment, task, cell.learning_rate, limits[cell.train_rows]),
                     seed=cell.seed,
                 )
-                planned.append(Planned(run, model, task, cell.method, cell.fraction, cell.scope))
+                place = cell.method, cell.train_rows, cell.fraction, cell.scope
+                planned.append(Planned(run, model, task, *place))
     return planned
 
 
@@ -252,11 +273,13 @@ def _matrices_of_masks(config: Config, experiment: Experiment) -> WholeTensors |
         raise SubtuneError(f"fractions.of: {experiment.fractions.of!r}: {error}") from None
 
 
-def _whole_methods(config: Config, experiment: Experiment, model: str, task: str) -> list[_Cell]:
+def _whole_methods(
+    config: Config, experiment: Experiment, model: str, task: str, train_rows: int
+) -> list[_Cell]:
     """Learning rates outermost, so that a new one at the end leaves earlier sweeps as they are."""
     of_task = experiment.settings(task).learning_rates
     cells = [
-        (position, _Cell(method, config.selection(method, model), learning_rate, seed))
+        (position, _Cell(method, config.selection(method, model), learning_rate, seed, train_rows))
         for method, of_method in experiment.methods_of(model).items()
         for position, learning_rate in enumerate(of_method or of_task or ())
         for seed in experiment.seeds
@@ -265,7 +288,12 @@ def _whole_methods(config: Config, experiment: Experiment, model: str, task: str
 
 
 def _top_fractions(
-    plan: Plan, config: Config, experiment: Experiment, task: str, fishers: Mapping[str, FisherSpec]
+    plan: Plan,
+    config: Config,
+    experiment: Experiment,
+    task: str,
+    fishers: Mapping[str, FisherSpec],
+    train_rows: int,
 ) -> list[_Cell]:
     """Fraction 1 is the whole selection, whatever the scope."""
     fractions = experiment.fractions
@@ -283,11 +311,15 @@ def _top_fractions(
             selection: Selection = base
             if fraction < 1:
                 selection = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
-            cells.append(_Cell(fractions.of, selection, learning_rate, seed, fraction, scope))
+            cells.append(
+                _Cell(fractions.of, selection, learning_rate, seed, train_rows, fraction, scope)
+            )
     return cells
 
 
-def _recipe(experiment: Experiment, task: str, learning_rate: float) -> Recipe:
+def _recipe(
+    experiment: Experiment, task: str, learning_rate: float, limit_of_rows: int | None
+) -> Recipe:
     settings = experiment.settings(task)
     return Recipe(
         learning_rate=learning_rate,
@@ -298,7 +330,7 @@ def _recipe(experiment: Experiment, task: str, learning_rate: float) -> Recipe:
         weight_decay=experiment.weight_decay,
         max_grad_norm=experiment.max_grad_norm,
         precision=experiment.precision,
-        train_rows=experiment.train_rows,
+        train_rows=limit_of_rows,
     )
 
 

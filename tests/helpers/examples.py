@@ -120,7 +120,7 @@ def scored(*rows) -> pd.DataFrame:
     names = ["model", "task", "method", "fraction", "scope", "learning_rate", "seed", "value"]
     table = pd.DataFrame([("minilm", *row) for row in rows], columns=names)
     extra = {"column": table["task"], "metric": "accuracy", "decides": True}
-    return table.assign(run="r", best_epoch=1, trainable=10, **extra)
+    return table.assign(run="r", best_epoch=1, trainable=10, train_rows=100, **extra)
 
 
 def sums(**information) -> pd.DataFrame:

@@ -39,12 +39,14 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
     settings = experiment(
         paper=paper,
         methods={method: [1e-3] for method in ("full", *methods)},
-        tasks=["rte", "cola", "mrpc", "stsb"],
+        tasks=["rte", "cola", "mrpc", "stsb", "ptb", "squad"],
         fractions=FRACTIONS,
         seeds=[0, 1],
+        train_rows=[100, "all"],
     )
     around = {"claims", "reproduction", "paired_tests", "choices", "learning_curves"}
-    there = {*(exhibit.name for exhibit in every), *around, "submission/contents"}
+    around |= {"sizes", "scores_by_size", "submission/contents"}
+    there = {*(exhibit.name for exhibit in every), *around}
     assert set(names(settings, test_scores="scores.csv")) == there
 
 
@@ -87,3 +89,48 @@ def test_a_table_reads_what_is_optional_where_it_is_there():
     assert contents.data_read(config(settings), settings, table) == {"dev": "chosen"}
     both = contents.data_read(config(settings, test_scores="scores.csv"), settings, table)
     assert both == {"dev": "chosen", "test": "test_scores"}
+
+
+@pytest.mark.parametrize(("rows", "there"), [(100, False), ([100, "all"], True)])
+def test_curves_over_training_rows_need_several_numbers_of_them(rows, there):
+    assert ({"sizes", "scores_by_size"} <= set(names(experiment(train_rows=rows)))) is there
+    squad = experiment(paper="bitfit", tasks=["squad"], train_rows=rows)
+    assert ({"figure2", "figure6"} <= set(names(squad))) is there
+    assert ("sizes" in contents.data_of_claims(config(squad), squad)) is there
+
+
+@pytest.mark.parametrize("tasks", [["ptb"], ["ud_ewt"], ["squad"], ["ud_ewt", "squad"]])
+def test_tasks_that_a_paper_has_apart_have_no_exhibits_and_no_claims_of_the_others(tasks):
+    settings = experiment(paper="bitfit", tasks=tasks, methods={"full": [1e-3], "bitfit": [1e-3]})
+    shown = set(names(settings))
+    assert ("pos" in shown) is ("squad" not in tasks or "ud_ewt" in tasks)
+    assert not {name for name in shown if name.startswith(("table", "figure", "generalisation"))}
+    # Of these the Penn Treebank alone has printed scores.
+    assert ("reproduction" in shown) is (tasks == ["ptb"])
+    asked = contents.declared_claims(settings)
+    assert asked and all(set(claim["tasks"]) & set(tasks) for claim in asked)
+
+
+def test_an_experiment_without_them_has_none_of_their_exhibits_and_claims():
+    settings = experiment(paper="bitfit", tasks=["rte", "cola"], train_rows=[100, "all"])
+    assert not {"pos", "figure2", "figure6"} & set(names(settings))
+    apart = set(papers.find("bitfit").tasks_apart)
+    assert not any(set(c["tasks"]) & apart for c in contents.declared_claims(settings))
+
+
+def test_an_exhibit_is_of_its_own_tasks_alone():
+    settings = experiment(paper="bitfit", tasks=["rte", "ud_ewt", "squad"])
+    exhibits = contents.exhibits(config(settings), settings)
+    left_out = {name: contents.left_out(settings, exhibit) for name, exhibit in exhibits.items()}
+    assert left_out["table2"] == ["ud_ewt", "squad"]
+    assert left_out["pos"] == ["rte", "squad"]
+    assert left_out["choices"] == []
+    assert contents.as_shown(settings, exhibits["pos"]).tasks == ("ud_ewt",)
+
+
+def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
+    settings = experiment(paper="bitfit", train_rows=[16, "all"], max_length=64)
+    made = config(settings, models={"minilm": {"path": str(tiny_bert)}})
+    planned = plan(made)
+    [scored] = contents.scored_on_training_rows(made, planned, "mine")
+    assert planned.runs[scored].recipe.train_rows is None

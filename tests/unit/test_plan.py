@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from subtune import config
+from subtune.cost import Estimates
 from subtune.errors import SubtuneError
 from subtune.pins import COMMITS, SQUAD
 from subtune.plan import plan as plan_of
@@ -375,3 +376,63 @@ def test_planning_waits_for_no_library_that_computes_or_draws(command):
         check=True,
     )
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+def limits(planned):
+    """How many rows train a run, to the limit that its recipe has."""
+    return {p.train_rows: p.run.recipe.train_rows for p in planned}
+
+
+# Of each mini task that `BASE` trains on.
+ROWS = 200
+
+
+def test_every_number_of_training_rows_trains_every_method(base):
+    made = plan(train_rows=[10, 100, "all"]).experiments["layernorm"]
+    assert limits(made) == {10: 10, 100: 100, ROWS: None}
+    whole = [p for p in made if p.scope is None]
+    assert len(whole) == 3 * len([p for p in base.experiments["layernorm"] if p.scope is None])
+
+
+def test_fractions_train_on_the_largest_number_of_rows(base):
+    made = plan(train_rows=[100, 10]).experiments["layernorm"]
+    assert {p.train_rows for p in made if p.scope is not None} == {100}
+
+
+def test_a_number_that_is_no_smaller_than_the_training_set_is_all_of_it(base):
+    made = plan(train_rows=[100, ROWS, ROWS + 1, "all"])
+    assert limits(made.experiments["layernorm"]) == {100: 100, ROWS: None}
+    assert set(base.runs) < set(made.runs)
+    assert len(made.runs) == len(base.runs) + 6
+    assert plan(train_rows=ROWS).runs == base.runs
+
+
+def test_the_largest_number_is_each_tasks_own(tmp_path):
+    rows = "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(20))
+    (tmp_path / "train.csv").write_text("text,label\n" + rows)
+    (tmp_path / "validation.csv").write_text("text,label\nx,a\ny,b\n")
+    data = copy.deepcopy(BASE)
+    files = {split: str(tmp_path / f"{split}.csv") for split in ("train", "validation")}
+    data["tasks"] = {"mood": {"files": files, "text": ["text"], "labels": ["a", "b"],
+                              "metrics": ["accuracy"]}}  # fmt: skip
+    data["experiments"]["layernorm"] |= {"tasks": ["rte", "mood"], "train_rows": [10, 50]}
+    made = plan_of(config.check(data))
+    largest = {(p.task, p.train_rows) for p in made.on_most_rows("layernorm")}
+    assert largest == {("rte", 50), ("mood", 20)}
+
+
+def test_a_sweep_trains_on_one_number_of_rows():
+    made = plan(train_rows=[10, 100])
+    for sweep in made.sweeps.values():
+        assert len({made.runs[run].recipe.train_rows for run in sweep.runs}) == 1
+
+
+def test_a_run_on_fewer_rows_costs_less():
+    data = copy.deepcopy(BASE)
+    data["experiments"]["layernorm"]["train_rows"] = [20, "all"]
+    checked = config.check(data)
+    made = plan_of(checked)
+    estimates = Estimates(checked, made)
+    flops = {p.train_rows: estimates.run(p.run.id).flops for p in made.experiments["layernorm"]
+             if (p.task, p.method, p.scope) == ("rte", "full", None)}  # fmt: skip
+    assert flops[20] < flops[ROWS] / 2

@@ -10,6 +10,7 @@ rule scores:
     output:
         all=PATHS.data("{experiment}", "scores"),
         chosen=PATHS.data("{experiment}", "chosen"),
+        sizes=PATHS.data("{experiment}", "sizes"),
     log:
         PATHS.log("{experiment}", "scores"),
     localrule: True
@@ -24,6 +25,7 @@ rule scores:
                 "method": planned.method,
                 "fraction": planned.fraction,
                 "scope": planned.scope,
+                "train_rows": planned.train_rows,
                 "learning_rate": planned.run.recipe.learning_rate,
                 "seed": planned.run.seed,
             }
@@ -57,6 +59,7 @@ rule runs:
                 "method": planned.method,
                 "fraction": planned.fraction,
                 "scope": planned.scope,
+                "train_rows": planned.train_rows,
                 "flops": ESTIMATES.run(planned.run.id).flops,
             }
             for experiment, runs in PLAN.experiments.items()
@@ -174,6 +177,7 @@ rule claims:
         CPU
     params:
         paper=paper,
+        tasks=lambda wildcards: list(settings(wildcards).tasks),
         claims=lambda wildcards: contents.declared_claims(settings(wildcards)),
         train_rows=lambda wildcards: contents.train_rows(
             PLAN, NAME_OF[wildcards.experiment]

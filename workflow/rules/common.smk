@@ -121,11 +121,9 @@ def any_run_on(wildcards):
 
 # Runs that papers score on their training rows too.
 SCORED_ON_TRAINING_ROWS = {
-    planned.run.id
-    for name, runs in PLAN.experiments.items()
-    for planned in runs
-    if planned.method
-    in contents.paper_of(CONFIG.experiments[name]).scored_on_training_rows
+    run
+    for name in CONFIG.experiments
+    for run in contents.scored_on_training_rows(CONFIG, PLAN, name)
 }
 
 
@@ -175,7 +173,13 @@ def declaration(wildcards):
 
 
 def facts_of(wildcards):
-    return facts.taken(exhibit(wildcards).facts, CONFIG, settings(wildcards))
+    shown = contents.as_shown(settings(wildcards), exhibit(wildcards))
+    return facts.taken(exhibit(wildcards).facts, CONFIG, shown)
+
+
+def left_out(wildcards):
+    """Tasks that the wildcards' table or figure does not show."""
+    return contents.left_out(settings(wildcards), exhibit(wildcards))
 
 
 def caption(wildcards):

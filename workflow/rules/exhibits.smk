@@ -20,6 +20,7 @@ rule table:
         declaration=declaration,
         data=data_names,
         facts=facts_of,
+        left_out=left_out,
         caption=caption,
     script:
         "../scripts/table.py"
@@ -46,6 +47,7 @@ rule figure:
         declaration=declaration,
         data=data_names,
         facts=facts_of,
+        left_out=left_out,
         caption=caption,
         style=style,
     script:

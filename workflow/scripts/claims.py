@@ -12,5 +12,6 @@ with job(snakemake.log[0]):
     tables = {name: read(name, path) for name, path in snakemake.input.items()}
     rows = snakemake.params.train_rows
     tables["train_rows"] = pd.DataFrame(rows.items(), columns=["task", "rows"])
-    table = claims_table(papers.find(snakemake.params.paper), tables)
+    paper = papers.find(snakemake.params.paper).asked_on(snakemake.params.tasks)
+    table = claims_table(paper, tables)
     table.to_csv(snakemake.output[0], index=False)

@@ -8,5 +8,5 @@ with job(snakemake.log[0]):
 
     asked = snakemake.params
     data = {argument: (name, snakemake.input[argument]) for argument, name in asked.data.items()}
-    figure = make(asked.declaration, data, asked.facts, style=asked.style)
+    figure = make(asked.declaration, data, asked.facts, asked.left_out, style=asked.style)
     drawing.save(figure, snakemake.output)

@@ -1,4 +1,6 @@
-"""Scores of an experiment. In: its sweeps. Out: all runs, and the best learning rates' runs."""
+"""Scores of an experiment. In: its sweeps. Out: all runs, and the best learning rates' runs: those
+on the most training rows, and those on every number of them in every metric.
+"""
 
 from subtune.logs import job
 
@@ -9,6 +11,9 @@ with job(snakemake.log[0]):
     from subtune.analysis.columns import ScoreColumn
 
     columns = [ScoreColumn(**column) for column in snakemake.params.columns]
-    every = scores.collect(snakemake.params.runs, Path(snakemake.params.store), columns)
+    store = Path(snakemake.params.store)
+    every = scores.collect(snakemake.params.runs, store, columns)
     every.to_csv(snakemake.output.all, index=False)
-    scores.choose(every).to_csv(snakemake.output.chosen, index=False)
+    best = scores.choose(every)
+    scores.on_most_rows(best).to_csv(snakemake.output.chosen, index=False)
+    scores.in_every_metric(best, store, columns).to_csv(snakemake.output.sizes, index=False)

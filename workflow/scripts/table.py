@@ -8,4 +8,5 @@ with job(snakemake.log[0]):
 
     asked = snakemake.params
     data = {argument: (name, snakemake.input[argument]) for argument, name in asked.data.items()}
-    writing.write(make(asked.declaration, data, asked.facts), snakemake.output)
+    made = make(asked.declaration, data, asked.facts, asked.left_out)
+    writing.write(made, snakemake.output)

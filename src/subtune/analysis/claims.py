@@ -53,7 +53,19 @@ def claims_table(paper: Paper, tables: Tables) -> pd.DataFrame:
     """
     of_tasks, of_averages = (printed_tables(paper, averages=averages) for averages in (False, True))
     ours = {**tables, "printed": of_tasks["printed"]}
-    return pd.DataFrame([_row(claim, ours, of_tasks, of_averages) for claim in paper.claims])
+    every = ours, of_tasks, of_averages
+    together = [_without(tables_of_one, paper.tasks_apart) for tables_of_one in every]
+    return pd.DataFrame(
+        [_row(claim, *(every if claim.tasks else together)) for claim in paper.claims]
+    )
+
+
+def _without(tables: Tables, tasks: Sequence[str]) -> Tables:
+    """The same tables without the rows of some tasks."""
+    return {
+        name: table[~table["task"].isin(tasks)] if "task" in table else table
+        for name, table in tables.items()
+    }
 
 
 def _row(claim: Claim, ours: Tables, of_tasks: Tables, of_averages: Tables) -> dict[str, Any]:

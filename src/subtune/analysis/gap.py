@@ -13,11 +13,11 @@ def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
         trained: ``run``, and one column per metric.
 
     Returns:
-        ``model``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``, ``gap``, one
-        row per run and column of the tables.
+        ``model``, ``task``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``,
+        ``gap``, one row per run and column of the tables.
     """
     both = whole_methods(chosen).merge(trained, on="run")
     both["train"] = [row[row["metric"]] for _, row in both.iterrows()]
     both = both.rename(columns={"value": "dev"})
     both["gap"] = both["train"] - both["dev"]
-    return both[["model", "method", "column", "metric", "seed", "train", "dev", "gap"]]
+    return both[["model", "task", "method", "column", "metric", "seed", "train", "dev", "gap"]]

@@ -11,7 +11,7 @@ from subtune.analysis.columns import ScoreColumn
 from subtune.models.families.base import is_classifier
 from subtune.runs import records
 
-SETTING = ["model", "task", "method", "fraction", "scope"]
+SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
 DTYPES = {"best_epoch": "Int64", "value": float}
 
 
@@ -22,7 +22,7 @@ def collect(
 
     Args:
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
-            ``learning_rate``, ``seed``.
+            ``train_rows``, ``learning_rate``, ``seed``.
         store: where the run records are.
         columns: the tables' columns.
 
@@ -72,7 +72,8 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Runs of each setting's best learning rate: the highest mean over seeds, then the smallest.
 
-    A setting is a model, task, method, fraction and scope. The settings keep their order. A
+    A setting is a model, task, method, fraction, scope and number of training rows. The settings
+    keep their order. A
     learning rate at which a seed diverged has no mean, and loses against any that has one. Where
     none has one the setting diverged: it is there with its smallest learning rate, and no values,
     so that no one takes a mean over the seeds that are left.
@@ -86,6 +87,42 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     chosen["value"] = chosen["value"].where(chosen["mean"].notna())
     chosen = chosen.sort_values("setting", kind="stable", ignore_index=True)
     return chosen.drop(columns=["setting", "mean"])
+
+
+def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the runs that have the most training rows of their model and task."""
+    most = chosen.groupby(["model", "task"])["train_rows"].transform("max")
+    return chosen[chosen["train_rows"] == most]
+
+
+def in_every_metric(
+    chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
+) -> pd.DataFrame:
+    """The same whole methods' runs at the same epochs, a row per run, column and metric.
+
+    Args:
+        chosen: the runs of the best learning rates.
+        store: where the run records are.
+        columns: the tables' columns.
+
+    Returns:
+        The columns of ``chosen``; ``decides`` in the metric that it has.
+
+    Raises:
+        SubtuneError: a record is missing.
+    """
+    split_of = {column.key: column.split for column in columns}
+    rows = []
+    for row in whole_methods(chosen).to_dict("records"):
+        history = records.read_history(store, row["run"])
+        at_best = history[history["epoch"] == row["best_epoch"]] if pd.notna(row["value"]) else None
+        prefix = f"{split_of[row['column']]}/"
+        for name in (name for name in history if name.startswith(prefix)):
+            metric = name.removeprefix(prefix)
+            value = math.nan if at_best is None else at_best[name].item()
+            decides = row["decides"] and metric == row["metric"]
+            rows.append(row | {"metric": metric, "value": value, "decides": decides})
+    return pd.DataFrame(rows, columns=list(chosen)).astype(DTYPES)
 
 
 def whole_methods(chosen: pd.DataFrame) -> pd.DataFrame:

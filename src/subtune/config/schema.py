@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     WithJsonSchema,
@@ -25,6 +26,7 @@ from subtune.tasks import TASKS, Task
 from subtune.tasks.kinds import KINDS
 from subtune.tasks.task import KindName
 
+ALL_ROWS: Literal["all"] = "all"
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
     "bert-large-cased": "google-bert/bert-large-cased",
@@ -54,6 +56,17 @@ def _one_of(name: str, allowed: Iterable[str]) -> str:
     return name
 
 
+def _numbers_of_rows(given: Any) -> tuple[int | str, ...]:
+    """Numbers of training rows; one alone is the only one, and none stands for all rows."""
+    numbers = given if isinstance(given, list | tuple) else [ALL_ROWS if given is None else given]
+    if not numbers:
+        raise ValueError("found an empty list, expected numbers of rows, or 'all'")
+    for number in numbers:
+        if number != ALL_ROWS and not (isinstance(number, int) and number >= 1):
+            raise ValueError(f"found {number!r}, expected a number of rows from 1, or 'all'")
+    return _distinct(tuple(numbers))
+
+
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=64)]
 Paper = Annotated[
     str,
@@ -80,6 +93,13 @@ Labels = Annotated[
     tuple[str, ...], Field(min_length=2), AfterValidator(_distinct), AfterValidator(_trimmed)
 ]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
+_NUMBER_OF_ROWS = {"anyOf": [{"type": "integer", "minimum": 1}, {"const": ALL_ROWS}]}
+_NUMBERS_OF_ROWS = {"type": "array", "items": _NUMBER_OF_ROWS, "minItems": 1, "uniqueItems": True}
+NumbersOfRows = Annotated[
+    tuple[int | Literal["all"], ...],
+    BeforeValidator(_numbers_of_rows),
+    WithJsonSchema({"anyOf": [*_NUMBER_OF_ROWS["anyOf"], _NUMBERS_OF_ROWS, {"type": "null"}]}),
+]
 
 
 class Section(BaseModel):
@@ -242,7 +262,12 @@ class Experiment(Section):
     weight_decay: float = Field(default=0.0, ge=0)
     max_grad_norm: float = Field(default=1.0, gt=0)
     precision: Literal["fp32", "bf16"] = "fp32"
-    train_rows: int | None = Field(default=None, ge=1)
+    train_rows: NumbersOfRows = Field(
+        default=(ALL_ROWS,),
+        description="on how many rows to train: a number, `all`, or a list of them, each of which "
+        "trains every method. Smaller ones are part of larger ones, drawn by the run's seed. "
+        "Tables and claims are of the largest, and fractions train on it alone",
+    )
 
     @model_validator(mode="after")
     def _one_model_where_masks_are_made(self) -> Self:
@@ -284,6 +309,14 @@ class Experiment(Section):
     def all_methods(self) -> list[str]:
         """Every method that some model trains."""
         return list(dict.fromkeys(m for model in self.models for m in self.methods_of(model)))
+
+    def limits_of_rows(self, rows: int) -> dict[int, int | None]:
+        """On how many of a training set's ``rows`` to train, each to the limit that gives as many.
+
+        A number that is no smaller than the training set is all of it, which has no limit.
+        """
+        numbers = [rows if n == ALL_ROWS else min(int(n), rows) for n in self.train_rows]
+        return {number: number if number < rows else None for number in numbers}
 
     def settings(self, task: str) -> "SettledTask":
         """What a task's runs are trained with."""

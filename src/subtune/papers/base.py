@@ -5,16 +5,17 @@ that only plans does not load what draws.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 Kind = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
 # Numbers that exhibits and claims read, which `workflow/rules/analysis.smk` and `submission.smk`
-# make; ``models`` are the directories of an experiment's models.
+# make; ``models`` are the directories of an experiment's models. Where there are several numbers of
+# training rows, ``sizes`` has all, in every metric, and ``chosen`` the largest.
 DATA = (
-    "scores", "chosen", "learning_curves", "train_scores", "test_scores", "claims", "reproduction",
-    "changes", "parameter_changes", "component_shares", "layernorm_information",
+    "scores", "chosen", "sizes", "learning_curves", "train_scores", "test_scores", "claims",
+    "reproduction", "changes", "parameter_changes", "component_shares", "layernorm_information",
     "global_layernorm_information", "submission", "models",
 )  # fmt: skip
 # What claims read beside them: the paper's own scores, and how many rows each task trains on.
@@ -29,13 +30,14 @@ FACTS = (
 class Needs:
     """What an experiment must have for something to be made of it.
 
-    ``seeds`` is the least number of seeds; ``test_scores`` are those that the GLUE server
-    returned, ``submissions`` the files that it takes.
+    ``seeds`` is the least number of seeds, ``sizes`` of numbers of training rows; ``test_scores``
+    are those that the GLUE server returned, ``submissions`` the files that it takes.
     """
 
     methods: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     seeds: int = 1
+    sizes: int = 1
     fractions: bool = False
     test_scores: bool = False
     submissions: bool = False
@@ -56,6 +58,8 @@ class Table:
         printed: the paper's own table that is passed as ``printed``, a file in its folder.
         options: the function's other arguments.
         needs: without which an experiment does not have it; what is read has needs too.
+        tasks: the tasks that it is about, of which an experiment must have one; where there are
+            none all, of a paper's exhibits without those that the paper has apart.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Table:
     printed: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     needs: Needs = Needs()
+    tasks: tuple[str, ...] = ()
 
     def declaration(self, paper: str) -> dict[str, Any]:
         """How it is made, beside data and facts, as plain values."""
@@ -104,7 +109,8 @@ class Claim:
         reads: the names of the data that ``units`` is asked of.
         units: the function that returns one number per cell, 0 where nothing differs.
         of: what it takes beside the data.
-        tasks: the tasks that the claim is about; all where there are none.
+        tasks: the tasks that the claim is about; where there are none all, without those that the
+            paper has apart.
         at_least: in how many cells, of how many, the paper finds what ``kind`` says; as large a
             share decides of ours. Without it the mean decides.
         order: a function of the same arguments that decides instead, for what is no mean or count.
@@ -149,6 +155,8 @@ class Paper:
         printed_data: data to the paper's table of the same numbers; values are taken as shares per
             task.
         printed_learning_rates: methods to the paper's table of their best learning rates.
+        tasks_apart: tasks that have exhibits and claims of their own; those that name no tasks
+            leave them out.
     """
 
     name: str
@@ -161,3 +169,21 @@ class Paper:
     scored_on_training_rows: tuple[str, ...] = ()
     printed_data: Mapping[str, str] = field(default_factory=dict)
     printed_learning_rates: Mapping[str, str] = field(default_factory=dict)
+    tasks_apart: tuple[str, ...] = ()
+
+    def asked_on(self, tasks: Sequence[str]) -> Self:
+        """The paper with those of its claims that are about some of these tasks."""
+        together = set(tasks) - set(self.tasks_apart)
+        apart = set(tasks) & set(self.tasks_apart)
+
+        def is_asked(claim: Claim) -> bool:
+            names_one_apart = not set(claim.tasks).isdisjoint(self.tasks_apart)
+            return not apart.isdisjoint(claim.tasks) if names_one_apart else bool(together)
+
+        return replace(self, claims=[claim for claim in self.claims if is_asked(claim)])
+
+    def left_out(self, part: Table | Claim, tasks: Sequence[str]) -> list[str]:
+        """Those of these tasks that one of the paper's exhibits or claims leaves out."""
+        if part.tasks:
+            return [task for task in tasks if task not in part.tasks]
+        return [task for task in tasks if task in self.tasks_apart]

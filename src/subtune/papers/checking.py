@@ -133,14 +133,36 @@ def _parameters(function: str) -> dict[str, bool] | None:
 
 @cache
 def _functions(module: str) -> dict[str, ast.FunctionDef]:
+    """The functions of a module, or of a package and its modules' that it imports, by name."""
+    path = _source(module)
+    if path is None:
+        return {}
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {
+        alias.asname or alias.name: functions[alias.name]
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(f"{module}.")
+        for functions in [_functions(str(node.module))]
+        for alias in node.names
+        if alias.name in functions
+    }
+    return imported | {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def _source(module: str) -> Path | None:
+    """The file of a module. Looking up a module in a package's way would import the package."""
+    top, *parts = module.split(".")
     try:
-        spec = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
         spec = None
     if spec is None or spec.origin is None:
-        return {}
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        return None
+    if not parts:
+        return Path(spec.origin)
+    inner = Path(spec.origin).parent.joinpath(*parts)
+    paths = inner.with_name(f"{inner.name}.py"), inner / "__init__.py"
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _printed(paper: str) -> list[str]:

@@ -83,8 +83,9 @@ CLAIMS = Table(
     "at least three, and else a task, of which MNLI has two. Supported means that the whole "
     "interval says so, not supported that none of it does by more than counts as none; what is in "
     "between, or has fewer than three units, is not enough runs to tell. Differences of scores "
-    "below 0.02 count as none, except in what is best on a number of tasks, and ratios within 5 %. "
-    "Parameters are counted without the classifier; a method that diverged counts as the worst.",
+    "below 0.02 count as none, except in what is best on a number of tasks and where a claim says "
+    "how much, and ratios within 5 %. Parameters are counted without the classifier; a method that "
+    "diverged counts as the worst.",
     make="subtune.tables.claims:checklist",
     reads={"claims": "claims"},
 )
@@ -133,6 +134,27 @@ LEARNING_CURVES = Figure(
     reads={"chosen": "chosen", "curves": "learning_curves"},
     facts=("task_titles",),
 )
+SCORE_BY_TRAIN_ROWS = "subtune.figures.sizes:score_by_train_rows"
+SIZES = Figure(
+    "sizes",
+    "Score by number of training rows",
+    "Dev score by the number of training rows, at each method's best learning rate for that many. "
+    "Smaller training sets are part of larger ones. Bands are one standard deviation over seeds, "
+    "where there are several; a line has a gap where a run diverged.",
+    make=SCORE_BY_TRAIN_ROWS,
+    reads={"sizes": "sizes"},
+    facts=("task_titles",),
+    numbers="sizes",
+)
+SCORES_BY_SIZE = Table(
+    "scores_by_size",
+    "Scores by number of training rows",
+    "Dev scores in every metric, at each method's best learning rate for so many training rows, by "
+    "the metric that the other tables show. The best of each row is bold.",
+    make="subtune.tables.sizes:scores_by_train_rows",
+    reads={"sizes": "sizes"},
+    facts=("columns",),
+)
 SUBMISSION = Table(
     "submission/contents",
     "Files for the GLUE server",
@@ -147,7 +169,7 @@ SUBMISSION = Table(
 def exhibits_around(paper: Paper) -> list[Table]:
     """All tables and figures of an experiment that reproduces a paper, in order."""
     first = [CLAIMS] if paper.claims else []
-    last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SUBMISSION]
+    last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE, SUBMISSION]
     if not paper.name:
         return [SCORES, *last]
     return [*first, *paper.exhibits, REPRODUCTION, *last]

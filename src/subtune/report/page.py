@@ -149,6 +149,7 @@ def runs_of(section: Section) -> list[dict[str, Any]]:
             "model": row["model"],
             "task": row["task"],
             "method": _method(row),
+            "training rows": f"{row['train_rows']:,}",
             "learning rate": short(row["learning_rate"]),
             "seed": row["seed"],
             "score": cell(pd.Series([row["value"]])),

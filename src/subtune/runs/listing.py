@@ -12,11 +12,12 @@ from subtune.runs import records
 def recorded_runs(store: Path) -> pd.DataFrame:
     """One row per recorded run, in the order of tasks, methods and learning rates.
 
-    Columns: ``run``, ``model``, ``task``, ``method``, ``learning_rate``, ``batch_size``,
-    ``epochs``, ``seed``, ``metric``, ``score``, ``best_epoch``, ``diverged``, ``trained``,
-    ``delta_bytes``; none where no run is on record. ``score`` is the task's first metric on its
-    first evaluation split, at the best epoch; a run that diverged has neither. A method that has no
-    name is shown as its selection.
+    Columns: ``run``, ``model``, ``task``, ``method``, ``train_rows``, ``learning_rate``,
+    ``batch_size``, ``epochs``, ``seed``, ``metric``, ``score``, ``best_epoch``, ``diverged``,
+    ``trained``, ``delta_bytes``; none where no run is on record. ``train_rows`` is how many rows
+    train it, or all. ``score`` is the task's first metric on its first evaluation split, at the
+    best epoch; a run that diverged has neither. A method that has no name is shown as its
+    selection.
 
     Raises:
         SubtuneError: a record cannot be read.
@@ -37,6 +38,7 @@ def _row(store: Path, run: str) -> dict[str, Any]:
         "model": spec.model.repository or f"local {spec.model.version[:8]}",
         "task": task.name,
         "method": name_of(spec.selection) or spec.selection.in_words(),
+        "train_rows": str(spec.recipe.train_rows or "all"),
         **{name: getattr(spec.recipe, name) for name in ("learning_rate", "batch_size", "epochs")},
         "seed": spec.seed,
         "metric": task.metrics[0],

@@ -23,7 +23,7 @@ def table_of_runs(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataF
     Args:
         store: where the run records are.
         planned: per run and experiment ``run``, ``experiment``, ``model``, ``task``, ``method``,
-            ``fraction``, ``scope``, ``flops``.
+            ``fraction``, ``scope``, ``train_rows``, ``flops``.
 
     Raises:
         SubtuneError: a record is missing or cannot be read.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from subtune.analysis.columns import Column
+from subtune.analysis.columns import Column, columns_of
 from subtune.analysis.scores import averages, trained_beside_classifier, whole_methods
 from subtune.analysis.significance import wilcoxon
 from subtune.methods import title_of
@@ -28,6 +28,7 @@ def comparison(
     source: str,
     exhibits: Sequence[str] = (),
     split: str | None = None,
+    printed_tasks: Sequence[str] = (),
 ) -> Styled:
     """One row per model and method, one column per task, and the average where the paper has one.
 
@@ -42,7 +43,11 @@ def comparison(
         source: of which rows our scores are.
         exhibits: where the paper prints its scores.
         split: those of one split only.
+        printed_tasks: tasks whose printed scores are shown where ours are of other ones.
     """
+    keys = [column.key for column in columns]
+    others = [TASKS[task] for task in printed_tasks if task not in keys]
+    columns = [*columns, *columns_of(others, paper.metrics)]
     below = printed.scores(paper.name, exhibits)
     if split:
         below = below[below["split"] == split]

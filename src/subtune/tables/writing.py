@@ -9,6 +9,7 @@ import pandas as pd
 
 METRIC_TITLES = {
     "accuracy": "accuracy",
+    "exact_match": "exact match",
     "f1": "F1",
     "f1_macro": "macro F1",
     "matthews_correlation": "Matthews correlation",

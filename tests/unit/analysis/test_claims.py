@@ -339,3 +339,48 @@ def test_parameters_are_compared_without_the_classifier():
     frame["trainable"] = frame["method"].map({"full": 124_647_170, "bitfit": 694_274})
     row = verdict_of("bitfit", "less than 0.1 % of the parameters", chosen=frame)
     assert row["judged"] == HOLDS
+
+
+def tagged(**methods):
+    """Scores on part-of-speech tagging with three models: a value each."""
+    parts = [
+        scores(**{method: [values[number]] for method, values in methods.items()}).assign(
+            model=f"model {number}", task="ud_ewt", column="ud_ewt"
+        )
+        for number in range(3)
+    ]
+    return pd.concat(parts)
+
+
+@pytest.mark.parametrize(("bitfit", "judged"), [(0.9715, HOLDS), (0.970, DOES_NOT_HOLD)])
+def test_on_tagging_a_tenth_of_a_point_counts(bitfit, judged):
+    table = tagged(full=[0.972] * 3, bitfit=[bitfit] * 3)
+    row = verdict_of("bitfit", "part-of-speech", chosen=table)
+    assert (row["judged"], row["cells"]) == (judged, 3)
+    assert row["paper"] == pytest.approx(-0.001 / 3) and row["paper_judged"] == HOLDS
+
+
+def test_a_claim_that_names_no_tasks_is_not_asked_of_those_that_a_paper_has_apart():
+    table = pd.concat([scores(full=[0.5], bitfit=[0.6]), tagged(full=[0.9] * 3, bitfit=[0.1] * 3)])
+    row = verdict_of("bitfit", "scores as full fine-tuning does", chosen=table)
+    assert (row["ours"], row["cells"]) == (pytest.approx(0.1), 1)
+    # Of the printed ones 9 columns of Table 2 with each of 3 models.
+    assert row["paper_cells"] == 27
+
+
+def test_a_claim_about_the_size_of_training_data_is_asked_of_every_size():
+    curves = {"full": (0.1, 0.4, 0.8), "bitfit": (0.3, 0.5, 0.7)}
+    parts = [
+        scores(**{method: [values[number]] for method, values in curves.items()}).assign(
+            train_rows=rows, metric="exact_match", task="squad", column="squad"
+        )
+        for number, rows in enumerate((100, 1000, 10000))
+    ]
+    sizes = pd.concat(parts)
+    ours = {
+        text: verdict_of("bitfit", text, sizes=sizes)
+        for text in ("With little training data", "With all training data", "more of the same")
+    }
+    assert [row["ours"] for row in ours.values()] == pytest.approx([0.2, 0.1, 1])
+    assert {row["judged"] for row in ours.values()} == {HOLDS}
+    assert {row["paper_judged"] for row in ours.values()} == {NOT_PRINTED}

@@ -147,6 +147,7 @@ def recorded(store, run, task, history, diverged=False):
 
 def collected(store, paper, task, runs):
     about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
+    about["train_rows"] = 100
     planned = [{"run": run, **about, "learning_rate": rate, "seed": 0} for run, rate in runs]
     columns = columns_of([TASKS[task]], papers.find(paper).metrics)
     return scores.collect(planned, store, columns)
@@ -200,3 +201,39 @@ def test_a_run_on_record_that_diverged_has_no_score_and_is_not_chosen(tmp_path):
     assert table["value"].isna().tolist() == [True, False]
     assert table["best_epoch"].isna().tolist() == [True, False]
     assert scores.choose(table)["run"].tolist() == ["b"]
+
+
+def test_every_number_of_training_rows_has_a_best_learning_rate_of_its_own():
+    small = scored(
+        ("rte", "full", 1.0, None, 1e-5, 0, 0.6), ("rte", "full", 1.0, None, 3e-5, 0, 0.5)
+    ).assign(train_rows=10)
+    large = scored(
+        ("rte", "full", 1.0, None, 1e-5, 0, 0.7), ("rte", "full", 1.0, None, 3e-5, 0, 0.9)
+    ).assign(train_rows=100)
+    chosen = scores.choose(pd.concat([small, large]))
+    assert dict(zip(chosen["train_rows"], chosen["value"], strict=True)) == {10: 0.6, 100: 0.9}
+    assert scores.on_most_rows(chosen)["value"].tolist() == [0.9]
+
+
+def test_the_most_training_rows_are_each_tasks_own():
+    rows = scored(*(("rte", "full", 1.0, None, 1e-5, 0, 0.5),) * 2).assign(train_rows=[10, 100])
+    other = scored(("cola", "full", 1.0, None, 1e-5, 0, 0.5)).assign(train_rows=50)
+    table = scores.on_most_rows(pd.concat([rows, other]))
+    assert dict(zip(table["task"], table["train_rows"], strict=True)) == {"rte": 100, "cola": 50}
+
+
+def test_every_metric_is_that_of_the_epoch_that_was_chosen(tmp_path):
+    """The second epoch is best by Spearman, the first by Pearson."""
+    recorded(tmp_path, "a", "stsb", [(0.6, 0.8), (0.9, 0.7)])
+    columns = columns_of([TASKS["stsb"]], {})
+    chosen = scores.choose(collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)]))
+    table = scores.in_every_metric(chosen, tmp_path, columns).set_index("metric")
+    assert table["value"].to_dict() == {"spearmanr": 0.9, "pearsonr": 0.7}
+    assert table["decides"].to_dict() == {"spearmanr": True, "pearsonr": False}
+
+
+def test_a_run_that_diverged_has_no_score_in_any_metric(tmp_path):
+    recorded(tmp_path, "a", "stsb", [(0.6, 0.8)], diverged=True)
+    chosen = scores.choose(collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)]))
+    table = scores.in_every_metric(chosen, tmp_path, columns_of([TASKS["stsb"]], {}))
+    assert len(table) == 2 and table["value"].isna().all()

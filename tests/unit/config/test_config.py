@@ -72,6 +72,16 @@ BROKEN = [
     (("experiments",), {}, "experiments: found {}, expected at least 1"),
     (("experiments",), None, "experiments: missing, and needed"),
     (("runs_per_job",), 0, "runs_per_job: found 0, expected greater than or equal to 1"),
+    *(
+        (("experiments", "layernorm", "train_rows"), value, f"experiments.layernorm.{message}")
+        for value, message in (
+            (0, "train_rows: found 0, expected a number of rows from 1, or 'all'"),
+            ("al", "train_rows: found 'al', expected a number of rows from 1, or 'all'"),
+            ([10, 0], "train_rows: found 0, expected a number of rows from 1, or 'all'"),
+            ([10, 100, 10], "train_rows: found 10 twice, expected each value once"),
+            ([], "train_rows: found an empty list, expected numbers of rows, or 'all'"),
+        )
+    ),
     (
         ("models", "minilm"),
         {"hub": "a/b", "path": "c"},
@@ -605,3 +615,21 @@ def test_the_schema_for_editors_is_up_to_date(capsys):
     assert json.loads(capsys.readouterr().out) == json.loads(
         (ROOT / "config.schema.json").read_text()
     ), "run `make schema`"
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        (None, {200: None}),
+        ("all", {200: None}),
+        (50, {50: 50}),
+        (200, {200: None}),
+        ([50, "all", 300], {50: 50, 200: None}),
+        (["all", 50], {200: None, 50: 50}),
+    ],
+)
+def test_numbers_of_training_rows_are_one_or_several_and_none_is_all(given, limits):
+    data = copy.deepcopy(GOOD)
+    data["experiments"]["layernorm"]["train_rows"] = given
+    made = config.check(data)
+    assert made.experiments["layernorm"].limits_of_rows(200) == limits

@@ -39,6 +39,9 @@ def test_every_method_that_a_paper_prints_is_trained_with_its_model_on_its_tasks
     scores = printed.scores(paper)
     scores = scores[~scores["is_average"] & scores["method"].map(is_ours)]
     tasks = scores["task"].str.partition("_")[0]
+    # Those that a paper has apart are experiments of their own.
+    together = ~tasks.isin(papers.find(paper).tasks_apart)
+    scores, tasks = scores[together], tasks[together]
     expected = set(zip(scores["model"], scores["method"], tasks, strict=True))
     assert expected
     assert expected <= {(run.model, run.method, run.task) for run in planned[paper]}
@@ -86,3 +89,17 @@ def test_experiments_train_as_their_papers_say(paper, schedule, weight_decay, ep
     assert {(r.schedule, r.warmup, r.weight_decay, r.epochs) for r in recipes} == {
         (schedule, 0, weight_decay, epochs)
     }
+
+
+def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned):
+    printed_runs = printed.scores("bitfit", ["pos"])
+    expected = set(zip(printed_runs["model"], printed_runs["method"], strict=True))
+    assert {(run.model, run.method) for run in planned["bitfit_pos"]} == expected
+    assert {run.task for run in planned["bitfit_pos"]} <= {"ptb", "ud_ewt"}
+
+
+def test_the_size_curve_is_of_nested_parts_of_squad(planned):
+    sizes = sorted({run.train_rows for run in planned["bitfit_squad"]})
+    assert sizes[:-1] == [1000 * 2**n for n in range(7)]
+    assert sizes[-1] > 64000
+    assert {run.method for run in planned["bitfit_squad"]} == {"full", "bitfit"}

@@ -145,3 +145,27 @@ def test_an_average_over_a_task_that_diverged_has_diverged():
     assert table[AVERAGE].iloc[0] == "diverged"
     assert reproduced.query("task in ('average', 'rte')")["ours"].isna().all()
     assert reproduced.query("task == 'cola'")["ours"].notna().any()
+
+
+def test_scores_on_another_treebank_stand_beside_the_printed_ones_under_its_name():
+    table = compared(
+        scored(("ud_ewt", "bitfit", 1.0, None, 1e-3, 0, 0.9)), "bitfit", "pos", ["ud_ewt"]
+    )
+    assert list(table)[4:] == ["POS (UD-EWT)", "POS (PTB)"]
+    assert table.iloc[0, 4:].tolist() == ["0.9000", "–"]
+    theirs = table.iloc[1:].set_index(["scores of", "method"])
+    assert set(theirs["POS (UD-EWT)"]) == {"–"}
+    assert theirs["POS (PTB)"].to_dict() == {
+        ("paper: bert-base-cased", "Full"): "0.9720",
+        ("paper: bert-base-cased", "BitFit"): "0.9720",
+        ("paper: bert-large-cased", "Full"): "0.9740",
+        ("paper: bert-large-cased", "BitFit"): "0.9740",
+        ("paper: roberta-base", "Full"): "0.9720",
+        ("paper: roberta-base", "BitFit"): "0.9710",
+    }
+
+
+def test_scores_on_the_papers_treebank_stand_above_the_printed_ones():
+    table = compared(scored(("ptb", "full", 1.0, None, 1e-3, 0, 0.9)), "bitfit", "pos", ["ptb"])
+    assert list(table)[4:] == ["POS (PTB)"]
+    assert table["POS (PTB)"].tolist()[:2] == ["0.9000", "0.9720"]
