@@ -8,7 +8,9 @@ from transformers import AutoTokenizer
 from subtune import config, cost_table
 from subtune.cost import Estimates
 from subtune.data import tsv
-from subtune.data.sizes import of_glue, size_of
+from subtune.data.load import load
+from subtune.data.sizes import of_glue, of_words_and_spans, size_of
+from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of, papers_models
@@ -16,6 +18,7 @@ from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.plan import Plan, trains_alone, work
 from subtune.plan import plan as plan_of
 from subtune.selections.kind import Work
+from subtune.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member, train
@@ -108,9 +111,20 @@ def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
     assert size.tokens == pytest.approx(sum(map(len, ids)) / len(ids), rel=0.2)
 
 
-def test_a_mini_tasks_size_is_counted():
-    size = size_of(TASKS["rte"], "builtin")
+@pytest.mark.parametrize("task", ["rte", "ud_ewt", "squad"])
+def test_a_mini_tasks_size_is_counted(task, minilm):
+    size = size_of(TASKS[task], "builtin")
     assert (size.train_rows, size.evaluation_rows, size.all_rows) == (200, 100, 340)
+    rows = load(DataSpec(task=TASKS[task], source="builtin", version="1"))
+    ids = tokenize(TASKS[task], rows, minilm, 256)["train"]["input_ids"]
+    # Punctuation marks that are words of their own are one token each.
+    assert size.tokens == pytest.approx(sum(map(len, ids)) / len(ids), rel=0.35)
+
+
+def test_every_task_has_a_size_before_any_download():
+    assert {*of_glue(), *of_words_and_spans()} == set(TASKS)
+    size = size_of(TASKS["squad"], "hub")
+    assert (size.train_rows, size.evaluation_rows, size.test_rows) == (87_599, 10_570, 0)
 
 
 def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():

@@ -48,7 +48,7 @@ def test_how_a_task_is_presented_and_handed_in_is_part_of_no_id(change):
         {"name": "other"},
         {"text": ("sentence2", "sentence1")},
         {"label": "score"},
-        {"labels": ("low", "high"), "metrics": ("accuracy",)},
+        {"labels": ("low", "high"), "kind": "classification", "metrics": ("accuracy",)},
         {"metrics": ("pearsonr", "spearmanr")},
         {"evaluation": ("dev",)},
     ],

@@ -19,6 +19,8 @@ from tests.helpers.project import ROOT, SNAKEMAKE, Project
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NEXT_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 GLUE = "datasets/nyu-mll/glue"
+SQUAD = "datasets/rajpurkar/squad"
+TREEBANKS = "datasets/universal-dependencies/universal_dependencies"
 MODEL = "acme/tiny-bert"
 MAIN = "main.txt"
 
@@ -119,10 +121,25 @@ def hub(root, tiny_bert):
         pairs_of_mnli(root / GLUE / "mnli" / f"{split}-00000-of-00001.parquet", label=0)
     pairs_of_mnli(root / GLUE / "mnli" / "test_mismatched-00000-of-00001.parquet", label=-1)
     pairs_of_mnli(root / GLUE / "ax" / "test-00000-of-00001.parquet", label=-1)
+    words_and_spans(root)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Hub, root=root))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
+
+
+def words_and_spans(root: Path) -> None:
+    """SQuAD as its repository has it, and a treebank as the hub converts one."""
+    question = {"context": ["Anna lives in Oslo."], "question": ["Where does Anna live?"]}
+    question |= {"answers": [{"text": ["Oslo"], "answer_start": [14]}]}
+    sentence = {"tokens": [["She", "walks"]], "upos": [[11, 16]], "xpos": [["PRP", "VBZ"]]}
+    for split in ("train", "validation"):
+        path = root / SQUAD / "plain_text" / f"{split}-00000-of-00001.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        datasets.Dataset.from_dict({"id": [split], "title": ["Oslo"], **question}).to_parquet(path)
+        path = root / TREEBANKS / "en_ewt" / split / "0000.parquet"
+        path.parent.mkdir(parents=True)
+        datasets.Dataset.from_dict({"idx": [split], **sentence}).to_parquet(path)
 
 
 def pairs_of_mnli(path: Path, label: int) -> None:
@@ -161,7 +178,7 @@ from subtune.specs import DataSpec
 from subtune.tasks import TASKS
 try:
     task = TASKS["{task}"]
-    splits = (*task.labelled, *task.test)
+    splits = (*task.labelled, *(task.test if task.submission else ()))
     rows = load(DataSpec(task=task, source="hub", version="{revision}", splits=splits))
     print(json.dumps({{split: rows[split].to_dict() for split in rows}}))
 except SubtuneError as error:
@@ -187,6 +204,26 @@ def test_the_diagnostic_set_comes_with_mnli(hub, tmp_path):
     rows = json.loads(done.stdout)
     assert rows["diagnostic"] == {"idx": [0], "text_a": ["ax"], "text_b": ["b"], "label": [-1]}
     assert rows["test_mismatched"]["text_a"] == ["mnli"]
+
+
+def test_questions_and_answers_are_downloaded(hub, tmp_path):
+    done = run(LOAD.format(task="squad", revision=COMMIT), hub, tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert set(rows) == {"train", "validation"}
+    assert rows["train"]["question"] == ["Where does Anna live?"]
+    assert (rows["train"]["answers"], rows["train"]["label"]) == ([["Oslo"]], [[14]])
+
+
+def test_words_and_their_tags_are_downloaded(hub, tmp_path):
+    done = run(LOAD.format(task="ud_ewt", revision=COMMIT), hub, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["validation"]["words"] == [["She", "walks"]]
+
+
+def test_a_treebank_that_the_hub_does_not_have_is_one_line(hub, tmp_path):
+    done = run(LOAD.format(task="ptb", revision=COMMIT), hub, tmp_path)
+    assert done.stdout.startswith("error: source: POS (PTB) is not on the hub; name a directory")
 
 
 def test_a_revision_that_the_hub_does_not_have_is_named(hub, tmp_path):

@@ -26,6 +26,19 @@ def version(task: Task) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def columns_of(task: Task) -> dict[str, dict[str, list]]:
+    """The columns of every split, as the task's kind has them."""
+    return {
+        split: task.of_kind.from_rows(
+            task,
+            ((f"row {number}", row) for number, row in enumerate(rows, start=1)),
+            labelled=split in task.labelled,
+            source=f"mini task {task.name} {split}",
+        )
+        for split, rows in splits(task).items()
+    }
+
+
 def splits(task: Task) -> dict[str, list[Row]]:
     """Rows of every split, the same on every machine. Test rows carry no labels, as in GLUE."""
     if task.name not in MINI_TASKS:

@@ -1,6 +1,6 @@
 """Rows of every task in one shape, whatever source they come from."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import datasets
 
@@ -38,20 +38,14 @@ def load(
         return datasets.DatasetDict(
             {split: split_from_columns(task, of_split) for split, of_split in columns.items()}
         )
-    named_rows: Iterable[tuple[str, str, Iterable[Mapping[str, str]]]]
-    if spec.source == "tsv":
-        named_rows = (
-            (split, str(path), tsv.rows(path, task, labelled=split in task.labelled))
-            for split, (path,) in by_split.items()
+    if spec.source == "builtin":
+        mini = builtin.columns_of(TASKS[task.name])
+        return datasets.DatasetDict(
+            {split: split_from_columns(task, mini[split]) for split in spec.splits}
         )
-    else:
-        mini = builtin.splits(TASKS[task.name])
-        named_rows = (
-            (split, f"mini task {task.name} {split}", mini[split]) for split in spec.splits
-        )
-    return datasets.DatasetDict(
-        {
-            split: split_from_rows(task, rows, labelled=split in task.labelled, source=name)
-            for split, name, rows in named_rows
-        }
-    )
+    result = {}
+    for split, (path,) in by_split.items():
+        labelled = split in task.labelled
+        rows = tsv.rows(path, task, labelled=labelled)
+        result[split] = split_from_rows(task, rows, labelled=labelled, source=str(path))
+    return datasets.DatasetDict(result)

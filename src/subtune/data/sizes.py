@@ -1,7 +1,7 @@
 """How many rows and tokens a task has, as far as that is known before any download."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
@@ -70,18 +70,15 @@ def size_of(
     Raises:
         SubtuneError: its files hold what cannot be trained on.
     """
-    texts: Mapping[str, Sequence[Sequence[str]]]
     if source == "builtin":
-        splits = builtin.splits(task).items()
-        texts = {s: [tuple(row[name] for name in task.text) for row in rows] for s, rows in splits}
-    elif source == "files":
-        if directory:
-            columns = official.columns_of(task, official.paths(directory, task, task.labelled))
-        else:
-            columns = files.columns_of(task, files.paths(paths or {}, task))
-        texts = {split: list(task.of_kind.texts(of)) for split, of in columns.items()}
-    else:
+        columns = builtin.columns_of(task)
+    elif source != "files":
         return (of_glue() | of_words_and_spans())[task.name]
+    elif directory:
+        columns = official.columns_of(task, official.paths(directory, task, task.labelled))
+    else:
+        columns = files.columns_of(task, files.paths(paths or {}, task))
+    texts = {split: list(task.of_kind.texts(of_split)) for split, of_split in columns.items()}
     train = texts["train"]
     words = sum(len(text.split()) for row in train for text in row)
     return TaskSize(

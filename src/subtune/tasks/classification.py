@@ -47,10 +47,8 @@ def _require_two_labels(
 
 def _losses(logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
     """Cross-entropy of logits ``[k, n, o]`` and class numbers ``[n]``."""
-    from torch.nn import functional
-
-    per_run = labels.expand(len(logits), -1)
-    return functional.cross_entropy(logits.mT, per_run, reduction="none").sum(1)
+    per_run = labels.expand(len(logits), 1, -1)
+    return -logits.mT.log_softmax(1).gather(1, per_run).sum((1, 2))
 
 
 def _score(task: TaskSpec, examples: Examples, logits: np.ndarray) -> dict[str, float]:

@@ -142,18 +142,13 @@ def _positions(window: Sequence[Piece], start: int, end: int, before: int) -> li
 
 def _losses(logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
     """The mean of start's and end's cross-entropy, of logits ``[k, q, 2]``, labels ``[n, 2]``."""
-    import torch
-    from torch.nn import functional
-
-    windows = torch.arange(len(labels), device=example.device)
-    position = torch.arange(len(example), device=example.device)
-    position = position - torch.searchsorted(example, windows)[example]
-    outside = float("-inf")
-    slots = logits.new_full((len(logits), len(labels), int(position.max()) + 1, 2), outside)
+    tokens = example.bincount()
+    position = example.new_ones(len(example)).cumsum(0) - 1
+    position = position - (tokens.cumsum(0) - tokens)[example]
+    slots = logits.new_full((len(logits), len(labels), int(tokens.max()), 2), float("-inf"))
     slots[:, example, position] = logits
-    per_run = labels.expand(len(logits), -1, -1)
-    losses = functional.cross_entropy(slots.flatten(0, 1), per_run.flatten(0, 1), reduction="none")
-    return losses.view(len(logits), -1).sum(1) / 2
+    per_run = labels.expand(len(logits), 1, -1, -1).transpose(1, 2)
+    return -slots.log_softmax(2).gather(2, per_run).sum((1, 2, 3)) / 2
 
 
 def _predict(examples: Examples, logits: np.ndarray) -> np.ndarray:
