@@ -81,7 +81,8 @@ class Estimates:
         size, model = self._plan.sizes[spec.tokens.key], self._dimensions(spec.model.id)
         rows = size.rows_within(spec.rows)
         tokens = min(size.tokens, spec.tokens.max_length)
-        flops = Work.MATRICES.value * rows * model.forward_flops(tokens)
+        head = spec.tokens.data.task.of_kind.head
+        flops = Work.MATRICES.value * rows * model.forward_flops(tokens, head)
         batches = rows / FISHER_EXAMPLES_OF_A_BATCH
         seconds = self._seconds(flops, batches, model, "fp32")
         return Cost(rows * tokens, flops, seconds) + self.start()
@@ -159,7 +160,8 @@ class Estimates:
         recipe = spec.recipe
         rows = size.rows_within(recipe.train_rows)
         tokens = min(size.tokens, spec.tokens.max_length)
-        flops = work(self._plan, run).value * rows * recipe.epochs * model.forward_flops(tokens)
+        forward = model.forward_flops(tokens, spec.tokens.data.task.of_kind.head)
+        flops = work(self._plan, run).value * rows * recipe.epochs * forward
         steps = math.ceil(rows / recipe.batch_size) * recipe.epochs
         beside = 1 if self._alone(run) else self._assumed.runs_side_by_side
         seconds = self._seconds(flops, steps / beside, model, recipe.precision)
@@ -174,7 +176,7 @@ class Estimates:
     def _evaluation(self, rows: float, spec: RunSpec) -> Cost:
         model = self._dimensions(spec.model.id)
         tokens = min(self._plan.sizes[spec.tokens.key].tokens, spec.tokens.max_length)
-        flops = rows * model.forward_flops(tokens)
+        flops = rows * model.forward_flops(tokens, spec.tokens.data.task.of_kind.head)
         batches = rows * tokens / EVALUATION_TOKENS
         # A pass without a way back starts a third of a step's kernels.
         seconds = self._seconds(flops, batches / 3, model, spec.recipe.precision)
