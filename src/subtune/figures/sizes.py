@@ -5,9 +5,8 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from subtune.figures.drawing import COLOURS, LINE_STYLES, panels_of
+from subtune.figures.drawing import COLOURS, COLUMN, LINE_STYLES, panels_of
 from subtune.methods import title_of
 from subtune.tables.writing import METRIC_TITLES
 
@@ -44,7 +43,8 @@ def score_by_train_rows(
             (shown["model"] == model) & (shown["task"] == task), "column"
         ].unique()
     ]
-    figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
+    share = COLUMN if len(panels) == 1 else 1
+    figure, axes = panels_of(len(panels), share * style["width"], height_of_panel=0.6)
     for panel, (model, task, column) in zip(axes, panels, strict=True):
         scores = shown[(shown["model"] == model) & (shown["column"] == column)]
         for number, method in enumerate(methods):
@@ -69,13 +69,16 @@ def score_by_train_rows(
         panel.set_title(f"{title} ({model})" if shown["model"].nunique() > 1 else title)
         panel.set_ylabel(METRIC_TITLES[scores["metric"].iloc[0]], fontsize=7)
         panel.set_xscale("log")
-        panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-        panel.xaxis.set_minor_formatter(NullFormatter())
+        numbers = sorted(scores["train_rows"].unique())
+        panel.set_xticks(numbers, [f"{number:,}" for number in numbers], rotation=45, ha="right")
+        panel.minorticks_off()
         panel.grid(color="0.9")
         panel.tick_params(labelsize=6)
     figure.supxlabel("training rows")
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)))
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=min(int(4 * share), len(labels))
+    )
     return figure
 
 

@@ -32,7 +32,6 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         facts=("task_titles",),
         options={"metric": metric, "methods": ("full", "bitfit")},
         style="sizes",
-        numbers="sizes",
         tasks=SQUAD,
     )
 

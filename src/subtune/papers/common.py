@@ -144,13 +144,13 @@ SIZES = Figure(
     make=SCORE_BY_TRAIN_ROWS,
     reads={"sizes": "sizes"},
     facts=("task_titles",),
-    numbers="sizes",
 )
 SCORES_BY_SIZE = Table(
     "scores_by_size",
     "Scores by number of training rows",
     "Dev scores in every metric, at each method's best learning rate for so many training rows, by "
-    "the metric that the other tables show. The best of each row is bold.",
+    "the metric that the other tables show. The best of each row is bold: where that is another "
+    "method than in the row above, curves cross.",
     make="subtune.tables.sizes:scores_by_train_rows",
     reads={"sizes": "sizes"},
     facts=("columns",),

@@ -34,6 +34,7 @@ def test_a_method_is_a_line_over_the_numbers_of_rows_on_a_logarithmic_axis():
     lines = {line.get_label(): line.get_ydata().tolist() for line in panel.lines}
     assert lines == {"Full": [0.1, 0.6], "BitFit": [0.3, 0.5]}
     assert panel.lines[0].get_xdata().tolist() == [100, 1000]
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["100", "1,000"]
     assert not panel.collections
 
 

@@ -2,24 +2,40 @@
 
 from itertools import pairwise
 
+import datasets
 import numpy as np
 import pytest
 
-from subtune.training.recipe import rows_that_train
+from subtune.tasks.examples import Examples
+from subtune.training.recipe import examples_that_train
 from tests.helpers.examples import recipe
 
 
-def rows(train_rows, seed=0, n=50):
+def examples(rows):
+    """A training set: of each of its examples the row that it is of."""
+    columns = {"input_ids": [[1, 2]] * len(rows), "label": [0] * len(rows), "row": rows}
+    return Examples(datasets.Dataset.from_dict(columns))
+
+
+def rows_of(train, train_rows, seed=0):
     generator = np.random.default_rng(seed)
-    return rows_that_train(n, recipe(train_rows=train_rows), generator).tolist()
+    return train.row[examples_that_train(train, recipe(train_rows=train_rows), generator)].tolist()
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_smaller_parts_of_a_training_set_are_within_larger_ones(seed):
-    parts = [set(rows(size, seed)) for size in (5, 10, 40, None)]
+    train = examples(range(50))
+    parts = [set(rows_of(train, size, seed)) for size in (5, 10, 40, None)]
     assert [len(part) for part in parts] == [5, 10, 40, 50]
     assert all(smaller < larger for smaller, larger in pairwise(parts))
 
 
 def test_another_seed_draws_other_rows():
-    assert set(rows(10, seed=0)) != set(rows(10, seed=1))
+    train = examples(range(50))
+    assert set(rows_of(train, 10, seed=0)) != set(rows_of(train, 10, seed=1))
+
+
+def test_a_row_of_several_examples_counts_once_and_trains_whole():
+    train = examples([number // 3 for number in range(30)])
+    rows = rows_of(train, 4)
+    assert len(rows) == 12 and len(set(rows)) == 4
