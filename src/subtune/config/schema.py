@@ -61,6 +61,8 @@ def _numbers_of_rows(given: Any) -> tuple[int | str, ...]:
     numbers = given if isinstance(given, list | tuple) else [ALL_ROWS if given is None else given]
     if not numbers:
         raise ValueError("found an empty list, expected numbers of rows, or 'all'")
+    # In profiles and on the command line every value is text.
+    numbers = [int(n) if isinstance(n, str) and n.isdecimal() else n for n in numbers]
     for number in numbers:
         if number != ALL_ROWS and not (isinstance(number, int) and number >= 1):
             raise ValueError(f"found {number!r}, expected a number of rows from 1, or 'all'")
