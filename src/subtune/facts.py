@@ -40,6 +40,13 @@ def score_columns(config: Config, experiment: Experiment) -> list[dict[str, Any]
     return [{name: getattr(column, name) for name in names} for column in columns]
 
 
+def _source(config: Config, experiment: Experiment) -> str:
+    """Where an experiment's rows come from."""
+    users = {*config.tasks, *config.directories}
+    sources = ("files" if task in users else f"{config.source} data" for task in experiment.tasks)
+    return " and ".join(dict.fromkeys(sources))
+
+
 def _columns(config: Config, experiment: Experiment) -> dict[str, Any]:
     metrics = dict(papers.find(experiment.paper).metrics)
     return {"tasks": tasks_of(config, experiment), "metrics": metrics}
@@ -63,7 +70,7 @@ def read_tasks(plain: Iterable[Mapping[str, Any]]) -> list[Task]:
 
 FACTS: dict[str, Fact] = {
     "paper": Fact(_paper, lambda plain: papers.find(plain["name"])),
-    "source": Fact(lambda config, experiment: f"{config.source} data"),
+    "source": Fact(_source),
     "tasks": Fact(tasks_of, read_tasks),
     "columns": Fact(
         _columns, lambda plain: columns_of(read_tasks(plain["tasks"]), plain["metrics"])

@@ -112,11 +112,11 @@ class Plan:
     def on_most_rows(self, experiment: str) -> list[Planned]:
         """An experiment's runs that have the most training rows of their model and task."""
         runs = self.experiments[experiment]
-        most: dict[tuple[str, str], int] = {}
+        largest: dict[tuple[str, str], int] = {}
         for planned in runs:
             key = planned.model, planned.task
-            most[key] = max(most.get(key, 0), planned.train_rows)
-        return [p for p in runs if p.train_rows == most[p.model, p.task]]
+            largest[key] = max(largest.get(key, 0), planned.train_rows)
+        return [p for p in runs if p.train_rows == largest[p.model, p.task]]
 
     def rankings_of(self, sweep: str) -> list[str]:
         """Keys of the rankings that a sweep's masks are taken from."""

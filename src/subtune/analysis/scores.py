@@ -91,8 +91,8 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
 
 def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
     """Rows of the runs that have the most training rows of their model and task."""
-    most = chosen.groupby(["model", "task"])["train_rows"].transform("max")
-    return chosen[chosen["train_rows"] == most]
+    largest = chosen.groupby(["model", "task"])["train_rows"].transform("max")
+    return chosen[chosen["train_rows"] == largest]
 
 
 def in_every_metric(
