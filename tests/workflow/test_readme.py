@@ -5,8 +5,11 @@ import re
 import pytest
 import yaml
 
+from subtune.config.schema import OwnTask
+from subtune.data import files
 from subtune.models.dimensions import dimensions_in
 from subtune.selections import SELECTION
+from subtune.tasks.kinds import KINDS
 from tests.helpers.project import ROOT, call
 
 COMMANDS = [
@@ -29,6 +32,10 @@ PLANNED_ONLY = {
     ),
     ".venv/bin/snakemake -c2 --configfile examples/bitfit-plus.yaml --config glue_dir=glue": (
         "snakemake -n --configfile examples/bitfit-plus.yaml --config glue_dir=GLUE_DIR"
+    ),
+    # tests/workflow/test_own_tasks.py trains it.
+    ".venv/bin/snakemake -c2 --configfile examples/own-words-and-questions.yaml": (
+        "snakemake -n --configfile examples/own-words-and-questions.yaml"
     ),
     "make report": "snakemake --profile demo -n -- report_page",
     # It shows what is there; tests/workflow/test_papers.py makes one.
@@ -61,6 +68,23 @@ def test_the_selections_of_the_readme_fit_a_model_of_six_layers(minilm):
     assert len(selections) == 3
     for selection in selections.values():
         SELECTION.validate_python(selection).resolve(shapes, seed=0)
+
+
+def test_the_tasks_of_the_readme_are_one_of_each_kind_and_read_their_files():
+    [block] = re.findall(r"```yaml\n(tasks:.*?)```", (ROOT / "README.md").read_text(), re.S)
+    tasks = {name: OwnTask(**given) for name, given in yaml.safe_load(block)["tasks"].items()}
+    assert [task.kind_name for task in tasks.values()] == [*KINDS]
+    # The pairs stand for a file of the reader's own.
+    for name in ("weather", "recipes", "shops"):
+        paths = {split: ROOT / path for split, path in tasks[name].files.items()}
+        columns = files.columns_of(tasks[name].task(name), paths)
+        assert all(columns[split]["idx"] for split in ("train", "validation"))
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*.yaml")), ids=lambda path: path.stem)
+def test_an_example_is_a_configuration_without_problems(path):
+    done = call(f"subtune check {path}")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_links_and_pictures_of_the_readme_are_there():
