@@ -30,24 +30,59 @@ def sentences(count: int, seed: int = 0) -> list[str]:
 
 
 def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datasets.DatasetDict:
-    """Token ids of random sentences with random labels, for any task of one or two texts."""
+    """Token ids of random rows with random labels, some of which make several examples."""
     rng = random.Random(1)
+    make = {"tokens": tagged, "span": questions}.get(task.kind, labelled)
 
     def split(count: int, seed: int) -> datasets.Dataset:
-        columns = [sentences(count, seed + i) for i in range(len(task.text))]
-        labels = [
-            f"{rng.random() * 5:.2f}" if task.labels is None else rng.choice(task.labels)
-            for _ in range(count)
-        ]
-        table = [
-            dict(zip(task.text, texts, strict=True)) | {task.label: label}
-            for *texts, label in zip(*columns, labels, strict=True)
-        ]
-        return split_from_rows(task, table, labelled=True, source="example")
+        return split_from_rows(task, make(task, count, seed, rng), labelled=True, source="example")
 
     splits = {name: split(evaluation, 10 + i) for i, name in enumerate(task.evaluation)}
     every = datasets.DatasetDict({"train": split(rows, 0), **splits})
-    return tokenize(task, every, directory, 24)
+    return tokenize(task, every, directory, 24, doc_stride_of(task))
+
+
+def doc_stride_of(task: Task) -> int | None:
+    """Where examples of a row overlap, few tokens."""
+    return 6 if task.of_kind.overlaps else None
+
+
+def labelled(task: Task, count: int, seed: int, rng: random.Random) -> list[dict]:
+    """Random sentences with random labels, for any task of one or two texts."""
+    columns = [sentences(count, seed + i) for i in range(len(task.text))]
+    labels = [
+        f"{rng.random() * 5:.2f}" if task.labels is None else rng.choice(task.labels)
+        for _ in range(count)
+    ]
+    return [
+        dict(zip(task.text, texts, strict=True)) | {task.label: label}
+        for *texts, label in zip(*columns, labels, strict=True)
+    ]
+
+
+def tagged(task: Task, count: int, seed: int, rng: random.Random) -> list[dict]:
+    """Random sentences with a random label of each word; every third is of several examples."""
+    texts = [text.split() for text in sentences(count, seed)]
+    rows = [words * 4 if number % 3 == 0 else words for number, words in enumerate(texts)]
+    return [
+        {task.text[0]: words, task.label: [rng.choice(task.labels) for _ in words]}
+        for words in rows
+    ]
+
+
+def questions(task: Task, count: int, seed: int, rng: random.Random) -> list[dict]:
+    """Random questions with random parts of random contexts; most are of several windows."""
+    rows = []
+    for question, context in zip(
+        sentences(count, seed), sentences(5 * count, seed + 1)[::5], strict=True
+    ):
+        words = (context.split() * 6)[: rng.randrange(6, 40)]
+        start = rng.randrange(len(words))
+        answer = " ".join(words[start : start + rng.randrange(1, 4)])
+        offset = len("".join(f"{word} " for word in words[:start]))
+        answers = {"text": [answer], "answer_start": [offset]}
+        rows.append({"question": question, "context": " ".join(words), task.label: answers})
+    return rows
 
 
 def packable(input_ids, labels, token_types=None, reads=None) -> Examples:
@@ -82,7 +117,9 @@ def run_spec(selection: Selection = METHODS["layernorm"], task: str = "sst2", **
     data = DataSpec(task=TASKS[task], source="builtin", version="1")
     return RunSpec(
         model=ModelSpec(source="files", version="1"),
-        tokens=TokensSpec(data=data, tokenizer="t", max_length=24),
+        tokens=TokensSpec(
+            data=data, tokenizer="t", max_length=24, doc_stride=doc_stride_of(TASKS[task])
+        ),
         selection=selection,
         recipe=recipe(**changes),
         seed=0,

@@ -39,20 +39,25 @@ from tests.helpers import examples
 PREDICT = """
 import json, sys
 import torch
-from transformers import AutoModelForSequenceClassification
+import transformers
 
 path, base, rows = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+kind = getattr(transformers, sys.argv[5])
 if base:
     from peft import PeftModel
-    model = AutoModelForSequenceClassification.from_pretrained(
-        base, num_labels=int(sys.argv[4]), dtype=torch.float32
-    )
+    model = kind.from_pretrained(base, num_labels=int(sys.argv[4]), dtype=torch.float32)
     model = PeftModel.from_pretrained(model, path)
 else:
-    model = AutoModelForSequenceClassification.from_pretrained(path)
+    model = kind.from_pretrained(path)
 model.eval()
+
+def logits(outputs):
+    if "logits" in outputs:
+        return outputs.logits[0].tolist()
+    return torch.stack([outputs.start_logits[0], outputs.end_logits[0]], -1).tolist()
+
 with torch.inference_mode():
-    print(json.dumps([model(**{k: torch.tensor([v]) for k, v in row.items()}).logits[0].tolist()
+    print(json.dumps([logits(model(**{k: torch.tensor([v]) for k, v in row.items()}))
                       for row in rows]))
 """
 
@@ -72,7 +77,7 @@ def recorded(results, directory, selection, task="sst2", learning_rate=3e-2):
     spec = examples.run_spec(selection, task, learning_rate=learning_rate)
     place = results / "models" / spec.model.id
     shutil.copytree(directory, place, dirs_exist_ok=True)
-    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, TASKS[task].outputs)
+    model = encoder.load(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
     tokens = examples.tokens(TASKS[task], directory)
     recording.train_and_record([spec], results / "runs", model, tokens, {}, lambda line: None)
     return spec, tokens
@@ -83,16 +88,19 @@ def logits_on_record(results, spec):
     return table[table["split"] == "validation"].filter(like="logit_").to_numpy()
 
 
-def logits_in_a_fresh_process(path, tokens, base="", num_labels=2):
+def in_a_fresh_process(path, tokens, base="", task="sst2"):
+    """What transformers says of each example: logits ``[outputs]``, or of all its tokens."""
     rows = [
         {key: row[key] for key in ("input_ids", "token_type_ids") if key in row}
         for row in tokens["validation"]
     ]
-    arguments = [str(path), str(base), json.dumps(rows), str(num_labels)]
+    auto_class = TASKS[task].of_kind.auto_class
+    outputs = str(TASKS[task].outputs)
+    arguments = [str(path), str(base), json.dumps(rows), outputs, auto_class]
     done = subprocess.run(
         [sys.executable, "-c", PREDICT, *arguments], capture_output=True, text=True, check=True
     )
-    return np.array(json.loads(done.stdout))
+    return list(map(np.array, json.loads(done.stdout)))
 
 
 @pytest.mark.slow
@@ -102,7 +110,7 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
     directory = request.getfixturevalue(family)
     spec, tokens = recorded(tmp_path, directory, METHODS[method])
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    predicted = logits_in_a_fresh_process(tmp_path / "out", tokens)
+    predicted = np.array(in_a_fresh_process(tmp_path / "out", tokens))
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
@@ -135,7 +143,7 @@ def test_an_export_of_a_model_in_half_precision_loses_nothing(adapter, method, h
     [weights] = (tmp_path / "out").glob("*.safetensors")
     stored = safetensors.numpy.load_file(weights)
     assert {values.dtype for values in stored.values()} == {np.dtype("float32")}
-    predicted = logits_in_a_fresh_process(tmp_path / "out", tokens, base)
+    predicted = np.array(in_a_fresh_process(tmp_path / "out", tokens, base))
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-6)
 
 
@@ -158,7 +166,7 @@ def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, req
     directory = request.getfixturevalue(family)
     spec, tokens = recorded(tmp_path, directory, selection)
     export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    predicted = logits_in_a_fresh_process(tmp_path / "out", tokens, directory)
+    predicted = np.array(in_a_fresh_process(tmp_path / "out", tokens, directory))
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
@@ -214,16 +222,59 @@ def test_models_of_tokens_and_spans_are_those_of_transformers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-@pytest.mark.parametrize(("task", "kind"), OF_TOKENS)
-def test_adapters_of_tokens_and_spans_are_those_of_peft(task, kind, family, tmp_path, request):
+@pytest.mark.parametrize(
+    ("task", "kind", "peft_class"),
+    [
+        (*OF_TOKENS[0], "PeftModelForTokenClassification"),
+        # That for question answering hands on no token types.
+        (*OF_TOKENS[1], "PeftModel"),
+    ],
+)
+def test_adapters_of_tokens_and_spans_are_those_of_peft(
+    task, kind, peft_class, family, tmp_path, request
+):
     peft = pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
     directory = request.getfixturevalue(family)
     spec, expected = with_noise(tmp_path, directory, BIASES_THEN_LORA, task)
     export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     base = kind.from_pretrained(directory, num_labels=expected.shape[1])
     model = peft.PeftModel.from_pretrained(base, tmp_path / "out")
-    assert type(model) is peft.MODEL_TYPE_TO_PEFT_MODEL_MAPPING[TASKS[task].of_kind.peft_type]
+    assert type(model).__name__ == peft_class
     assert their_logits(model) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "family", "adapter"),
+    [
+        ("ud_ewt", "tiny_bert", False),
+        ("ud_ewt", "tiny_roberta", True),
+        ("squad", "tiny_roberta", False),
+        ("squad", "tiny_bert", True),
+    ],
+)
+def test_an_export_of_words_and_spans_predicts_as_the_record_says(
+    task, family, adapter, tmp_path, request
+):
+    if adapter:
+        pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
+    directory = request.getfixturevalue(family)
+    selection = BIASES_THEN_LORA if adapter else METHODS["bitfit"]
+    spec, tokens = recorded(tmp_path, directory, selection, task)
+    kind = TASKS[task].of_kind
+    model = encoder.load(directory, kind.head, TASKS[task].outputs)
+    values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
+    trained = replace(model, parameters=delta.applied(model.parameters, values))
+    rows = Examples(tokens["validation"], kind.reads)
+    ours = logits_of(trained, rows, "fp32")
+    table = kind.table(rows, kind.predict(rows, ours))
+    on_record = pd.read_parquet(tmp_path / "runs" / spec.id / "predictions.parquet")
+    assert table["prediction"].tolist() == on_record["prediction"].tolist()
+    write, base = (export_adapter, directory) if adapter else (export_model, "")
+    write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    theirs = in_a_fresh_process(tmp_path / "out", tokens, base, task)
+    read = [of[reads] for of, reads in zip(theirs, rows.reads, strict=True)]
+    assert np.concatenate(read) == pytest.approx(ours, abs=1e-5)
 
 
 def test_an_adapter_of_a_run_without_lora_is_refused(tmp_path, tiny_bert):

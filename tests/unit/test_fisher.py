@@ -27,11 +27,16 @@ def loop(model, tokens, task, seed=0):
     total = {name: torch.zeros(p.shape, dtype=torch.float64) for name, p in leaves.items()}
     for row in tokens:
         inputs = {n: [row[n]] for n in ("input_ids", "token_type_ids") if n in row}
-        logits = reference.logits(model.config, leaves, inputs)
-        if task.labels is None:
-            log_p = -0.5 * (row["label"] - logits[0, 0]) ** 2
-        else:
-            log_p = logits.log_softmax(-1)[0, row["label"]]
+        [logits] = reference.logits(model.config, leaves, inputs, head=model.head)
+        match task.kind:
+            case "regression":
+                log_p = -0.5 * (row["label"] - logits[0]) ** 2
+            case "classification":
+                log_p = logits.log_softmax(0)[row["label"]]
+            case "tokens":
+                log_p = -nats_of(model.head, logits[row["reads"]], row["label"])
+            case "span":
+                log_p = -nats_of(model.head, logits, row["label"])
         gradients = torch.autograd.grad(log_p, list(leaves.values()))
         for name, gradient in zip(leaves, gradients, strict=True):
             total[name] += gradient.double() ** 2
@@ -54,13 +59,13 @@ def assert_agrees(estimate, expected):
         ]
 
 
-@pytest.mark.parametrize("task", ["sst2", "mnli", "stsb"])
+@pytest.mark.parametrize("task", ["sst2", "mnli", "stsb", "ud_ewt", "squad"])
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-def test_it_agrees_with_the_loop_for_both_families_and_kinds_of_task(task, family, request):
+def test_it_agrees_with_the_loop_for_both_families_and_all_kinds_of_task(task, family, request):
     directory = request.getfixturevalue(family)
     task = TASKS[task]
     tokens = examples.tokens(task, directory)["train"]
-    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, task.outputs)
+    model = encoder.load(directory, task.of_kind.head, task.outputs)
     expected = loop(model, tokens, task)
     assert_agrees(fisher_information(model, tokens, task), expected)
     complete = fisher_information(model, tokens, task, in_full=matrices(model))

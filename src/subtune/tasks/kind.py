@@ -73,7 +73,7 @@ class Kind:
         outputs: the head's width ``o``.
         reads: the tokens that it reads.
         auto_class: transformers' class of exported models.
-        peft_type: PEFT's word for it.
+        peft_type: PEFT's word for it; none where PEFT's own class does not read all inputs.
         problem_type: what transformers' configuration says of it, if anything.
         nats: what a loss is multiplied by to be −log p(y|x).
         overlaps: whether rows longer than a model reads are cut into examples that overlap.
@@ -103,7 +103,7 @@ class Kind:
     outputs: Callable[[TaskSpec], int]
     reads: Reads
     auto_class: str
-    peft_type: str
+    peft_type: str | None
     problem_type: str | None
     nats: float
     overlaps: bool

@@ -152,7 +152,7 @@ def _losses(logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
 
 
 def _predict(examples: Examples, logits: np.ndarray) -> np.ndarray:
-    """Where in its context each question's answer begins and ends, ``[r, 2]``.
+    """Where in its context each question's answer begins and ends, ``[r, 2]``, by their numbers.
 
     Of all windows' pairs of a first and a last token of the context, at most `LONGEST_ANSWER`
     tokens long, it is the one whose logits have the highest sum; of equals the first.
@@ -170,7 +170,7 @@ def _predict(examples: Examples, logits: np.ndarray) -> np.ndarray:
         if row not in best or score > best[row][0]:
             span = (first[inside[begins]], last[inside[stops]]) if len(inside) else (0, 0)
             best[row] = (score, *span)
-    return np.array([span for _, *span in best.values()])
+    return np.array([best[row][1:] for row in sorted(best)])
 
 
 def _best_pair(logits: np.ndarray) -> tuple[float, int, int]:
@@ -192,7 +192,7 @@ def _texts(examples: Examples, spans: np.ndarray) -> list[str]:
 
 
 def _of_questions(examples: Examples, column: str) -> list[Any]:
-    """A question's windows have the same values."""
+    """Of each question, by its number; its windows have the same values."""
     values = examples.column(column)
     return [values[number] for number in np.unique(examples.row, return_index=True)[1]]
 
@@ -204,14 +204,14 @@ def _score(task: TaskSpec, examples: Examples, spans: np.ndarray) -> dict[str, f
 
 
 def _table(examples: Examples, spans: np.ndarray) -> pd.DataFrame:
-    """``idx`` (the question's number), ``label`` (the first accepted answer), ``prediction``, and
-    where it begins (``start``) and ends (``end``) in the context."""
+    """``idx`` (the question's number), ``label`` (the first accepted answer, if any),
+    ``prediction``, and where it begins (``start``) and ends (``end``) in the context."""
     import pandas as pd
 
     return pd.DataFrame(
         {
             "idx": np.unique(examples.row),
-            "label": [accepted[0] for accepted in _of_questions(examples, "answers")],
+            "label": [next(iter(texts), None) for texts in _of_questions(examples, "answers")],
             "prediction": _texts(examples, spans),
             "start": spans[:, 0],
             "end": spans[:, 1],
@@ -232,7 +232,8 @@ SPAN = Kind(
     outputs=lambda task: 2,
     reads="all",
     auto_class="AutoModelForQuestionAnswering",
-    peft_type="QUESTION_ANS",
+    # PEFT's class for question answering (0.21) hands on no token types; its general one does.
+    peft_type=None,
     problem_type=None,
     # Start and end are independent: log p is the sum of theirs.
     nats=2.0,

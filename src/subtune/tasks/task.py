@@ -44,7 +44,8 @@ class TaskSpec(Value):
             raise ValueError(f"labels: found {_listed(self.labels)}, expected {expected}")
         if len(self.text) not in kind.text_columns:
             counts = " or ".join(map(str, kind.text_columns))
-            raise ValueError(f"text: found {_listed(self.text)}, expected {counts} columns")
+            columns = "column" if counts == "1" else "columns"
+            raise ValueError(f"text: found {_listed(self.text)}, expected {counts} {columns}")
         if not self.metrics or not set(self.metrics) <= set(kind.metrics):
             raise ValueError(
                 f"metrics: found {_listed(self.metrics)}, expected some of those of "

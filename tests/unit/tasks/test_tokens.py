@@ -1,0 +1,255 @@
+"""Words with a label each: what a model reads of them, what is predicted, and what is refused."""
+
+import datasets
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from subtune.data.rows import split_from_rows
+from subtune.data.tokens import read_tokenizer
+from subtune.errors import SubtuneError
+from subtune.formats import conll
+from subtune.tasks import TASKS, Task
+from subtune.tasks.examples import Examples
+from subtune.tasks.tokens import TOKENS
+
+CHUNKS = Task(
+    name="chunks", title="C", kind="tokens", text=("words",), label="tags",
+    labels=("B", "I", "O"), metrics=("accuracy", "f1_macro"),
+)  # fmt: skip
+HAND_MADE = [
+    ["Don't", "stop", "!"],
+    ["e-mail", "me@example.com", "…", "naïve", "Ünïcödé", "東京", "🙂"],
+    ["$", "1,000.50", "``", "''", "-LRB-"],
+    ["New York", "antidisestablishmentarianism"],
+    ["a"],
+]
+CONTROL = "\x07"
+
+
+@pytest.fixture(scope="module")
+def wordpiece(minilm):
+    return read_tokenizer(minilm)
+
+
+@pytest.fixture(scope="module")
+def real(ud_ewt_dir):
+    """Every tenth sentence of the development split."""
+    path = ud_ewt_dir / "en_ewt-ud-dev.conllu"
+    return [row["form"] for _, row in conll.sentences(path, ["form"])][::10]
+
+
+@pytest.fixture(scope="module")
+def bytes_pieces():
+    """A byte-level BPE as RoBERTa's, of few pieces, so that most words have several."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<s>", "</s>", "<unk>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([" ".join(words) for words in HAND_MADE] * 3, trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 1), ("<s>", 0), add_prefix_space=False
+    )
+    return tokenizer
+
+
+def encoded(tokenizer, sentences, max_length=128, labels=None, with_token_types=False):
+    labels = labels or [list(range(len(words))) for words in sentences]
+    rows = {"idx": list(range(len(sentences))), "words": sentences, "label": labels}
+    return TOKENS.encode(tokenizer, rows, max_length, None, with_token_types=with_token_types)
+
+
+def of_transformers(tokenizer, words):
+    """Token ids, and the place of each word's first piece."""
+    encoding = tokenizer(words, is_split_into_words=True, return_token_type_ids=True)
+    word_ids = encoding.word_ids()
+    firsts = [word_ids.index(word) for word in range(len(words))]
+    return encoding, firsts
+
+
+def assert_is_that_of_transformers(tokenizer, theirs, sentences, with_token_types):
+    columns = encoded(tokenizer, sentences, max_length=512, with_token_types=with_token_types)
+    assert columns["row"] == list(range(len(sentences)))
+    for number, words in enumerate(sentences):
+        expected, firsts = of_transformers(theirs, words)
+        assert columns["input_ids"][number] == expected["input_ids"]
+        assert columns["reads"][number].tolist() == firsts
+        assert columns["label"][number] == list(range(len(words)))
+        if with_token_types:
+            assert columns["token_type_ids"][number] == expected["token_type_ids"]
+    assert ("token_type_ids" in columns) == with_token_types
+
+
+@pytest.mark.parametrize("with_token_types", [True, False])
+def test_words_are_encoded_as_transformers_encodes_them(wordpiece, real, with_token_types):
+    theirs = PreTrainedTokenizerFast(tokenizer_object=wordpiece)
+    assert_is_that_of_transformers(wordpiece, theirs, HAND_MADE + real, with_token_types)
+
+
+def test_pieces_of_bytes_know_that_a_word_begins(bytes_pieces, real):
+    other = Tokenizer.from_str(bytes_pieces.to_str())
+    # What transformers does where it is asked for add_prefix_space.
+    other.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    theirs = PreTrainedTokenizerFast(tokenizer_object=other)
+    assert_is_that_of_transformers(bytes_pieces, theirs, HAND_MADE + real[::4], False)
+
+
+words_of_any_length = st.lists(
+    st.text("abcdefgh", min_size=1, max_size=14), min_size=1, max_size=30
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    sentences=st.lists(words_of_any_length, min_size=1, max_size=4), max_length=st.integers(4, 20)
+)
+def test_each_word_is_in_one_example_and_in_its_order(bytes_pieces, sentences, max_length):
+    columns = encoded(bytes_pieces, sentences, max_length)
+    assert max(map(len, columns["input_ids"])) <= max_length
+    words = [
+        (row, word)
+        for row, labels in zip(columns["row"], columns["label"], strict=True)
+        for word in labels
+    ]
+    assert words == [(row, w) for row, words in enumerate(sentences) for w in range(len(words))]
+    room = max_length - 2
+    for row, ids, reads, labels in zip(
+        *(columns[name] for name in ("row", "input_ids", "reads", "label")), strict=True
+    ):
+        pieces = [
+            bytes_pieces.encode(f" {sentences[row][word]}", add_special_tokens=False).ids[:room]
+            for word in labels
+        ]
+        assert ids == [0, *(piece for word in pieces for piece in word), 1]
+        assert [ids[first] for first in reads] == [word[0] for word in pieces]
+
+
+def test_an_example_ends_only_where_the_next_word_has_no_room(wordpiece):
+    columns = encoded(wordpiece, [["the"] * 7], max_length=5)
+    assert list(map(len, columns["input_ids"])) == [5, 5, 3]
+    assert columns["label"] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert [reads.tolist() for reads in columns["reads"]] == [[1, 2, 3], [1, 2, 3], [1]]
+
+
+def test_a_word_longer_than_an_example_keeps_its_first_pieces(wordpiece):
+    word = "antidisestablishmentarianism"
+    pieces = wordpiece.encode(word, add_special_tokens=False).ids
+    columns = encoded(wordpiece, [["the", word, "a"]], max_length=5)
+    first, last = (wordpiece.token_to_id(name) for name in ("[CLS]", "[SEP]"))
+    assert len(pieces) > 3
+    assert columns["input_ids"][1] == [first, *pieces[:3], last]
+    assert columns["label"] == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize("word", [CONTROL, "\u200b", "\u00ad"])
+def test_a_word_of_which_the_tokenizer_leaves_nothing_is_the_unknown_token(wordpiece, word):
+    assert wordpiece.encode(word, add_special_tokens=False).ids == []
+    columns = encoded(wordpiece, [["the", word, "a"]])
+    unknown = wordpiece.token_to_id("[UNK]")
+    [ids], [reads] = columns["input_ids"], columns["reads"]
+    assert reads.tolist() == [1, 2, 3]
+    assert ids[2] == unknown
+
+
+def test_examples_that_are_kept_are_those_that_were_encoded(wordpiece):
+    """Arrow gives back lists of unequal length, and empty ones."""
+    sentences = [["the"] * 7, ["a", "dog"]]
+    split = datasets.Dataset.from_dict(encoded(wordpiece, sentences, max_length=5))
+    examples = Examples(split, "marked")
+    assert examples.row.tolist() == [0, 0, 0, 1]
+    assert examples.units(np.arange(4)) == sum(examples.read_counts) == 9
+    assert np.concatenate(examples.labels).tolist() == [*range(7), 0, 1]
+
+
+def rows_of(*pairs):
+    return [{"words": words, "tags": tags} for words, tags in pairs]
+
+
+def split(rows, *, labelled=True):
+    return split_from_rows(CHUNKS, rows, labelled=labelled, source="f")
+
+
+def test_labels_become_their_numbers_and_without_labels_are_minus_one():
+    rows = rows_of((["the", "dog"], ["B", "I"]), (["runs"], ["O"]))
+    assert split(rows)[:] == {
+        "idx": [0, 1],
+        "words": [["the", "dog"], ["runs"]],
+        "label": [[0, 1], [2]],
+    }
+    assert split([{"words": ["the", "dog"]}], labelled=False)["label"][:] == [[-1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"words": ["a"], "tags": ["b"]}, "f: row 2: label: found 'b', expected one of"),
+        ({"words": ["a", "b"], "tags": ["B"]}, "f: row 2: found 2 words and 1 labels, expected a"),
+        (
+            {"words": [], "tags": []},
+            "f: row 2: column 'words': found an empty list, expected words",
+        ),
+        ({"words": "a", "tags": ["B"]}, "f: row 2: column 'words': expected a list of texts"),
+        ({"words": ["a"], "tags": [1]}, "f: row 2: column 'tags': expected a list of texts"),
+        ({"word": ["a"], "tags": ["B"]}, "f: row 2: no such column: found 'words', expected"),
+        ({"words": ["a"], "tag": ["B"]}, "f: row 2: no such column: found 'tags', expected"),
+    ],
+)
+def test_a_row_that_is_none_of_the_task_is_refused_with_its_place(row, message):
+    with pytest.raises(SubtuneError, match=message):
+        split([*rows_of((["a"], ["B"])), row])
+
+
+def test_a_split_without_sentences_is_refused():
+    with pytest.raises(SubtuneError, match="f: found no sentences, expected at least one"):
+        split([])
+
+
+def test_from_the_same_label_everywhere_nothing_is_learnt(tmp_path):
+    columns = split(rows_of((["a", "b"], ["I", "I"]), (["c"], ["I"])))[:]
+    with pytest.raises(SubtuneError, match=r"train\.jsonl: found the label 'I' of every word"):
+        TOKENS.require_sound(CHUNKS, "train", tmp_path / "train.jsonl", columns)
+    TOKENS.require_sound(CHUNKS, "validation", tmp_path / "dev.jsonl", columns)
+
+
+def evaluated(wordpiece, max_length=5):
+    """A sentence of four words and one of one, and logits that err at the third word."""
+    sentences, labels = [["the"] * 4, ["dog"]], [[0, 1, 1, 2], [2]]
+    columns = encoded(wordpiece, sentences, max_length, labels)
+    examples = Examples(datasets.Dataset.from_dict(columns), "marked")
+    logits = np.eye(3)[[0, 1, 2, 2, 2]]
+    return examples, TOKENS.predict(examples, logits)
+
+
+def test_scores_are_over_words(wordpiece):
+    examples, predicted = evaluated(wordpiece)
+    scores = TOKENS.score(CHUNKS, examples, predicted)
+    assert scores["accuracy"] == pytest.approx(4 / 5)
+    # Of B all, of I half, and of three O's two are right.
+    assert scores["f1_macro"] == pytest.approx((1 + 2 / 3 + 4 / 5) / 3)
+
+
+@pytest.mark.parametrize("max_length", [3, 5, 64])
+def test_predictions_are_recorded_word_by_word_however_texts_are_cut(wordpiece, max_length):
+    table = TOKENS.table(*evaluated(wordpiece, max_length))
+    assert table.to_dict("list") == {
+        "idx": [0, 0, 0, 0, 1],
+        "word": [0, 1, 2, 3, 0],
+        "label": [0, 1, 1, 2, 2],
+        "prediction": [0, 1, 2, 2, 2],
+    }
+
+
+def test_every_label_of_the_real_treebank_is_one_of_the_task(ud_ewt_dir):
+    task = TASKS["ud_ewt"]
+    path = ud_ewt_dir / "en_ewt-ud-dev.conllu"
+    columns = TOKENS.from_rows(task, TOKENS.read(task, path, True), labelled=True, source=str(path))
+    assert len(columns["idx"]) == 2001
+    assert set().union(*columns["label"]) <= set(range(len(task.labels)))
