@@ -1,7 +1,8 @@
 """What a model reads of one split."""
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import datasets
 import numpy as np
@@ -11,6 +12,19 @@ import numpy as np
 Reads = Literal["first", "marked", "all"]
 # The columns that training reads.
 NUMBERS = ("input_ids", "token_type_ids", "label", "reads", "row")
+
+
+class AllPositions(Sequence[np.ndarray]):
+    """Of every example the positions of all its tokens, which are not held in memory."""
+
+    def __init__(self, lengths: np.ndarray):
+        self._lengths = lengths
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __getitem__(self, example: Any) -> Any:
+        return np.arange(self._lengths[example])
 
 
 class Examples:
@@ -37,11 +51,11 @@ class Examples:
         self.inputs = {
             name: lists(name) for name in ("input_ids", "token_type_ids") if name in columns
         }
-        self.reads: list[np.ndarray] | None = None
+        self.reads: Sequence[np.ndarray] | None = None
         if reads == "marked":
             self.reads = lists("reads")
         elif reads == "all":
-            self.reads = [np.arange(length) for length in self.lengths]
+            self.reads = AllPositions(self.lengths)
         self.labels = lists("label") if reads == "marked" else np.asarray(columns["label"])
         self.row = np.asarray(columns.get("row", np.arange(len(self))))
 
