@@ -15,7 +15,7 @@ from subtune.data.repositories import is_on_hub
 from subtune.errors import SubtuneError, one_of
 from subtune.methods import is_built_in
 from subtune.selections.whole import require_whole
-from subtune.tasks import TASKS
+from subtune.tasks import TASKS, Task
 
 # Of columns that tables of scores have beside those of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
@@ -78,6 +78,7 @@ def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[s
     yield from _unknown(f"{path}.models", experiment.models, config.all_models())
     yield from _unknown(f"{path}.tasks", experiment.tasks, [*TASKS, *config.tasks])
     yield from _without_rows(config, f"{path}.tasks", experiment.tasks)
+    yield from _too_short(config, f"{path}.max_length", experiment)
     yield from _unknown(f"{path}.by_task", experiment.by_task, experiment.tasks)
     yield from _unknown(f"{path}.by_model", experiment.by_model, experiment.models)
     for method in experiment.methods:
@@ -122,11 +123,24 @@ def _titles(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
 
 
 def _columns(config: Config, experiment: Experiment) -> list[tuple[str, str]]:
-    """Name of task and title of every column of an experiment's tables, where tasks are valid."""
+    """Name of task and title of every column of an experiment's tables."""
+    tasks = _tasks(config, experiment)
+    return [(task.name, title) for task in tasks for _, title in task.columns()]
+
+
+def _too_short(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    """Tasks of which an example has no room for something of each text."""
+    for task in _tasks(config, experiment):
+        max_length, least = experiment.settings(task.name).max_length, task.of_kind.least_length
+        if max_length < least:
+            yield f"{path}: found {max_length} for task {task.name!r}, expected at least {least}"
+
+
+def _tasks(config: Config, experiment: Experiment) -> list[Task]:
+    """An experiment's tasks; none where not all definitions are valid."""
     with contextlib.suppress(ValidationError):
         tasks = config.all_tasks()
-        names = [name for name in experiment.tasks if name in tasks]
-        return [(name, title) for name in names for _, title in tasks[name].columns()]
+        return [tasks[name] for name in experiment.tasks if name in tasks]
     return []
 
 

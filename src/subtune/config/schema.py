@@ -24,7 +24,7 @@ from subtune.selections import NamedSelection
 from subtune.selections.ranked import Fraction
 from subtune.tasks import TASKS, Task
 from subtune.tasks.kinds import KINDS
-from subtune.tasks.task import KindName
+from subtune.tasks.task import KindName, kind_of_unnamed
 
 ALL_ROWS: Literal["all"] = "all"
 HUB_MODELS = {
@@ -172,7 +172,7 @@ class OwnTask(Section):
 
     @property
     def kind_name(self) -> KindName:
-        return self.kind or ("regression" if self.labels is None else "classification")
+        return self.kind or kind_of_unnamed(self.labels)
 
     def task(self, name: str) -> Task:
         kind = KINDS[self.kind_name]

@@ -71,6 +71,7 @@ CLASSIFICATION = Kind(
     peft_type="SEQ_CLS",
     problem_type="single_label_classification",
     nats=1.0,
+    least_length=4,
     overlaps=False,
     columns=sentences.columns("int32"),
     read=sentences.reader(parse_label),

@@ -64,9 +64,9 @@ class Kind:
         name: what configurations call it.
         metrics: those that its tasks may have.
         default_metrics: those of a task that names none; without them it must.
-        text: columns of text that a task has which names none; without them it must.
+        text: columns of text that all its tasks have; without them a task names its own.
         text_columns: how many it may have.
-        label: the column of labels of a task that names none.
+        label: the column of labels of a task that names none, and of all where ``text`` is fixed.
         has_label_words: whether its tasks list label words.
         formats: endings of the files that users have.
         head: the head that is read, by its name in `subtune.models.families.base`.
@@ -76,6 +76,7 @@ class Kind:
         peft_type: PEFT's word for it; none where PEFT's own class does not read all inputs.
         problem_type: what transformers' configuration says of it, if anything.
         nats: what a loss is multiplied by to be −log p(y|x).
+        least_length: the least ``max_length`` at which every model reads something of each text.
         overlaps: whether rows longer than a model reads are cut into examples that overlap.
         columns: of a split's rows, beside ``idx``, each with the type of its values; a list holds
             the type of its elements.
@@ -106,6 +107,7 @@ class Kind:
     peft_type: str | None
     problem_type: str | None
     nats: float
+    least_length: int
     overlaps: bool
     columns: Callable[[TaskSpec], Mapping[str, Any]]
     read: Callable[[TaskSpec, Path, bool], Iterable[PlacedRow]]

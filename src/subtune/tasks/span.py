@@ -82,7 +82,8 @@ def _encode(
     say where in the context each token begins and ends, and `OUTSIDE` of other tokens.
     """
     special = special_tokens.of(tokenizer, 2)
-    longest_question = min(LONGEST_QUESTION, (max_length - special.count) // 2)
+    of_texts = special.room(max_length)
+    longest_question = min(LONGEST_QUESTION, of_texts // 2)
     names = ("row", "input_ids", "label", "first", "last", "context", "answers")
     columns: dict[str, list] = {name: [] for name in names}
     if with_token_types:
@@ -94,7 +95,7 @@ def _encode(
         asked = _pieces(tokenizer, question)[:longest_question]
         if context not in contexts:
             contexts[context] = _pieces(tokenizer, context)
-        room = max_length - special.count - len(asked)
+        room = of_texts - len(asked)
         before = len(special.ids[0]) + len(asked) + len(special.ids[1])
         for window in _windows(contexts[context], room, doc_stride or room):
             ids, types = special.around([p.id for p in asked], [p.id for p in window])
@@ -237,6 +238,8 @@ SPAN = Kind(
     problem_type=None,
     # Start and end are independent: log p is the sum of theirs.
     nats=2.0,
+    # Beside RoBERTa's four special tokens one of the question and one of the context.
+    least_length=6,
     overlaps=True,
     columns=lambda task: {
         "question": "string",

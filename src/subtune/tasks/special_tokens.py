@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from subtune.errors import SubtuneError
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -28,6 +30,20 @@ class SpecialTokens:
     def count(self) -> int:
         """How many tokens of an example are special."""
         return sum(map(len, self.ids))
+
+    def room(self, max_length: int) -> int:
+        """How many tokens of its texts an example of at most ``max_length`` has.
+
+        Raises:
+            SubtuneError: less than one of each text.
+        """
+        texts = len(self.text_types)
+        if max_length < self.count + texts:
+            raise SubtuneError(
+                f"max_length: found {max_length}, expected at least {self.count + texts}: "
+                f"{self.count} special tokens, and one of each text"
+            )
+        return max_length - self.count
 
     def around(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
         """Token ids and token types of an example, from the token ids of its texts."""

@@ -1,5 +1,6 @@
 """The task table: what each task is made of, whatever source its rows come from."""
 
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -16,6 +17,11 @@ TOLD_BY_LABELS = ("classification", "regression")
 DIAGNOSTIC = "diagnostic"
 
 
+def kind_of_unnamed(labels: Sequence[str] | None) -> KindName:
+    """The kind of a task that names none, by its label words."""
+    return "classification" if labels else "regression"
+
+
 class TaskSpec(Value):
     """What of a task decides results.
 
@@ -30,7 +36,7 @@ class TaskSpec(Value):
     label: str = "label"
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
     kind: KindName = Field(
-        default_factory=lambda data: "classification" if data.get("labels") else "regression",
+        default_factory=lambda data: kind_of_unnamed(data.get("labels")),
         exclude_if=lambda kind: kind in TOLD_BY_LABELS,
     )
     metrics: tuple[str, ...]
@@ -46,6 +52,10 @@ class TaskSpec(Value):
             counts = " or ".join(map(str, kind.text_columns))
             columns = "column" if counts == "1" else "columns"
             raise ValueError(f"text: found {_listed(self.text)}, expected {counts} {columns}")
+        if kind.text and self.text != kind.text:
+            raise ValueError(f"text: found {_listed(self.text)}, expected {_listed(kind.text)}")
+        if kind.text and self.label != kind.label:
+            raise ValueError(f"label: found {self.label!r}, expected {kind.label!r}")
         if not self.metrics or not set(self.metrics) <= set(kind.metrics):
             raise ValueError(
                 f"metrics: found {_listed(self.metrics)}, expected some of those of "

@@ -104,7 +104,7 @@ def _encode(
     ``reads`` has the position of each word's first piece.
     """
     special = special_tokens.of(tokenizer, 1)
-    room = max_length - special.count
+    room = special.room(max_length)
     before = len(special.ids[0])
 
     @cache
@@ -190,6 +190,7 @@ TOKENS = Kind(
     peft_type="TOKEN_CLS",
     problem_type=None,
     nats=1.0,
+    least_length=4,
     overlaps=False,
     columns=lambda task: {"words": ["string"], "label": ["int32"]},
     read=_read,

@@ -10,6 +10,7 @@ from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from subtune.data.tokens import read_tokenizer
+from subtune.errors import SubtuneError
 from subtune.formats import squad
 from subtune.models import encoder
 from subtune.models.families.base import QUESTION_ANSWERING
@@ -138,6 +139,11 @@ def test_of_a_long_question_its_first_tokens_are_read(tokenizer):
             assert ids[1 + kept] == tokenizer.token_to_id("[SEP]")
             assert len(ids) <= max_length
         assert any(label != [0, 0] for label in columns["label"])
+
+
+def test_a_window_without_room_for_question_and_context_is_refused(tokenizer):
+    with pytest.raises(SubtuneError, match="max_length: found 4, expected at least 5: 3 special"):
+        encoded(tokenizer, [row_of()], max_length=4)
 
 
 def test_a_context_of_which_the_tokenizer_leaves_nothing_has_a_window_without_tokens(tokenizer):
