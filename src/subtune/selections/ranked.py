@@ -27,8 +27,12 @@ class Top(Kind):
     top: Ranked
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        kept = top_count(self.top.fraction, sum(rank.size for rank in ranks.values()))
-        indices = {name: np.flatnonzero(rank < kept) for name, rank in ranks.items()}
+        # A ranking over tasks may be of tensors that the head of one of them does not read.
+        ranks = {name: rank for name, rank in ranks.items() if name in shapes}
+        every = np.concatenate([rank.ravel() for rank in ranks.values()])
+        kept = top_count(self.top.fraction, len(every))
+        last = np.partition(every, kept - 1)[kept - 1]
+        indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
         return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
 
     def work(self, of: Kind | None = None) -> Work:

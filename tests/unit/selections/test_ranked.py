@@ -17,6 +17,13 @@ def test_a_mask_keeps_exactly_the_ceiling_of_f_times_n(n, thousandths):
     assert len(kept) == -(-n * thousandths // 1000)
 
 
+def test_a_mask_is_of_those_ranked_tensors_that_the_model_has():
+    rank = {"pooler.dense.bias": np.array([0, 2, 3]), "v": np.array([1, 4, 5, 6])}
+    top = Top(top=Ranked(ranking="r", fraction=0.5))
+    entries = top.encoder_entries({"v": (4,)}, seed=0, ranks=rank)
+    assert {name: list(indices.flat) for name, indices in entries.items()} == {"v": [0, 1]}
+
+
 @given(st.integers(1, 10**6))
 def test_rounding_of_f_times_n_neither_adds_nor_loses_an_entry(n):
     assert top_count(1.0, n) == n
