@@ -73,10 +73,9 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Runs of each setting's best learning rate: the highest mean over seeds, then the smallest.
 
     A setting is a model, task, method, fraction, scope and number of training rows. The settings
-    keep their order. A
-    learning rate at which a seed diverged has no mean, and loses against any that has one. Where
-    none has one the setting diverged: it is there with its smallest learning rate, and no values,
-    so that no one takes a mean over the seeds that are left.
+    keep their order. A learning rate at which a seed diverged has no mean, and loses against any
+    that has one. Where none has one the setting diverged: it is there with its smallest learning
+    rate, and no values, so that no one takes a mean over the seeds that are left.
     """
     scores = scores.assign(setting=scores.groupby(SETTING, sort=False, dropna=False).ngroup())
     rates = ["setting", "learning_rate"]

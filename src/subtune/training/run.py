@@ -19,9 +19,9 @@ LEAF, DELTA, PREDICTIONS = "leaf", "best.delta.", "best.predictions."
 class Result:
     """What one run leaves behind.
 
-    ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over what
-    each have a loss: examples, or words),
-    ``seconds`` (the run's share, where others train beside it) and ``<split>/<metric>`` scores.
+    ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples, or
+    over words where each has a loss), ``seconds`` (the run's share, where others train beside it)
+    and ``<split>/<metric>`` scores.
     ``best`` is the first epoch with the highest score: the task's first metric on its first
     evaluation split. A run that diverged has no best epoch, however good an earlier one was: its
     learning rate is not one to train with.
