@@ -12,12 +12,11 @@ from operator import add
 from typing import Literal
 
 from subtune.config import Config
-from subtune.data.sizes import TaskSize
 from subtune.limits import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
 from subtune.models.dimensions import Dimensions, dimensions_of
 from subtune.plan import Plan, trains_alone, work
 from subtune.selections.kind import Work
-from subtune.specs import RunSpec
+from subtune.specs import RunSpec, TokensSpec
 
 FLOAT_BYTES = 4
 # What Python, torch and its libraries take: on a CPU 0.6 GB, and CUDA's as much again and more.
@@ -79,13 +78,14 @@ class Estimates:
         """Fisher information of one task."""
         spec = self._plan.fishers[fisher]
         size, model = self._plan.sizes[spec.tokens.key], self._dimensions(spec.model.id)
-        rows = size.rows_within(spec.rows)
+        examples = size.train_rows * self._examples_of_a_row(spec.tokens)
+        examples = min(spec.rows or examples, examples)
         tokens = min(size.tokens, spec.tokens.max_length)
         head = spec.tokens.data.task.of_kind.head
-        flops = Work.MATRICES.value * rows * model.forward_flops(tokens, head)
-        batches = rows / FISHER_EXAMPLES_OF_A_BATCH
+        flops = Work.MATRICES.value * examples * model.forward_flops(tokens, head)
+        batches = examples / FISHER_EXAMPLES_OF_A_BATCH
         seconds = self._seconds(flops, batches, model, "fp32")
-        return Cost(rows * tokens, flops, seconds) + self.start()
+        return Cost(examples * tokens, flops, seconds) + self.start()
 
     def train_scores(self, runs: Iterable[str]) -> Cost:
         """Scores of runs on the rows that they were trained on."""
@@ -133,12 +133,12 @@ class Estimates:
 
     def tokens_memory(self, tokens: str, attempt: int = 1) -> int:
         """As `sweep_memory`, for the token ids of a task."""
-        return int((1000 + self._rows_mb(self._plan.sizes[tokens])) * _growth(attempt))
+        return int((1000 + self._examples_mb(tokens)) * _growth(attempt))
 
     def _memory(
         self, model_id: str, tokens: str, trains_matrices: bool, batch: int, attempt: int
     ) -> int:
-        model, size = self._dimensions(model_id), self._plan.sizes[tokens]
+        model = self._dimensions(model_id)
         copies = COPIES_OF_MODEL + COPIES_OF_TRAINED * trains_matrices
         in_pass = max(CPU_TOKENS, batch * self._plan.tokens[tokens].max_length)
         longest = self._plan.tokens[tokens].max_length
@@ -147,26 +147,32 @@ class Estimates:
         layer += 2 * model.num_attention_heads * longest
         activations = in_pass * model.num_hidden_layers * layer
         floats = copies * model.parameters + activations
-        megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._rows_mb(size)
+        megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens)
         return int(megabytes * _growth(attempt))
 
-    def _rows_mb(self, size: TaskSize) -> float:
-        # Of each row two numpy arrays of 64-bit numbers, with a hundred bytes around each.
-        return size.all_rows * (2 * (100 + 8 * size.tokens)) / 1e6
+    def _examples_of_a_row(self, tokens: TokensSpec) -> int:
+        size = self._plan.sizes[tokens.key]
+        return size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
+
+    def _examples_mb(self, tokens: str) -> float:
+        # Of each example two numpy arrays of 64-bit numbers, with a hundred bytes around each.
+        size, spec = self._plan.sizes[tokens], self._plan.tokens[tokens]
+        examples = size.all_rows * self._examples_of_a_row(spec)
+        return examples * (2 * (100 + 8 * min(size.tokens, spec.max_length))) / 1e6
 
     def _run(self, run: str) -> Cost:
         spec = self._plan.runs[run]
         size, model = self._plan.sizes[spec.tokens.key], self._dimensions(spec.model.id)
         recipe = spec.recipe
-        rows = size.rows_within(recipe.train_rows)
+        examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(spec.tokens)
         tokens = min(size.tokens, spec.tokens.max_length)
         forward = model.forward_flops(tokens, spec.tokens.data.task.of_kind.head)
-        flops = work(self._plan, run).value * rows * recipe.epochs * forward
-        steps = math.ceil(rows / recipe.batch_size) * recipe.epochs
+        flops = work(self._plan, run).value * examples * recipe.epochs * forward
+        steps = math.ceil(examples / recipe.batch_size) * recipe.epochs
         beside = 1 if self._alone(run) else self._assumed.runs_side_by_side
         seconds = self._seconds(flops, steps / beside, model, recipe.precision)
         trained = Cost(
-            rows * tokens * recipe.epochs,
+            examples * tokens * recipe.epochs,
             flops,
             seconds,
             self._trained_bytes(run) + size.evaluation_rows * BYTES_OF_A_PREDICTION,
@@ -175,12 +181,13 @@ class Estimates:
 
     def _evaluation(self, rows: float, spec: RunSpec) -> Cost:
         model = self._dimensions(spec.model.id)
+        examples = rows * self._examples_of_a_row(spec.tokens)
         tokens = min(self._plan.sizes[spec.tokens.key].tokens, spec.tokens.max_length)
-        flops = rows * model.forward_flops(tokens, spec.tokens.data.task.of_kind.head)
-        batches = rows * tokens / EVALUATION_TOKENS
+        flops = examples * model.forward_flops(tokens, spec.tokens.data.task.of_kind.head)
+        batches = examples * tokens / EVALUATION_TOKENS
         # A pass without a way back starts a third of a step's kernels.
         seconds = self._seconds(flops, batches / 3, model, spec.recipe.precision)
-        return Cost(rows * tokens, flops, seconds)
+        return Cost(examples * tokens, flops, seconds)
 
     def _seconds(
         self, flops: float, steps: float, model: Dimensions, precision: Literal["fp32", "bf16"]

@@ -382,8 +382,10 @@ def _jobs(plan: Plan, runs: list[str], config: Config) -> Iterator[list[str]]:
 
 def _examples(plan: Plan, run: str) -> int:
     """Examples that a run sees, over all epochs."""
-    spec = plan.runs[run]
-    return plan.sizes[spec.tokens.key].rows_within(spec.recipe.train_rows) * spec.recipe.epochs
+    spec, tokens = plan.runs[run], plan.runs[run].tokens
+    size = plan.sizes[tokens.key]
+    of_a_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
+    return of_a_row * size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
 
 
 def trains_alone(plan: Plan, run: str) -> bool:

@@ -9,7 +9,7 @@ from subtune import config, cost_table
 from subtune.cost import Estimates
 from subtune.data import tsv
 from subtune.data.load import load
-from subtune.data.sizes import of_glue, of_words_and_spans, size_of
+from subtune.data.sizes import TaskSize, of_glue, of_words_and_spans, size_of
 from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
 from subtune.models import encoder
@@ -185,6 +185,19 @@ def test_long_runs_are_cut_into_jobs_with_those_that_share_steps_together():
         assert len(alone) == 1
         assert len(sweep.runs) <= (1 if True in alone else 8)
     assert any({trains_alone(plan, r) for r in s.runs} == {True, False} for s in by_task["rte"])
+
+
+def test_a_long_context_costs_as_many_examples_as_it_has_windows():
+    size = TaskSize(train_rows=10, evaluation_rows=5, all_rows=15, tokens=512)
+    assert [size.examples_of_a_row(384, stride) for stride in (128, 64, None)] == [2, 3, 1]
+    data = {"experiments": {"e": papers()["experiments"]["bitfit_squad"] | {"max_length": 96}}}
+    flops = []
+    for stride in (96, 40):
+        data["experiments"]["e"]["doc_stride"] = stride
+        found, plan = estimates(data)
+        flops.append(found.run(next(iter(plan.runs))).flops)
+    # 176 tokens are 1 + 1 windows that begin 96 apart, and 1 + 2 that begin 40 apart.
+    assert flops[1] == pytest.approx(3 / 2 * flops[0])
 
 
 def test_what_papers_share_is_counted_once():

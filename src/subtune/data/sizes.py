@@ -1,6 +1,7 @@
 """How many rows and tokens a task has, as far as that is known before any download."""
 
 import csv
+import math
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -30,6 +31,12 @@ class TaskSize(NamedTuple):
     def rows_within(self, limit: int | None) -> int:
         """Rows of the training split, at most ``limit``."""
         return min(limit or self.train_rows, self.train_rows)
+
+    def examples_of_a_row(self, max_length: int, doc_stride: int | None) -> int:
+        """Into how many examples a row of usual length is cut, where its parts overlap."""
+        if doc_stride is None:
+            return 1
+        return 1 + math.ceil(max(0, self.tokens - max_length) / min(doc_stride, max_length))
 
 
 @cache
