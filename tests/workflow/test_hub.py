@@ -133,6 +133,7 @@ def words_and_spans(root: Path) -> None:
     question = {"context": ["Anna lives in Oslo."], "question": ["Where does Anna live?"]}
     question |= {"answers": [{"text": ["Oslo"], "answer_start": [14]}]}
     sentence = {"tokens": [["She", "walks"]], "upos": [[11, 16]], "xpos": [["PRP", "VBZ"]]}
+    sentence |= {"head": [["2", "0"]]}
     for split in ("train", "validation"):
         path = root / SQUAD / "plain_text" / f"{split}-00000-of-00001.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)

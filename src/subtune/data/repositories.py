@@ -33,9 +33,12 @@ class Repository(NamedTuple):
 
 
 def _words_with_tags(row: Row) -> Row:
-    """Contractions stand before their parts as words without a tag, and are left out."""
-    pairs = zip(row["tokens"], row["xpos"], strict=True)
-    words = [(word, tag) for word, tag in pairs if tag not in (None, "_")]
+    """Contractions stand before their parts without a tag, and words that the text leaves out
+    have one; neither has a number as its head, and neither is read."""
+    cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
+    words = [
+        (word, tag) for word, tag, head in cells if tag not in (None, "_") and str(head).isdecimal()
+    ]
     return {"form": [word for word, _ in words], "xpos": [tag for _, tag in words]}
 
 

@@ -47,6 +47,7 @@ def test_a_sentence_has_its_words_and_the_numbers_of_their_tags(tmp_path):
         "tokens": [["She", "walks", "."]],
         "upos": [[11, 16, 1]],
         "xpos": [["PRP", "VBZ", "."]],
+        "head": [["2", "0", "2"]],
     }
     upos = datasets.List(datasets.ClassLabel(num_classes=18))
     rows = rows_of("ud_ewt", tmp_path / "0000.parquet", cells, upos=upos)
@@ -61,12 +62,22 @@ def test_a_sentence_has_its_words_and_the_numbers_of_their_tags(tmp_path):
 @pytest.mark.parametrize("no_tag", [None, "_"])
 def test_a_contraction_is_read_as_its_parts(no_tag, tmp_path):
     cells = {"tokens": [["don't", "do", "n't"]], "xpos": [[no_tag, "VB", "RB"]]}
+    cells |= {"head": [["None", "0", "1"]]}
     rows = rows_of("ud_ewt", tmp_path / "0000.parquet", cells)
     assert rows["words"][0] == ["do", "n't"]
 
 
+def test_a_word_that_the_text_leaves_out_is_not_read(tmp_path):
+    # "She reads, he books", whose second verb the treebank writes down as word 4.1.
+    cells = {"tokens": [["She", "reads", ",", "he", "reads", "books"]]}
+    cells |= {"xpos": [["PRP", "VBZ", ",", "PRP", "VBZ", "NNS"]]}
+    cells |= {"head": [["2", "0", "2", "2", "None", "4"]]}
+    rows = rows_of("ud_ewt", tmp_path / "0000.parquet", cells)
+    assert rows["words"][0] == ["She", "reads", ",", "he", "books"]
+
+
 def test_a_tag_that_the_task_does_not_have_is_named(tmp_path):
-    cells = {"tokens": [["walks"]], "xpos": [["VBX"]]}
+    cells = {"tokens": [["walks"]], "xpos": [["VBX"]], "head": [["0"]]}
     with pytest.raises(SubtuneError, match="universal_dependencies: row 1: label: found 'VBX'"):
         rows_of("ud_ewt", tmp_path / "0000.parquet", cells)
 
