@@ -58,7 +58,7 @@ def on_test_rows(
         tokens: the task's test splits, as far as there are any.
 
     Returns:
-        ``run``, ``split``, ``idx`` (the row's number), and a logit per label.
+        ``run``, ``split``, and the columns of the kind's table but for labels.
 
     Raises:
         SubtuneError: a run's delta cannot be read, or the run diverged.

@@ -49,7 +49,10 @@ def _from_rows(
         words = _list(task.text[0], row, place)
         labels = [NO_LABEL] * len(words)
         if labelled:
-            labels = [_number(label, number_of, place) for label in _list(task.label, row, place)]
+            labels = [
+                _number(label, number_of, f"{place}: word {word}")
+                for word, label in enumerate(_list(task.label, row, place), start=1)
+            ]
             if len(labels) != len(words):
                 raise SubtuneError(
                     f"{place}: found {len(words)} words and {len(labels)} labels, expected a label "

@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 
+import datasets
 import numpy as np
 import pandas as pd
 import pytest
 
+from subtune.data.load import load
+from subtune.data.tokens import tokenize
 from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.runs import recording, records, rescoring
+from subtune.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, from_stored
@@ -69,6 +73,20 @@ def test_what_a_record_predicts_of_a_split_again_is_on_record(task, tmp_path, ti
     for column in set(on_record) - {"split", "label"}:
         assert again[column].tolist() == on_record[column].tolist()
     assert set(on_record) - set(again) == {"label"}
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
+    spec, model, _ = recorded(tmp_path, tiny_bert, task)
+    task = TASKS[task]
+    rows = load(DataSpec(task=task, source="builtin", version="1", splits=("test",)))
+    tokens = tokenize(task, rows, tiny_bert, 24, examples.doc_stride_of(task))
+    tokens.save_to_disk(tmp_path / "tokens")
+    tokens = datasets.load_from_disk(tmp_path / "tokens")
+    table = rescoring.on_test_rows(tmp_path, [spec], model, tokens)
+    assert "label" not in table
+    assert sorted(set(table["idx"])) == list(range(len(rows["test"])))
+    table.to_parquet(tmp_path / "table.parquet")
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_labels_become_their_numbers_and_without_labels_are_minus_one():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"words": ["a"], "tags": ["b"]}, "f: row 2: label: found 'b', expected one of"),
+        ({"words": ["a"], "tags": ["b"]}, "f: row 2: word 1: label: found 'b', expected one of"),
         ({"words": ["a", "b"], "tags": ["B"]}, "f: row 2: found 2 words and 1 labels, expected a"),
         (
             {"words": [], "tags": []},
