@@ -78,8 +78,8 @@ class FisherSpec(Value):
     """Fisher information of one task before fine-tuning.
 
     It is kept of every entry of the vectors, and of those matrices that ``in_full`` selects; of
-    other matrices its sum is kept. ``rows`` limits the estimate to a sample of the training set,
-    drawn by ``seed``, which also draws the classifier that no one has trained yet.
+    other matrices its sum is kept. ``rows`` limits the estimate to a sample of the training
+    examples, drawn by ``seed``, which also draws the classifier that no one has trained yet.
     """
 
     model: ModelSpec

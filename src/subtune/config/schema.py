@@ -190,7 +190,7 @@ class OwnTask(Section):
 class FisherSettings(Section):
     """How Fisher information is estimated before training."""
 
-    rows: int | None = Field(default=None, ge=1, description="sample of the training set")
+    rows: int | None = Field(default=None, ge=1, description="sample of the training examples")
     seed: int = Field(default=0, ge=0)
 
 
@@ -257,7 +257,8 @@ class Experiment(Section):
     doc_stride: int = Field(
         default=128,
         ge=1,
-        description="tokens of a long context from the beginning of one window to the next",
+        description="tokens of a long context from the beginning of one window to the next, at most "
+        "a window's",
     )
     schedule: Literal["constant", "linear"] = "constant"
     warmup: float = Field(default=0.0, ge=0, lt=1)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from subtune.papers.base import Claim, Figure, Paper, Table
+from subtune.papers.base import Claim, Figure, Needs, Paper, Table
 from subtune.papers.common import (
     COMPARED,
     SCORE_BY_TRAIN_ROWS,
@@ -32,6 +32,7 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         facts=("task_titles",),
         options={"metric": metric, "methods": ("full", "bitfit")},
         style="sizes",
+        needs=Needs(methods=("full", "bitfit")),
         tasks=SQUAD,
     )
 

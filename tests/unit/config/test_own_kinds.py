@@ -82,9 +82,21 @@ def test_columns_without_names_are_asked_for_by_number(ending, tmp_path):
 
 
 BROKEN_FILES = {
-    "tag": (NAMED, CONLLU.replace("VERB", "VRB"), "line 2: word 2: label: found 'VRB', expected one of"),
-    "tag of conll": (NUMBERED, "It B\nruns X\n\n", "line 1: word 2: label: found 'X', expected one of B"),
-    "tag of jsonl": (LISTS, JSONL.replace('["B"]', '["b"]'), "line 2: word 1: label: found 'b', expected"),
+    "tag": (
+        NAMED,
+        CONLLU.replace("VERB", "VRB"),
+        "line 2: word 2: label: found 'VRB', expected one of",
+    ),
+    "tag of conll": (
+        NUMBERED,
+        "It B\nruns X\n\n",
+        "line 1: word 2: label: found 'X', expected one of B",
+    ),
+    "tag of jsonl": (
+        LISTS,
+        JSONL.replace('["B"]', '["b"]'),
+        "line 2: word 1: label: found 'b', expected",
+    ),
     "more words": (
         LISTS,
         JSONL.replace('["B", "O"]', '["B"]'),
