@@ -257,8 +257,8 @@ class Experiment(Section):
     doc_stride: int = Field(
         default=128,
         ge=1,
-        description="tokens of a long context from the beginning of one window to the next, at most "
-        "a window's",
+        description="tokens of a long context from the beginning of one window to the next, or a "
+        "whole window's where that has fewer",
     )
     schedule: Literal["constant", "linear"] = "constant"
     warmup: float = Field(default=0.0, ge=0, lt=1)
