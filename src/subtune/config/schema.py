@@ -147,8 +147,8 @@ class OwnTask(Section):
     )
     text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = Field(
         default=(),
-        description="one or two columns; of tokens the column of words; of spans, where it may be "
-        "left out, those of question and context",
+        description="one or two columns; of tokens the column of words; left out of spans, whose "
+        "format names `question` and `context`",
     )
     label: ColumnName | None = Field(
         default=None, description="column of the label; without it `label`, of spans `answers`"

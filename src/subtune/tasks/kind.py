@@ -64,7 +64,8 @@ class Kind:
         name: what configurations call it.
         metrics: those that its tasks may have.
         default_metrics: those of a task that names none; without them it must.
-        text: columns of text that a task has which names none; without them it must.
+        text: the columns of text that the format of its files fixes, as it then fixes ``label``;
+            without them a task names its own.
         text_columns: how many it may have.
         label: the column of labels of a task that names none.
         has_label_words: whether its tasks list label words.

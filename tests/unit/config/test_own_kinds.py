@@ -179,6 +179,16 @@ BROKEN_KEYS = {
         {"text": ["question"]},
         "tasks.mine.text: found question, expected 2 columns",
     ),
+    "other columns of spans": (
+        ANSWERS,
+        {"text": ["context", "question"]},
+        "tasks.mine.text: found context, question, expected question, context, or no `text`",
+    ),
+    "other label of spans": (
+        ANSWERS,
+        {"label": "answer"},
+        "tasks.mine.label: found 'answer', expected 'answers', or no `label`",
+    ),
     "metrics of words": (
         NAMED,
         {"metrics": ["exact_match"]},
