@@ -31,4 +31,4 @@ def cut(text: str) -> str:
 
 def _named(name: str) -> str:
     """A name, which may come from a file and hold what a terminal obeys."""
-    return cut(name) if name.isprintable() else repr(cut(name))
+    return cut(name) if name and name.isprintable() else repr(cut(name))
