@@ -87,7 +87,8 @@ def test_a_method_of_layers_that_a_model_lacks_is_an_error_before_any_work():
         plan(methods={"SPAFIT-4-9-I": [1e-3]})
     assert str(error.value) == (
         "experiments.layernorm.methods: 'SPAFIT-4-9-I' of model 'minilm' on task 'cola': "
-        "selection: pattern 'encoder.layer.10-.intermediate.dense.bias' matches no parameter of the model"
+        "selection: pattern 'encoder.layer.10-.intermediate.dense.bias' matches no parameter of "
+        "the model"
     )
 
 
