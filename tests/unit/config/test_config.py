@@ -405,6 +405,13 @@ def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(path, val
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("title", ["", " ", "one\ntwo", "\x1b[31mred", "one\u2028two"])
+def test_a_title_that_is_no_line_of_text_is_refused(title):
+    with pytest.raises(SubtuneError) as error:
+        config.check(changed(("tasks", "mood", "title"), title))
+    assert str(error.value) == f"tasks.mood.title: found {title!r}, expected text in one line"
+
+
 @pytest.mark.parametrize("title", ["method", "paper", "% of full", "average of all", "RTE"])
 def test_a_task_is_not_titled_as_another_column_of_a_table(title):
     own = {**GOOD["tasks"]["mood"], "title": title}
