@@ -166,7 +166,7 @@ class OwnTask(Section):
         description="label words in order; none for a regression or spans. Files hold them, or, "
         "of texts where none is a number, their numbers from 0",
     )
-    metrics: tuple[Metric, ...] = Field(
+    metrics: Annotated[tuple[Metric, ...], AfterValidator(_distinct)] = Field(
         default=(), description="of tokens and spans those that are usual, where it is left out"
     )
     title: Annotated[str, AfterValidator(_in_one_line)] | None = Field(

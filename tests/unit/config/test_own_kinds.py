@@ -194,6 +194,11 @@ BROKEN_KEYS = {
         {"metrics": ["exact_match"]},
         "tasks.mine.metrics: found exact_match, expected some of those of 'tokens' tasks",
     ),
+    "a metric twice": (
+        ANSWERS,
+        {"metrics": ["f1", "f1"]},
+        "tasks.mine.metrics: found 'f1' twice, expected each value once",
+    ),
     "metrics of spans": (
         ANSWERS,
         {"metrics": ["accuracy"]},
