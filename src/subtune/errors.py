@@ -3,6 +3,10 @@
 import difflib
 from collections.abc import Iterable
 
+# Of a text and of a list that messages quote, in characters and in names.
+LONGEST_NAME = 60
+MOST_NAMES = 300
+
 
 class SubtuneError(Exception):
     """A problem that the user can mend. Its text is shown without a traceback."""
@@ -12,5 +16,19 @@ def one_of(found: object, allowed: Iterable[str]) -> str:
     """Say what was found, what is allowed, and the allowed name nearest to it."""
     names = list(allowed)
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"found {found!r}, expected one of {', '.join(names)}{hint}"
+    hint = f" (did you mean {cut(near[0])!r}?)" if near else ""
+    found = cut(found) if isinstance(found, str) else found
+    listed = ", ".join(map(_named, names[:MOST_NAMES]))
+    others = len(names) - MOST_NAMES
+    rest = f" or {others:,} others" if others > 0 else ""
+    return f"found {found!r}, expected one of {listed}{rest}{hint}"
+
+
+def cut(text: str) -> str:
+    """The beginning of a long text, and a short one as it is."""
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
+
+
+def _named(name: str) -> str:
+    """A name, which may come from a file and hold what a terminal obeys."""
+    return cut(name) if name and name.isprintable() else repr(cut(name))

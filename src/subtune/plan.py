@@ -164,6 +164,7 @@ def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -
         plan.model_locations[spec.id] = model_location(source)
         if not source.hub:
             _require_fit(name, experiment, model, model_location(source))
+        _require_parameters(name, config, experiment, model, model_location(source))
         fishers = _fishers(plan, config, experiment, spec)
         plan.experiment_fishers[name] = fishers
         for task in experiment.tasks:
@@ -208,6 +209,35 @@ def _require_fit(name: str, experiment: Experiment, model: str, directory: str) 
                 f"experiments.{name}.max_length: found {max_length} for task {task!r}, expected at "
                 f"most {longest}, the positions of model {model!r}"
             )
+
+
+def _require_parameters(
+    name: str, config: Config, experiment: Experiment, model: str, location: str
+) -> None:
+    """Check that a model of known dimensions has, with its tasks' heads, what methods select.
+
+    Random draws are not made for it: they take seconds in a large model.
+
+    Raises:
+        SubtuneError: a method selects what the model has not.
+    """
+    dimensions = dimensions_of(location)
+    if dimensions is None:
+        return
+    all_tasks = config.all_tasks()
+    # Tasks with the same head have the same parameters beside the classifier.
+    task_of_head = {all_tasks[task].of_kind.head: task for task in reversed(experiment.tasks)}
+    for (head, task), method in product(task_of_head.items(), experiment.methods_of(model)):
+        selection = config.selection(method, model)
+        if selection.work() is Work.ENTRIES:
+            continue
+        try:
+            selection.resolve(dimensions.shapes(all_tasks[task].outputs, head), seed=0)
+        except SubtuneError as error:
+            raise SubtuneError(
+                f"experiments.{name}.methods: {method!r} of model {model!r} on task {task!r}: "
+                f"{error}"
+            ) from None
 
 
 def _fishers(

@@ -82,6 +82,29 @@ def test_a_mask_of_nothing_is_an_error_before_any_work():
         plan_with_selection("typo", "**.quary")
 
 
+def test_a_method_of_layers_that_a_model_lacks_is_an_error_before_any_work():
+    with pytest.raises(SubtuneError) as error:
+        plan(methods={"SPAFIT-4-9-I": [1e-3]})
+    assert str(error.value) == (
+        "experiments.layernorm.methods: 'SPAFIT-4-9-I' of model 'minilm' on task 'cola': "
+        "selection: pattern 'encoder.layer.10-.intermediate.dense.bias' matches no parameter of "
+        "the model"
+    )
+
+
+def test_a_method_of_the_pooler_is_an_error_where_the_tasks_head_has_none():
+    data = copy.deepcopy(BASE)
+    data["selections"] = {"pooler": {"parameters": ["pooler.**"]}}
+    experiment = data["experiments"]["layernorm"]
+    experiment["methods"] = {"pooler": [1e-3]}
+    assert plan_of(config.check(data)).runs
+    experiment["tasks"] = ["cola", "squad"]
+    with pytest.raises(
+        SubtuneError, match=r"'pooler' of model 'minilm' on task 'squad': selection"
+    ):
+        plan_of(config.check(data))
+
+
 def test_the_order_of_tasks_changes_nothing(base):
     assert set(plan(tasks=["sst2", "cola", "rte"]).runs) == set(base.runs)
 

@@ -57,6 +57,8 @@ def read(path: Path) -> Config:
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
+    except RecursionError:
+        raise SubtuneError(f"{path}: found lists in lists too deep to read") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):

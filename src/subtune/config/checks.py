@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from subtune import papers
 from subtune.config.messages import text_of, text_of_boolean
 from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
+from subtune.data.minitasks import MINI_TASKS
 from subtune.data.official import RELEASES
 from subtune.data.repositories import is_on_hub
 from subtune.errors import SubtuneError, one_of
@@ -151,14 +152,20 @@ def _unknown(path: str, names: Iterable[str], known: Iterable[str]) -> Iterator[
 
 
 def _without_rows(config: Config, path: str, tasks: Iterable[str]) -> Iterator[str]:
-    """Tasks outside GLUE that the source does not have; of mini tasks the source says it itself."""
+    """Built-in tasks that the source does not have, and no directory either."""
+    has = {
+        "hub": is_on_hub,
+        "tsv": lambda task: task not in RELEASES,
+        "builtin": lambda task: task in MINI_TASKS,
+    }[config.source]
     for task in tasks:
-        if task not in RELEASES or task in config.directories or config.source == "builtin":
-            continue
-        if config.source == "tsv" or not is_on_hub(task):
+        if task in TASKS and task not in config.directories and not has(task):
+            instead = "another source"
+            if task in RELEASES:
+                instead = f"`directories.{task}`, the directory with its files"
             yield (
                 f"{path}: found {task!r}, which `source: {config.source}` does not have, expected "
-                f"`directories.{task}`, the directory with its files"
+                f"{instead}"
             )
 
 

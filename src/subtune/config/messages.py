@@ -5,8 +5,16 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from subtune.config import schema
-from subtune.errors import one_of
+from subtune.errors import cut, one_of
 from subtune.selections import UNION_MEMBERS, allowed_keys
+
+# What a value should have been, in the words of YAML.
+IN_YAML = {
+    "tuple_type": "a list",
+    "dict_type": "keys and values",
+    "model_type": "keys and values",
+    "string_type": "text",
+}
 
 
 def lines_of(error: ValidationError) -> list[str]:
@@ -50,6 +58,8 @@ def text_of(problem: Any) -> str:
         return (
             f"found {value!r}, expected a letter or digit, then letters, digits, '_', '.', '+', '-'"
         )
+    if kind in IN_YAML:
+        return f"found {cut(repr(value))}, expected {IN_YAML[kind]}"
     shortened = repr(value) if len(repr(value)) < 60 else type(value).__name__
     message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return f"found {shortened}, expected {message[0].lower()}{message[1:]}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple, Self
+from unicodedata import category
 
 from pydantic import (
     AfterValidator,
@@ -16,7 +17,7 @@ from pydantic import (
 
 from subtune import papers
 from subtune.data.official import RELEASES
-from subtune.errors import one_of
+from subtune.errors import cut, one_of
 from subtune.masks import SCOPES, Scope
 from subtune.methods import MASKED_METHOD, named
 from subtune.papers.common import figure_styles, reads_information
@@ -48,6 +49,13 @@ def _trimmed(words: tuple[str, ...]) -> tuple[str, ...]:
         if word != word.strip():
             raise ValueError(f"found {word!r}, expected no space around a label")
     return words
+
+
+def _in_one_line(title: str) -> str:
+    # Control characters and ends of lines and paragraphs, which no table or terminal should meet.
+    if not title.strip() or any(category(letter) in ("Cc", "Zl", "Zp") for letter in title):
+        raise ValueError(f"found {cut(title)!r}, expected text in one line")
+    return title
 
 
 def _one_of(name: str, allowed: Iterable[str]) -> str:
@@ -147,8 +155,8 @@ class OwnTask(Section):
     )
     text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = Field(
         default=(),
-        description="one or two columns; of tokens the column of words; of spans, where it may be "
-        "left out, those of question and context",
+        description="one or two columns; of tokens the column of words; left out of spans, whose "
+        "format names `question` and `context`",
     )
     label: ColumnName | None = Field(
         default=None, description="column of the label; without it `label`, of spans `answers`"
@@ -158,10 +166,12 @@ class OwnTask(Section):
         description="label words in order; none for a regression or spans. Files hold them, or, "
         "of texts where none is a number, their numbers from 0",
     )
-    metrics: tuple[Metric, ...] = Field(
+    metrics: Annotated[tuple[Metric, ...], AfterValidator(_distinct)] = Field(
         default=(), description="of tokens and spans those that are usual, where it is left out"
     )
-    title: str | None = Field(default=None, description="name in tables and figures")
+    title: Annotated[str, AfterValidator(_in_one_line)] | None = Field(
+        default=None, description="name in tables and figures"
+    )
 
     @model_validator(mode="after")
     def _label_is_no_text(self) -> Self:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subtune.errors import SubtuneError, one_of
+from subtune.formats.paths import is_file
 from subtune.tasks import Task, TaskSpec
 
 
@@ -33,7 +34,7 @@ def path_of(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
     if path.suffix not in task.of_kind.formats:
         expected = one_of(path.suffix, task.of_kind.formats)
         raise SubtuneError(f"{key}: {expected} as the ending of {path}")
-    if not path.is_file():
+    if not is_file(path):
         raise SubtuneError(f"{key}: found no file {str(path)!r}")
     return path
 

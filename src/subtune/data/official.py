@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from subtune.errors import SubtuneError
 from subtune.formats import treebank
+from subtune.formats.paths import is_directory, is_file
 from subtune.tasks import TaskSpec
 from subtune.tasks.kind import PlacedRow
 
@@ -25,16 +26,16 @@ def _by_name(**names: str) -> Callable[[Path], dict[str, list[Path]]]:
     """Finds files of these names, by split."""
 
     def paths(directory: Path) -> dict[str, list[Path]]:
-        if not directory.is_dir():
+        if not is_directory(directory):
             expected = ", ".join(names.values())
             raise SubtuneError(
                 f"found no directory {str(directory)!r}, expected one with {expected}"
             )
         by_split = {split: directory / name for split, name in names.items()}
         for split, path in by_split.items():
-            if split != "test" and not path.is_file():
+            if split != "test" and not is_file(path):
                 raise SubtuneError(f"{path} is missing, expected the {split} file")
-        return {split: [path] for split, path in by_split.items() if path.is_file()}
+        return {split: [path] for split, path in by_split.items() if is_file(path)}
 
     return paths
 

@@ -14,8 +14,17 @@ NAMED_FILES = 3
 
 
 def version_of(paths: Mapping[str, Sequence[Path]]) -> str:
-    """Content hash of the files of some splits."""
-    return fingerprint(*(path for split in sorted(paths) for path in paths[split]))
+    """Content hash of the files of some splits.
+
+    Raises:
+        SubtuneError: a file cannot be read.
+    """
+    files = [path for split in sorted(paths) for path in paths[split]]
+    try:
+        return fingerprint(*files)
+    except OSError as error:
+        name, reason = error.filename or _named(files), error.strerror or "cannot be read"
+        raise SubtuneError(f"{name}: {reason.lower()}, expected a file to read") from None
 
 
 def paths_of(
@@ -55,7 +64,7 @@ def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None
     """
     try:
         same = not paths or version_of(paths) == spec.version
-    except OSError:
+    except SubtuneError:
         same = False
     if not same:
         names = _named([path for files in paths.values() for path in files])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from subtune.errors import SubtuneError, one_of
+from subtune.errors import SubtuneError, cut, one_of
 from subtune.formats import text
 from subtune.formats.text import NO_CHARACTER
 
@@ -115,7 +115,7 @@ def _in_words(value: Any) -> str:
         case tuple():
             return "an object"
         case _Number():
-            return f"the number {value}"
+            return f"the number {cut(value)}"
         case str():
             return "a text"
     return json.dumps(value)

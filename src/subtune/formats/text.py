@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from subtune.errors import SubtuneError
+from subtune.errors import SubtuneError, cut
 
 # What a broken file has in its texts: zeros, and halves of characters.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
@@ -13,9 +13,13 @@ def read(path: Path) -> str:
     """The text of a UTF-8 file, without a byte-order mark; line ends are as they stand.
 
     Raises:
-        SubtuneError: the file has bytes that are not UTF-8, or a zero.
+        SubtuneError: the file cannot be read, or has bytes that are not UTF-8, or a zero.
     """
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        raise SubtuneError(f"{path}: {reason}, expected a file in UTF-8") from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -34,4 +38,4 @@ def read(path: Path) -> str:
 
 def shown(text: str) -> str:
     """A text as messages quote it: in one line, and cut off where it is long."""
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+    return repr(cut(text))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from subtune.errors import SubtuneError, one_of
 from subtune.formats import text
+from subtune.formats.paths import is_directory
 from subtune.formats.text import shown
 
 COLUMNS = ("form", "xpos")
@@ -33,7 +34,7 @@ def paths(directory: Path) -> dict[str, list[Path]]:
     Raises:
         SubtuneError: the directory is not there, or lacks a section.
     """
-    if not directory.is_dir():
+    if not is_directory(directory):
         raise SubtuneError(f"found no directory {str(directory)!r}, expected the Penn Treebank's")
     numbers = [number for sections in SECTIONS.values() for number in sections]
     by_root = {
@@ -59,7 +60,7 @@ def paths(directory: Path) -> dict[str, list[Path]]:
 
 
 def _files(folder: Path) -> list[Path]:
-    if not folder.is_dir():
+    if not is_directory(folder):
         return []
     return sorted(path for path in folder.iterdir() if path.suffix.lower() == ".mrg")
 

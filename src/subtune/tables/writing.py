@@ -70,11 +70,12 @@ def _text(value: object) -> str:
 def _markdown(table: pd.DataFrame, emphasis: Emphasis) -> str:
     # Patterns of names have stars, which would make text bold.
     cells = table.replace(r"([*|])", r"\\\1", regex=True)
+    headings = [str(heading).replace("*", r"\*").replace("|", r"\|") for heading in table]
     if emphasis.bold is not None:
         cells = cells.where(~emphasis.bold, "**" + cells + "**")
     if emphasis.marks is not None:
         cells = cells + emphasis.marks
-    text = cells.to_markdown(index=False, disable_numparse=True) + "\n"
+    text = cells.set_axis(headings, axis=1).to_markdown(index=False, disable_numparse=True) + "\n"
     return f"{text}\n{emphasis.note}\n" if emphasis.note else text
 
 

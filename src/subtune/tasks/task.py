@@ -53,9 +53,11 @@ class TaskSpec(Value):
             columns = "column" if counts == "1" else "columns"
             raise ValueError(f"text: found {_listed(self.text)}, expected {counts} {columns}")
         if kind.text and self.text != kind.text:
-            raise ValueError(f"text: found {_listed(self.text)}, expected {_listed(kind.text)}")
+            raise ValueError(
+                f"text: found {_listed(self.text)}, expected {_listed(kind.text)}, or no `text`"
+            )
         if kind.text and self.label != kind.label:
-            raise ValueError(f"label: found {self.label!r}, expected {kind.label!r}")
+            raise ValueError(f"label: found {self.label!r}, expected {kind.label!r}, or no `label`")
         if not self.metrics or not set(self.metrics) <= set(kind.metrics):
             raise ValueError(
                 f"metrics: found {_listed(self.metrics)}, expected some of those of "

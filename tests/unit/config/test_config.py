@@ -157,7 +157,11 @@ BROKEN = [
         "selections.SPAFIT-1-2-I: found the name of a built-in method, expected one of its own",
     ),
     (("selections", "pooler"), {}, "selections.pooler.parameters: missing, and needed"),
-    (("selections", "pooler"), {"random": 3}, "selections.pooler.random: found 3, expected a "),
+    (
+        ("selections", "pooler"),
+        {"random": 3},
+        "selections.pooler.random: found 3, expected keys and values",
+    ),
     (
         (*EXPERIMENT, "models"),
         ["minlm"],
@@ -171,7 +175,7 @@ BROKEN = [
     (
         (*EXPERIMENT, "methods", "full"),
         "",
-        "experiments.layernorm.methods.full: found '', expected a valid tuple",
+        "experiments.layernorm.methods.full: found '', expected a list",
     ),
     (
         (*EXPERIMENT, "by_model"),
@@ -401,6 +405,13 @@ def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(path, val
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("title", ["", " ", "one\ntwo", "\x1b[31mred", "one\u2028two"])
+def test_a_title_that_is_no_line_of_text_is_refused(title):
+    with pytest.raises(SubtuneError) as error:
+        config.check(changed(("tasks", "mood", "title"), title))
+    assert str(error.value) == f"tasks.mood.title: found {title!r}, expected text in one line"
+
+
 @pytest.mark.parametrize("title", ["method", "paper", "% of full", "average of all", "RTE"])
 def test_a_task_is_not_titled_as_another_column_of_a_table(title):
     own = {**GOOD["tasks"]["mood"], "title": title}
@@ -547,8 +558,9 @@ def test_every_configuration_of_this_repository_is_valid(path, capsys):
     ("text", "message"),
     [
         ("a: [1", "is not YAML"),
+        ("[" * 10_000, "config.yaml: found lists in lists too deep to read"),
         ("- 1", "found list, expected keys and values"),
-        ("experiments: 3", "experiments: found 3, expected a valid dictionary"),
+        ("experiments: 3", "experiments: found 3, expected keys and values"),
         (
             "experiments:\n  mine:\n    epochs: 1\n    epochs: 2\n",
             "config.yaml: line 4: found 'epochs' a second time, the first is in line 3, expected ",
@@ -597,7 +609,8 @@ def test_an_experiment_reproduces_the_paper_it_names_or_is_named_after(name, sai
 
 
 @pytest.mark.parametrize(
-    ("task", "source"), [("ptb", "tsv"), ("ud_ewt", "tsv"), ("squad", "tsv"), ("ptb", "hub")]
+    ("task", "source"),
+    [("ptb", "tsv"), ("ud_ewt", "tsv"), ("squad", "tsv"), ("ptb", "hub"), ("ptb", "builtin")],
 )
 def test_a_task_that_a_source_does_not_have_is_read_from_its_directory(task, source):
     data = changed((*EXPERIMENT, "tasks"), ["cola", task]) | {"source": source, "glue_dir": "glue"}
@@ -608,6 +621,15 @@ def test_a_task_that_a_source_does_not_have_is_read_from_its_directory(task, sou
         f"expected `directories.{task}`, the directory with its files"
     )
     assert config.check(data | {"directories": {task: "here"}}).directories == {task: "here"}
+
+
+def test_a_glue_task_without_a_mini_task_needs_another_source():
+    with pytest.raises(SubtuneError) as error:
+        config.check(changed((*EXPERIMENT, "tasks"), ["cola", "wnli"]))
+    assert str(error.value) == (
+        "experiments.layernorm.tasks: found 'wnli', which `source: builtin` does not have, "
+        "expected another source"
+    )
 
 
 def test_the_schema_for_editors_is_up_to_date(capsys):

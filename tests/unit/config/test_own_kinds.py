@@ -191,20 +191,25 @@ BROKEN_KEYS = {
         {"text": ["question"]},
         "tasks.mine.text: found question, expected 2 columns",
     ),
-    "columns of spans": (
+    "other columns of spans": (
         ANSWERS,
         {"text": ["context", "question"]},
-        "tasks.mine.text: found context, question, expected question, context",
+        "tasks.mine.text: found context, question, expected question, context, or no `text`",
     ),
-    "label of spans": (
+    "other label of spans": (
         ANSWERS,
         {"label": "answer"},
-        "tasks.mine.label: found 'answer', expected 'answers'",
+        "tasks.mine.label: found 'answer', expected 'answers', or no `label`",
     ),
     "metrics of words": (
         NAMED,
         {"metrics": ["exact_match"]},
         "tasks.mine.metrics: found exact_match, expected some of those of 'tokens' tasks",
+    ),
+    "a metric twice": (
+        ANSWERS,
+        {"metrics": ["f1", "f1"]},
+        "tasks.mine.metrics: found 'f1' twice, expected each value once",
     ),
     "metrics of spans": (
         ANSWERS,

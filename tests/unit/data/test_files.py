@@ -170,6 +170,12 @@ def test_what_is_wrong_in_a_users_file_is_known_when_work_is_planned(tmp_path):
         load(DataSpec(task=MOOD, source="files", version="1"), paths=paths)
 
 
+def test_a_name_that_is_too_long_for_a_file_is_of_none(tmp_path):
+    name = f"{'a' * 300}.csv"
+    with pytest.raises(SubtuneError, match=r"tasks.mood.files.train: found no file 'a+.csv'"):
+        files.paths(written(tmp_path, GOOD_ROWS) | {"train": name}, MOOD)
+
+
 def test_a_test_file_needs_no_labels(tmp_path):
     paths = written(tmp_path, GOOD_ROWS)
     (tmp_path / "test.csv").write_text('text\n"one\ntwo"\nthree\n')

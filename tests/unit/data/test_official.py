@@ -114,3 +114,9 @@ def test_a_row_that_is_wrong_is_named_with_its_file(tmp_path):
     with pytest.raises(SubtuneError, match=r"train\.conllu: line 2: .*found 'VBX'") as error:
         load(spec_of("ud_ewt", tmp_path), directory=str(tmp_path))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("task", official.RELEASES)
+def test_a_directory_whose_name_is_too_long_is_none(task):
+    with pytest.raises(SubtuneError, match=f"directories.{task}: found no directory 'a+'"):
+        official.paths("a" * 300, TASKS[task], ["train"])

@@ -68,3 +68,11 @@ def test_the_file_that_it_happens_to_is_good(tmp_path, ending):
     path = tmp_path / f"good.{ending}"
     path.write_text(good, encoding="utf-8")
     assert list(read(path))
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_directory_in_the_place_of_a_file_is_refused_in_a_line(tmp_path, ending):
+    _, read = FORMATS[ending]
+    with pytest.raises(SubtuneError) as raised:
+        list(read(tmp_path))
+    assert str(raised.value) == f"{tmp_path}: is a directory, expected a file in UTF-8"

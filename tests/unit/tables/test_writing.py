@@ -20,3 +20,9 @@ def test_stars_and_bars_stay_what_they_are_in_markdown(tmp_path):
     text = (tmp_path / "t.md").read_text()
     assert r"\*\*.bias" in text and r"a\|b" in text and "0.33333" in text
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "t.csv"), table)
+
+
+def test_a_heading_with_a_bar_is_one_column_in_markdown(tmp_path):
+    writing.write(pd.DataFrame({"a|b": ["1"], "c*": ["2"]}), [tmp_path / "t.md"])
+    heading = (tmp_path / "t.md").read_text().splitlines()[0]
+    assert heading.split() == ["|", r"a\|b", "|", r"c\*", "|"]
