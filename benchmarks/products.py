@@ -10,7 +10,9 @@ from benchmarks import inputs
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member, train
 
-SIZE = 2048
+LARGEST, SMALLEST = 2048, 256
+# A product that takes so long is large enough: without instructions for it bfloat16 is very slow.
+SECONDS = 0.05
 FEW_ROWS = 64
 
 
@@ -37,15 +39,19 @@ def flops_per_token(setting: inputs.Setting, member: Member) -> float:
 
 
 def _product_flops(dtype: torch.dtype, repeats: int) -> float:
-    a, b = (torch.randn(SIZE, SIZE, device=inputs.device(), dtype=dtype) for _ in range(2))
-    seconds = []
-    for _ in range(repeats):
-        _synchronise()
-        started = time.perf_counter()
-        a @ b
-        _synchronise()
-        seconds.append(time.perf_counter() - started)
-    return 2 * SIZE**3 / min(seconds)
+    size = SMALLEST
+    while _seconds_of_product(size, dtype) < SECONDS and size < LARGEST:
+        size *= 2
+    return 2 * size**3 / min(_seconds_of_product(size, dtype) for _ in range(repeats))
+
+
+def _seconds_of_product(size: int, dtype: torch.dtype) -> float:
+    a, b = (torch.randn(size, size, device=inputs.device(), dtype=dtype) for _ in range(2))
+    _synchronise()
+    started = time.perf_counter()
+    a @ b
+    _synchronise()
+    return time.perf_counter() - started
 
 
 def _synchronise() -> None:

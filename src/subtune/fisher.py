@@ -120,7 +120,9 @@ def mean_squared_gradients(
     }
     for index in in_length_order(examples.lengths):
         batch = pack(examples, index, model)
-        outputs = logits(model, batch, watch=_observer(model, batch, totals))
+        tokens = _rows(batch.example, examples.lengths[index])
+        read = _rows(batch.read_of, examples.read_counts[index])
+        outputs = logits(model, batch, watch=_observer(model, tokens, read, totals))
         nats(outputs, batch).backward()
     return {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
 
@@ -143,18 +145,18 @@ class _Rows:
     size: tuple[int, int]
 
 
-def _rows(example: Tensor, examples: int) -> _Rows:
-    counts = torch.bincount(example, minlength=examples)
-    place = torch.arange(len(example), device=example.device) - (counts.cumsum(0) - counts)[example]
-    return _Rows(example, place, (examples, int(counts.max())))
+def _rows(example: Tensor, counts: np.ndarray) -> _Rows:
+    """The rows of a batch, of whose examples each has so many."""
+    first = torch.from_numpy(counts.cumsum() - counts).to(example.device)
+    place = torch.arange(len(example), device=example.device) - first[example]
+    return _Rows(example, place, (len(counts), int(counts.max())))
 
 
 def _observer(
-    model: Encoder, batch: Packed, totals: dict[str, Tensor]
+    model: Encoder, tokens: _Rows, read: _Rows, totals: dict[str, Tensor]
 ) -> Callable[[str, Tensor, Tensor], None]:
     """Adds each example's squared gradients to ``totals`` on the way back."""
     family = model.family
-    tokens, read = (_rows(example, len(batch.first)) for example in (batch.example, batch.read_of))
 
     def watch(module: str, x: Tensor, y: Tensor) -> None:
         weight, bias = totals.get(f"{module}.weight"), totals.get(f"{module}.bias")

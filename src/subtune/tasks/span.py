@@ -143,13 +143,16 @@ def _positions(window: Sequence[Piece], start: int, end: int, before: int) -> li
 
 def _losses(logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
     """The mean of start's and end's cross-entropy, of logits ``[k, q, 2]``, labels ``[n, 2]``."""
-    tokens = example.bincount()
-    position = example.new_ones(len(example)).cumsum(0) - 1
-    position = position - (tokens.cumsum(0) - tokens)[example]
-    slots = logits.new_full((len(logits), len(labels), int(tokens.max()), 2), float("-inf"))
-    slots[:, example, position] = logits
-    per_run = labels.expand(len(logits), 1, -1, -1).transpose(1, 2)
-    return -slots.log_softmax(2).gather(2, per_run).sum((1, 2, 3)) / 2
+    tokens = labels.new_zeros(len(labels)).index_add(0, example, labels.new_ones(len(example)))
+    first = tokens.cumsum(0) - tokens
+    # Windows have unequal lengths: each one's softmax is over its own tokens.
+    highest = logits.new_full((len(logits), len(labels), 2), float("-inf"))
+    highest = highest.index_reduce(1, example, logits.detach(), "amax")
+    exponentials = (logits - highest[:, example]).exp()
+    sums = logits.new_zeros(highest.shape).index_add(1, example, exponentials)
+    per_run = (labels + first[:, None]).expand(len(logits), -1, -1)
+    losses = sums.log() + highest - logits.gather(1, per_run)
+    return losses.sum((1, 2)) / 2
 
 
 def _predict(examples: Examples, logits: np.ndarray) -> np.ndarray:
