@@ -94,7 +94,8 @@ def test_a_table_reads_what_is_optional_where_it_is_there():
 @pytest.mark.parametrize(("rows", "there"), [(100, False), ([100, "all"], True)])
 def test_curves_over_training_rows_need_several_numbers_of_them(rows, there):
     assert ({"sizes", "scores_by_size"} <= set(names(experiment(train_rows=rows)))) is there
-    squad = experiment(paper="bitfit", tasks=["squad"], train_rows=rows)
+    methods = {"full": [1e-3], "bitfit": [1e-3]}
+    squad = experiment(paper="bitfit", tasks=["squad"], train_rows=rows, methods=methods)
     assert ({"figure2", "figure6"} <= set(names(squad))) is there
     assert ("sizes" in contents.data_of_claims(config(squad), squad)) is there
 

@@ -44,8 +44,8 @@ def test_a_command_of_the_page_works(command):
 def test_the_page_has_the_plan_that_the_command_prints(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert cli.main(["plan"]) == 0
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][:6]
-    assert len(rows) == 6
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][:8]
+    assert len(rows) == 8
     for row in rows:
         assert row in PAGE
 

@@ -80,7 +80,7 @@ def test_a_papers_table_figure_and_claim_come_out(project):
     folder = project.directory / "results" / "toy"
     scores = pd.read_csv(folder / "table9.csv").set_index(["scores of", "method"])["mood"]
     assert scores["paper: tiny", "BitFit"] == 0.79
-    assert "this run: tiny, builtin data" in scores.index.get_level_values(0)
+    assert "this run: tiny, files" in scores.index.get_level_values(0)
     assert (folder / "figure9.png").stat().st_size > 1000
     [claim] = pd.read_csv(folder / "claims.csv").to_dict("records")
     assert (claim["claim"], claim["paper"]) == ("Biases do as well", -0.01)

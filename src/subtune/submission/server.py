@@ -54,5 +54,7 @@ def _files_of(task: Task) -> list[ServerFile]:
     ]
 
 
-_BY_NAME = {file.name: file for task in TASKS.values() for file in _files_of(task)}
+_BY_NAME = {
+    file.name: file for task in TASKS.values() if task.submission for file in _files_of(task)
+}
 FILES: dict[str, ServerFile] = {name: _BY_NAME[name] for name in ROWS}

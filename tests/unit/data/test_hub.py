@@ -78,7 +78,9 @@ def test_a_word_that_the_text_leaves_out_is_not_read(tmp_path):
 
 def test_a_tag_that_the_task_does_not_have_is_named(tmp_path):
     cells = {"tokens": [["walks"]], "xpos": [["VBX"]], "head": [["0"]]}
-    with pytest.raises(SubtuneError, match="universal_dependencies: row 1: label: found 'VBX'"):
+    with pytest.raises(
+        SubtuneError, match="universal_dependencies: row 1: word 1: label: found 'VBX'"
+    ):
         rows_of("ud_ewt", tmp_path / "0000.parquet", cells)
 
 
