@@ -42,7 +42,8 @@ def section(tmp_path):
     drawing.save(figure, pictures)
     scores = pd.DataFrame(
         {"run": ["a1", "b2"], "model": "tiny", "task": "rte", "method": ["full", "layernorm"],
-         "fraction": [1.0, 0.2], "scope": [None, "cv"], "learning_rate": [1e-4, 5e-3], "seed": 0,
+         "fraction": [1.0, 0.2], "scope": [None, "cv"], "train_rows": 2490,
+         "learning_rate": [1e-4, 5e-3], "seed": 0,
          "best_epoch": [2, 1], "value": [0.6, 0.5], "decides": True}
     )  # fmt: skip
     curves = pd.DataFrame(
