@@ -61,7 +61,10 @@ def paper_scale(tmp_path: Path) -> Path:
 
 
 def test_all_papers_with_three_seeds_are_planned_without_network_or_gpu(tmp_path, no_network):
-    """Fewer than 500 jobs are submitted. How long planning takes is measured elsewhere."""
+    """Fewer than 500 jobs are submitted on GLUE, and 20 for part of speech and SQuAD.
+
+    How long planning takes is measured elsewhere.
+    """
     config_file = paper_scale(tmp_path)
     done = subprocess.run(
         [*no_network, *SNAKEMAKE, "--profile", "slurm", "-n", "--configfile", config_file],
@@ -73,7 +76,7 @@ def test_all_papers_with_three_seeds_are_planned_without_network_or_gpu(tmp_path
     assert done.returncode == 0, done.stderr
     counts = job_counts(done.stdout + done.stderr)
     # Token ids are one group, and scores on training rows are in the groups of their sweeps.
-    assert 100 < sum(counts[rule] for rule in ("train", "fisher", "test_predictions")) + 1 < 500
+    assert 100 < sum(counts[rule] for rule in ("train", "fisher", "test_predictions")) + 1 < 520
 
 
 def test_jobs_that_compute_ask_for_a_gpu_and_others_do_not():
