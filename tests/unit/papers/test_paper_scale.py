@@ -100,6 +100,6 @@ def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned)
 
 def test_the_size_curve_is_of_nested_parts_of_squad(planned):
     sizes = sorted({run.train_rows for run in planned["bitfit_squad"]})
-    assert sizes[:-1] == [1000 * 2**n for n in range(7)]
+    assert sizes[:-1] == [1000 * 4**n for n in range(4)]
     assert sizes[-1] > 64000
     assert {run.method for run in planned["bitfit_squad"]} == {"full", "bitfit"}
