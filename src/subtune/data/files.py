@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from subtune.data.rows import columns_from_files
 from subtune.errors import SubtuneError, one_of
 from subtune.formats.paths import is_file
 from subtune.tasks import Task, TaskSpec
@@ -46,11 +47,5 @@ def columns_of(task: TaskSpec, paths: Mapping[str, Path]) -> dict[str, dict[str,
         SubtuneError: a file cannot be read as what its ending says, a row is not one of the task,
             or the rows cannot be learnt from or judged by.
     """
-    kind = task.of_kind
-    by_split = {}
-    for split, path in paths.items():
-        labelled = split in task.labelled
-        rows = kind.read(task, path, labelled)
-        by_split[split] = kind.from_rows(task, rows, labelled=labelled, source=str(path))
-        kind.require_sound(task, split, path, by_split[split])
-    return by_split
+    in_files = {split: (path,) for split, path in paths.items()}
+    return columns_from_files(task, in_files, task.of_kind.read)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from subtune.data.rows import columns_from_files
 from subtune.errors import SubtuneError
 from subtune.formats import treebank
 from subtune.formats.paths import is_directory, is_file
@@ -77,15 +78,4 @@ def columns_of(task: TaskSpec, paths: Mapping[str, Sequence[Path]]) -> dict[str,
         SubtuneError: a file cannot be read, a row is not one of the task, or the rows cannot be
             learnt from or judged by.
     """
-    kind = task.of_kind
-    read = RELEASES[task.name].rows or kind.read
-    by_split = {}
-    for split, files in paths.items():
-        labelled = split in task.labelled
-        rows = (
-            (f"{path}: {place}", row) for path in files for place, row in read(task, path, labelled)
-        )
-        source = f"directories.{task.name}"
-        by_split[split] = kind.from_rows(task, rows, labelled=labelled, source=source)
-        kind.require_sound(task, split, files[0], by_split[split])
-    return by_split
+    return columns_from_files(task, paths, RELEASES[task.name].rows or task.of_kind.read)

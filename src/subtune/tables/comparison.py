@@ -33,8 +33,9 @@ def comparison(
     """One row per model and method, one column per task, and the average where the paper has one.
 
     Ours are the methods that the paper's exhibits have, of their models; where no model of ours is
-    one of the paper's, of all our models. Methods that the paper has not are ours too. Where the
-    paper's average is over tasks that we have not run, ours has a column of its own.
+    one of the paper's, of all our models. Methods that the paper prints for none of these tasks
+    are ours too. Where the paper's average is over tasks that we have not run, ours has a column of
+    its own.
 
     Args:
         chosen: the runs of the best learning rates.
@@ -70,7 +71,7 @@ def scores_of_methods(
     runs = whole_methods(chosen)
     known = set(below["model"]) & set(runs["model"])
     runs = runs[runs["model"].isin(known or set(runs["model"]))]
-    runs = runs[runs["method"].isin(_methods_of(below, runs, paper))]
+    runs = runs[~runs["method"].isin(_printed_elsewhere(paper, below, keys))]
     rows = []
     for model, runs_of_model in runs.groupby("model", sort=False):
         counts, shares = trained_parameters(runs_of_model), _shares_of_full(runs_of_model)
@@ -173,10 +174,10 @@ def _with_usual_classifier(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["task"] == usual[usual == usual.mode().iloc[-1]].index[0]]
 
 
-def _methods_of(below: pd.DataFrame, runs: pd.DataFrame, paper: Paper) -> set[str]:
-    """The exhibit's methods, and those of ours that none of the paper's exhibits has."""
-    elsewhere = set(printed.scores(paper.name)["method"]) - set(below["method"])
-    return set(runs["method"]) - elsewhere
+def _printed_elsewhere(paper: Paper, below: pd.DataFrame, tasks: list[str]) -> set[str]:
+    """The methods that other exhibits of the paper print for these tasks, and this one does not."""
+    scores = printed.scores(paper.name)
+    return set(scores.loc[scores["task"].isin(tasks), "method"]) - set(below["method"])
 
 
 def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:

@@ -116,6 +116,14 @@ def test_a_row_that_is_wrong_is_named_with_its_file(tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_a_row_that_is_wrong_in_one_of_many_files_is_named_with_its_file(tmp_path):
+    write_ptb(tmp_path)
+    path = tmp_path / "parsed" / "mrg" / "wsj" / "07" / "wsj_0702.mrg"
+    path.write_text(path.read_text().replace("NNP", "XYZ"))
+    with pytest.raises(SubtuneError, match=r"wsj: 07/wsj_0702\.mrg: .*found 'XYZ'"):
+        load(spec_of("ptb", tmp_path), directory=str(tmp_path))
+
+
 @pytest.mark.parametrize("task", official.RELEASES)
 def test_a_directory_whose_name_is_too_long_is_none(task):
     with pytest.raises(SubtuneError, match=f"directories.{task}: found no directory 'a+'"):

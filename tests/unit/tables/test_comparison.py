@@ -50,6 +50,19 @@ def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
     assert table.iloc[4].tolist() == [paper, "LayerNorm", "51,202", "0.015%", "0.7401"]
 
 
+def test_ours_are_without_the_methods_that_another_exhibit_prints_for_these_tasks_only():
+    exhibits = printed.scores("bitfit")
+    assert "frozen" in set(exhibits.query("exhibit == 'table3' and task == 'rte'")["method"])
+    for task, exhibit, methods in (
+        ("rte", "table1", ["BitFit"]),
+        ("ud_ewt", "pos", ["BitFit", "Frozen"]),
+    ):
+        rows = [(task, name, 1.0, None, 1e-3, 0, 0.9) for name in ("bitfit", "frozen")]
+        table = compared(scored(*rows), "bitfit", exhibit, [task])
+        ours = table[table["scores of"].str.startswith("this run")]
+        assert ours["method"].tolist() == methods
+
+
 def test_a_papers_shares_of_parameters_are_shown_where_it_prints_them_beside_the_scores_or_not():
     table = compared(scored(("rte", "g_LN1", 1.0, None, 1e-3, 0, 0.5)), "bitfit_plus", "figure7")
     theirs = table[table["scores of"].str.startswith("paper")].set_index("method")["% of full"]
