@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import PretrainedConfig
-from transformers.activations import ACT2FN
 
+from subtune.models.activations import activation
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.families import family_of
@@ -76,7 +76,7 @@ def logits(
         x = x.index_select(1, batch.reads)
     for layer in model.head_layers:
         x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(run.config)))
-        x = ACT2FN[layer.activation](x)
+        x = activation(layer.activation)(x)
     return x
 
 
@@ -111,8 +111,8 @@ def _layer(run: _Pass, names: Components, x: Tensor, first_only: bool) -> Tensor
     )
     attended = _attention(run, query, key, value)
     attended = _add_and_norm(run, names.attention_output, names.attention_norm, attended, asking)
-    activation = ACT2FN[run.config.hidden_act]
-    between = activation(_linear(run, names.intermediate, attended))
+    between = _linear(run, names.intermediate, attended)
+    between = activation(run.config.hidden_act)(between)
     return _add_and_norm(run, names.output, names.output_norm, between, attended)
 
 
