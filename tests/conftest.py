@@ -3,14 +3,16 @@
 import os
 import signal
 import subprocess
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, RobertaConfig, RobertaForMaskedLM
 
 from subtune.models.files import directory_of_package
+from tests.helpers.families import WORDS, save_tokenizer, write
 
 # Folders of tests that start Snakemake, a cluster or a browser.
 SLOW_FOLDERS = ("workflow", "system")
@@ -29,12 +31,6 @@ torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 # A shell has its background jobs ignore Ctrl-C, and what they start after them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-VOCABULARY = """
-the a an is was not very film story good bad great dull warm cold happy sad people dog cat
-runs sleeps sings he she it they who what where when this that and or but of in on to .
-"""
-WORDS = VOCABULARY.split()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -105,6 +101,12 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _save(RobertaForMaskedLM, config, tmp_path_factory.mktemp("tiny-roberta"))
 
 
+@pytest.fixture(scope="session")
+def directory_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A tiny model of a family, by transformers' name for it."""
+    return cache(lambda family: write(family, tmp_path_factory.mktemp(family)))
+
+
 def _shape() -> dict:
     return {
         "vocab_size": len(WORDS) + 4,
@@ -121,10 +123,5 @@ def _shape() -> dict:
 def _save(kind: type, config, directory: Path) -> Path:
     torch.manual_seed(0)
     kind(config).save_pretrained(directory)
-    vocabulary = {word: i for i, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS))}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    tokenizer.save(str(directory / "tokenizer.json"))
+    save_tokenizer(directory)
     return directory

@@ -109,11 +109,13 @@ def _params(options: argparse.Namespace) -> None:
     import pandas as pd
 
     from subtune.methods import COMBINATIONS, METHODS, named
-    from subtune.models.dimensions import dimensions_by, dimensions_in, papers_models
+    from subtune.models.dimensions import AnyDimensions, dimensions_by, dimensions_in, papers_models
     from subtune.parameter_counts import parameter_counts
 
     selections = config.read(options.config).selections if options.config else {}
-    models = {name: dimensions_by(fields) for name, fields in papers_models().items()}
+    models: dict[str, AnyDimensions] = {
+        name: dimensions_by(fields) for name, fields in papers_models().items()
+    }
     if options.model:
         models = {options.model.name: dimensions_in(options.model)}
     methods = options.method or [*METHODS, *COMBINATIONS, *selections]

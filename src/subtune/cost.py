@@ -13,7 +13,7 @@ from typing import Literal
 
 from subtune.config import Config
 from subtune.limits import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
-from subtune.models.dimensions import Dimensions, dimensions_of
+from subtune.models.dimensions import AnyDimensions, dimensions_of
 from subtune.plan import Plan, trains_alone, work
 from subtune.selections.kind import Work
 from subtune.specs import RunSpec, TokensSpec
@@ -190,7 +190,7 @@ class Estimates:
         return Cost(examples * tokens, flops, seconds)
 
     def _seconds(
-        self, flops: float, steps: float, model: Dimensions, precision: Literal["fp32", "bf16"]
+        self, flops: float, steps: float, model: AnyDimensions, precision: Literal["fp32", "bf16"]
     ) -> float:
         per_second = 1e12 * self._assumed.teraflops[precision]
         overhead = self._assumed.milliseconds_per_layer / 1e3 * model.num_hidden_layers
@@ -203,7 +203,7 @@ class Estimates:
         share = 1 if self._alone(run) else SMALL_SHARE
         return share * self._dimensions(self._plan.runs[run].model.id).parameters * FLOAT_BYTES
 
-    def _dimensions_of(self, model: str) -> Dimensions:
+    def _dimensions_of(self, model: str) -> AnyDimensions:
         location = self._plan.model_locations[model]
         dimensions = dimensions_of(location) or dimensions_of("bert-large-cased")
         assert dimensions is not None

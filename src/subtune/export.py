@@ -1,5 +1,6 @@
 """A recorded run as a model that transformers loads by itself, or as a PEFT adapter."""
 
+import copy
 import json
 import shutil
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ import safetensors.torch
 import torch
 import transformers
 from torch import Tensor
-from transformers import AutoConfig, PretrainedConfig
+from transformers import PretrainedConfig
 
 from subtune.directories import new_directory
 from subtune.errors import SubtuneError
@@ -48,7 +49,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     model = _encoder(pretrained, task)
     _require_tensors(run, delta, model)
     weights = applied(model.parameters, delta)
-    config = _config(pretrained, task)
+    config = _config(model, task)
     whole = getattr(transformers, task.of_kind.auto_class).from_config(config)
     whole.load_state_dict(_exported(weights, model))
     with new_directory(target) as draft:
@@ -99,6 +100,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
         "lora_alpha": spec.selection.lora.alpha,
         "lora_dropout": 0.0,
         "bias": "none",
+        "fan_in_fan_out": any(model.is_transposed(name) for name in updates),
         "target_modules": [model.exported_name(name).removesuffix(".weight") for name in updates],
         "modules_to_save": saved,
     }
@@ -128,8 +130,8 @@ def _require_tensors(run: str, delta: Delta, model: Encoder) -> None:
             )
 
 
-def _config(pretrained: Path, task: TaskSpec) -> PretrainedConfig:
-    config = AutoConfig.from_pretrained(pretrained, local_files_only=True)
+def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
+    config = copy.deepcopy(model.config)
     kind = task.of_kind
     config.num_labels = kind.outputs(task)
     config.problem_type = kind.problem_type
@@ -149,4 +151,7 @@ def _saved_module(name: str, model: Encoder) -> str:
 
 
 def _exported(parameters: Mapping[str, Tensor], model: Encoder) -> dict[str, Tensor]:
-    return {model.exported_name(name): value.contiguous() for name, value in parameters.items()}
+    return {
+        model.exported_name(name): (value.mT if model.is_transposed(name) else value).contiguous()
+        for name, value in parameters.items()
+    }

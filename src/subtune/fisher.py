@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from subtune.data.batches import in_length_order
+from subtune.models import passes
 from subtune.models.encoder import Encoder, new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import Packed, pack
@@ -118,6 +119,9 @@ def mean_squared_gradients(
         )
         for name in names
     }
+    if model.skeleton is not None:
+        _add_example_by_example(model, examples, nats, totals)
+        return {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
     for index in in_length_order(examples.lengths):
         batch = pack(examples, index, model)
         tokens = _rows(batch.example, examples.lengths[index])
@@ -125,6 +129,27 @@ def mean_squared_gradients(
         outputs = logits(model, batch, watch=_observer(model, tokens, read, totals))
         nats(outputs, batch).backward()
     return {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
+
+
+def _add_example_by_example(
+    model: Encoder,
+    examples: Examples,
+    nats: Callable[[Tensor, Packed], Tensor],
+    totals: dict[str, Tensor],
+) -> None:
+    """Adds each example's squared gradients to ``totals``, by a pass of its own.
+
+    What the modules of transformers' own models do with their weights only their code knows.
+    """
+    leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
+    for number in range(len(examples)):
+        batch = pack(examples, np.array([number]), model)
+        loss = nats(passes.logits(model, batch, leaves), batch)
+        gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        for total, gradient in zip(totals.values(), gradients, strict=True):
+            if gradient is not None:
+                squares = gradient.double().square()
+                total.add_(squares if total.ndim else squares.sum())
 
 
 def write(fisher: Fisher, entries: Path, sums: Path) -> None:

@@ -6,8 +6,7 @@ import datasets
 from tokenizers import Tokenizer
 
 from subtune.errors import SubtuneError
-from subtune.models.families import family_of
-from subtune.models.files import TOKENIZER, longest_text, read_config
+from subtune.models.files import TOKENIZER, has_token_types, longest_text, read_config
 from subtune.tasks import TaskSpec
 
 
@@ -37,7 +36,7 @@ def tokenize(
             "positions of the model"
         )
     tokenizer = read_tokenizer(model_directory)
-    with_token_types = family_of(config["model_type"]).has_token_types(config)
+    with_token_types = has_token_types(config)
 
     def encode(batch: dict[str, list]) -> dict[str, list]:
         return task.of_kind.encode(

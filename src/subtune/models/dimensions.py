@@ -1,14 +1,22 @@
 """A model's dimensions, known without its weights."""
 
 import json
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from subtune.models.families import family_of
-from subtune.models.families.base import Dimensions
+from subtune.models.families import family_of, is_packed
+from subtune.models.families.base import (
+    SEQUENCE_CLASSIFICATION,
+    Dimensions,
+    Shape,
+    is_classifier,
+)
+from subtune.models.families.naming import is_embedding
 from subtune.models.files import CONFIG, read_config
 
 
@@ -19,12 +27,70 @@ def papers_models() -> dict[str, dict[str, Any]]:
     return json.loads(path.read_text())
 
 
+@dataclass(frozen=True)
+class OtherDimensions:
+    """What `Dimensions` says of a packed family's model, of any that transformers loads."""
+
+    directory: Path
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters a pretrained checkpoint has, which is all but the classifier's."""
+        shapes = self.shapes(outputs=1)
+        return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
+
+    def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
+        """Canonical name to shape of every parameter of a model with a head so wide."""
+        return dict(_shapes(self.directory, head, outputs))
+
+    def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
+        """Floating-point operations of one example's forward pass, of so many tokens.
+
+        All matrices that are no tables read every token.
+        """
+        read = sum(
+            math.prod(shape)
+            for name, shape in self.shapes(1, head).items()
+            if len(shape) > 1 and not is_embedding(name)
+        )
+        return tokens * (2 * read + 4 * tokens * self.hidden_size * self.num_hidden_layers)
+
+
+@cache
+def _shapes(directory: Path, head: str, outputs: int) -> dict[str, Shape]:
+    # The shapes of transformers' own models are those of its code, which takes seconds to import.
+    from subtune.models import skeletons
+
+    return skeletons.shapes(directory, head, outputs)
+
+
+def _other_dimensions(directory: Path) -> OtherDimensions:
+    from subtune.models import skeletons
+
+    config = skeletons.read_config(directory, outputs=1)
+    hidden = config.hidden_size
+    return OtherDimensions(
+        directory,
+        hidden,
+        config.num_hidden_layers,
+        config.num_attention_heads,
+        getattr(config, "intermediate_size", None) or 4 * hidden,
+    )
+
+
+AnyDimensions = Dimensions | OtherDimensions
+
+
 def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
     """Dimensions of a model by the fields of its configuration."""
     return family_of(fields["model_type"]).dimensions(fields)
 
 
-def dimensions_of(name_or_path: str) -> Dimensions | None:
+def dimensions_of(name_or_path: str) -> AnyDimensions | None:
     """Dimensions of one of the papers' models by its name on the hub, or of a local directory.
 
     Nothing, where they are not known before the model is downloaded.
@@ -35,10 +101,13 @@ def dimensions_of(name_or_path: str) -> Dimensions | None:
     return dimensions_by(fields) if fields else None
 
 
-def dimensions_in(directory: Path) -> Dimensions:
+def dimensions_in(directory: Path) -> AnyDimensions:
     """Dimensions of the model in a local directory; its weights are not needed.
 
     Raises:
-        SubtuneError: there is no configuration, or the model is of another family.
+        SubtuneError: there is no configuration, or none of a model that transformers loads.
     """
-    return dimensions_by(read_config(directory))
+    fields = read_config(directory)
+    return (
+        dimensions_by(fields) if is_packed(fields["model_type"]) else _other_dimensions(directory)
+    )

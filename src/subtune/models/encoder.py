@@ -5,37 +5,61 @@ Parameter names here are canonical: the encoder's own names without a family pre
 no pretrained checkpoint brings. `subtune.models.families` says which is what.
 """
 
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import safe_open
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig
 
 from subtune.errors import SubtuneError
-from subtune.models.dimensions import dimensions_in
-from subtune.models.families import family_of
+from subtune.models.dimensions import dimensions_by
+from subtune.models.families import family_of, is_packed
 from subtune.models.families.base import Family, HeadLayer, is_classifier
-from subtune.models.files import CONFIG, WEIGHTS
+from subtune.models.files import CONFIG, read_config, weights_of
 from subtune.models.pretrained import stored_names
+
+# What transformers' configurations say that say nothing.
+INITIALIZER_RANGE = 0.02
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """Transformers' model, without its weights.
+
+    ``module``: the model, whose own parameters hold nothing. ``own_names``: canonical name to the
+    module's. ``transposed``: own names of matrices that the module holds as ``[i, o]``.
+    ``buffers``: by own name, what the module reads beside parameters. ``without_effect``:
+    canonical names of parameters that decide nothing.
+    """
+
+    module: nn.Module
+    own_names: Mapping[str, str]
+    transposed: frozenset[str]
+    buffers: Mapping[str, Tensor]
+    without_effect: frozenset[str]
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A pretrained encoder, and one of the heads that its family has.
+    """A pretrained encoder or decoder with a head.
 
-    ``parameters``: every weight by canonical name, in the model's order. For `logits` they may be
-    those of several runs. ``head``: its name.
+    ``parameters``: every weight by canonical name, in the model's order. ``head``: its name.
+    ``skeleton``: of a model whose forward pass is transformers' own.
     """
 
     config: PretrainedConfig
     parameters: dict[str, Tensor]
     head: str
+    skeleton: Skeleton | None = None
 
     @property
     def family(self) -> Family:
+        """The family of a model whose forward pass is here."""
         return family_of(self.config.model_type)
 
     @property
@@ -45,23 +69,35 @@ class Encoder:
     @property
     def outputs(self) -> int:
         """Width of the head."""
-        return self._last_bias.shape[-1]
+        return self._last.shape[0]
 
     @property
     def device(self) -> torch.device:
-        return self._last_bias.device
+        return self._last.device
 
     @property
-    def _last_bias(self) -> Tensor:
-        return self.parameters[f"{self.head_layers[-1].module}.bias"]
+    def _last(self) -> Tensor:
+        """The head's last weight or bias."""
+        last = [name for name in self.parameters if is_classifier(name)][-1]
+        return self.parameters[last]
 
     def to(self, device: str | torch.device) -> "Encoder":
         moved = {name: value.to(device) for name, value in self.parameters.items()}
-        return replace(self, parameters=moved)
+        skeleton = self.skeleton
+        if skeleton is not None:
+            buffers = {name: value.to(device) for name, value in skeleton.buffers.items()}
+            skeleton = replace(skeleton, buffers=buffers)
+        return replace(self, parameters=moved, skeleton=skeleton)
 
     def exported_name(self, name: str) -> str:
         """A parameter's name in transformers' model."""
+        if self.skeleton is not None:
+            return self.skeleton.own_names[name]
         return self.family.exported_name(name, self.head)
+
+    def is_transposed(self, name: str) -> bool:
+        """Whether transformers' model holds a matrix as ``[i, o]``."""
+        return self.skeleton is not None and self.exported_name(name) in self.skeleton.transposed
 
 
 def load(directory: Path, head: str, outputs: int) -> Encoder:
@@ -75,15 +111,25 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
     Raises:
         SubtuneError: a weight is missing or cannot be read.
     """
-    dimensions = dimensions_in(directory)
-    names = stored_names(directory / WEIGHTS, dimensions)
-    parameters = {}
-    with safe_open(directory / WEIGHTS, framework="pt") as file:
-        for name, shape in dimensions.shapes(outputs, head).items():
-            if is_classifier(name):
-                parameters[name] = torch.zeros(shape)
-            else:
-                parameters[name] = file.get_tensor(names[name]).to(torch.float32, copy=True)
+    fields = read_config(directory)
+    if not is_packed(fields["model_type"]):
+        # What takes seconds to import and most models do without.
+        from subtune.models import skeletons
+
+        return skeletons.load(directory, head, outputs)
+    dimensions = dimensions_by(fields)
+    stored = stored_names(weights_of(directory), dimensions)
+    with ExitStack() as stack:
+        files = {
+            path: stack.enter_context(safe_open(path, framework="pt"))
+            for path in {of.path for of in stored.values()}
+        }
+        parameters = {
+            name: torch.zeros(shape)
+            if is_classifier(name)
+            else files[stored[name].path].get_tensor(stored[name].name).to(torch.float32, copy=True)
+            for name, shape in dimensions.shapes(outputs, head).items()
+        }
     return Encoder(_config(directory), parameters, head)
 
 
@@ -93,15 +139,19 @@ def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:
 
 
 def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
-    """A classifier as transformers draws it: weights from N(0, initializer_range²), biases 0."""
+    """A classifier as transformers draws it: weights from N(0, initializer_range²), biases 0,
+    norms 1."""
     generator = torch.Generator().manual_seed(seed)
     parameters = {}
     for name, value in model.parameters.items():
         if is_classifier(name):
             drawn = torch.zeros(value.shape)
-            if name.endswith(".weight"):
-                drawn.normal_(0, model.config.initializer_range, generator=generator)
-            parameters[name] = drawn.to(model.device)
+            if name.endswith(".weight") and value.ndim > 1:
+                spread = getattr(model.config, "initializer_range", INITIALIZER_RANGE)
+                drawn.normal_(0, spread, generator=generator)
+            elif name.endswith(".weight"):
+                drawn.fill_(1)
+            parameters[name] = drawn.to(value)
     return parameters
 
 

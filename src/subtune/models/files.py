@@ -10,12 +10,15 @@ from typing import Any
 from subtune.download import snapshot
 from subtune.errors import SubtuneError
 from subtune.models.configuration import check
-from subtune.models.families import family_of
+from subtune.models.families import family_of, is_packed, naming_of
 from subtune.models.pretrained import stored_names
 from subtune.specs import ModelSpec
 from subtune.values import fingerprint
 
 WEIGHTS = "model.safetensors"
+# Where the weights are in several files, it says which.
+INDEX = "model.safetensors.index.json"
+SHARDS = "model-*.safetensors"
 CONFIG = "config.json"
 TOKENIZER = "tokenizer.json"
 OTHER_TOKENIZER_FILES = (
@@ -24,8 +27,18 @@ OTHER_TOKENIZER_FILES = (
     "vocab.json",
     "merges.txt",
     "special_tokens_map.json",
+    "added_tokens.json",
+    "spm.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spiece.model",
 )
-NEEDED = (CONFIG, WEIGHTS, TOKENIZER)
+# Of these files each says all words of a tokenizer without a `tokenizer.json`.
+VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
+# Of a model that says nothing of how many positions it has.
+MANY = 1 << 20
+# How many positions a model has, by the names that configurations have for it.
+POSITIONS = ("max_position_embeddings", "n_positions")
 
 
 def directory_of_package(package: str) -> Path:
@@ -56,14 +69,39 @@ def files_of(directory: Path) -> list[Path]:
     """
     if not directory.is_dir():
         raise SubtuneError(f"found no directory {str(directory)!r}")
-    for name in NEEDED:
-        if not (directory / name).is_file():
-            hint = "; weights in another format are not loaded" if name == WEIGHTS else ""
-            raise SubtuneError(f"{directory} has no {name}{hint}")
+    if not (directory / CONFIG).is_file():
+        raise SubtuneError(f"{directory} has no {CONFIG}")
+    weights = weights_of(directory)
+    if not any((directory / name).is_file() for name in (TOKENIZER, *VOCABULARIES)):
+        raise SubtuneError(f"{directory} has no {TOKENIZER}")
     fields = read_config(directory)
-    stored_names(directory / WEIGHTS, family_of(fields["model_type"]).dimensions(fields))
-    others = [directory / name for name in OTHER_TOKENIZER_FILES if (directory / name).is_file()]
-    return [*(directory / name for name in NEEDED), *others]
+    if is_packed(fields["model_type"]):
+        stored_names(weights, family_of(fields["model_type"]).dimensions(fields))
+    names = (CONFIG, INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
+    return [*weights, *(directory / name for name in names if (directory / name).is_file())]
+
+
+def weights_of(directory: Path) -> list[Path]:
+    """The files that hold a model's weights.
+
+    Raises:
+        SubtuneError: there are none, or one that the index names is missing.
+    """
+    if (directory / WEIGHTS).is_file():
+        return [directory / WEIGHTS]
+    if not (directory / INDEX).is_file():
+        raise SubtuneError(
+            f"{directory} has no {WEIGHTS}; weights in another format are not loaded"
+        )
+    try:
+        names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        raise SubtuneError(f"{directory / INDEX} does not say where weights are") from None
+    for name in names:
+        # The name may come from a file of a stranger's.
+        if name != Path(str(name)).name or not (directory / name).is_file():
+            raise SubtuneError(f"{directory} has no {name!r}, which {INDEX} names")
+    return [directory / name for name in names]
 
 
 def read_config(directory: Path) -> dict[str, Any]:
@@ -75,7 +113,11 @@ def read_config(directory: Path) -> dict[str, Any]:
     """
     try:
         fields = json.loads((directory / CONFIG).read_text())
-        check(fields, family_of(fields.get("model_type")))
+        model_type = fields.get("model_type")
+        if is_packed(model_type):
+            check(fields, family_of(model_type))
+        elif not isinstance(model_type, str):
+            raise SubtuneError(f"model_type: found {model_type!r}, expected a model's name")
     except OSError:
         raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}") from None
     except (ValueError, AttributeError):
@@ -91,9 +133,23 @@ def longest_text(config: Mapping[str, Any]) -> int:
     Args:
         config: the fields of a model's configuration.
     """
-    family = family_of(config["model_type"])
-    fields = {**family.defaults, **config}
-    return fields["max_position_embeddings"] - family.first_position(fields["pad_token_id"])
+    model_type = config["model_type"]
+    if is_packed(model_type):
+        family = family_of(model_type)
+        fields = {**family.defaults, **config}
+        return fields["max_position_embeddings"] - family.first_position(fields["pad_token_id"])
+    positions = next((config[name] for name in POSITIONS if config.get(name)), MANY)
+    behind = naming_of(model_type).positions_behind_padding
+    return positions - (config.get("pad_token_id", 1) + 1 if behind else 0)
+
+
+def has_token_types(config: Mapping[str, Any]) -> bool:
+    """Whether a model tells the two texts of a pair apart.
+
+    Args:
+        config: the fields of a model's configuration.
+    """
+    return config.get("type_vocab_size", 1) > 1
 
 
 def version_of(directory: Path) -> str:
@@ -118,7 +174,7 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         source = snapshot(
             name_or_path,
             spec.version,
-            [*NEEDED, *OTHER_TOKENIZER_FILES],
+            [CONFIG, WEIGHTS, INDEX, SHARDS, TOKENIZER, *OTHER_TOKENIZER_FILES],
             repo_type="model",
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",
@@ -128,3 +184,7 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         shutil.copyfile(path, target / path.name)
     if spec.source == "files" and version_of(target) != spec.version:
         raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
+    if not (target / TOKENIZER).is_file():
+        from subtune.models import tokenizer_files
+
+        tokenizer_files.convert(target, TOKENIZER)

@@ -92,6 +92,9 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
         labels = labels[index]
     cost = PAIRS_OF_A_GRID.get(model.device.type)
     alike = [lengths] if cost is None else parts(lengths, cost)
+    if model.skeleton is not None:
+        # Transformers' own code lays attention out by itself.
+        alike = []
 
     def tensor(values: np.ndarray) -> Tensor:
         return torch.from_numpy(values).to(model.device, non_blocking=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
@@ -13,14 +14,23 @@ EARLIER_NAMES = {".gamma": ".weight", ".beta": ".bias"}
 FLOATS = ("F64", "F32", "F16", "BF16")
 
 
-def stored_names(path: Path, dimensions: Dimensions) -> dict[str, str]:
-    """Every pretrained parameter's canonical name, and its name in the file.
+class Stored(NamedTuple):
+    """A tensor in a file: its name there, its shape and its type."""
 
-    Only the file's header is read. What the file has outside the encoder's layers and no parameter
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, Stored]:
+    """Every pretrained parameter's canonical name, and where it is stored.
+
+    Only the files' headers are read. What they have outside the encoder's layers and no parameter
     is called by, such as another head, does not matter.
 
     Args:
-        path: in safetensors.
+        paths: in safetensors.
         dimensions: of the model, by its configuration.
 
     Raises:
@@ -28,38 +38,43 @@ def stored_names(path: Path, dimensions: Dimensions) -> dict[str, str]:
             floating-point numbers, or has layers or parts of layers that the model has not.
     """
     family = dimensions.family
-    header = _header(path)
-    names = {_canonical(stored, family): stored for stored in header}
+    path = paths[0]
+    header = [stored for path in paths for stored in _header(path)]
+    names = {_canonical(stored.name, family): stored for stored in header}
     shapes = family.checkpoint_shapes(dimensions)
     model = f"which a {family.model_type} of {dimensions.num_hidden_layers} layers has"
     missing = [name for name in shapes if name not in names]
     if missing:
-        elsewhere = [stored for stored in header if stored.endswith(f".{missing[0]}")]
+        elsewhere = [stored.name for stored in header if stored.name.endswith(f".{missing[0]}")]
         hint = f"; found {elsewhere[0]!r}, which has another prefix" if elsewhere else ""
         raise SubtuneError(f"{path} has no {_listed(missing)}, {model}{hint}")
     unknown = [name for name in names if name.startswith(family.layers) and name not in shapes]
     if unknown:
         raise SubtuneError(f"{path} has {_listed(unknown)}, {model} not")
     for name, shape in shapes.items():
-        stored_shape, kind = header[names[name]]
-        if stored_shape != shape:
+        stored = names[name]
+        if stored.shape != shape:
             raise SubtuneError(
-                f"{path}: {name} has the shape {list(stored_shape)}, expected {list(shape)} as the "
-                "model's configuration says"
+                f"{stored.path}: {name} has the shape {list(stored.shape)}, expected {list(shape)} "
+                "as the model's configuration says"
             )
-        if kind not in FLOATS:
+        if stored.dtype not in FLOATS:
             raise SubtuneError(
-                f"{path}: {name} is stored as {kind}, expected one of {', '.join(FLOATS)}"
+                f"{stored.path}: {name} is stored as {stored.dtype}, expected one of "
+                f"{', '.join(FLOATS)}"
             )
     return {name: names[name] for name in shapes}
 
 
-def _header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and type of every tensor in a file."""
+def _header(path: Path) -> list[Stored]:
+    """Every tensor in a file."""
     try:
         with safe_open(path, framework="numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            return {name: (tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()}
+            return [
+                Stored(path, name, tuple(part.get_shape()), part.get_dtype())
+                for name, part in slices.items()
+            ]
     except (OSError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise SubtuneError(f"{path} cannot be read: {reason}") from None

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from subtune.errors import SubtuneError
-from subtune.models.families import CANONICAL
+from subtune.models.families.naming import is_embedding
 from subtune.selections.entries import Entries, LowRank, Ranks, Shapes, Whole
 from subtune.selections.kind import Kind, Work
 from subtune.selections.patterns import Patterns, listed, matching
@@ -28,7 +28,7 @@ class Lora(Kind):
         lora = self.lora
         entries: Entries = dict.fromkeys(matching(self.parameters or (), shapes), Whole())
         for name in matching(lora.targets, shapes):
-            if len(shapes[name]) != 2 or CANONICAL.is_embedding(name):
+            if len(shapes[name]) != 2 or is_embedding(name):
                 raise SubtuneError(
                     f"selection: {name!r} is not a linear layer's matrix, as LoRA needs"
                 )

@@ -15,6 +15,7 @@ from subtune.selections.entries import Shapes
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 
 LAYERS = re.compile(r"(\d+)-(\d*)")
+LAYER_NUMBER = re.compile(r"\.\d+\.")
 MAX_LAYERS = 99
 
 
@@ -28,8 +29,18 @@ def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
     expressions = {pattern: _expression(pattern) for pattern in patterns}
     for pattern, expression in expressions.items():
         if not any(map(expression.fullmatch, names)):
-            raise SubtuneError(f"selection: pattern {pattern!r} matches no parameter of the model")
+            vectors = _vectors(shapes)
+            raise SubtuneError(
+                f"selection: pattern {pattern!r} matches no parameter of the model{vectors}"
+            )
     return [name for name in names if any(e.fullmatch(name) for e in expressions.values())]
+
+
+def _vectors(shapes: Shapes) -> str:
+    """The vectors that a model has, which may be meant instead."""
+    names = [name for name, shape in shapes.items() if len(shape) == 1 and not is_classifier(name)]
+    kinds = list(dict.fromkeys(LAYER_NUMBER.sub(".*.", name) for name in names))
+    return f", whose vectors are {', '.join(kinds)}" if kinds else ""
 
 
 def listed(patterns: Iterable[str]) -> str:

@@ -1,9 +1,10 @@
 """Whole tensors, selected by their names."""
 
+from collections.abc import Iterable
 from functools import cache
 
 from subtune.errors import SubtuneError
-from subtune.models.families import CANONICAL
+from subtune.models.families import CANONICAL, naming
 from subtune.selections.entries import Entries, Ranks, Shapes, Whole
 from subtune.selections.kind import Kind, Work
 from subtune.selections.patterns import MAX_LAYERS, Patterns, listed, matching
@@ -61,8 +62,10 @@ def require_whole(selection: Kind) -> WholeTensors:
 def _holds_a_matrix(selection: WholeTensors) -> bool:
     """Whether a matrix trains, judged by the names that every encoder has.
 
-    Raises:
-        SubtuneError: a pattern matches none of those names.
+    Patterns of names that only other models have are judged as they are written.
     """
-    names = selection.names(EVERY_NAME)
-    return any(name.endswith(".weight") and not CANONICAL.is_norm(name) for name in names)
+    try:
+        names: Iterable[str] = selection.names(EVERY_NAME)
+    except SubtuneError:
+        names = selection.parameters
+    return any(not name.endswith(".bias") and not naming.is_norm(name) for name in names)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from subtune.models.encoder import Encoder
 from subtune.models.families.base import Family, reads_first_only
-from subtune.selections.entries import Entries, Indices, LowRank
+from subtune.selections.entries import Entries, Indices, LowRank, count
 
 FLOAT_BYTES = 4
 # Of each trained value: itself, the optimiser's two averages, and what the pass reads; of a matrix,
@@ -37,6 +37,8 @@ def step_bytes(
         tokens: ``t``.
         grids: of attention, each ``m`` and ``l``.
     """
+    if model.skeleton is not None:
+        return _step_bytes_of_transformers(model, entries, grids)
     config, family = model.config, model.family
     hidden, between = config.hidden_size, config.intermediate_size
     layers, first_only = config.num_hidden_layers, reads_first_only(model.head)
@@ -74,6 +76,23 @@ def step_bytes(
                 run += COPIES * shape.numel()
     run += product
     return FLOAT_BYTES * run, FLOAT_BYTES * once
+
+
+def _step_bytes_of_transformers(
+    model: Encoder, entries: Entries, grids: Sequence[tuple[int, int]]
+) -> tuple[int, int]:
+    """As `step_bytes`, of transformers' own code: what all layers keep, whatever trains.
+
+    A layer keeps about sixteen inputs as wide as the model, four as wide as its feed-forward part,
+    and four times the weights of attention.
+    """
+    config = model.config
+    between = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    tokens = sum(m * longest for m, longest in grids)
+    pairs = config.num_attention_heads * sum(m * longest**2 for m, longest in grids)
+    layer = tokens * (16 * config.hidden_size + 4 * between) + 4 * pairs
+    trained = count(entries, {name: value.shape for name, value in model.parameters.items()})
+    return FLOAT_BYTES * (config.num_hidden_layers * layer + COPIES * trained), 0
 
 
 def _held_on_the_way_back(pairs: int, size: int) -> int:

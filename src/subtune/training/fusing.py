@@ -1,6 +1,6 @@
 """Which runs of a sweep train side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -10,6 +10,7 @@ from subtune.models.families.base import is_classifier
 from subtune.selections.entries import Entries, LowRank
 from subtune.tasks.examples import Examples
 from subtune.training.activations import step_bytes
+from subtune.training.proof import difference_side_by_side
 from subtune.training.recipe import Member
 from subtune.training.stacked import is_matrix
 
@@ -18,7 +19,11 @@ GPU_SHARE = 0.7
 
 
 def group_runs(
-    model: Encoder, train: Examples, members: Sequence[Member], max_side_by_side: int | None = None
+    model: Encoder,
+    train: Examples,
+    members: Sequence[Member],
+    max_side_by_side: int | None = None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> list[list[int]]:
     """Numbers of the runs that train side by side, in the runs' order.
 
@@ -27,6 +32,7 @@ def group_runs(
         train: the training split.
         members: the runs of a sweep.
         max_side_by_side: where memory and time allow more.
+        report: is told of runs that could train side by side but for their model.
     """
     alike: dict[tuple, list[int]] = {}
     for number, member in enumerate(members):
@@ -34,7 +40,13 @@ def group_runs(
     groups = []
     for numbers in alike.values():
         size = runs_at_once(model, train, [members[number] for number in numbers])
-        size = min(size, max_side_by_side or size)
+        size = min(size, max_side_by_side or size, len(numbers))
+        if model.skeleton is not None and size > 1:
+            pair = [members[number] for number in numbers[:2]]
+            difference = difference_side_by_side(model, train, pair)
+            if difference:
+                report(f"these runs train one by one: {difference}")
+                size = 1
         groups += [numbers[start : start + size] for start in range(0, len(numbers), size)]
     return groups
 
@@ -55,6 +67,9 @@ def _kind(model: Encoder, member: Member, number: int) -> tuple:
 def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> int:
     """How many runs of one kind a pass may hold: by tokens on a CPU, by free memory on a GPU."""
     batch = min(members[0].recipe.batch_size, len(train))
+    if model.device.type == "cpu" and model.skeleton is not None:
+        # Every run computes all of its pass, and on a CPU no kernel waits to be started.
+        return 1
     if model.device.type == "cpu":
         return max(1, int(CPU_TOKENS / (train.lengths.mean() * batch)))
     free, _ = torch.cuda.mem_get_info(model.device)

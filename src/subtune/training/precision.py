@@ -12,8 +12,11 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
 
 
 def cast_once(model: Encoder, precision: str) -> dict[str, Tensor]:
-    """Frozen weights as the products read them, so that no step casts them again."""
-    if precision == "fp32":
+    """Frozen weights as the products read them, so that no step casts them again.
+
+    Those of transformers' own code are cast there.
+    """
+    if precision == "fp32" or model.skeleton is not None:
         return dict(model.parameters)
     is_embedding = model.family.is_embedding
     return {

@@ -50,7 +50,11 @@ def train_sweep(
         ([runs[number] for number in group], None)
         for runs in [*resumed, new]
         for group in group_runs(
-            model, examples["train"], [members[run] for run in runs], max_side_by_side
+            model,
+            examples["train"],
+            [members[run] for run in runs],
+            max_side_by_side,
+            lambda line: report(Report(line)),
         )
     ]
     numbers = {run: number for number, run in enumerate(members, 1)}

@@ -1,17 +1,46 @@
-"""Families of encoders, one module each; nothing outside names one."""
+"""Families of models, one module each; nothing outside names one.
+
+Models of a packed family have a forward pass of their own here. Of all others transformers' own is
+run, and a family says which of their parameters has which role.
+"""
 
 from subtune.errors import SubtuneError, one_of
+from subtune.models.families.albert import ALBERT
 from subtune.models.families.base import Family
 from subtune.models.families.bert import BERT
-from subtune.models.families.roberta import ROBERTA
+from subtune.models.families.deberta import DEBERTA
+from subtune.models.families.distilbert import DISTILBERT
+from subtune.models.families.electra import ELECTRA
+from subtune.models.families.gemma import GEMMA
+from subtune.models.families.gpt2 import GPT2
+from subtune.models.families.llama import LLAMA
+from subtune.models.families.modernbert import MODERNBERT
+from subtune.models.families.mpnet import MPNET
+from subtune.models.families.naming import UNKNOWN, Naming
+from subtune.models.families.roberta import ROBERTA, XLM_ROBERTA
 
-FAMILIES = {family.model_type: family for family in (BERT, ROBERTA)}
+FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}
+NAMINGS = {
+    model_type: of_family
+    for of_family in (
+        ALBERT,
+        DEBERTA,
+        DISTILBERT,
+        ELECTRA,
+        GEMMA,
+        GPT2,
+        LLAMA,
+        MODERNBERT,
+        MPNET,
+    )
+    for model_type in of_family.model_types
+}
 # Its parameters' names are those that the papers' methods and figures are written in.
 CANONICAL = BERT
 
 
 def family_of(model_type: object) -> Family:
-    """The family that a configuration's ``model_type`` names.
+    """The packed family that a configuration's ``model_type`` names.
 
     Raises:
         SubtuneError: there is none of this name.
@@ -19,3 +48,13 @@ def family_of(model_type: object) -> Family:
     if model_type not in FAMILIES:
         raise SubtuneError(f"model_type: {one_of(model_type, FAMILIES)}")
     return FAMILIES[str(model_type)]
+
+
+def is_packed(model_type: object) -> bool:
+    """Whether models of a type have a forward pass of their own here."""
+    return model_type in FAMILIES
+
+
+def naming_of(model_type: str) -> Naming:
+    """The roles of the parameters of transformers' models of a type; of unknown ones, none."""
+    return NAMINGS.get(model_type, UNKNOWN)

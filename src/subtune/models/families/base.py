@@ -208,10 +208,6 @@ class Family:
         component, _, part = self.component_of(name)
         return component == self.components.key and part == "bias"
 
-    def has_token_types(self, config: Mapping[str, Any]) -> bool:
-        """Whether a model tells the two texts of a pair apart, by its ``config.json``."""
-        return config.get("type_vocab_size", 1) > 1
-
     def exported_name(self, name: str, head: str) -> str:
         """A parameter's name in transformers' model of this family with a head."""
         module, _, part = name.rpartition(".")

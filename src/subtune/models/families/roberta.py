@@ -1,4 +1,4 @@
-"""RoBERTa (Liu et al., 2019): what differs from BERT."""
+"""RoBERTa (Liu et al., 2019) and XLM-R (Conneau et al., 2020): what differs from BERT."""
 
 from dataclasses import replace
 
@@ -21,3 +21,5 @@ ROBERTA = replace(
     },
     backbone="roberta",
 )
+
+XLM_ROBERTA = replace(ROBERTA, model_type="xlm-roberta")

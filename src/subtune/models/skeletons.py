@@ -1,0 +1,202 @@
+"""Transformers' models in two parts: weights by canonical name, and a skeleton that reads them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+from transformers.utils import logging
+
+from subtune.errors import SubtuneError
+from subtune.models.encoder import Encoder, Skeleton
+from subtune.models.families import naming, naming_of
+from subtune.models.families.base import (
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+    is_classifier,
+)
+
+AUTO_CLASSES = {
+    SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,
+    TOKEN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
+    QUESTION_ANSWERING: transformers.AutoModelForQuestionAnswering,
+}
+
+
+def load(directory: Path, head: str, outputs: int) -> Encoder:
+    """Pretrained weights in float32 with a classifier of zeros; nothing is fetched.
+
+    Args:
+        directory: of the model's files.
+        head: its name in `subtune.models.families.base`.
+        outputs: the head's width.
+
+    Raises:
+        SubtuneError: transformers has no such model with this head, or a weight is missing or
+            cannot be read.
+    """
+    config = read_config(directory, outputs)
+    require_head(config, head)
+    try:
+        with _quiet():
+            module, loading = AUTO_CLASSES[head].from_pretrained(
+                directory,
+                key_mapping=_renamed(config, head),
+                config=config,
+                dtype=torch.float32,
+                attn_implementation="eager",
+                use_safetensors=True,
+                local_files_only=True,
+                trust_remote_code=False,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise SubtuneError(f"{directory} cannot be loaded: {reason}") from None
+    own_names = _own_names(module)
+    canonical = {own: name for name, own in own_names.items()}
+    _require_all(directory, canonical, loading)
+    held = dict(module.named_parameters(remove_duplicate=False))
+    transposed = _transposed(module)
+    parameters = {}
+    for name, own in own_names.items():
+        value = held[own].detach()
+        value = value.mT.contiguous() if own in transposed else value.clone()
+        parameters[name] = torch.zeros_like(value) if is_classifier(name) else value
+    return Encoder(config, parameters, head, _skeleton(module, own_names, transposed))
+
+
+def shapes(directory: Path, head: str, outputs: int) -> dict[str, tuple[int, ...]]:
+    """Canonical name to shape of every parameter of a model; its weights are not needed.
+
+    Raises:
+        SubtuneError: there is no configuration that transformers knows, with this head.
+    """
+    config = read_config(directory, outputs)
+    require_head(config, head)
+    with torch.device("meta"), _quiet():
+        module = AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
+    held, transposed = dict(module.named_parameters()), _transposed(module)
+    return {
+        name: tuple(held[own].mT.shape if own in transposed else held[own].shape)
+        for name, own in _own_names(module).items()
+    }
+
+
+def read_config(directory: Path, outputs: int) -> PretrainedConfig:
+    """A model's configuration with a head so wide, and an id of padding.
+
+    Where a model has none the end of a text pads, as is usual for decoders; it stands behind the
+    text, where no token sees it.
+
+    Raises:
+        SubtuneError: it cannot be read, or transformers knows no such model.
+    """
+    try:
+        config = AutoConfig.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False, num_labels=outputs
+        )
+    except Exception as error:  # what transformers raises for broken fields is of many kinds
+        reason = str(error).strip().splitlines()[0]
+        raise SubtuneError(f"{directory / 'config.json'} cannot be read: {reason}") from None
+    if config.pad_token_id is None:
+        end = getattr(config, "eos_token_id", None)
+        config.pad_token_id = next(iter(end), 0) if isinstance(end, list) else end or 0
+    return config
+
+
+def require_head(config: PretrainedConfig, head: str) -> None:
+    """Refuse a model that transformers has not with this head.
+
+    Raises:
+        SubtuneError: it has not.
+    """
+    if type(config) not in AUTO_CLASSES[head]._model_mapping:
+        raise SubtuneError(
+            f"model_type: transformers has no model for {head.replace('_', ' ')} of "
+            f"{config.model_type!r}"
+        )
+
+
+def _renamed(config: PretrainedConfig, head: str) -> dict[str, str]:
+    """Of stored names the beginning, by a pattern, and the one that the model with a head has.
+
+    Transformers' question answering calls the pretrained part of some decoders otherwise.
+    """
+    prefix, usual = (
+        AUTO_CLASSES[of]._model_mapping[type(config)].base_model_prefix
+        for of in (head, SEQUENCE_CLASSIFICATION)
+    )
+    return {} if prefix == usual else {rf"^{usual}\.": f"{prefix}."}
+
+
+def _own_names(module: PreTrainedModel) -> dict[str, str]:
+    """Canonical name to own name of every parameter, in the model's order, the classifier last."""
+    of_family = naming_of(module.config.model_type)
+    names = {
+        of_family.canonical(own, module.base_model_prefix): own
+        for own, _ in module.named_parameters()
+    }
+    return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
+
+
+def _transposed(module: nn.Module) -> frozenset[str]:
+    """Own names of the matrices that stand as ``[i, o]``."""
+    convolutions = (name for name, inner in module.named_modules() if isinstance(inner, Conv1D))
+    return frozenset(f"{name}.weight" for name in convolutions)
+
+
+def _require_all(directory: Path, canonical: Mapping[str, str], loading: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint that lacks pretrained weights, or has them in other shapes."""
+    missing = [own for own in loading["missing_keys"] if _is_pretrained(own, canonical)]
+    if missing:
+        raise SubtuneError(
+            f"{directory} has no weights {sorted(missing)[0]!r}, which its model has"
+        )
+    for own, found, expected in loading.get("mismatched_keys", ()):
+        if _is_pretrained(own, canonical):
+            raise SubtuneError(
+                f"{directory}: {own} has the shape {list(found)}, expected {list(expected)} as the "
+                "model's configuration says"
+            )
+
+
+def _is_pretrained(own: str, canonical: Mapping[str, str]) -> bool:
+    return own in canonical and not is_classifier(canonical[own])
+
+
+def _skeleton(
+    module: PreTrainedModel, own_names: Mapping[str, str], transposed: frozenset[str]
+) -> Skeleton:
+    buffers = dict(module.named_buffers())
+    empty: dict[int, nn.Parameter] = {}
+    for inner in module.modules():
+        for part, value in inner._parameters.items():
+            if value is not None:
+                # Tied parameters stay tied.
+                kept = empty.setdefault(id(value), nn.Parameter(value.detach().to("meta"), False))
+                inner._parameters[part] = kept
+    key_bias = f".{naming.KEY}.bias"
+    cancels = naming_of(module.config.model_type).key_bias_cancels
+    without_effect = frozenset(name for name in own_names if cancels and name.endswith(key_bias))
+    return Skeleton(module, own_names, transposed, buffers, without_effect)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' warnings of new heads, which are meant."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.enable_progress_bar()

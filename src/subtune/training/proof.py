@@ -1,0 +1,73 @@
+"""Whether runs of transformers' own models compute side by side what they compute one by one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subtune.models.dropout import DropoutMasks
+from subtune.models.encoder import Encoder
+from subtune.models.packed import pack
+from subtune.models.passes import logits
+from subtune.tasks.examples import Examples
+from subtune.training.recipe import Member
+from subtune.training.stacked import StackedParameters
+
+# Of the largest value: a hundred times what float32 rounds away.
+TOLERANCE = 1e-4
+
+
+def difference_side_by_side(
+    model: Encoder, train: Examples, members: Sequence[Member]
+) -> str | None:
+    """What differs in a batch of runs, with dropout, when they are computed one by one; or nothing.
+
+    Args:
+        model: a skeleton.
+        train: the training split, of whose first examples the batch is.
+        members: the runs, of one kind.
+    """
+    from subtune.models.folded import NotFoldableError
+
+    size = min(members[0].recipe.batch_size, len(train))
+    index = np.arange(size)
+    try:
+        folded = _logits_and_gradients(model, train, index, members)
+    except NotFoldableError as error:
+        return f"this model cannot fold them into one batch ({error})"
+    alone = [
+        _logits_and_gradients(model, train, index, [member], number)
+        for number, member in enumerate(members)
+    ]
+    for what, together, parts in zip(
+        ("logits", "gradients"), folded, zip(*alone, strict=True), strict=True
+    ):
+        of_runs = [run for part in parts for run in part]
+        for run, reference in zip(together, of_runs, strict=True):
+            if (run - reference).abs().max() > TOLERANCE * reference.abs().max():
+                return f"their {what} side by side are not those of each by itself"
+    return None
+
+
+def _logits_and_gradients(
+    model: Encoder, train: Examples, index: np.ndarray, members: Sequence[Member], first: int = 0
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Of every run, and of a sum of its logits with fixed weights.
+
+    ``first``: the number of the first of ``members``.
+    """
+    seed = members[0].seed
+    stacked = StackedParameters(model, [member.entries for member in members], seed)
+    with torch.no_grad():
+        # Runs that are still alike would hide what mixes them up.
+        for number, values in enumerate(stacked.values, first):
+            values.add_(0.1 * (number + 1))
+    masks = DropoutMasks(seed, model.device)
+    computed = logits(model, pack(train, index, model), stacked.weights(), masks)
+    weights = torch.linspace(-1, 1, computed[0].numel(), device=model.device)
+    (computed * weights.view_as(computed[0])).sum().backward()
+    return list(computed.detach()), [
+        torch.zeros_like(values) if values.grad is None else values.grad
+        for values in stacked.values
+    ]

@@ -1,0 +1,90 @@
+"""A tiny model of every family that has no forward pass of its own here, with random weights.
+
+Two layers of width 32, without dropout; vocabulary and tokenizer are those of the tiny BERT.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
+VOCABULARY = """
+the a an is was not very film story good bad great dull warm cold happy sad people dog cat
+runs sleeps sings he she it they who what where when this that and or but of in on to .
+"""
+WORDS = VOCABULARY.split()
+SHAPE = {
+    "vocab_size": len(WORDS) + 4,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+    "bos_token_id": 2,
+    "eos_token_id": 3,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "classifier_dropout": 0.0,
+    "type_vocab_size": 2,
+}
+RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "pooler_hidden_size": 32}
+DECODER: dict[str, Any] = {"num_key_value_heads": 1, "type_vocab_size": 0}
+# By transformers' name for the family; beside `SHAPE`.
+FIELDS: dict[str, dict[str, Any]] = {
+    "albert": {"embedding_size": 16, "classifier_dropout_prob": 0.0},
+    "deberta": RELATIVE,
+    "deberta-v2": RELATIVE
+    | {
+        "position_buckets": 8,
+        "share_att_key": True,
+        "norm_rel_ebd": "layer_norm",
+        "position_biased_input": False,
+        "type_vocab_size": 0,
+    },
+    "distilbert": {
+        "hidden_dim": 64,
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+        "seq_classif_dropout": 0.0,
+        "qa_dropout": 0.0,
+        "type_vocab_size": 0,
+    },
+    "electra": {"embedding_size": 16},
+    "gemma": DECODER | {"head_dim": 16},
+    "gemma2": DECODER | {"head_dim": 16},
+    "gemma3_text": DECODER | {"head_dim": 16},
+    "gpt2": {"attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "type_vocab_size": 0},
+    "llama": DECODER,
+    "modernbert": {
+        "global_attn_every_n_layers": 2,
+        "local_attention": 128,
+        "cls_token_id": 2,
+        "sep_token_id": 3,
+        "type_vocab_size": 0,
+    },
+    "mpnet": {"type_vocab_size": 0},
+    "qwen2": DECODER,
+    "qwen3": DECODER | {"head_dim": 16},
+}
+
+
+def write(name: str, directory: Path) -> Path:
+    """A model of a family, and its tokenizer."""
+    config = AutoConfig.for_model(name, **(SHAPE | FIELDS[name]))
+    torch.manual_seed(0)
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)
+    save_tokenizer(directory)
+    return directory
+
+
+def save_tokenizer(directory: Path) -> None:
+    """A tokenizer of `WORDS`, which puts BERT's special tokens around texts."""
+    vocabulary = {word: i for i, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.save(str(directory / "tokenizer.json"))
