@@ -74,7 +74,7 @@ def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.Da
             layer=[w.layer for w in where],
             total=table["mean_abs_change"] * table["size"],
         )
-        table = table[table["component"].isin(CANONICAL.components) & table["layer"].notna()]
+        table = table[table["layer"].notna()]
         added = table.groupby(["task", "component", "layer"], as_index=False)[
             ["total", "size"]
         ].sum()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from subtune.models.families import CANONICAL
+from subtune.models.families import CANONICAL, naming
 
 
 def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -17,11 +17,13 @@ def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns:
         ``task``, ``component``, ``share``.
     """
-    components = list(CANONICAL.components)
-    parts = []
+    parts = [pd.DataFrame(columns=["task", "component", "share"])]
     for task, table in sums.items():
-        component = table["parameter"].map(lambda name: CANONICAL.component_of(name).component)
-        added = table.groupby(component)[["information", "size"]].sum().loc[components]
+        where = [CANONICAL.component_of(name) for name in table["parameter"]]
+        table = table.assign(component=[w.component for w in where])
+        table = table[[w.layer is not None for w in where]]
+        components = naming.in_order(table["component"])
+        added = table.groupby("component")[["information", "size"]].sum().loc[components]
         mean = added["information"] / added["size"]
         share = (mean / mean.sum()).to_numpy()
         parts.append(pd.DataFrame({"task": task, "component": components, "share": share}))
@@ -36,7 +38,7 @@ def component_ranking(shares: pd.DataFrame) -> pd.Series:
     Args:
         shares: from `component_shares`.
     """
-    total = shares.groupby("component")["share"].sum().loc[list(CANONICAL.components)]
+    total = shares.groupby("component")["share"].sum().loc[naming.in_order(shares["component"])]
     return total.sort_values(ascending=False, kind="stable")
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from subtune.figures.drawing import COLUMN, layer_ticks, panels_of, without_numbers
 from subtune.methods import LAYER_PARAMETERS, title_of
-from subtune.models.families import CANONICAL
+from subtune.models.families import naming
 
 
 def component_changes(
@@ -27,10 +27,11 @@ def component_changes(
     figure, panels = panels_of(len(tasks), style["width"], height_of_panel=0.62)
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
-    components = list(CANONICAL.components)
+    components = naming.in_order(changes["component"])
     for panel, task in zip(panels, tasks, strict=True):
         rows = changes[changes["task"] == task]
-        grid = rows.pivot(index="component", columns="layer", values="change").loc[components]
+        grid = rows.pivot(index="component", columns="layer", values="change")
+        grid = grid.reindex(components)
         image = panel.imshow(grid, aspect="auto", cmap=style["colormap"], norm=norm)
         panel.set_title(task_titles[task])
         panel.set_xticks(*layer_ticks(grid.columns))

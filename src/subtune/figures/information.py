@@ -54,7 +54,7 @@ def global_information(
 ) -> Figure:
     """LayerNorm's global Fisher information, layer × part: ours and the paper's.
 
-    Every column adds up to the number of tasks. Colours are on one scale: multiples of what each
+    Every column adds up to the number of tasks; norms without biases have one. Colours are on one scale: multiples of what each
     layer would have if all had the same.
 
     Args:
@@ -64,7 +64,7 @@ def global_information(
     """
     tables = {"this run": shares.rename(columns={"share": "value"}), "paper": printed}
     grids = {
-        title: table.pivot(index="layer", columns="part", values="value")[list(PARTS)]
+        title: table.pivot(index="layer", columns="part", values="value").reindex(columns=PARTS)
         for title, table in tables.items()
     }
     even_shares = {title: float(np.nanmean(grid)) for title, grid in grids.items()}

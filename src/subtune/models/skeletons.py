@@ -1,5 +1,6 @@
 """Transformers' models in two parts: weights by canonical name, and a skeleton that reads them."""
 
+import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,10 +10,12 @@ import torch
 import transformers
 from torch import nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
 from subtune.errors import SubtuneError
+from subtune.models import files
 from subtune.models.encoder import Encoder, Skeleton
 from subtune.models.families import naming, naming_of
 from subtune.models.families.base import (
@@ -99,13 +102,21 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
     Raises:
         SubtuneError: it cannot be read, or transformers knows no such model.
     """
+    model_type = files.read_config(directory)["model_type"]
+    if model_type not in CONFIG_MAPPING_NAMES:
+        close = difflib.get_close_matches(model_type, CONFIG_MAPPING_NAMES, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise SubtuneError(
+            f"{directory / files.CONFIG}: model_type: found {model_type!r}, expected a model that "
+            f"transformers has{hint}"
+        )
     try:
         config = AutoConfig.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False, num_labels=outputs
         )
     except Exception as error:  # what transformers raises for broken fields is of many kinds
         reason = str(error).strip().splitlines()[0]
-        raise SubtuneError(f"{directory / 'config.json'} cannot be read: {reason}") from None
+        raise SubtuneError(f"{directory / files.CONFIG} cannot be read: {reason}") from None
     if config.pad_token_id is None:
         end = getattr(config, "eos_token_id", None)
         config.pad_token_id = next(iter(end), 0) if isinstance(end, list) else end or 0

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from subtune.errors import SubtuneError
 from subtune.methods import LAYER_PARAMETERS
 from subtune.models.families import CANONICAL
+from subtune.models.families.base import is_classifier
 from subtune.selections import Selection
 from subtune.selections.entries import Entry, Indices, LowRank, Shapes, Whole
 from subtune.tables.writing import EMPTY
@@ -42,7 +43,7 @@ def strata(selection: Selection, shapes: Shapes) -> Strata:
     entries = selection.encoder_entries(shapes, seed=0, ranks={})
     names = [name for name in shapes if name.startswith(CANONICAL.layers)]
     layers = sorted({CANONICAL.component_of(name).layer or 0 for name in names})
-    texts = [_in_layer(entries, layer) for layer in layers]
+    texts = [_in_layer(entries, shapes, layer) for layer in layers]
     groups = [(text, len(list(alike))) for text, alike in groupby(texts)]
     outside = _outside(entries, shapes)
     if len(groups) > 3 or any(isinstance(entry, Indices) for entry in entries.values()):
@@ -64,14 +65,17 @@ def strata_of_first(selection: Selection, models: Mapping[str, Shapes]) -> Strat
     return Strata(*[EMPTY] * len(Strata._fields))
 
 
-def _in_layer(entries: Mapping[str, Entry], layer: int) -> str:
-    modules = CANONICAL.components_of(layer)
-    names = [f"{module}{part}" for module in modules for part in (WEIGHT, BIAS)]
+def _in_layer(entries: Mapping[str, Entry], shapes: Shapes, layer: int) -> str:
+    names = [name for name in shapes if CANONICAL.component_of(name).layer == layer]
     return _in_words({name: entries[name] for name in names if name in entries}, names)
 
 
 def _outside(entries: Mapping[str, Entry], shapes: Shapes) -> str:
-    names = [name for name in CANONICAL.checkpoint_names(0) if name in shapes]
+    names = [
+        name
+        for name in shapes
+        if CANONICAL.component_of(name).layer is None and not is_classifier(name)
+    ]
     return _in_words({name: entries[name] for name in names if name in entries}, names)
 
 
@@ -108,4 +112,6 @@ def _notation(name: str) -> str:
         return name
     if f"{component}.{part}" in notations:
         return notations[f"{component}.{part}"]
-    return "W_" + notations[component + BIAS].removeprefix("b_")
+    if component + BIAS in notations:
+        return "W_" + notations[component + BIAS].removeprefix("b_")
+    return f"{component}.{part}"

@@ -42,7 +42,9 @@ def bias_minus_weight(layers: pd.DataFrame) -> pd.Series:
 
     Layers of which one is not known do not count.
     """
-    parts = layers.pivot(index=["task", "layer"], columns="part", values="share").dropna()
+    parts = layers.pivot(index=["task", "layer"], columns="part", values="share")
+    # Norms of some models have no biases.
+    parts = parts.reindex(columns=["weight", "bias"]).dropna()
     shares = parts.groupby(level="task").sum()
     return shares["bias"] - shares["weight"]
 

@@ -5,7 +5,7 @@ methods, patterns, tables and figures mean the same by it. What has no role of B
 name behind its layer's; what a model has above its pretrained part is ``classifier…``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 LAYERS = "encoder.layer."
@@ -74,6 +74,21 @@ def _by_role(name: str, roles: Mapping[str, str]) -> str:
         return roles[name]
     module, _, part = name.rpartition(".")
     return f"{roles.get(module, module)}.{part}" if module else part
+
+
+# The roles in a layer, in the order of the forward pass.
+IN_LAYER = (
+    *(ATTENTION_INPUT_NORM, QUERY_KEY_VALUE, QUERY, KEY, VALUE, QUERY_NORM, KEY_NORM),
+    *(ATTENTION_OUTPUT, ATTENTION_NORM, INTERMEDIATE_NORM, GATE, GATE_AND_INTERMEDIATE),
+    *(INTERMEDIATE, OUTPUT, OUTPUT_NORM),
+)
+
+
+def in_order(components: Iterable[str]) -> list[str]:
+    """The components of layers, each once, in the order of the forward pass; others behind."""
+    names = list(dict.fromkeys(components))
+    known = [name for name in IN_LAYER if name in names]
+    return known + [name for name in names if name not in known]
 
 
 def is_embedding(name: str) -> bool:

@@ -22,4 +22,6 @@ ROBERTA = replace(
     backbone="roberta",
 )
 
-XLM_ROBERTA = replace(ROBERTA, model_type="xlm-roberta")
+XLM_ROBERTA = replace(
+    ROBERTA, model_type="xlm-roberta", defaults=BERT.defaults | {"pad_token_id": 1}
+)

@@ -13,12 +13,13 @@ from transformers import (
     BertConfig,
     PretrainedConfig,
     RobertaConfig,
+    XLMRobertaConfig,
 )
 from transformers.activations import ACT2FN
 
 import subtune
 from subtune.errors import SubtuneError
-from subtune.models.dimensions import dimensions_by, dimensions_of
+from subtune.models.dimensions import dimensions_by, dimensions_in, dimensions_of
 from subtune.models.families import FAMILIES, family_of
 from subtune.models.families.base import (
     HEADS,
@@ -27,7 +28,7 @@ from subtune.models.families.base import (
     Component,
     is_classifier,
 )
-from subtune.models.files import longest_text, read_config
+from subtune.models.files import has_token_types, longest_text, read_config
 from tests.helpers.reference import CLASSES
 
 SHAPE = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 60}
@@ -35,6 +36,7 @@ SHAPE = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "
 MODELS = {
     "bert": (BertConfig(**SHAPE, num_hidden_layers=3), 0),
     "roberta": (RobertaConfig(**SHAPE, num_hidden_layers=3, pad_token_id=1), 2),
+    "xlm-roberta": (XLMRobertaConfig(**SHAPE, num_hidden_layers=3, pad_token_id=1), 2),
 }
 
 
@@ -192,10 +194,10 @@ def test_what_is_not_computed_here_is_refused_by_name(field, value, problem, con
     assert str(error.value).startswith(f"{path}: {field}: {problem}")
 
 
-def test_token_types_are_told_apart_where_there_are_several(family):
-    assert family.has_token_types({"type_vocab_size": 2})
-    assert not family.has_token_types({"type_vocab_size": 1})
-    assert not family.has_token_types({})
+def test_token_types_are_told_apart_where_there_are_several():
+    assert has_token_types({"type_vocab_size": 2})
+    assert not has_token_types({"type_vocab_size": 1})
+    assert not has_token_types({})
 
 
 def test_dimensions_count_what_a_checkpoint_has(config, tmp_path):
@@ -205,14 +207,21 @@ def test_dimensions_count_what_a_checkpoint_has(config, tmp_path):
     assert dimensions_of(str(tmp_path)).parameters == counted
 
 
-def test_a_model_of_another_family_is_refused_in_one_line(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "robeta"}))
+@pytest.mark.parametrize("own_code", [{}, {"auto_map": {"AutoConfig": "mine.Config"}}])
+def test_a_model_that_transformers_has_not_is_refused_in_one_line(own_code, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "robeta"} | own_code))
     with pytest.raises(SubtuneError) as error:
-        read_config(tmp_path)
+        dimensions_in(tmp_path)
     assert str(error.value) == (
-        f"{tmp_path / 'config.json'}: model_type: found 'robeta', expected one of bert, roberta "
-        "(did you mean 'roberta'?)"
+        f"{tmp_path / 'config.json'}: model_type: found 'robeta', expected a model that "
+        "transformers has (did you mean 'roberta'?)"
     )
+
+
+def test_a_model_of_no_type_is_refused_in_one_line(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 3}))
+    with pytest.raises(SubtuneError, match=r"model_type: found None, expected a model's name$"):
+        read_config(tmp_path)
 
 
 def test_no_other_file_names_a_family():
