@@ -9,6 +9,7 @@ from pathlib import Path
 import safetensors.torch
 import torch
 import transformers
+from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PretrainedConfig
 
@@ -18,7 +19,7 @@ from subtune.layout import Layout
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.families.base import is_classifier
-from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER
+from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER, TOKENIZER_CONFIG
 from subtune.runs import records
 from subtune.selections.lora import Lora
 from subtune.specs import RunSpec
@@ -57,6 +58,17 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
         for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
             if (pretrained / name).is_file():
                 shutil.copyfile(pretrained / name, draft / name)
+        if model.skeleton is not None:
+            _name_padding(draft, model.config.pad_token_id)
+
+
+def _name_padding(directory: Path, padding: int) -> None:
+    """Have a tokenizer that has no token of padding take the model's, behind the text."""
+    path = directory / TOKENIZER_CONFIG
+    fields = json.loads(path.read_text()) if path.is_file() else {}
+    if not fields.get("pad_token"):
+        fields["pad_token"] = Tokenizer.from_file(str(directory / TOKENIZER)).id_to_token(padding)
+    path.write_text(json.dumps(fields | {"padding_side": "right"}, indent=2) + "\n")
 
 
 def export_adapter(layout: Layout, run: str, target: Path) -> None:

@@ -29,8 +29,8 @@ def sentences(count: int, seed: int = 0) -> list[str]:
     return [" ".join(rng.choices(WORDS.split(), k=rng.randrange(2, 10))) for _ in range(count)]
 
 
-def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datasets.DatasetDict:
-    """Token ids of random rows with random labels, some of which make several examples."""
+def rows_of(task: Task, rows: int = 12, evaluation: int = 6) -> datasets.DatasetDict:
+    """Random rows with random labels, some of which make several examples."""
     rng = random.Random(1)
     make = {"tokens": tagged, "span": questions}.get(task.kind, labelled)
 
@@ -38,8 +38,12 @@ def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datase
         return split_from_rows(task, make(task, count, seed, rng), labelled=True, source="example")
 
     splits = {name: split(evaluation, 10 + i) for i, name in enumerate(task.evaluation)}
-    every = datasets.DatasetDict({"train": split(rows, 0), **splits})
-    return tokenize(task, every, directory, 24, doc_stride_of(task))
+    return datasets.DatasetDict({"train": split(rows, 0), **splits})
+
+
+def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datasets.DatasetDict:
+    """Token ids of `rows_of`."""
+    return tokenize(task, rows_of(task, rows, evaluation), directory, 24, doc_stride_of(task))
 
 
 def doc_stride_of(task: Task) -> int | None:

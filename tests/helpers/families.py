@@ -3,6 +3,7 @@
 Two layers of width 32, without dropout; vocabulary and tokenizer are those of the tiny BERT.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,11 @@ def write(name: str, directory: Path) -> Path:
     torch.manual_seed(0)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)
     save_tokenizer(directory)
+    names = ["input_ids", "attention_mask"]
+    names += ["token_type_ids"] if config.to_dict().get("type_vocab_size", 0) > 1 else []
+    # Of most families transformers would otherwise read another kind of vocabulary.
+    fields = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": names}
+    (directory / "tokenizer_config.json").write_text(json.dumps(fields))
     return directory
 
 

@@ -35,6 +35,7 @@ from subtune.training import delta
 from subtune.training.evaluation import logits_of
 from subtune.training.stacked import StackedParameters
 from tests.helpers import examples
+from tests.helpers.families import FIELDS
 
 PREDICT = """
 import json, sys
@@ -322,3 +323,53 @@ def test_a_run_is_found_by_the_start_of_its_id(tmp_path, tiny_bert):
     assert records.find(tmp_path / "runs", spec.id[:5]) == spec.id
     with pytest.raises(SubtuneError, match="found 0 runs 'zzz'"):
         records.find(tmp_path / "runs", "zzz")
+
+
+PREDICT_TEXTS = """
+import json, sys
+import torch
+import transformers
+
+predicted = {}
+for path in sys.argv[1:]:
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
+    # Of some families AutoTokenizer would read another kind of vocabulary.
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(path)
+    texts = json.load(open(path + "/texts.json"))
+    inputs = tokenizer(*texts, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        predicted[path] = model(**inputs).logits.tolist()
+print(json.dumps(predicted))
+"""
+
+
+@pytest.mark.slow
+def test_an_export_of_every_family_predicts_as_the_record_says(directory_of, tmp_path):
+    """By its own tokenizer, all texts in one batch, which padding makes as long."""
+    task, on_record = "rte", {}
+    for family in FIELDS:
+        for method in ("full", "layernorm", "lora-II"):
+            results = tmp_path / family
+            spec, _ = recorded(results, directory_of(family), METHODS[method], task)
+            target = tmp_path / f"{family}-{method}"
+            export_model(Layout(str(results)), spec.id, target)
+            rows = examples.rows_of(TASKS[task])["validation"]
+            texts = [list(rows["text_a"]), list(rows["text_b"])]
+            (target / "texts.json").write_text(json.dumps(texts))
+            on_record[str(target)] = logits_on_record(results, spec)
+    command = [sys.executable, "-c", PREDICT_TEXTS, *on_record]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    predicted = json.loads(done.stdout)
+    for path, logits_of_record in on_record.items():
+        assert predicted[path] == pytest.approx(logits_of_record, abs=1e-5), path
+
+
+@pytest.mark.slow
+def test_an_adapter_of_other_families_predicts_as_the_record_says(directory_of, tmp_path):
+    for family in ("gpt2", "modernbert", "qwen2"):
+        results = tmp_path / family
+        spec, tokens = recorded(results, directory_of(family), METHODS["lora-II"])
+        export_adapter(Layout(str(results)), spec.id, tmp_path / f"{family}-out")
+        base = results / "models" / spec.model.id
+        predicted = np.array(in_a_fresh_process(tmp_path / f"{family}-out", tokens, base))
+        assert predicted == pytest.approx(logits_on_record(results, spec), abs=1e-5)

@@ -18,6 +18,7 @@ from subtune.models.families.base import (
 )
 from subtune.tasks import TASKS
 from tests.helpers import examples, reference
+from tests.helpers.families import FIELDS
 
 
 def loop(model, tokens, task, seed=0):
@@ -41,6 +42,44 @@ def loop(model, tokens, task, seed=0):
         for name, gradient in zip(leaves, gradients, strict=True):
             total[name] += gradient.double() ** 2
     return {name: value.numpy() / len(tokens) for name, value in total.items()}
+
+
+@pytest.mark.parametrize("task", ["sst2", "ud_ewt"])
+@pytest.mark.parametrize("family", FIELDS)
+def test_it_agrees_with_transformers_own_gradients_for_every_other_family(
+    family, task, directory_of
+):
+    directory, task = directory_of(family), TASKS[task]
+    if family == "gemma3_text" and task.kind == "tokens":
+        pytest.skip("transformers has no such model")
+    tokens = examples.tokens(task, directory, rows=4)["train"]
+    model = encoder.load(directory, task.of_kind.head, task.outputs)
+    start = model.parameters | encoder.new_classifier(model, 0)
+    theirs = reference.CLASSES[model.head].from_pretrained(
+        directory,
+        num_labels=task.outputs,
+        attn_implementation="eager",
+        ignore_mismatched_sizes=True,
+    )
+    own = {model.exported_name(name): name for name in start}
+    theirs.eval().load_state_dict(
+        {there: start[n].mT if model.is_transposed(n) else start[n] for there, n in own.items()}
+    )
+    expected = {name: np.zeros(value.shape) for name, value in start.items()}
+    for row in tokens:
+        inputs = {n: [row[n]] for n in ("input_ids", "token_type_ids") if n in row}
+        [logits] = theirs(**reference.padded(inputs)).logits
+        if task.kind == "tokens":
+            nats = nats_of(model.head, logits[row["reads"]], row["label"])
+        else:
+            nats = -logits.log_softmax(0)[row["label"]]
+        theirs.zero_grad()
+        nats.backward()
+        for there, value in theirs.named_parameters():
+            if value.grad is not None:
+                squares = value.grad.double().numpy() ** 2 / len(tokens)
+                expected[own[there]] += squares.T if model.is_transposed(own[there]) else squares
+    assert_agrees(fisher_information(model, tokens, task, in_full=matrices(model)), expected)
 
 
 def matrices(model):

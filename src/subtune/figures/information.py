@@ -54,8 +54,8 @@ def global_information(
 ) -> Figure:
     """LayerNorm's global Fisher information, layer × part: ours and the paper's.
 
-    Every column adds up to the number of tasks; norms without biases have one. Colours are on one scale: multiples of what each
-    layer would have if all had the same.
+    Every column adds up to the number of tasks; norms without biases have one. Colours are on one
+    scale: multiples of what each layer would have if all had the same.
 
     Args:
         shares: from `subtune.analysis.information.global_by_layer`.

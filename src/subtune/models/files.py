@@ -21,8 +21,9 @@ INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 CONFIG = "config.json"
 TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 OTHER_TOKENIZER_FILES = (
-    "tokenizer_config.json",
+    TOKENIZER_CONFIG,
     "vocab.txt",
     "vocab.json",
     "merges.txt",

@@ -23,5 +23,5 @@ ROBERTA = replace(
 )
 
 XLM_ROBERTA = replace(
-    ROBERTA, model_type="xlm-roberta", defaults=BERT.defaults | {"pad_token_id": 1}
+    ROBERTA, model_type="xlm-roberta", defaults={**BERT.defaults, "pad_token_id": 1}
 )
