@@ -5,10 +5,14 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from subtune import config
 from subtune.errors import SubtuneError, one_of
 from subtune.layout import Layout
+
+if TYPE_CHECKING:
+    from subtune.selections import Selection
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -127,8 +131,12 @@ def _params(options: argparse.Namespace) -> None:
         for name, model in models.items()
     )
     if options.json:
-        print(counts.to_json(orient="records", indent=2, double_precision=15))
+        records = counts.drop(columns="problem")
+        print(records.to_json(orient="records", indent=2, double_precision=15))
         return
+    lacking = counts.dropna(subset="problem").groupby("problem", sort=False)["method"].unique()
+    if counts["problem"].notna().all():
+        raise SubtuneError("\n".join(lacking.index))
     counts["count"] = [
         "–" if pd.isna(count) else f"{count:,} ({share:.3%})"
         for count, share in zip(counts["parameters"], counts["share"], strict=True)
@@ -139,6 +147,35 @@ def _params(options: argparse.Namespace) -> None:
     print("\nCounted with the classifier, which always trains: ", end="")
     print(", ".join(f"{size:,} in {model}" for model, size in classifiers.items()), end=".\n")
     print("In parentheses the share of the pretrained parameters that train, without it.")
+    for problem, of_methods in lacking.items():
+        print(f"\n– {', '.join(of_methods)}: {problem}")
+    if options.model and len(methods) == 1:
+        selection = named(methods[0], selections, options.model.name)
+        _print_tensors(options.model, selection, options.labels)
+
+
+def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None:
+    """Print which tensors of a local model train."""
+    import pandas as pd
+
+    from subtune.models.dimensions import dimensions_in, exported_names
+    from subtune.parameter_counts import trained_tensors
+
+    shapes = dimensions_in(directory).shapes(labels)
+    entries = selection.resolve(shapes, seed=0)
+    rows = [
+        (
+            row.tensor + (f" × {row.times}" if row.times > 1 else ""),
+            "" if row.own == row.tensor else row.own,
+            " × ".join(map(str, row.shape)),
+            f"{row.trains:,}" + ("" if row.how == "whole" else f" ({row.how})"),
+        )
+        for row in trained_tensors(entries, shapes, exported_names(directory)).itertuples()
+    ]
+    columns = ["tensor", "in transformers", "shape", "trains"]
+    print(
+        "\n" + pd.DataFrame(rows, columns=columns).to_markdown(index=False, disable_numparse=True)
+    )
 
 
 def _plan(options: argparse.Namespace) -> None:

@@ -111,3 +111,19 @@ def dimensions_in(directory: Path) -> AnyDimensions:
     return (
         dimensions_by(fields) if is_packed(fields["model_type"]) else _other_dimensions(directory)
     )
+
+
+def exported_names(directory: Path) -> dict[str, str]:
+    """Canonical name to transformers' of every parameter of a model that classifies sequences.
+
+    Raises:
+        SubtuneError: there is no configuration, or none of a model that transformers loads.
+    """
+    fields = read_config(directory)
+    if is_packed(fields["model_type"]):
+        dimensions = dimensions_by(fields)
+        names = dimensions.shapes(outputs=1)
+        return {n: dimensions.family.exported_name(n, SEQUENCE_CLASSIFICATION) for n in names}
+    from subtune.models import skeletons
+
+    return skeletons.own_names(directory, SEQUENCE_CLASSIFICATION)

@@ -82,15 +82,28 @@ def shapes(directory: Path, head: str, outputs: int) -> dict[str, tuple[int, ...
     Raises:
         SubtuneError: there is no configuration that transformers knows, with this head.
     """
-    config = read_config(directory, outputs)
-    require_head(config, head)
-    with torch.device("meta"), _quiet():
-        module = AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
+    module = _without_weights(directory, head, outputs)
     held, transposed = dict(module.named_parameters()), _transposed(module)
     return {
         name: tuple(held[own].mT.shape if own in transposed else held[own].shape)
         for name, own in _own_names(module).items()
     }
+
+
+def own_names(directory: Path, head: str) -> dict[str, str]:
+    """Canonical name to transformers' name of every parameter of a model, without its weights.
+
+    Raises:
+        SubtuneError: there is no configuration that transformers knows, with this head.
+    """
+    return _own_names(_without_weights(directory, head, outputs=1))
+
+
+def _without_weights(directory: Path, head: str, outputs: int) -> PreTrainedModel:
+    config = read_config(directory, outputs)
+    require_head(config, head)
+    with torch.device("meta"), _quiet():
+        return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
 
 
 def read_config(directory: Path, outputs: int) -> PretrainedConfig:
