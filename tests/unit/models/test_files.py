@@ -1,11 +1,16 @@
 """A model's files, on their way to where jobs read them."""
 
+import re
 import shutil
 
 import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModelForSequenceClassification
 
 from subtune.errors import SubtuneError
-from subtune.models import files
+from subtune.models import encoder, files
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.specs import ModelSpec
 
 
@@ -27,3 +32,90 @@ def test_a_local_model_that_was_edited_after_planning_is_refused(directory, tmp_
     path.write_text(path.read_text().replace("{", '{"note": "edited", ', 1))
     with pytest.raises(SubtuneError, match=r"mine: changed since this was planned; call snakemake"):
         files.fetch(spec, str(directory), tmp_path / "copy")
+
+
+def in_shards(family, directory, directory_of):
+    """A tiny model of a family, with its weights in several files."""
+    whole = AutoModelForSequenceClassification.from_pretrained(directory_of(family))
+    shutil.copytree(directory_of(family), directory)
+    (directory / files.WEIGHTS).unlink()
+    whole.save_pretrained(directory, max_shard_size="20KB")
+    return directory
+
+
+@pytest.fixture
+def with_bert(directory_of, tiny_bert):
+    """Tiny models by family, of packed ones too."""
+    return lambda family: tiny_bert if family == "bert" else directory_of(family)
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_weights_in_several_files_are_those_in_one(family, with_bert, tmp_path):
+    directory = in_shards(family, tmp_path / "shards", with_bert)
+    assert len(files.weights_of(directory)) > 1
+    spec = ModelSpec(source="files", version=files.version_of(directory))
+    files.fetch(spec, str(directory), tmp_path / "copy")
+    whole, in_parts = (
+        encoder.load(of, SEQUENCE_CLASSIFICATION, 2)
+        for of in (with_bert(family), tmp_path / "copy")
+    )
+    for name, value in whole.parameters.items():
+        assert torch.equal(value, in_parts.parameters[name]), name
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda shards, index: shards[-1].unlink(), "has no '{last}', which model.safetensors"),
+        (lambda shards, index: index.write_text('{"weight_map": {"a": "../b"}}'), "has no '../b'"),
+        (lambda shards, index: index.write_text("[]"), "does not say where weights are"),
+        (lambda shards, index: index.write_text("{"), "does not say where weights are"),
+    ],
+)
+def test_files_that_are_not_those_of_the_index_are_refused(change, problem, with_bert, tmp_path):
+    directory = in_shards("bert", tmp_path / "shards", with_bert)
+    shards = files.weights_of(directory)
+    change(shards, directory / files.INDEX)
+    with pytest.raises(SubtuneError, match=re.escape(problem.format(last=shards[-1].name))):
+        files.files_of(directory)
+
+
+def test_a_tokenizer_is_made_of_a_vocabulary(directory, tmp_path):
+    """As of models that are older than the file that holds both."""
+    made_by_hand = Tokenizer.from_file(str(directory / files.TOKENIZER))
+    (directory / files.TOKENIZER).unlink()
+    words = sorted(made_by_hand.get_vocab(), key=made_by_hand.token_to_id)
+    (directory / "vocab.txt").write_text("\n".join(words) + "\n")
+    spec = ModelSpec(source="files", version=files.version_of(directory))
+    files.fetch(spec, str(directory), tmp_path / "copy")
+    made = Tokenizer.from_file(str(tmp_path / "copy" / files.TOKENIZER))
+    for pair in (("a good film",), ("The dog sleeps.", "he sings")):
+        assert made.encode(*pair).ids == made_by_hand.encode(*pair).ids
+
+
+def test_a_vocabulary_that_makes_no_tokenizer_is_one_line(directory, tmp_path):
+    (directory / files.TOKENIZER).unlink()
+    (directory / "tokenizer.model").write_bytes(b"\x00\x01")
+    (directory / "config.json").write_text('{"model_type": "llama", "hidden_size": 8}')
+    spec = ModelSpec(source="files", version=files.version_of(directory))
+    with pytest.raises(SubtuneError, match=r"copy has no tokenizer\.json, and none can be made"):
+        files.fetch(spec, str(directory), tmp_path / "copy")
+
+
+def test_a_model_without_any_tokenizer_is_refused(directory):
+    (directory / files.TOKENIZER).unlink()
+    with pytest.raises(SubtuneError, match=r"mine has no tokenizer\.json$"):
+        files.files_of(directory)
+
+
+@pytest.mark.parametrize(
+    ("fields", "longest"),
+    [
+        ({"model_type": "gpt2", "n_positions": 1024}, 1024),
+        ({"model_type": "modernbert", "max_position_embeddings": 8192}, 8192),
+        ({"model_type": "mpnet", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
+        ({"model_type": "bloom"}, files.MANY),
+    ],
+)
+def test_the_longest_text_of_other_families_is_told_by_their_configurations(fields, longest):
+    assert files.longest_text(fields) == longest
