@@ -105,7 +105,7 @@ def _runs(weight: Weight) -> int:
 
 def _inputs(model: Encoder, batch: Packed, runs: int) -> dict[str, Tensor]:
     """Every run's batch, padded to its longest example, which begins where it did."""
-    size = len(batch.first), int(batch.positions.max()) + 1
+    size = len(batch.first), batch.longest
     where = batch.example, batch.positions
     padding = model.config.pad_token_id
     columns = {

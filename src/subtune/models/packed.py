@@ -54,7 +54,7 @@ class Packed:
     reads each example's first alone. ``read_of`` ``[q]``: the example of each token that is read.
     ``labels``: of examples, ``[n]`` numbers or ``[n, 2]`` positions within each, or of the tokens
     that are read, ``[q]``. ``grids``: those of attention, which together hold every example once,
-    in order.
+    in order. ``longest``: tokens of the longest example.
     """
 
     ids: Tensor
@@ -66,6 +66,7 @@ class Packed:
     read_of: Tensor
     labels: Tensor
     grids: tuple[Grid, ...]
+    longest: int
 
 
 def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
@@ -113,6 +114,7 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
         read_of=tensor(read_of),
         labels=tensor(labels),
         grids=tuple(_grid(part, model.config.num_attention_heads, tensor) for part in alike),
+        longest=int(lengths.max()),
     )
 
 
