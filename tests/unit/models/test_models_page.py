@@ -1,0 +1,221 @@
+"""The page on models says what the code does: its tables, names, commands and messages."""
+
+import json
+import re
+import shlex
+import shutil
+
+import pytest
+import yaml
+from transformers import AutoConfig
+
+from subtune import cli
+from subtune.config.schema import ModelSource
+from subtune.errors import SubtuneError
+from subtune.methods import METHODS, named
+from subtune.models import encoder, files
+from subtune.models.dimensions import dimensions_in, exported_names
+from subtune.models.families import FAMILIES, NAMINGS, naming
+from subtune.models.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
+from subtune.selections import SELECTION
+from tests.helpers.families import DECODER, SHAPE
+from tests.helpers.project import ROOT
+
+PAGE = (ROOT / "docs" / "models.md").read_text()
+BLOCKS = {kind: re.findall(rf"```{kind}\n(.*?)```", PAGE, re.S) for kind in ("yaml", "python")}
+COMMANDS = [line.strip() for line in PAGE.splitlines() if line.startswith("    .venv/bin/subtune ")]
+
+
+def table(first):
+    """The rows of the table whose first column has this name, without it."""
+    lines = PAGE.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    rows = []
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows[0], rows[2:]
+
+
+def words_in_code(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+FAMILY_ROWS = table("family")[1]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_page_works(command, directory_of, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    words = shlex.split(command)[1:]
+    words = [str(directory_of("modernbert")) if word == "my-model" else word for word in words]
+    assert cli.main(words) == 0, capsys.readouterr().err
+
+
+def test_the_page_has_commands():
+    assert len(COMMANDS) >= 3
+
+
+def test_the_tensors_of_modernbert_base_are_those_of_the_page(tmp_path, capsys):
+    # Transformers' configuration without a word is the published one's.
+    AutoConfig.for_model("modernbert").save_pretrained(tmp_path)
+    assert cli.main(["params", "layernorm", "--model", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    listed = printed[printed.index("| tensor ") :].strip()
+    assert listed in PAGE
+
+
+def test_the_models_of_the_page_have_one_source_each():
+    [block] = [block for block in BLOCKS["yaml"] if block.startswith("models:")]
+    sources = [ModelSource(**given) for given in yaml.safe_load(block)["models"].values()]
+    assert {name for source in sources for name in source.model_fields_set} == {
+        *("hub", "path", "package")
+    }
+
+
+def test_the_page_has_every_family():
+    named_there = [
+        name for _, model_types, *_ in FAMILY_ROWS for name in words_in_code(model_types)
+    ]
+    assert sorted(named_there) == sorted([*FAMILIES, *NAMINGS])
+
+
+@pytest.mark.parametrize("row", FAMILY_ROWS, ids=lambda row: row[0])
+def test_a_family_has_what_the_page_says(row, directory_of):
+    _, model_types, attention, norms, biases, _ = row
+    model_type = words_in_code(model_types)[0]
+    if model_type in FAMILIES:
+        return
+    names = exported_names(directory_of(model_type))
+    inside = {name.partition("encoder.layer.")[2].partition(".")[2] for name in names} - {""}
+    assert (f"{naming.QUERY}.weight" in inside) == attention.startswith("apart")
+    assert (f"{naming.QUERY_KEY_VALUE}.weight" in inside) == attention.startswith("one matrix")
+    assert (f"{naming.QUERY_NORM}.weight" in inside) == ("norms of query and key" in attention)
+    assert (f"{naming.ATTENTION_INPUT_NORM}.weight" in inside) == norms.startswith("before and")
+    of_vectors = {name.rpartition(".")[0] for name in inside if name.endswith(".bias")}
+    match biases:
+        case "none":
+            assert not of_vectors
+        case "of query, key and value":
+            assert of_vectors == {naming.QUERY, naming.KEY, naming.VALUE}
+        case _:
+            assert {naming.INTERMEDIATE, naming.OUTPUT, naming.OUTPUT_NORM} < of_vectors
+
+
+def test_the_names_of_the_page_are_those_of_transformers_models(directory_of):
+    header, rows = table("here")
+    for column, family in enumerate(header[1:], 1):
+        names = exported_names(directory_of(family.casefold().replace("-", "")))
+        modules = {name.rpartition(".")[0]: own.rpartition(".")[0] for name, own in names.items()}
+        for row in rows:
+            here, there = (words_in_code(cell) for cell in (row[0], row[column]))
+            assert modules.get(here[0]) == (there[0] if there else None), (family, here)
+        listed = {words_in_code(row[0])[0] for row in rows}
+        others = {module for module in modules if module.startswith("encoder.layer.1.")}
+        assert others <= listed
+
+
+def test_the_methods_of_the_page_are_there_and_fit_bert(tiny_bert):
+    shapes = dimensions_in(tiny_bert).shapes(2)
+    methods = {word for row in table("method")[1] for word in words_in_code(row[0])} - {"fractions"}
+    assert methods <= set(METHODS)
+    for method in methods:
+        named(method, {}).resolve(shapes, 0)
+
+
+def test_families_without_biases_are_those_that_the_page_names(directory_of):
+    [sentence] = re.findall(r"\*\*(.*?) have no biases\*\*", PAGE)
+    without = [
+        model_type
+        for _, types, _, _, biases, _ in FAMILY_ROWS
+        for model_type in words_in_code(types)[:1]
+        if biases == "none"
+    ]
+    for model_type in without:
+        with pytest.raises(SubtuneError, match="whose vectors are"):
+            named("bitfit", {}).resolve(dimensions_in(directory_of(model_type)).shapes(2), 0)
+    families = [family.strip() for family in re.split(r",| and ", sentence)]
+    assert families == ["ModernBERT", "Llama", "Mistral", "SmolLM3", "Gemma", "Qwen3"]
+
+
+def test_a_family_that_no_one_has_described_has_transformers_names(tmp_path):
+    fields = {"n_layer": 2, "n_head": 2}
+    AutoConfig.for_model("bloom", **(SHAPE | fields)).save_pretrained(tmp_path)
+    shapes = dimensions_in(tmp_path).shapes(2)
+    [block] = [block for block in BLOCKS["yaml"] if block.startswith("selections:")]
+    for selection in yaml.safe_load(block)["selections"].values():
+        SELECTION.validate_python(selection).resolve(shapes, seed=0)
+    for method in ("full", "frozen", "bitfit"):
+        named(method, {}).resolve(shapes, seed=0)
+    with pytest.raises(SubtuneError, match="whose vectors are"):
+        named("layernorm", {}).resolve(shapes, seed=0)
+
+
+@pytest.mark.parametrize(("family", "layers"), [("modernbert", 22), ("qwen2", 24)])
+def test_the_example_fits_models_as_deep_as_the_published_ones(family, layers, tmp_path):
+    fields = SHAPE | DECODER | {"num_hidden_layers": layers}
+    AutoConfig.for_model(family, **fields).save_pretrained(tmp_path)
+    example = yaml.safe_load((ROOT / "examples" / "any-model.yaml").read_text())
+    own = {name: SELECTION.validate_python(s) for name, s in example["selections"].items()}
+    model = {"modernbert": "modernbert", "qwen2": "qwen"}[family]
+    shapes = dimensions_in(tmp_path).shapes(2)
+    methods = [
+        method
+        for experiment in example["experiments"].values()
+        if model in experiment["models"]
+        for method in experiment["methods"]
+    ]
+    assert methods
+    for method in methods:
+        named(method, own).resolve(shapes, seed=0)
+
+
+def test_a_family_is_added_as_the_page_shows():
+    module, row = BLOCKS["python"]
+    assert module == (ROOT / "src/subtune/models/families/gpt2.py").read_text()
+    assert row in (ROOT / "tests/helpers/families.py").read_text()
+
+
+REFUSED = [
+    ({"model_type": "mymodel", "auto_map": {"AutoModel": "code.Model"}}, SEQUENCE_CLASSIFICATION),
+    ({"model_type": "modernbertt"}, SEQUENCE_CLASSIFICATION),
+    ({"model_type": "gemma"}, QUESTION_ANSWERING),
+    ({"vocab_size": 50}, SEQUENCE_CLASSIFICATION),
+]
+
+
+@pytest.fixture
+def my_model(directory_of, tmp_path, monkeypatch):
+    """A copy of a tiny Llama, in the directory that the page names."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(directory_of("llama"), tmp_path / "my-model").relative_to(tmp_path)
+
+
+@pytest.mark.parametrize(("fields", "head"), REFUSED)
+def test_a_model_is_refused_in_the_words_of_the_page(fields, head, my_model):
+    config = json.loads((my_model / "config.json").read_text())
+    (my_model / "config.json").write_text(json.dumps(config | fields))
+    with pytest.raises(SubtuneError) as error:
+        encoder.load(my_model, head, 2)
+    assert f"`{error.value}`" in PAGE
+
+
+def test_weights_in_another_format_are_refused_in_the_words_of_the_page(my_model):
+    (my_model / "model.safetensors").rename(my_model / "pytorch_model.bin")
+    with pytest.raises(SubtuneError) as error:
+        files.files_of(my_model)
+    assert f"`{error.value}`" in PAGE
+
+
+def test_lora_of_a_table_is_refused_in_the_words_of_the_page(my_model):
+    targets = ["embeddings.word_embeddings.weight"]
+    selection = SELECTION.validate_python({"lora": {"targets": targets, "rank": 2, "alpha": 2}})
+    with pytest.raises(SubtuneError) as error:
+        selection.resolve(dimensions_in(my_model).shapes(2), 0)
+    assert f"`{error.value}`" in PAGE
+
+
+def test_links_of_the_page_are_there():
+    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
+        assert (ROOT / "docs" / target).is_file(), target

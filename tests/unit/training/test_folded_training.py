@@ -1,0 +1,112 @@
+"""Training by transformers' own code: as by the packed pass, side by side or one by one."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from subtune.methods import METHODS
+from subtune.models import encoder, skeletons
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
+from subtune.tasks import TASKS
+from subtune.training import fusing
+from subtune.training.recipe import Member, train
+from subtune.training.sweeps import train_sweep
+from tests.helpers import examples
+
+RATES = (1e-3, 3e-3, 5e-3)
+
+
+def members_of(model, method, rates=RATES):
+    entries = METHODS[method].resolve(encoder.shapes_of(model), 0)
+    return [Member(entries, examples.recipe(learning_rate=rate), 0) for rate in rates]
+
+
+def curve(result):
+    return [
+        [value for name, value in epoch.items() if name not in ("epoch", "seconds")]
+        for epoch in result.history
+    ]
+
+
+def in_double(model):
+    return replace(model, parameters={name: v.double() for name, v in model.parameters.items()})
+
+
+@pytest.fixture
+def without_dropout(minilm, tmp_path):
+    """MiniLM, which both ways of computing can read."""
+    directory = shutil.copytree(minilm, tmp_path / "minilm")
+    fields = json.loads((directory / "config.json").read_text())
+    fields |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (directory / "config.json").write_text(json.dumps(fields))
+    return directory
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["cola", "stsb"])
+@pytest.mark.parametrize("method", ["bitfit", "lora-II"])
+def test_minilm_learns_as_in_the_packed_pass(method, task, without_dropout):
+    task = TASKS[task]
+    kind = task.of_kind
+    rows = examples.examples_of(task, examples.tokens(task, without_dropout, rows=24))
+    packed, own = (
+        in_double(way.load(without_dropout, kind.head, task.outputs))
+        for way in (encoder, skeletons)
+    )
+    assert packed.skeleton is None
+    assert own.skeleton is not None
+    results = train(packed, rows, task, members_of(packed, method))
+    for expected, result in zip(
+        results, train(own, rows, task, members_of(own, method)), strict=True
+    ):
+        np.testing.assert_allclose(curve(result), curve(expected), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("family", "groups", "lines"),
+    [
+        ("electra", [[0, 1, 2]], []),
+        (
+            "deberta",
+            [[0], [1], [2]],
+            [
+                "these runs train one by one: this model cannot fold them into one batch (1 are "
+                "not 2 × 4 examples)"
+            ],
+        ),
+    ],
+)
+def test_what_cannot_train_side_by_side_trains_one_by_one_and_says_so(
+    family, groups, lines, directory_of, monkeypatch
+):
+    directory, task = directory_of(family), TASKS["sst2"]
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+    rows = examples.examples_of(task, examples.tokens(task, directory))
+    members = members_of(model, "bitfit")
+    monkeypatch.setattr(fusing, "runs_at_once", lambda model, train, members: len(members))
+    told = []
+    assert fusing.group_runs(model, rows["train"], members, None, told.append) == groups
+    assert told == lines
+    reports = []
+    sweep = {str(number): member for number, member in enumerate(members)}
+    assert len(dict(train_sweep(model, rows, task, sweep, reports.append))) == 3
+    assert [report.text for report in reports if report.text in lines] == lines
+
+
+def test_on_a_cpu_runs_of_transformers_own_models_train_one_by_one(directory_of):
+    directory, task = directory_of("electra"), TASKS["sst2"]
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+    rows = examples.examples_of(task, examples.tokens(task, directory))
+    assert fusing.group_runs(model, rows["train"], members_of(model, "bitfit")) == [[0], [1], [2]]
+
+
+def test_the_memory_of_a_step_grows_with_what_it_holds(directory_of):
+    directory, task = directory_of("modernbert"), TASKS["sst2"]
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+    rows = examples.examples_of(task, examples.tokens(task, directory))["train"]
+    members = members_of(model, "layernorm")
+    few, many = (fusing.runs_within(memory, model, rows, members) for memory in (4e6, 8e6))
+    assert 1 < few < many
