@@ -184,7 +184,7 @@ def _require_all(directory: Path, canonical: Mapping[str, str], loading: Mapping
         raise SubtuneError(
             f"{directory} has no weights {sorted(missing)[0]!r}, which its model has"
         )
-    for own, found, expected in loading.get("mismatched_keys", ()):
+    for own, found, expected in sorted(loading["mismatched_keys"]):
         if _is_pretrained(own, canonical):
             raise SubtuneError(
                 f"{directory}: {own} has the shape {list(found)}, expected {list(expected)} as the "

@@ -3,8 +3,9 @@
 from abc import abstractmethod
 from enum import Enum
 
+from subtune.errors import SubtuneError
 from subtune.models.families.base import is_classifier
-from subtune.selections.entries import Entries, Ranks, Shapes, Whole
+from subtune.selections.entries import Entries, Indices, Ranks, Shapes, Whole
 from subtune.values import Value
 
 
@@ -40,7 +41,13 @@ class Kind(Value):
             SubtuneError: the model has not what is selected.
         """
         classifier = dict.fromkeys(filter(is_classifier, shapes), Whole())
-        return self.encoder_entries(shapes, seed, ranks or {}) | classifier
+        entries = self.encoder_entries(shapes, seed, ranks or {})
+        for name, entry in entries.items():
+            if isinstance(entry, Indices) and len(shapes[name]) > 2:
+                raise SubtuneError(
+                    f"selection: {name!r} has {len(shapes[name])} dimensions, and trains only whole"
+                )
+        return entries | classifier
 
     @abstractmethod
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
