@@ -227,7 +227,10 @@ def _require_parameters(
     all_tasks = config.all_tasks()
     # Tasks with the same head have the same parameters beside the classifier.
     task_of_head = {all_tasks[task].of_kind.head: task for task in reversed(experiment.tasks)}
-    for (head, task), method in product(task_of_head.items(), experiment.methods_of(model)):
+    selected = [("methods", method) for method in experiment.methods_of(model)]
+    if experiment.fractions:
+        selected.append(("fractions.of", experiment.fractions.of))
+    for (head, task), (key, method) in product(task_of_head.items(), selected):
         selection = config.selection(method, model)
         if selection.work() is Work.ENTRIES:
             continue
@@ -235,8 +238,7 @@ def _require_parameters(
             selection.resolve(dimensions.shapes(all_tasks[task].outputs, head), seed=0)
         except SubtuneError as error:
             raise SubtuneError(
-                f"experiments.{name}.methods: {method!r} of model {model!r} on task {task!r}: "
-                f"{error}"
+                f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}: {error}"
             ) from None
 
 
@@ -297,10 +299,7 @@ def _matrices_of_masks(config: Config, experiment: Experiment) -> WholeTensors |
     if experiment.fractions is None:
         return None
     base = require_whole(config.selection(experiment.fractions.of))
-    try:
-        return base if base.work() is Work.MATRICES else None
-    except SubtuneError as error:
-        raise SubtuneError(f"fractions.of: {experiment.fractions.of!r}: {error}") from None
+    return base if base.work() is Work.MATRICES else None
 
 
 def _whole_methods(

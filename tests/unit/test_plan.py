@@ -78,7 +78,7 @@ def test_masks_over_matrices_need_the_information_of_their_entries(of, in_full):
 
 
 def test_a_mask_of_nothing_is_an_error_before_any_work():
-    with pytest.raises(SubtuneError, match=r"fractions.of: 'typo': .*'\*\*.quary' matches no"):
+    with pytest.raises(SubtuneError, match=r"fractions.of: 'typo' of .*'\*\*.quary' matches no"):
         plan_with_selection("typo", "**.quary")
 
 

@@ -11,7 +11,7 @@ from subtune.download import snapshot
 from subtune.errors import SubtuneError
 from subtune.models.configuration import check
 from subtune.models.families import family_of, is_packed, naming_of
-from subtune.models.pretrained import stored_names
+from subtune.models.pretrained import header, stored_names
 from subtune.specs import ModelSpec
 from subtune.values import fingerprint
 
@@ -78,6 +78,9 @@ def files_of(directory: Path) -> list[Path]:
     fields = read_config(directory)
     if is_packed(fields["model_type"]):
         stored_names(weights, family_of(fields["model_type"]).dimensions(fields))
+    else:
+        for path in weights:
+            header(path)
     names = (CONFIG, INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
     return [*weights, *(directory / name for name in names if (directory / name).is_file())]
 

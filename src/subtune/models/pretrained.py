@@ -39,13 +39,13 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, Sto
     """
     family = dimensions.family
     path = paths[0]
-    header = [stored for path in paths for stored in _header(path)]
-    names = {_canonical(stored.name, family): stored for stored in header}
+    tensors = [stored for path in paths for stored in header(path)]
+    names = {_canonical(stored.name, family): stored for stored in tensors}
     shapes = family.checkpoint_shapes(dimensions)
     model = f"which a {family.model_type} of {dimensions.num_hidden_layers} layers has"
     missing = [name for name in shapes if name not in names]
     if missing:
-        elsewhere = [stored.name for stored in header if stored.name.endswith(f".{missing[0]}")]
+        elsewhere = [stored.name for stored in tensors if stored.name.endswith(f".{missing[0]}")]
         hint = f"; found {elsewhere[0]!r}, which has another prefix" if elsewhere else ""
         raise SubtuneError(f"{path} has no {_listed(missing)}, {model}{hint}")
     unknown = [name for name in names if name.startswith(family.layers) and name not in shapes]
@@ -66,8 +66,12 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, Sto
     return {name: names[name] for name in shapes}
 
 
-def _header(path: Path) -> list[Stored]:
-    """Every tensor in a file."""
+def header(path: Path) -> list[Stored]:
+    """Every tensor in a file.
+
+    Raises:
+        SubtuneError: it cannot be read.
+    """
     try:
         with safe_open(path, framework="numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118

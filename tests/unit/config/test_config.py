@@ -483,7 +483,11 @@ def test_a_model_that_is_not_there_is_found_out_before_any_work(source, message)
                 "model.safetensors": "",
                 "tokenizer.json": "",
             },
-            "model_type: found 'gpt2', expected one of bert, roberta",
+            "model.safetensors cannot be read",
+        ),
+        (
+            {"config.json": '{"model_type": 3}', "model.safetensors": "", "tokenizer.json": ""},
+            "model_type: found 3, expected a model's name",
         ),
         (
             {"config.json": "not json", "model.safetensors": "", "tokenizer.json": ""},
