@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from subtune.data.rows import columns_from_files
+from subtune.data.columns import columns_from_files
 from subtune.errors import SubtuneError, one_of
 from subtune.formats.paths import is_file
 from subtune.tasks import Task, TaskSpec

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from subtune.data.rows import columns_from_files
+from subtune.data.columns import columns_from_files
 from subtune.errors import SubtuneError
 from subtune.formats import treebank
 from subtune.formats.paths import is_directory, is_file

@@ -29,17 +29,24 @@ def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
     expressions = {pattern: _expression(pattern) for pattern in patterns}
     for pattern, expression in expressions.items():
         if not any(map(expression.fullmatch, names)):
-            vectors = _vectors(shapes)
+            vectors = _vectors(pattern, shapes)
             raise SubtuneError(
                 f"selection: pattern {pattern!r} matches no parameter of the model{vectors}"
             )
     return [name for name in names if any(e.fullmatch(name) for e in expressions.values())]
 
 
-def _vectors(shapes: Shapes) -> str:
-    """The vectors that a model has, which may be meant instead."""
-    names = [name for name, shape in shapes.items() if len(shape) == 1 and not is_classifier(name)]
-    kinds = list(dict.fromkeys(LAYER_NUMBER.sub(".*.", name) for name in names))
+def _vectors(pattern: str, shapes: Shapes) -> str:
+    """The vectors that a model has, which may be meant instead.
+
+    Where it has what is meant, but in other layers, they say nothing.
+    """
+    in_any_layer = ".".join("*" if LAYERS.fullmatch(p) else p for p in pattern.split("."))
+    names = [name for name in shapes if not is_classifier(name)]
+    if any(map(_expression(in_any_layer).fullmatch, names)):
+        return ""
+    vectors = (LAYER_NUMBER.sub(".*.", name) for name in names if len(shapes[name]) == 1)
+    kinds = list(dict.fromkeys(vectors))
     return f", whose vectors are {', '.join(kinds)}" if kinds else ""
 
 
