@@ -1,5 +1,6 @@
 """Transformers' models in two parts: weights by canonical name, and a skeleton that reads them."""
 
+import copy
 import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -46,12 +47,15 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
     """
     config = read_config(directory, outputs)
     require_head(config, head)
+    # What decoders keep for the next token is of no use to one pass.
+    without_cache = copy.deepcopy(config)
+    without_cache.use_cache = False
     try:
         with _quiet():
             module, loading = AUTO_CLASSES[head].from_pretrained(
                 directory,
                 key_mapping=_renamed(config, head),
-                config=config,
+                config=without_cache,
                 dtype=torch.float32,
                 attn_implementation="eager",
                 use_safetensors=True,

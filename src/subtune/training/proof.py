@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from subtune.hardware import is_out_of_memory
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.packed import pack
@@ -36,6 +37,10 @@ def difference_side_by_side(
         folded = _logits_and_gradients(model, train, index, members)
     except NotFoldableError as error:
         return f"this model cannot fold them into one batch ({error})"
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        return "two of them do not fit into memory"
     alone = [
         _logits_and_gradients(model, train, index, [member], number)
         for number, member in enumerate(members)
