@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+# Runs that could train side by side do not: their model computes something else there.
+ONE_BY_ONE = "one_by_one"
+
 
 @dataclass(frozen=True)
 class Report:

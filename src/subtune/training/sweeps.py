@@ -9,7 +9,7 @@ from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints, State
 from subtune.training.fusing import group_runs
 from subtune.training.recipe import Member, OutOfMemoryError, train
-from subtune.training.reports import Report
+from subtune.training.reports import ONE_BY_ONE, Report
 from subtune.training.run import Result
 
 
@@ -54,7 +54,7 @@ def train_sweep(
             examples["train"],
             [members[run] for run in runs],
             max_side_by_side,
-            lambda line: report(Report(line)),
+            lambda line: report(Report(line, ONE_BY_ONE)),
         )
     ]
     numbers = {run: number for number, run in enumerate(members, 1)}

@@ -10,10 +10,11 @@ import pytest
 from subtune.methods import METHODS
 from subtune.models import encoder, skeletons
 from subtune.models.families.base import SEQUENCE_CLASSIFICATION
+from subtune.runs import recording
 from subtune.tasks import TASKS
 from subtune.training import fusing
 from subtune.training.recipe import Member, train
-from subtune.training.sweeps import train_sweep
+from subtune.training.reports import ONE_BY_ONE
 from tests.helpers import examples
 
 RATES = (1e-3, 3e-3, 5e-3)
@@ -89,10 +90,22 @@ def test_what_cannot_train_side_by_side_trains_one_by_one_and_says_so(
     told = []
     assert fusing.group_runs(model, rows["train"], members, None, told.append) == groups
     assert told == lines
-    reports = []
-    sweep = {str(number): member for number, member in enumerate(members)}
-    assert len(dict(train_sweep(model, rows, task, sweep, reports.append))) == 3
-    assert [report.text for report in reports if report.text in lines] == lines
+
+
+def test_a_record_says_that_its_run_could_not_train_beside_others(
+    directory_of, monkeypatch, tmp_path
+):
+    directory, task = directory_of("deberta"), TASKS["sst2"]
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+    monkeypatch.setattr(fusing, "runs_at_once", lambda model, train, members: len(members))
+    specs = [examples.run_spec(METHODS["bitfit"], learning_rate=rate) for rate in RATES]
+    reports, tokens = [], examples.tokens(task, directory)
+    recording.train_and_record(specs, tmp_path, model, tokens, {}, reports.append)
+    [reason] = [report.text for report in reports if report.event == ONE_BY_ONE]
+    assert reason.startswith("these runs train one by one: this model cannot fold them")
+    for spec in specs:
+        origin = json.loads((tmp_path / spec.id / "provenance.json").read_text())
+        assert origin[ONE_BY_ONE] == reason
 
 
 def test_on_a_cpu_runs_of_transformers_own_models_train_one_by_one(directory_of):
