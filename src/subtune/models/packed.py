@@ -20,6 +20,8 @@ from torch.autograd.function import FunctionCtx
 from subtune.models.encoder import Encoder
 from subtune.tasks.examples import Examples
 
+# Another pass of transformers' own code, which pads, costs as much time as so many tokens on a CPU.
+TOKENS_OF_A_PASS = {"cpu": 200}
 # Another grid costs as much time as so many pairs of slots on a CPU. On a GPU, where starting a
 # kernel costs more than its work on a short batch, every batch has one grid.
 PAIRS_OF_A_GRID = {"cpu": 8000}
@@ -92,7 +94,7 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     else:
         labels = labels[index]
     cost = PAIRS_OF_A_GRID.get(model.device.type)
-    alike = [lengths] if cost is None else parts(lengths, cost)
+    alike = [lengths] if cost is None else parts(lengths, cost, pairs)
     if model.skeleton is not None:
         # Transformers' own code lays attention out by itself.
         alike = []
@@ -118,16 +120,47 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     )
 
 
-def parts(lengths: np.ndarray, cost: int) -> list[np.ndarray]:
-    """Cut examples into neighbours of like length, while that saves more pairs than it costs."""
+def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> list[np.ndarray]:
+    """A batch in parts, each of which is a pass of its own, where padding costs more than a pass.
+
+    Args:
+        index: numbers of the batch's examples. Sorted by length they need the least padding.
+        lengths: tokens of each of these.
+        model: what computes the passes. Batches of a packed family have no padding.
+    """
+    cost = TOKENS_OF_A_PASS.get(model.device.type)
+    if model.skeleton is None or cost is None:
+        return [index]
+    counts = [len(part) for part in parts(lengths, cost, padded_tokens)]
+    return np.split(index, np.cumsum(counts)[:-1])
+
+
+def parts(lengths: np.ndarray, cost: int, size: Callable[[Any, Any], Any]) -> list[np.ndarray]:
+    """Cut examples into neighbours of like length, while that saves more than another part costs.
+
+    Args:
+        lengths: tokens of each example.
+        cost: of another part, in the unit of ``size``.
+        size: of so many examples as long as the longest.
+    """
     before = np.maximum.accumulate(lengths)[:-1]
     after = np.maximum.accumulate(lengths[::-1])[::-1][1:]
     count = np.arange(1, len(lengths))
-    pairs = count * before**2 + (len(lengths) - count) * after**2
-    if len(lengths) == 1 or len(lengths) * lengths.max() ** 2 - pairs.min() < cost:
+    in_two = size(count, before) + size(len(lengths) - count, after)
+    if len(lengths) == 1 or size(len(lengths), lengths.max()) - in_two.min() < cost:
         return [lengths]
-    cut = int(pairs.argmin()) + 1
-    return parts(lengths[:cut], cost) + parts(lengths[cut:], cost)
+    cut = int(in_two.argmin()) + 1
+    return parts(lengths[:cut], cost, size) + parts(lengths[cut:], cost, size)
+
+
+def pairs(examples: Any, longest: Any) -> Any:
+    """What attention looks at."""
+    return examples * longest**2
+
+
+def padded_tokens(examples: Any, longest: Any) -> Any:
+    """What matrices read."""
+    return examples * longest
 
 
 def _grid(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]) -> Grid:

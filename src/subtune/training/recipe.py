@@ -13,7 +13,7 @@ from subtune.errors import SubtuneError
 from subtune.hardware import is_out_of_memory
 from subtune.models.dropout import DropoutMasks, MasksState
 from subtune.models.encoder import Encoder
-from subtune.models.packed import pack
+from subtune.models.packed import micro_batches, pack
 from subtune.models.passes import logits
 from subtune.selections.entries import Entries
 from subtune.specs import Recipe
@@ -170,17 +170,22 @@ class _Group:
         started = time.monotonic()
         train = self._examples["train"]
         index = by_length(self._training[batch], train.lengths)
-        packed = pack(train, index, self._model)
-        with autocast(self.device, self._recipe.precision):
-            trained = self._stacked.weights() | self._matrices.weights()
-            predicted = logits(self._frozen, packed, trained, self._masks)
-        losses = self._task.of_kind.losses(predicted, packed.labels, packed.read_of)
-        (losses.sum() / len(packed.labels)).backward()
+        alike = micro_batches(index, train.lengths[index], self._model)
+        batches = [pack(train, part, self._model) for part in alike]
+        labels = sum(len(packed.labels) for packed in batches)
+        losses = torch.zeros_like(self._losses)
+        for packed in batches:
+            with autocast(self.device, self._recipe.precision):
+                trained = self._stacked.weights() | self._matrices.weights()
+                predicted = logits(self._frozen, packed, trained, self._masks)
+            of_part = self._task.of_kind.losses(predicted, packed.labels, packed.read_of)
+            (of_part.sum() / labels).backward()
+            losses += of_part.detach()
         self.is_whole = False
         for run in self.running:
             run.step(learning_rate_at(self.step, self.steps, run.recipe))
         self._matrices.write()
-        self._losses += losses.detach()
+        self._losses += losses
         self.step += 1
         self._masks_state = self._masks.state()
         self.is_whole = True

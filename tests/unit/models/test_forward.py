@@ -320,11 +320,28 @@ def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, mod
         torch.testing.assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
 
 
-@given(st.lists(st.integers(1, 128), min_size=1, max_size=40), st.integers(0, 20_000))
-def test_cut_into_grids_examples_keep_their_order_and_take_fewer_places(lengths, cost):
-    def pairs(part):
-        return len(part) * max(part) ** 2
+@pytest.mark.parametrize("size", [packed.pairs, packed.padded_tokens])
+@given(lengths=st.lists(st.integers(1, 128), min_size=1, max_size=40), cost=st.integers(0, 20_000))
+def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(size, lengths, cost):
+    def places(part):
+        return size(len(part), max(part))
 
-    parts = packed.parts(np.array(lengths), cost)
+    parts = packed.parts(np.array(lengths), cost, size)
     assert [length for part in parts for length in part] == lengths
-    assert sum(map(pairs, parts)) + cost * (len(parts) - 1) <= pairs(lengths)
+    assert sum(map(places, parts)) + cost * (len(parts) - 1) <= places(lengths)
+
+
+def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(tiny_bert, directory_of, monkeypatch):
+    own, in_packed_pass = (
+        encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+        for directory in (directory_of("electra"), tiny_bert)
+    )
+    index, lengths = np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104])
+    assert [part.tolist() for part in packed.micro_batches(index, lengths, in_packed_pass)] == [
+        [7, 3, 5, 1]
+    ]
+    # Two short examples as long as the longest have 198 tokens more.
+    for cost, expected in ((198, [[7, 3], [5, 1]]), (199, [[7, 3, 5, 1]])):
+        monkeypatch.setitem(packed.TOKENS_OF_A_PASS, "cpu", cost)
+        cut = packed.micro_batches(index, lengths, own)
+        assert [part.tolist() for part in cut] == expected
