@@ -38,19 +38,24 @@ OF_PACKED = [
     *itertools.product(["sst2", "stsb"], KINDS),
     *itertools.product(["ud_ewt", "squad"], ["full", "bitfit", "top", "lora-II"]),
 ]
-CASES = list(itertools.product(MODELS, OF_PACKED))
-# Of every other family sentences, and words and questions of those that read both ways or one.
-CASES += itertools.product(FIELDS, itertools.product(["sst2"], KINDS))
-CASES += itertools.product(
-    ["modernbert", "qwen2"], itertools.product(["stsb", "ud_ewt", "squad"], ["full", "layernorm"])
-)
-# Methods that select what a family has not.
+# Of each family that has no forward pass here sentences, and of two of them numbers, words and
+# questions. What trains alone is one run, the rest three side by side.
+ALONE, BESIDE = ["full", "random", "rand_row_col"], ["bitfit", "layernorm", "top", "lora-II"]
+# Families that have not what a method selects.
 NO_BIASES = {"gemma", "gemma2", "gemma3_text", "llama", "modernbert", "qwen3"}
-CASES = [
-    (directory, case)
-    for directory, case in CASES
-    if not (directory in NO_BIASES and case[1] == "bitfit")
+OF_OTHERS = [
+    (family, (task, kind), 1 if kind in ALONE else 3)
+    for family in FIELDS
+    for task in [
+        "sst2",
+        *(["stsb", "ud_ewt", "squad"] if family in ("modernbert", "qwen2") else []),
+    ]
+    for kind in (ALONE + BESIDE if task == "sst2" else ["full", "layernorm"])
+    if not (family in NO_BIASES and kind == "bitfit")
+    if task == "sst2" or family in ("modernbert", "qwen2")
 ]
+CASES = [(*case, runs) for case in itertools.product(MODELS, OF_PACKED) for runs in (1, 3)]
+CASES += OF_OTHERS
 # A question makes several examples.
 ROWS = {"classification": 18, "regression": 18, "tokens": 18, "span": 9}
 # What transformers leaves out of the loss of words.
@@ -182,8 +187,7 @@ def parameters_by_epoch(model, rows, task, member):
     return epochs
 
 
-@pytest.mark.parametrize("runs", [1, 3])
-@pytest.mark.parametrize(("model", "case"), CASES)
+@pytest.mark.parametrize(("model", "case", "runs"), CASES)
 def test_training_ends_where_transformers_and_adamw_end(
     model, case, runs, request, directory_of, monkeypatch
 ):

@@ -510,7 +510,7 @@ members = {str(n): Member(examples.entries_of("bitfit", model), recipe, 0) for n
 list(sweeps.train_sweep(model, rows, task, {"0": members["0"]}, print))
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + extra * 2**20, resource.RLIM_INFINITY))
-sweeps.group_runs = lambda model, train, members, most: [list(range(len(members)))]
+sweeps.group_runs = lambda model, train, members, *of: [list(range(len(members)))]
 results = dict(sweeps.train_sweep(model, rows, task, members, lambda of: print(of.text)))
 print(len(results), "done", {round(r.history[0]["train_loss"], 4) for r in results.values()})
 """
