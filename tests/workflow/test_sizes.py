@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.project import Project
 
 COMMON = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "tasks": ["mood"]}
-METHODS = {"methods": {"full": [1e-3], "bitfit": [1e-3, 1e-2]}, "paper": "bitfit"}
+METHODS = {"methods": {"full": [1e-3], "bitfit": [1e-3, 1e-2]}}
 # Of `mood` there are 24 training rows.
 SIZES = {"train_rows": [8, 16, "all"]}
 
@@ -14,7 +14,10 @@ SIZES = {"train_rows": [8, 16, "all"]}
 @pytest.fixture(scope="module")
 def results(tmp_path_factory, tiny_bert):
     project = Project(tmp_path_factory.mktemp("sizes"), tiny_bert)
-    experiments = {"curve": COMMON | METHODS | SIZES, "whole": COMMON | METHODS}
+    experiments = {
+        "curve": COMMON | METHODS | SIZES | {"paper": "bitfit"},
+        "whole": COMMON | METHODS,
+    }
     project.run(project.config | {"experiments": experiments})
     return project.directory / "results"
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 import pandas as pd
-from scipy import stats
+import scipy
 
 from subtune.analysis.scores import by_method, whole_methods
 
@@ -13,7 +13,7 @@ def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
     """P-value of the Kruskal–Wallis test between two groups of scores."""
     if len({*first, *second}) == 1:
         return 1.0
-    return float(stats.kruskal(first, second).pvalue)
+    return float(scipy.stats.kruskal(first, second).pvalue)
 
 
 def scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
@@ -43,7 +43,7 @@ def wilcoxon(difference: pd.Series) -> float | None:
     """Two-sided p-value of the signed-rank test: 1 where nothing differs, none of less than two."""
     if len(difference) < 2:
         return None
-    return 1.0 if (difference == 0).all() else float(stats.wilcoxon(difference).pvalue)
+    return 1.0 if (difference == 0).all() else float(scipy.stats.wilcoxon(difference).pvalue)
 
 
 def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:

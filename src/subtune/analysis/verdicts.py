@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from subtune.papers.base import Kind
 
@@ -87,10 +87,10 @@ def interval(values: Sequence[float]) -> Interval:
     mean = float(np.mean(values))
     if len(values) < FEWEST_UNITS:
         return Interval(mean, math.nan, math.nan)
-    error = stats.sem(values)
+    error = scipy.stats.sem(values)
     if error == 0:
         return Interval(mean, mean, mean)
-    low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=error)
+    low, high = scipy.stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=error)
     return Interval(mean, float(low), float(high))
 
 

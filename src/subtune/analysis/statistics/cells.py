@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from subtune.analysis.scores import whole_methods
 
@@ -29,7 +29,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Spearman's; NaN of fewer than three pairs, and where either does not vary."""
     if len(first) < FEWEST_PAIRS or min(np.ptp(first), np.ptp(second)) == 0:
         return np.nan
-    return float(stats.spearmanr(first, second).statistic)
+    return float(scipy.stats.spearmanr(first, second).statistic)
 
 
 def to_largest_other(table: pd.DataFrame, name: str, without: Collection[str]) -> pd.Series:
