@@ -81,8 +81,10 @@ def files_of(directory: Path) -> list[Path]:
     else:
         for path in weights:
             header(path)
-    names = (CONFIG, INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
-    return [*weights, *(directory / name for name in names if (directory / name).is_file())]
+    # A model's version depends on this order.
+    others = (INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
+    present = [directory / name for name in others if (directory / name).is_file()]
+    return [directory / CONFIG, *weights, *present]
 
 
 def weights_of(directory: Path) -> list[Path]:

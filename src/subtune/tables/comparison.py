@@ -175,9 +175,15 @@ def _with_usual_classifier(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _printed_elsewhere(paper: Paper, below: pd.DataFrame, tasks: list[str]) -> set[str]:
-    """The methods that other exhibits of the paper print for these tasks, and this one does not."""
+    """The methods that other exhibits of the paper print for these tasks, and this one does not.
+
+    An exhibit of nothing but averages is of all tasks.
+    """
     scores = printed.scores(paper.name)
-    return set(scores.loc[scores["task"].isin(tasks), "method"]) - set(below["method"])
+    of_tasks = scores["task"].isin(tasks) | scores["is_average"].groupby(
+        scores["exhibit"]
+    ).transform("all")
+    return set(scores.loc[of_tasks, "method"]) - set(below["method"])
 
 
 def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:

@@ -34,6 +34,15 @@ def test_a_local_model_that_was_edited_after_planning_is_refused(directory, tmp_
         files.fetch(spec, str(directory), tmp_path / "copy")
 
 
+def test_a_models_version_is_of_its_files_in_one_order(directory):
+    """With another order every run that was ever recorded would have another id."""
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        (directory / name).write_text("{}")
+    names = [path.name for path in files.files_of(directory)]
+    in_order = ["config.json", "model.safetensors", "tokenizer.json"]
+    assert names == [*in_order, "tokenizer_config.json", "vocab.txt"]
+
+
 def in_shards(family, directory, directory_of):
     """A tiny model of a family, with its weights in several files."""
     whole = AutoModelForSequenceClassification.from_pretrained(directory_of(family))

@@ -63,6 +63,13 @@ def test_ours_are_without_the_methods_that_another_exhibit_prints_for_these_task
         assert ours["method"].tolist() == methods
 
 
+def test_what_an_exhibit_of_averages_prints_is_elsewhere_for_every_task():
+    rows = [("rte", name, 1.0, None, 1e-3, 0, 0.9) for name in ("bitfit", "g_LN1,g_LN2")]
+    table = compared(scored(*rows), "bitfit_plus", "figure3", ["rte"])
+    ours = table[table["scores of"].str.startswith("this run")]
+    assert ours["method"].tolist() == ["BitFit"]
+
+
 def test_a_papers_shares_of_parameters_are_shown_where_it_prints_them_beside_the_scores_or_not():
     table = compared(scored(("rte", "g_LN1", 1.0, None, 1e-3, 0, 0.5)), "bitfit_plus", "figure7")
     theirs = table[table["scores of"].str.startswith("paper")].set_index("method")["% of full"]
