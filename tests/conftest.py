@@ -12,7 +12,7 @@ import torch
 from transformers import BertConfig, BertModel, RobertaConfig, RobertaForMaskedLM
 
 from subtune.models.files import directory_of_package
-from tests.helpers.families import WORDS, save_tokenizer, write
+from tests.helpers.families import SHAPE, save_tokenizer, write
 
 # Folders of tests that start Snakemake, a cluster or a browser.
 SLOW_FOLDERS = ("workflow", "system")
@@ -87,7 +87,7 @@ def no_network() -> list[str]:
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of 2 layers and width 32 without dropout, with random weights."""
-    config = BertConfig(**_shape(), type_vocab_size=2)
+    config = BertConfig(**SHAPE, type_vocab_size=2)
     return _save(BertModel, config, tmp_path_factory.mktemp("tiny-bert"))
 
 
@@ -97,7 +97,7 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     As the published ones it has a head for masked words, and no pooler.
     """
-    config = RobertaConfig(**_shape(), type_vocab_size=1, pad_token_id=0)
+    config = RobertaConfig(**SHAPE, type_vocab_size=1, pad_token_id=0)
     return _save(RobertaForMaskedLM, config, tmp_path_factory.mktemp("tiny-roberta"))
 
 
@@ -105,19 +105,6 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def directory_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A tiny model of a family, by transformers' name for it."""
     return cache(lambda family: write(family, tmp_path_factory.mktemp(family)))
-
-
-def _shape() -> dict:
-    return {
-        "vocab_size": len(WORDS) + 4,
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 64,
-        "max_position_embeddings": 64,
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    }
 
 
 def _save(kind: type, config, directory: Path) -> Path:

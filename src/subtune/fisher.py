@@ -119,16 +119,24 @@ def mean_squared_gradients(
         )
         for name in names
     }
-    if model.skeleton is not None:
-        _add_example_by_example(model, examples, nats, totals)
-        return {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
+    add = _add_by_modules if model.skeleton is None else _add_example_by_example
+    add(model, examples, nats, totals)
+    return {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
+
+
+def _add_by_modules(
+    model: Encoder,
+    examples: Examples,
+    nats: Callable[[Tensor, Packed], Tensor],
+    totals: dict[str, Tensor],
+) -> None:
+    """Adds each example's squared gradients to ``totals``, by what every module shows."""
     for index in in_length_order(examples.lengths):
         batch = pack(examples, index, model)
         tokens = _rows(batch.example, examples.lengths[index])
         read = _rows(batch.read_of, examples.read_counts[index])
         outputs = logits(model, batch, watch=_observer(model, tokens, read, totals))
         nats(outputs, batch).backward()
-    return {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
 
 
 def _add_example_by_example(

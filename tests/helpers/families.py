@@ -16,24 +16,27 @@ the a an is was not very film story good bad great dull warm cold happy sad peop
 runs sleeps sings he she it they who what where when this that and or but of in on to .
 """
 WORDS = VOCABULARY.split()
-SHAPE = {
+SHAPE: dict[str, Any] = {
     "vocab_size": len(WORDS) + 4,
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
     "intermediate_size": 64,
     "max_position_embeddings": 64,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+# What families have beside it that pad, drop and tell texts apart in ways of their own.
+USUAL = {
     "pad_token_id": 0,
     "bos_token_id": 2,
     "eos_token_id": 3,
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
     "classifier_dropout": 0.0,
     "type_vocab_size": 2,
 }
 RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "pooler_hidden_size": 32}
 DECODER: dict[str, Any] = {"num_key_value_heads": 1, "type_vocab_size": 0}
-# By transformers' name for the family; beside `SHAPE`.
+# By transformers' name for the family; beside `SHAPE` and `USUAL`.
 FIELDS: dict[str, dict[str, Any]] = {
     "albert": {"embedding_size": 16, "classifier_dropout_prob": 0.0},
     "deberta": RELATIVE,
@@ -74,7 +77,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 
 def write(name: str, directory: Path) -> Path:
     """A model of a family, and its tokenizer."""
-    config = AutoConfig.for_model(name, **(SHAPE | FIELDS[name]))
+    config = AutoConfig.for_model(name, **(SHAPE | USUAL | FIELDS[name]))
     torch.manual_seed(0)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)
     save_tokenizer(directory)

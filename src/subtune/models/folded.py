@@ -45,13 +45,7 @@ def logits(
     trained: Mapping[str, Weight] | None = None,
     masks: DropoutMasks | None = None,
 ) -> Tensor:
-    """Logits ``[k, q, o]`` of every run.
-
-    Args:
-        model: what all runs share.
-        batch: what every run reads.
-        trained: canonical name to what runs have in the place of the model's own tensor.
-        masks: dropout masks; without them nothing is dropped.
+    """As `subtune.models.passes.logits`, of a model with a skeleton.
 
     Raises:
         NotFoldableError: this model computes these runs only one by one.

@@ -13,7 +13,7 @@ from subtune.selections.entries import Entry, Indices, LowRank, Shapes, Whole
 from subtune.tables.writing import EMPTY
 
 ALL, ALL_BIASES, NOTHING = "all parameters", "all biases", "nothing"
-BIAS, WEIGHT = ".bias", ".weight"
+BIAS = ".bias"
 
 
 class Strata(NamedTuple):

@@ -22,7 +22,7 @@ from subtune.tasks import TASKS
 from subtune.training.proof import difference_side_by_side
 from subtune.training.recipe import Member
 from tests.helpers import examples
-from tests.helpers.families import DECODER, SHAPE
+from tests.helpers.families import DECODER, SHAPE, USUAL
 from tests.helpers.project import ROOT
 
 PAGE = (ROOT / "docs" / "models.md").read_text()
@@ -172,7 +172,7 @@ def test_families_without_biases_are_those_that_the_page_names(directory_of):
 
 def test_a_family_that_no_one_has_described_has_transformers_names(tmp_path):
     fields = {"n_layer": 2, "n_head": 2}
-    AutoConfig.for_model("bloom", **(SHAPE | fields)).save_pretrained(tmp_path)
+    AutoConfig.for_model("bloom", **(SHAPE | USUAL | fields)).save_pretrained(tmp_path)
     shapes = dimensions_in(tmp_path).shapes(2)
     [block] = [block for block in BLOCKS["yaml"] if block.startswith("selections:")]
     for selection in yaml.safe_load(block)["selections"].values():
@@ -185,7 +185,7 @@ def test_a_family_that_no_one_has_described_has_transformers_names(tmp_path):
 
 @pytest.mark.parametrize(("family", "layers"), [("modernbert", 22), ("qwen2", 24)])
 def test_the_example_fits_models_as_deep_as_the_published_ones(family, layers, tmp_path):
-    fields = SHAPE | DECODER | {"num_hidden_layers": layers}
+    fields = SHAPE | USUAL | DECODER | {"num_hidden_layers": layers}
     AutoConfig.for_model(family, **fields).save_pretrained(tmp_path)
     example = yaml.safe_load((ROOT / "examples" / "any-model.yaml").read_text())
     own = {name: SELECTION.validate_python(s) for name, s in example["selections"].items()}
