@@ -6,7 +6,7 @@ Shapes: ``n`` examples, each of one row.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,19 +50,33 @@ def reader(parse_label: ParseLabel) -> Callable[[TaskSpec, Path, bool], Iterator
         def is_row(cells: Mapping[str, str]) -> bool:
             return labelled and _is_label(parse_label, task, cells.get(task.label, ""))
 
-        if path.suffix == ".jsonl":
-            rows = json_lines.rows(path, columns)
-        else:
-            delimiter = "," if path.suffix == ".csv" else "\t"
-            rows = delimited.rows(path, delimiter, columns, is_row)
-        try:
-            for line, row in rows:
-                _require_text(task, f"{path}: line {line}", row)
-                yield f"line {line}", row
-        except UnicodeDecodeError as error:
-            raise SubtuneError(f"{path}: not a readable {path.suffix} file: {error}") from None
+        for line, row in rows_of(path, columns, is_row):
+            _require_text(task, f"{path}: line {line}", row)
+            yield f"line {line}", row
 
     return read
+
+
+def rows_of(
+    path: Path, columns: Collection[str], is_row: Callable[[Mapping[str, str]], bool]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a file in one of `FORMATS`, by column, each with its line.
+
+    Args:
+        path: a UTF-8 file.
+        columns: those that are read, and so may not be there twice.
+        is_row: whether the cells of a line can be a whole row, as `delimited.rows` asks it.
+
+    Raises:
+        SubtuneError: the file cannot be read as what its ending says.
+    """
+    try:
+        if path.suffix == ".jsonl":
+            yield from json_lines.rows(path, columns)
+        else:
+            yield from delimited.rows(path, "," if path.suffix == ".csv" else "\t", columns, is_row)
+    except UnicodeDecodeError as error:
+        raise SubtuneError(f"{path}: not a readable {path.suffix} file: {error}") from None
 
 
 def _is_label(parse_label: ParseLabel, task: TaskSpec, cell: str) -> bool:
