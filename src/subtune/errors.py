@@ -18,10 +18,15 @@ def one_of(found: object, allowed: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
     hint = f" (did you mean {cut(near[0])!r}?)" if near else ""
     found = cut(found) if isinstance(found, str) else found
-    listed = ", ".join(map(_named, names[:MOST_NAMES]))
+    return f"found {found!r}, expected one of {listed(names)}{hint}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in one line, of very many the first."""
+    names = list(names)
     others = len(names) - MOST_NAMES
     rest = f" or {others:,} others" if others > 0 else ""
-    return f"found {found!r}, expected one of {listed}{rest}{hint}"
+    return ", ".join(map(_named, names[:MOST_NAMES])) + rest
 
 
 def cut(text: str) -> str:
