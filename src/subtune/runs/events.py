@@ -1,6 +1,6 @@
 """What a training job reports to programs: a file of JSON lines, one per event.
 
-Every line has ``time`` (UTC), ``event``, and ``text``, which says the same to people. Events are:
+Every line has ``time`` (UTC), ``event``, and ``text``, which says the same to people. Events are::
 
     started    an attempt of the job: ``host``, ``process``, and ``slurm_job`` where Slurm runs it
     to_train   ids of the runs without a record: ``runs``

@@ -1,6 +1,6 @@
 """Run records: what a run leaves on disk, and how it is read.
 
-A record is a directory named after the run's content id, written once, whole, by an atomic rename:
+A record is a directory named after the run's content id, written once, whole, by an atomic rename::
 
     spec.json            everything that decided the result
     scores.json          best epoch, its scores, the number of trained parameters, divergence
