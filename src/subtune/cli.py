@@ -34,6 +34,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="subtune", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
 
+    init = commands.add_parser("init", help="write a configuration for tables of your own")
+    init.set_defaults(command=_init)
+    init.add_argument("--train", required=True, type=Path, help="a CSV, TSV or JSON-lines file")
+    init.add_argument("--dev", type=Path, help="another such file, to judge by")
+    init.add_argument("--text", metavar="COLUMN", help="of the text; default: a guess")
+    init.add_argument("--text2", metavar="COLUMN", help="of the second text of a pair")
+    init.add_argument("--label", metavar="COLUMN", help="of the label; default: a guess")
+    kind = init.add_mutually_exclusive_group()
+    for name, of_kind in (("--classes", "classification"), ("--regression", "regression")):
+        words = f"say that it is a {of_kind}; default: a guess"
+        kind.add_argument(name, dest="kind", action="store_const", const=of_kind, help=words)
+    init.add_argument("--model", help="a directory, a package, or a repository on the hub")
+    init.add_argument("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
+
     check = commands.add_parser("check", help="check a configuration, without running anything")
     check.set_defaults(command=_check)
     check.add_argument("config", nargs="?", default="config.yaml", type=Path)
@@ -90,6 +104,13 @@ def _results_option(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--results", type=Path, default=Path("results"), help="results directory; default: results"
     )
+
+
+def _init(options: argparse.Namespace) -> None:
+    from subtune.starting.init import Request, init
+
+    for line in init(Request(**{name: getattr(options, name) for name in Request._fields})):
+        print(line, flush=True)
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -1,0 +1,1 @@
+"""A first configuration, by what is in someone's tables."""
