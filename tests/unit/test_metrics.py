@@ -1,9 +1,12 @@
 """The metrics, from modules kept in the package, without a network."""
 
+import os
+
 import numpy as np
 import pytest
 
-from subtune.metrics import compute_all
+from subtune.metrics import MODULE, compute_all
+from subtune.metrics.functions import OF_CLASSES, OF_NUMBERS
 
 
 def test_classes_are_compared_by_the_metrics_asked_for():
@@ -35,3 +38,19 @@ def test_ranks_are_compared_by_spearmans_correlation():
 def test_a_constant_prediction_has_learnt_nothing():
     scores = compute_all(("spearmanr", "pearsonr"), np.full(3, 2.5), np.array([0.0, 2.5, 5.0]))
     assert scores == {"spearmanr": 0.0, "pearsonr": 0.0}
+
+
+@pytest.mark.parametrize("name", [*OF_CLASSES, *OF_NUMBERS])
+def test_evaluate_loads_the_same_metrics_by_their_path(name, monkeypatch):
+    monkeypatch.setenv("HF_EVALUATE_OFFLINE", "1")
+    import evaluate
+
+    rng = np.random.default_rng(0)
+    labels, predictions = rng.integers(0, 3, 50) % 2, rng.integers(0, 3, 50) % 2
+    if name in OF_NUMBERS:
+        predictions = predictions + rng.standard_normal(50).astype(np.float32)
+    loaded = evaluate.load(
+        str(MODULE), config_name=name, module_type="metric", experiment_id=str(os.getpid())
+    )
+    expected = loaded.compute(predictions=predictions, references=labels)
+    assert compute_all((name,), predictions, labels) == expected

@@ -1,8 +1,10 @@
-"""The tasks' metrics: an ``evaluate.Metric`` module kept here, so that none is ever fetched."""
+"""The tasks' metrics, kept here, so that none is ever fetched.
 
-import functools
+`of_tasks` has them for ``evaluate.load``. Jobs compute them directly: `evaluate` imports all of
+transformers' pipelines, which takes longer than most jobs.
+"""
+
 import math
-import os
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,16 +17,6 @@ COEFFICIENTS = (*CORRELATIONS, "matthews_correlation")
 MODULE = Path(__file__).parent / "of_tasks"
 
 
-@functools.cache
-def _load(name: str):
-    os.environ.setdefault("HF_EVALUATE_OFFLINE", "1")
-    import evaluate
-
-    return evaluate.load(
-        str(MODULE), config_name=name, module_type="metric", experiment_id=str(os.getpid())
-    )
-
-
 def compute_all(
     names: Iterable[str], predictions: np.ndarray, labels: Sequence | np.ndarray
 ) -> dict[str, float]:
@@ -33,10 +25,13 @@ def compute_all(
     A correlation that is undefined because every prediction is the same counts as 0: such a model
     has learnt nothing.
     """
+    # Scikit-learn takes a second to import.
+    from subtune.metrics.functions import compute
+
     scores = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in names:
-            value = _load(name).compute(predictions=predictions, references=labels)[name]
+            value = compute(name, predictions, labels)
             scores[name] = 0.0 if math.isnan(value) else value
     return scores

@@ -1,23 +1,9 @@
-"""One metric of the tasks, by its name, as kinds of task have them."""
+"""One metric of the tasks, by its name, as a module that ``evaluate.load`` takes by its path."""
 
 import datasets
 import evaluate
-from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-# Of classes: labels, then predictions. F1 is of class 1, its macro average of every class there is,
-# and 0 where nothing was predicted or found; Matthews correlation is 0 where one class only is
-# predicted.
-OF_CLASSES = {
-    "accuracy": accuracy_score,
-    "f1": lambda labels, classes: f1_score(labels, classes, zero_division=0.0),
-    "f1_macro": lambda labels, classes: f1_score(
-        labels, classes, average="macro", zero_division=0.0
-    ),
-    "matthews_correlation": matthews_corrcoef,
-}
-# Of numbers; not a number where all predictions are the same.
-OF_NUMBERS = {"pearsonr": pearsonr, "spearmanr": spearmanr}
+from subtune.metrics.functions import OF_CLASSES, compute
 
 
 class MetricOfTasks(evaluate.Metric):
@@ -31,7 +17,4 @@ class MetricOfTasks(evaluate.Metric):
         )
 
     def _compute(self, predictions, references) -> dict[str, float]:
-        name = self.config_name
-        if name in OF_CLASSES:
-            return {name: float(OF_CLASSES[name](references, predictions))}
-        return {name: float(OF_NUMBERS[name](predictions, references).statistic)}
+        return {self.config_name: compute(self.config_name, predictions, references)}
