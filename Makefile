@@ -4,10 +4,11 @@
 # make test-fast  the library's quick tests, in less than a minute
 # make bench  speed beside peers, on real GLUE: make bench GLUE_DIR=/path/to/glue
 # make check  formatting, lint, types and the order of imports
+# make docs   the documentation's site: docs/_build/html/index.html
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo report test test-fast bench check format schema
+.PHONY: install demo report test test-fast bench check docs format schema
 
 install: .venv/installed
 
@@ -16,7 +17,7 @@ install: .venv/installed
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "subtune needs Python 3.11 or newer; try: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check torch -c requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[demo,dev]' -c requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[demo,dev,docs]' -c requirements.lock
 	touch $@
 
 demo: install
@@ -44,6 +45,11 @@ check: install
 	$(BIN)/snakemake --lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# What Sphinx warns of is an error: a link that leads nowhere, a docstring that cannot be read.
+docs: install
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2 \
+		--doctree-dir docs/_build/doctrees docs docs/_build/html
 
 format: install
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,47 @@
+"""How Sphinx makes the documentation's site: `make docs`."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]
+
+sys.path.insert(0, str(HERE / "_ext"))
+
+project = PROJECT["name"]
+version = release = PROJECT["version"]
+author = "the subtune developers"
+copyright = f"{author}, MIT licence"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    # In _ext.
+    "api_pages",
+    "offline",
+    "repository_links",
+    "settings",
+]
+exclude_patterns = ["_build"]
+# Blocks without a language are commands and what they print, layouts and formulas.
+highlight_language = "none"
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"{project} {release}"
+html_copy_source = False
+
+# In docstrings single backticks are a name of the library's, or else text as it is written.
+default_role = "py:obj"
+napoleon_numpy_docstring = False
+# An attribute that a docstring describes is described once.
+napoleon_use_ivar = True
+autodoc_member_order = "bysource"
+# A package's page has what it defines; what it takes from its modules stands there with them.
+autodoc_default_options = {"members": True, "ignore-module-all": True}
+autodoc_preserve_defaults = True
+# Modules are headings, so that names need not begin with them.
+add_module_names = False
+python_use_unqualified_type_names = True

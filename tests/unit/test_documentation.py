@@ -1,0 +1,198 @@
+"""What readers and contributors are given beside the code: pages, links, the project's files."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from docs._ext import api_pages, offline, repository_links, settings
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from subtune import papers
+from tests.helpers.project import ROOT
+
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob(".github/**/*.md")],
+    key=lambda path: path.relative_to(ROOT).parts,
+)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FORMS = [path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"]
+
+
+def without_code(text: str) -> str:
+    """A page without its blocks and words of code, where brackets are no links."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    text = re.sub(r"^(?: {4}|\t).*$", "", text, flags=re.M)
+    return re.sub(r"(`+).*?\1", "code", text)
+
+
+def links_of(path: Path) -> list[str]:
+    found = re.findall(r"\]\(([^)\s]+)\)", without_code(path.read_text()))
+    return [link for link in found if not re.match(r"\w+:", link)]
+
+
+def anchors_of(path: Path) -> set[str]:
+    """What may follow ``#``: the page's headings, in small letters, with hyphens for spaces."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_link_of_a_page_leads_to_a_file_and_a_heading_that_are_there(page):
+    for link in links_of(page):
+        place, _, anchor = link.partition("#")
+        target = (page.parent / place).resolve() if place else page
+        assert target.exists() and target.is_relative_to(ROOT), link
+        assert not anchor or anchor in anchors_of(target), link
+
+
+def test_links_of_a_page_are_found_and_those_in_its_code_are_none(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](b.md#c) ![d](e.png) [f](https://g) `[h](i)`\n\n    [j](k)\n\n"
+        "```\n# no heading\n[l](m)\n```\n"
+        "## The one, and `only`\n"
+    )
+    assert links_of(page) == ["b.md#c", "e.png"]
+    assert anchors_of(page) == {"the-one-and-only"}
+
+
+def test_links_between_files_are_links_between_pages_on_the_site():
+    text = "[a](docs/tasks.md#mistakes) [b](CONTRIBUTING.md) [c](examples/own.yaml) [d](https://e)"
+    assert repository_links.on_the_site(text, ".") == (
+        "[a](tasks.md#mistakes) [b](contributing.md) [c](../examples/own.yaml) [d](https://e)"
+    )
+    text = "[a](models.md) [b](../README.md#methods) [c](../examples/own.yaml) [d](#e)"
+    assert repository_links.on_the_site(text, "docs") == (
+        "[a](models.md) [b](index.md#methods) [c](../examples/own.yaml) [d](#e)"
+    )
+
+
+def test_every_page_is_in_the_sites_table_of_contents():
+    listed = re.findall(r"^[\w/-]+$", (ROOT / "docs/index.md").read_text(), re.M)
+    pages = {path.stem for path in ROOT.glob("docs/*.md")} - {"index"}
+    assert {name for name in listed if "/" not in name} == pages
+
+
+def test_the_reference_has_every_module_once():
+    pages = [api_pages.page_of(name, folder) for name, folder in api_pages.packages().items()]
+    listed = re.findall(r"^\.\. automodule:: (.*)$", "\n".join(pages), re.M)
+    source = ROOT / "src"
+    modules = {
+        ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+        for path in source.rglob("*.py")
+        # Without an __init__ beside it a file is no module of the library, but read by its path.
+        if (path.parent / "__init__.py").exists() and ast.get_docstring(ast.parse(path.read_text()))
+    }
+    assert modules <= set(listed) and len(listed) == len(set(listed))
+
+
+def test_the_page_of_settings_has_every_one_with_its_meaning_and_default():
+    schema = json.loads((ROOT / "config.schema.json").read_text())
+    text = settings.tables(schema)
+    for part in [schema, *schema["$defs"].values()]:
+        for name, setting in part["properties"].items():
+            [*rows] = re.findall(rf"^\| `{name}` \| .*$", text, re.M)
+            assert any(setting.get("description", "") in row for row in rows), name
+    assert "| `epochs` | whole number ≥ 1 | an error |  |" in text
+    assert "| `source` | `hub`, `tsv`, `builtin` | `hub` |" in text
+    assert "| `fractions` | [Fractions](#fractions) |  |" in text
+
+
+def test_a_section_of_the_settings_is_there_once_and_linked():
+    schema = json.loads((ROOT / "config.schema.json").read_text())
+    text = settings.tables(schema)
+    headings = re.findall(r"^## (.*)$", text, re.M)
+    assert sorted(headings) == sorted(["At the top", *schema["$defs"]])
+    assert {name.lower() for name in schema["$defs"]} == set(re.findall(r"\]\(#(\w+)\)", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('<script src="https://cdn.example/x.js"></script>', ["https://cdn.example/x.js"]),
+        ('<link rel="stylesheet" href="//fonts.example/a.css">', ["//fonts.example/a.css"]),
+        ('<img alt="" src="http://example/a.png">', ["http://example/a.png"]),
+        (
+            "@font-face {src: url('https://fonts.example/a.woff2')}",
+            ["https://fonts.example/a.woff2"],
+        ),
+        ('@import "https://fonts.example/a.css";', ["https://fonts.example/a.css"]),
+        ('<script src="_static/x.js"></script><img src="a.png"><a href="https://b">b</a>', []),
+        ('<link rel="stylesheet" href="a.css"><link rel="canonical" href="https://b">', []),
+    ],
+)
+def test_what_a_page_fetches_from_elsewhere_is_found(text, found):
+    assert offline.fetched_from_elsewhere(text) == found
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("github-workflows", WORKFLOWS),
+        ("github-issue-forms", FORMS),
+        ("github-issue-config", [ROOT / ".github/ISSUE_TEMPLATE/config.yml"]),
+        ("citation-file-format", [ROOT / "CITATION.cff"]),
+    ],
+)
+def test_a_file_that_others_read_fits_their_schema(schema, files):
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    done = subprocess.run([*command, *files], capture_output=True, text=True)
+    assert files and done.returncode == 0, done.stdout + done.stderr
+
+
+def jobs():
+    for path in WORKFLOWS:
+        workflow = yaml.safe_load(path.read_text())
+        for name, job in workflow["jobs"].items():
+            yield pytest.param(workflow, job, id=f"{path.stem}-{name}")
+
+
+@pytest.mark.parametrize(("workflow", "job"), jobs())
+def test_a_job_of_continuous_integration_may_only_read_and_ends_by_itself(workflow, job):
+    assert workflow["permissions"] == {"contents": "read"} and "permissions" not in job
+    assert job["timeout-minutes"] <= 60
+    for step in job["steps"]:
+        assert re.search(r"@v\d+$", step.get("uses", "@v0")), step
+
+
+@pytest.mark.parametrize(("workflow", "job"), jobs())
+def test_a_job_of_continuous_integration_runs_what_is_there(workflow, job):
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
+    commands = [step["run"].split() for step in job["steps"] if "run" in step]
+    assert any(command[0] in ("make", ".ci/run") for command in commands)
+    for program, *words in commands:
+        if program == "make":
+            assert {word for word in words if "=" not in word} <= set(targets)
+        elif "/" in program:
+            assert (ROOT / program).stat().st_mode & 0o100
+
+
+def test_a_citation_names_this_version_and_every_paper():
+    assert CITATION["version"] == PROJECT["version"] and CITATION["license"] == PROJECT["license"]
+    titles = [reference["title"].partition(":")[0] for reference in CITATION["references"]]
+    assert sorted(titles) == ["BitFit", "BitFit+", "LayerNorm", "SPAFIT"]
+    assert len(titles) == len(papers.all_papers())
+
+
+def test_the_changelog_begins_with_what_is_not_released_or_with_this_version():
+    [first, *_] = re.findall(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert first in ("Unreleased", PROJECT["version"])
+
+
+def test_what_makes_the_site_is_locked_within_its_ranges():
+    lock = (ROOT / "requirements.lock").read_text().splitlines()
+    versions = dict(line.split("==") for line in lock if not line.startswith("#"))
+    locked = {canonicalize_name(name): version for name, version in versions.items()}
+    for text in PROJECT["optional-dependencies"]["docs"]:
+        package = Requirement(text)
+        assert package.specifier.contains(locked[canonicalize_name(package.name)]), package
