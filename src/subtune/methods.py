@@ -1,6 +1,6 @@
 """The papers' methods by name, and how names combine: ``b_m2,b_q``, ``bitfit without b_q``.
 
-A name stands for a selection. A comma adds selections, `` without `` takes parameters away from
+A name stands for a selection. A comma adds selections, ``without`` takes parameters away from
 all that stands left of it.
 """
 
@@ -52,7 +52,7 @@ def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> Na
     """The selection that a method's name stands for.
 
     Args:
-        name: one name, or several put together by commas and `` without ``.
+        name: one name, or several put together by commas and ``without``.
         users: the user's selections by names of their own.
         model: the model's name, which decides how many entries ``rand_uniform`` draws.
 
