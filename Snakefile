@@ -38,6 +38,7 @@ localrules:
 rule all:
     default_target: True
     input:
+        [files_of_all_experiments(exhibit) for exhibit in SUMMARIES],
         [files_of_experiment(folder) for folder in NAME_OF],
         PATHS.report(),
         PATHS.table_of_runs("csv"),
@@ -51,3 +52,8 @@ for folder in NAME_OF:
         input:
             files_of_experiment(folder),
         localrule: True
+
+
+onsuccess:
+    made = {str(path) for job in workflow.persistence.dag.jobs for path in job.output}
+    print_answers(made)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 # experiment of such a name has a folder and a target that begin with an underscore, as no
 # experiment's name does.
 RESERVED = frozenset({
-    "all", "benchmarks", "changes", "checkpoints", "choices", "claims", "dataset", "datasets",
-    "figure", "fisher", "hub", "information", "learning_curves", "logs", "masks", "model", "models",
-    "parameter_changes", "pinned.json", "progress", "ranking", "report.html", "report_page",
-    "reproduction", "runs", "runs.csv", "runs.parquet", "runs_columns.csv", "scores", "sweeps",
-    "table", "test_predictions", "test_scores", "tokens", "train", "train_scores",
-    "train_scores_of_sweep",
+    "all", "answers.csv", "answers.md", "answers.tex", "benchmarks", "changes", "checkpoints",
+    "choices", "claims", "dataset", "datasets", "figure", "fisher", "front.pdf", "front.png", "hub",
+    "information", "learning_curves", "logs", "masks", "model", "models", "parameter_changes",
+    "pinned.json", "progress", "ranking", "report.html", "report_page", "reproduction", "runs",
+    "runs.csv", "runs.parquet", "runs_columns.csv", "scores", "summary", "summary.csv",
+    "summary.md", "summary.tex", "sweeps", "table", "test_predictions", "test_scores", "tokens",
+    "train", "train_scores", "train_scores_of_sweep",
 })  # fmt: skip
 TABLE_ENDINGS, FIGURE_ENDINGS = ("csv", "md", "tex"), ("png", "pdf")
 
@@ -103,6 +104,10 @@ class Layout:
     def exhibit(self, folder: str, name: str, ending: str) -> str:
         """One file of a table or figure."""
         return f"{self.results}/{folder}/{name}.{ending}"
+
+    def of_all_experiments(self, name: str, ending: str) -> str:
+        """One file of a table or figure of the runs of all experiments."""
+        return f"{self.results}/{name}.{ending}"
 
     def submission(self, folder: str, name: str) -> str:
         return f"{self.results}/{folder}/submission/{name}.zip"

@@ -48,6 +48,12 @@ def title_of(method: str) -> str:
     return _PAPERS.titles.get(method, method)
 
 
+def title_with_mask(method: str, fraction: float, scope: str | None) -> str:
+    """The same, and which fraction of it trains, by which kind of mask."""
+    title = title_of(method)
+    return title if scope is None else f"{title}, top {100 * fraction:g}%, {scope}"
+
+
 def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:
     """The selection that a method's name stands for.
 

@@ -68,7 +68,7 @@ def test_a_run_that_diverged_has_no_score_and_no_curve(section):
 @pytest.fixture
 def html(section, tmp_path):
     path = tmp_path / "report.html"
-    path.write_text(report.page([section], runs(), "results: results\n"), encoding="utf-8")
+    path.write_text(report.page([], [section], runs(), "results: results\n"), encoding="utf-8")
     return path
 
 
@@ -153,7 +153,7 @@ def test_print_shows_what_is_folded_on_the_screen(html, tmp_path):
 
 def test_a_page_without_a_paper_speaks_of_none(section):
     with_paper, without = (
-        report.page([replace(section, paper=paper)], runs(), "results: results\n")
+        report.page([], [replace(section, paper=paper)], runs(), "results: results\n")
         for paper in ("A paper (2024)", "")
     )
     for words in ("The papers' own numbers", "In the claims", "A paper (2024)"):

@@ -44,7 +44,16 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
         seeds=[0, 1],
         train_rows=[100, "all"],
     )
-    around = {"claims", "reproduction", "paired_tests", "choices", "learning_curves"}
+    around = {
+        "answers",
+        "front",
+        "summary",
+        "claims",
+        "reproduction",
+        "paired_tests",
+        "choices",
+        "learning_curves",
+    }
     around |= {"sizes", "scores_by_size", "submission/contents"}
     there = {*(exhibit.name for exhibit in every), *around}
     assert set(names(settings, test_scores="scores.csv")) == there
@@ -52,7 +61,7 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
 
 def test_exhibits_are_in_the_papers_order():
     every = names(experiment(paper="layernorm", methods={"full": [1e-3]}, fractions=FRACTIONS))
-    assert every[:3] == ["claims", "figure1", "table1"]
+    assert every[:6] == ["answers", "front", "summary", "claims", "figure1", "table1"]
     assert every.index("figure2") < every.index("figure5") < every.index("choices")
 
 
@@ -63,7 +72,9 @@ def test_test_scores_have_a_table_once_there_are_some():
 
 
 def test_an_experiment_without_a_paper_has_what_needs_none():
-    expected = ["scores", "paired_tests", "choices", "learning_curves", "submission/contents"]
+    answer = ["answers", "front", "summary"]
+    expected = [*answer, "scores", "paired_tests", "choices", "learning_curves"]
+    expected.append("submission/contents")
     assert names(experiment()) == expected
     assert names(experiment(), source="builtin") == expected[:-1]
     assert contents.data_of_claims(config(experiment()), experiment()) == ["chosen"]

@@ -1,6 +1,7 @@
 # The configuration, checked, and the plan of every stage that follows from it.
 
 import re
+import sys
 from pathlib import Path
 
 from snakemake.cli import get_argument_parser, get_profile_dir
@@ -12,6 +13,7 @@ from subtune import contents, facts, layout, papers, sources
 from subtune.cost import Estimates
 from subtune.errors import SubtuneError
 from subtune.papers.base import Figure, Table
+from subtune.papers.common import ANSWERS, FRONT, SUMMARIES, SUMMARY
 from subtune.plan import plan
 from subtune.submission.planned import form, submissions, submitted_tasks
 
@@ -197,17 +199,42 @@ def shown(files):
 
 def files_of(folder, exhibit):
     """Every file of a table or figure that a reader may want."""
+    return [PATHS.exhibit(folder, exhibit.name, e) for e in endings_of(exhibit)]
+
+
+def endings_of(exhibit):
     if not isinstance(exhibit, Figure):
-        endings = layout.TABLE_ENDINGS
-    else:
-        endings = [*layout.FIGURE_ENDINGS, *(["csv"] if exhibit.numbers else [])]
-    return [PATHS.exhibit(folder, exhibit.name, ending) for ending in endings]
+        return layout.TABLE_ENDINGS
+    return [*layout.FIGURE_ENDINGS, *(["csv"] if exhibit.numbers else [])]
+
+
+def files_of_all_experiments(exhibit):
+    """Every file of a table or figure of all experiments' runs."""
+    return [PATHS.of_all_experiments(exhibit.name, e) for e in endings_of(exhibit)]
 
 
 def files_of_experiment(folder):
     """Every table and figure of an experiment."""
     exhibits = EXHIBITS[folder].values()
     return [path for exhibit in exhibits for path in files_of(folder, exhibit)]
+
+
+def in_page(exhibit, files):
+    """What the report says of a table or figure."""
+    return {
+        "name": exhibit.name,
+        "title": exhibit.title,
+        "caption": exhibit.caption,
+        "files": files,
+    }
+
+
+def answer():
+    """What the report begins with: tables and figures of all experiments, of which one would say
+    the same."""
+    if len(NAME_OF) == 1:
+        return []
+    return [in_page(e, files_of_all_experiments(e)) for e in SUMMARIES]
 
 
 def sections():
@@ -217,15 +244,7 @@ def sections():
             "name": NAME_OF[folder],
             "target": folder,
             "paper": contents.paper_of(CONFIG.experiments[NAME_OF[folder]]).citation,
-            "exhibits": [
-                {
-                    "name": exhibit.name,
-                    "title": exhibit.title,
-                    "caption": exhibit.caption,
-                    "files": files_of(folder, exhibit),
-                }
-                for exhibit in exhibits.values()
-            ],
+            "exhibits": [in_page(e, files_of(folder, e)) for e in exhibits.values()],
             "scores": PATHS.data(folder, "scores"),
             "curves": PATHS.data(folder, "learning_curves"),
         }
@@ -235,6 +254,18 @@ def sections():
 
 def files_in_report():
     """Every file that the report shows or reads."""
-    files = [path for folder in EXHIBITS for path in files_of_experiment(folder)]
+    files = [path for exhibit in answer() for path in exhibit["files"]]
+    files += [path for folder in EXHIBITS for path in files_of_experiment(folder)]
     numbers = [s[name] for s in sections() for name in ("scores", "curves")]
     return list(dict.fromkeys([*files, *numbers]))
+
+
+def print_answers(made):
+    """Print the answers among these files: those of all experiments, or of the one asked for."""
+    of_all = PATHS.of_all_experiments("answers", "csv")
+    of_each = [PATHS.exhibit(folder, "answers", "csv") for folder in NAME_OF]
+    for path in [of_all] if of_all in made else [p for p in of_each if p in made]:
+        # Tables take a second to read, which planning does not need.
+        from subtune.tables.terminal import answers_in_lines
+
+        print(answers_in_lines(Path(path)), file=sys.stderr)

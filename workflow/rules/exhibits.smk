@@ -52,3 +52,28 @@ rule figure:
         style=style,
     script:
         "../scripts/figure.py"
+
+
+rule summary:
+    input:
+        [PATHS.data(folder, "chosen") for folder in NAME_OF],
+    output:
+        answers=files_of_all_experiments(ANSWERS),
+        summary=files_of_all_experiments(SUMMARY),
+        front=files_of_all_experiments(FRONT),
+    log:
+        PATHS.log("summary"),
+    localrule: True
+    conda:
+        CPU
+    params:
+        task_titles=lambda wildcards: {
+            task: title
+            for experiment in CONFIG.experiments.values()
+            for task, title in facts.taken(["task_titles"], CONFIG, experiment)[
+                "task_titles"
+            ].items()
+        },
+        style=CONFIG.style(FRONT.style_name).model_dump(),
+    script:
+        "../scripts/summary.py"

@@ -13,6 +13,7 @@ rule report_page:
     conda:
         CPU
     params:
+        answer=lambda wildcards: answer(),
         sections=lambda wildcards: sections(),
         config=CONFIG.model_dump(mode="json", exclude_defaults=True),
     script:

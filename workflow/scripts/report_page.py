@@ -8,9 +8,10 @@ with job(snakemake.log[0]):
     import pandas as pd
     import yaml
 
-    from subtune.report.page import page, section
+    from subtune.report.page import exhibits_of, page, section
 
     config = yaml.safe_dump(snakemake.params.config, sort_keys=False, allow_unicode=True)
     sections = [section(**facts) for facts in snakemake.params.sections]
-    html = page(sections, pd.read_parquet(snakemake.input.runs), config)
+    answer = exhibits_of(snakemake.params.answer)
+    html = page(answer, sections, pd.read_parquet(snakemake.input.runs), config)
     Path(snakemake.output[0]).write_text(html, encoding="utf-8")

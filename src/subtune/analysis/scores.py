@@ -29,9 +29,9 @@ def collect(
     Returns:
         One row per run and column of its task: what was planned, and ``best_epoch`` (the first
         with the highest score in the column that decides), ``trainable``, ``classifier`` (how many
-        of these are the classifier's), ``column``, ``metric``, ``value``, ``decides``. Whole
-        methods have no ``scope``, and fraction 1. A run that diverged has no best epoch, and no
-        value.
+        of these are the classifier's), ``seconds`` of training, ``delta_bytes`` on disk,
+        ``column``, ``metric``, ``value``, ``decides``. Whole methods have no ``scope``, and
+        fraction 1. A run that diverged has no best epoch, and no value.
 
     Raises:
         SubtuneError: a record is missing or cannot be read.
@@ -40,14 +40,16 @@ def collect(
     for entry in planned:
         outcome = records.read_outcome(store, entry["run"])
         of_task = [column for column in columns if column.task == entry["task"]]
-        epoch = {} if outcome["diverged"] else _best_epoch(store, entry["run"], of_task)
+        history = records.read_history(store, entry["run"])
+        epoch = {} if outcome["diverged"] else _best_epoch(history, of_task)
         changes = records.read_changes(store, entry["run"])
         classifier = changes.loc[changes["parameter"].map(is_classifier).astype(bool), "size"].sum()
         for column in of_task:
             rows.append(
                 dict(entry)
                 | {"best_epoch": epoch.get("epoch"), "trainable": outcome["trainable"]}
-                | {"classifier": int(classifier)}
+                | {"classifier": int(classifier), "seconds": history["seconds"].sum()}
+                | {"delta_bytes": records.delta_bytes(store, entry["run"])}
                 | {"column": column.key, "metric": column.metric, "decides": column.decides}
                 | {"value": epoch[column.in_history] if epoch else math.nan}
             )
@@ -55,10 +57,9 @@ def collect(
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
-def _best_epoch(store: Path, run: str, columns: Sequence[ScoreColumn]) -> dict[str, Any]:
+def _best_epoch(history: pd.DataFrame, columns: Sequence[ScoreColumn]) -> dict[str, Any]:
     """The first row of a run's history with the highest score in the column that decides."""
     [deciding] = [column.in_history for column in columns if column.decides]
-    history = records.read_history(store, run)
     return history.loc[[history[deciding].idxmax()]].to_dict("records")[0]
 
 

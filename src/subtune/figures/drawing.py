@@ -38,6 +38,7 @@ MISSING: dict[str, Any] = {
     "hatch": "//////",
     "linewidth": 0,
 }
+MARKERS = "osD^v<>P*X"
 LINE_STYLES = ("-", "--", ":", "-.")
 
 

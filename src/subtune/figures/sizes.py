@@ -6,11 +6,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from subtune.figures.drawing import COLOURS, COLUMN, LINE_STYLES, panels_of
+from subtune.figures.drawing import COLOURS, COLUMN, LINE_STYLES, MARKERS, panels_of
 from subtune.methods import title_of
 from subtune.tables.writing import METRIC_TITLES
-
-MARKERS = "osD^v<>P*X"
 
 
 def score_by_train_rows(

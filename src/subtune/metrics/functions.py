@@ -24,7 +24,6 @@ OF_NUMBERS = {"pearsonr": pearsonr, "spearmanr": spearmanr}
 def compute(name: str, predictions: np.ndarray | Sequence, labels: np.ndarray | Sequence) -> float:
     """A metric of predictions and labels, each ``[u]``."""
     if name in OF_CLASSES:
-        classes, of_rows = (np.asarray(values, dtype=np.int64) for values in (predictions, labels))
-        return float(OF_CLASSES[name](of_rows, classes))
-    numbers, of_rows = (np.asarray(values, dtype=np.float64) for values in (predictions, labels))
-    return float(OF_NUMBERS[name](numbers, of_rows).statistic)
+        return float(OF_CLASSES[name](np.asarray(labels, int), np.asarray(predictions, int)))
+    numbers = np.asarray(predictions, float)
+    return float(OF_NUMBERS[name](numbers, np.asarray(labels, float)).statistic)

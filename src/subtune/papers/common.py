@@ -73,6 +73,45 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
     )
 
 
+ANSWERS = Table(
+    "answers",
+    "The smallest method that is good enough",
+    "Per model and task, and for the mean over all its tasks, the smallest method whose score is "
+    "not below full fine-tuning's by more than 0.02. Bold where the whole 95 % interval of the "
+    "difference says so: over seeds, paired, where there are at least three, and of all tasks else "
+    "over the tasks. Parameters are counted without the classifier, which every method trains. "
+    "Learning rates and epochs were chosen on the same dev rows, and several methods are "
+    "compared: neither is corrected for.",
+    make="subtune.tables.summary:answers_in_words",
+    reads={"chosen": "chosen"},
+    facts=("task_titles",),
+)
+SUMMARY = Table(
+    "summary",
+    "What each method scores, and what it costs",
+    "Dev score (mean ± standard deviation over seeds) at each method's best learning rate and "
+    "epoch, from the highest to the lowest; the difference to full fine-tuning of the same seeds "
+    "with its 95 % interval, from three seeds on; trained parameters without the classifier; the "
+    "size on disk of the values that changed, with it; seconds of training and evaluating one run, "
+    "of those side by side its share; the epoch that counts. Medians over seeds. Methods that no "
+    "other beats in both score and parameters are bold. " + DIVERGED,
+    make="subtune.tables.summary:methods_by_score",
+    reads={"chosen": "chosen"},
+    facts=("task_titles",),
+)
+FRONT = Figure(
+    "front",
+    "Score against trained parameters",
+    "Dev score against the number of trained parameters, without the classifier, at each method's "
+    "best learning rate and epoch. Bars are one standard deviation over seeds, where there are "
+    "several. The grey line is the front: the best score with at most so many parameters. Masks "
+    "of one kind are joined. Methods that diverged are not shown.",
+    make="subtune.figures.front:score_by_parameters",
+    reads={"chosen": "chosen"},
+    facts=("task_titles",),
+)
+# What is made of the runs of all experiments too.
+SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 CLAIMS = Table(
     "claims",
     "Claims",
@@ -168,10 +207,10 @@ SUBMISSION = Table(
 
 def exhibits_around(paper: Paper) -> list[Table]:
     """All tables and figures of an experiment that reproduces a paper, in order."""
-    first = [CLAIMS] if paper.claims else []
+    first = [*SUMMARIES, *([CLAIMS] if paper.claims else [])]
     last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE, SUBMISSION]
     if not paper.name:
-        return [SCORES, *last]
+        return [*first, SCORES, *last]
     return [*first, *paper.exhibits, REPRODUCTION, *last]
 
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.scores import read_scores
 from subtune.figures.drawing import DOTS_PER_INCH
-from subtune.methods import title_of
+from subtune.methods import title_with_mask
 from subtune.report.sparkline import sparkline
 from subtune.tables.choices import short
 from subtune.tables.writing import EMPTY, cell
@@ -80,19 +80,24 @@ def section(
         name=name,
         target=target,
         paper=paper,
-        exhibits=[
-            Exhibit(**{**facts, "files": [Path(path) for path in facts["files"]]})
-            for facts in exhibits
-        ],
+        exhibits=exhibits_of(exhibits),
         scores=read_scores(scores),
         curves=pd.read_csv(curves, dtype={"run": str}),
     )
 
 
-def page(sections: Sequence[Section], runs: pd.DataFrame, config: str) -> str:
+def exhibits_of(facts: Sequence[Mapping[str, Any]]) -> list[Exhibit]:
+    """Tables and figures that are facts."""
+    return [Exhibit(**{**of_one, "files": [*map(Path, of_one["files"])]}) for of_one in facts]
+
+
+def page(
+    answer: Sequence[Exhibit], sections: Sequence[Section], runs: pd.DataFrame, config: str
+) -> str:
     """The report as HTML that refers to nothing outside itself.
 
     Args:
+        answer: tables and figures of all experiments, where there are several.
         sections: one per experiment.
         runs: from `subtune.runs.tidy.table_of_runs`.
         config: the configuration as YAML.
@@ -111,6 +116,7 @@ def page(sections: Sequence[Section], runs: pd.DataFrame, config: str) -> str:
     }
     style = resources.files("subtune").joinpath("report", "page.css").read_text(encoding="utf-8")
     return environment.get_template("page.html").render(
+        answer=answer,
         sections=sections,
         style=Markup(style),
         config=config,
@@ -165,8 +171,8 @@ def _curve(scores: Sequence[float], row: Mapping[str, Any]) -> Markup:
 
 
 def _method(row: Mapping[str, Any]) -> str:
-    name = title_of(row["method"])
-    return f"{name}, top {row['fraction']:.0%}, {row['scope']}" if pd.notna(row["scope"]) else name
+    scope = None if pd.isna(row["scope"]) else row["scope"]
+    return title_with_mask(row["method"], row["fraction"], scope)
 
 
 def cost(runs: pd.DataFrame) -> list[dict[str, str]]:

@@ -46,5 +46,5 @@ def _row(store: Path, run: str) -> dict[str, Any]:
         "best_epoch": scores["best_epoch"],
         "diverged": scores["diverged"],
         "trained": scores["trainable"],
-        "delta_bytes": records.delta_path(store, run).stat().st_size,
+        "delta_bytes": records.delta_bytes(store, run),
     }

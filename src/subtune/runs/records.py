@@ -115,6 +115,18 @@ def delta_path(store: Path, run: str) -> Path:
     return store / run / "delta.safetensors"
 
 
+def delta_bytes(store: Path, run: str) -> int:
+    """The size on disk of the values that changed.
+
+    Raises:
+        SubtuneError: there is no such record.
+    """
+    try:
+        return delta_path(store, run).stat().st_size
+    except FileNotFoundError:
+        raise SubtuneError(_lost(store, run)) from None
+
+
 def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
     """The values that changed, as `subtune.training.delta` describes them.
 

@@ -57,7 +57,7 @@ def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[st
         | {"train_loss": history["train_loss"].iloc[-1], "seconds": history["seconds"].sum()}
         | scores
         | records.read_provenance(store, run)
-        | {"delta_bytes": records.delta_path(store, run).stat().st_size}
+        | {"delta_bytes": records.delta_bytes(store, run)}
         | {"record": str(store / run)}
         | {"spec": _plain(spec.model_dump(mode="json") | {"selection": spec.selection.canonical()})}
     )

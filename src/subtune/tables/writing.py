@@ -45,20 +45,25 @@ PLAIN = Emphasis()
 
 
 class Styled(NamedTuple):
-    """A table, and what Markdown and LaTeX show beside its values."""
+    """A table, and what Markdown and LaTeX show beside its values.
+
+    ``shown``: what they show in its place, where numbers that programs read are not what people do.
+    """
 
     table: pd.DataFrame
     emphasis: Emphasis
+    shown: pd.DataFrame | None = None
 
 
 def write(made: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
     """Write a table to each output, in the format of its ending: .csv, .md or .tex."""
-    table, emphasis = made if isinstance(made, Styled) else (made, PLAIN)
+    table, emphasis, shown = made if isinstance(made, Styled) else Styled(made, PLAIN)
+    shown = table if shown is None else shown
     for path in map(Path, outputs):
         if path.suffix == ".csv":
             table.to_csv(path, index=False)
         else:
-            cells = table.astype(object).where(table.notna(), EMPTY).map(_text)
+            cells = shown.astype(object).where(shown.notna(), EMPTY).map(_text)
             text = _markdown if path.suffix == ".md" else _latex
             path.write_text(text(cells, emphasis))
 

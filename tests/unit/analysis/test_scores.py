@@ -143,6 +143,7 @@ def recorded(store, run, task, history, diverged=False):
     rows = [] if diverged else [(name, 0.1, size) for name, size in sizes.items()]
     changes = pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
     changes.to_csv(store / run / "changes.csv", index=False)
+    (store / run / "delta.safetensors").write_bytes(b"0" * 80)
 
 
 def collected(store, paper, task, runs):
@@ -171,6 +172,7 @@ def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):
     table = collected(tmp_path, "bitfit", "rte", [("a", 1e-3)])
     assert (table["trainable"].item(), table["classifier"].item()) == (10, 6)
     assert scores.trained_beside_classifier(table).tolist() == [4]
+    assert (table["delta_bytes"].item(), table["seconds"].item()) == (80, 1.0)
 
 
 def test_the_best_learning_rate_is_that_of_the_metric_which_the_paper_shows(tmp_path):

@@ -73,7 +73,7 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
     fields = papers_models()["bert-large-cased"]
     (tmp_path / "config.json").write_text(json.dumps(fields))
     methods = printed.counts("spafit")["method"]
-    table, emphasis = made(
+    table, emphasis, _ = made(
         "spafit",
         "table1",
         directories=[tmp_path],

@@ -1,0 +1,187 @@
+"""What methods score and cost, and the answers, against numbers worked out by hand."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subtune.analysis import answers, summary
+from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED
+from tests.helpers.examples import scored
+
+CLASSIFIER = 10
+TRAINED = {"full": 10_000, "lora-I": 900, "bitfit": 400, "layernorm": 100, "frozen": 0}
+
+
+def runs(scores, task="rte", fraction=1.0, scope=None):
+    """Runs of seeds 0, 1, … by method, with what each method trains."""
+    rows = [
+        (task, method, fraction, scope, 1e-3, seed, value)
+        for method, values in scores.items()
+        for seed, value in enumerate(values)
+    ]
+    table = scored(*rows)
+    trained = table["method"].map(TRAINED) * table["fraction"]
+    return table.assign(
+        trainable=trained.astype(int) + CLASSIFIER,
+        classifier=CLASSIFIER,
+        delta_bytes=4 * trained,
+        seconds=2.0,
+        best_epoch=1,
+    )
+
+
+def answer_of(table, task="rte"):
+    rows = answers.answers(table)
+    return rows[rows["task"] == task].iloc[0]
+
+
+def test_methods_stand_from_the_highest_score_to_the_lowest_with_what_they_cost():
+    table = runs({"bitfit": [0.6, 0.8], "full": [0.9, 0.9], "frozen": [0.5, 0.5]})
+    rows = summary.summary(table).set_index("method")
+    assert list(rows.index) == ["full", "bitfit", "frozen"]
+    bitfit = rows.loc["bitfit"]
+    assert (bitfit["score"], bitfit["seeds"]) == (pytest.approx(0.7), 2)
+    assert bitfit["spread"] == pytest.approx(math.sqrt(0.02))
+    assert (bitfit["trained"], bitfit["share"]) == (400, 0.04)
+    assert (bitfit["delta_bytes"], bitfit["seconds"], bitfit["epoch"]) == (1600, 2, 1)
+
+
+def test_a_difference_to_full_is_paired_by_seed_and_has_students_interval():
+    full, bitfit = [0.9, 0.8, 0.7, 0.9], [0.88, 0.79, 0.66, 0.88]
+    rows = summary.summary(runs({"full": full, "bitfit": bitfit})).set_index("method")
+    expected = scipy.stats.ttest_rel(bitfit, full).confidence_interval(0.95)
+    low, high = rows.loc["bitfit", ["low", "high"]]
+    assert (low, high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert rows.loc["bitfit", "difference"] == pytest.approx(-0.0225)
+    assert rows.loc["full", ["difference", "low", "high"]].isna().all()
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.2, 0.3, None])), min_size=1))
+def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points):
+    table = pd.DataFrame(points, columns=["trained", "score"]).astype({"score": float})
+    table = table.assign(model="tiny", task="rte", metric="accuracy")
+    fronts = summary.on_front(table)
+
+    def beats(other, one):
+        as_good = other.score >= one.score and other.trained <= one.trained
+        return as_good and (other.score > one.score or other.trained < one.trained)
+
+    rows = [*table.itertuples()]
+    for one in rows:
+        equals = [r for r in rows if (r.trained, r.score) == (one.trained, one.score)]
+        expected = not math.isnan(one.score) and not any(beats(other, one) for other in rows)
+        assert fronts[[r.Index for r in equals]].any() == expected
+
+
+def test_the_answer_is_the_smallest_method_within_the_margin():
+    scores = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "lora-I": [0.9] * 3, "layernorm": [0.8] * 3}
+    row = answer_of(runs(scores))
+    assert (row["method"], row["trained"], row["verdict"]) == ("BitFit", 400, SUPPORTED)
+    assert row["answer"].startswith("BitFit, 400 parameters (4 % of full's): 0.8900 against 0.9000")
+
+
+def test_a_mask_is_an_answer_too():
+    whole = runs({"full": [0.9] * 3, "layernorm": [0.9] * 3})
+    masked = runs({"layernorm": [0.9] * 3}, fraction=0.2, scope="global")
+    row = answer_of(pd.concat([whole, masked], ignore_index=True))
+    assert (row["method"], row["trained"]) == ("LayerNorm, top 20%, global", 20)
+
+
+def test_where_nothing_is_near_the_nearest_is_named():
+    row = answer_of(runs({"full": [0.9] * 3, "bitfit": [0.7] * 3, "layernorm": [0.6] * 3}))
+    assert (row["method"], row["verdict"]) == ("BitFit", NOT_SUPPORTED)
+    assert row["answer"].startswith("None: no smaller method comes within 0.02 of full.")
+
+
+@pytest.mark.parametrize(("seeds", "more"), [(1, 2), (2, 1)])
+def test_few_seeds_cannot_tell_and_the_answer_says_how_many_are_missing(seeds, more):
+    row = answer_of(runs({"full": [0.9] * seeds, "bitfit": [0.9] * seeds}))
+    assert (row["verdict"], row["more_seeds"]) == (NOT_ENOUGH, more)
+    assert f"{more} more would be the least" in row["answer"]
+
+
+def test_seeds_that_vary_cannot_tell_and_the_sure_method_is_named_beside():
+    scores = {"full": [0.9] * 3, "layernorm": [0.93, 0.87, 0.9], "bitfit": [0.9, 0.901, 0.899]}
+    row = answer_of(runs(scores))
+    assert (row["method"], row["verdict"]) == ("LayerNorm", NOT_ENOUGH)
+    assert "Surely good enough is BitFit" in row["answer"]
+    assert f"{row['more_seeds']} more would" in row["answer"]
+
+
+@given(
+    st.lists(st.floats(-0.1, 0.1), min_size=3, max_size=8, unique=True),
+    st.floats(0.005, 0.05),
+)
+def test_so_many_more_seeds_would_decide_and_one_less_would_not(differences, margin):
+    more = answers.more_seeds(differences, margin)
+    mean, spread = np.mean(differences), np.std(differences, ddof=1)
+
+    def decides(seeds):
+        half = scipy.stats.t.ppf(0.975, seeds - 1) * spread / math.sqrt(seeds)
+        return not mean - half < -margin < mean + half
+
+    beyond = range(len(differences) + 1, answers.SEEDS_TO_ASK_FOR + 1)
+    first = next((seeds for seeds in beyond if decides(seeds)), None)
+    assert more == (None if first is None else first - len(differences))
+
+
+def test_over_all_tasks_the_mean_over_tasks_counts():
+    parts = [
+        runs({"full": [0.9] * 3, "bitfit": [value] * 3}, task=task)
+        for task, value in (("rte", 0.85), ("cola", 0.92), ("mrpc", 0.91))
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    assert answer_of(table)["answer"].startswith("None")
+    row = answer_of(table, answers.ALL_TASKS)
+    assert row["difference"] == pytest.approx(np.mean([-0.05, 0.02, 0.01]))
+    assert (row["unit"], row["units"]) == ("seed", 3)
+
+
+def test_a_method_that_a_task_lacks_is_no_answer_for_all():
+    parts = [
+        runs({"full": [0.9] * 3, "bitfit": [0.9] * 3, "layernorm": [0.9] * 3}, task="rte"),
+        runs({"full": [0.9] * 3, "bitfit": [0.9] * 3}, task="cola"),
+    ]
+    assert answer_of(pd.concat(parts), answers.ALL_TASKS)["method"] == "BitFit"
+
+
+def test_a_method_that_diverged_is_no_answer():
+    table = runs({"full": [0.9] * 3, "layernorm": [0.9, math.nan, 0.9], "bitfit": [0.9] * 3})
+    assert answer_of(table)["method"] == "BitFit"
+    rows = summary.summary(table).set_index("method")
+    assert math.isnan(rows.loc["layernorm", "score"])
+    assert not rows.loc["layernorm", "on_front"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "part"),
+    [
+        ({"bitfit": [0.9]}, "add `full`"),
+        ({"full": [math.nan], "bitfit": [0.9]}, "Full fine-tuning diverged"),
+        ({"full": [0.9]}, "No method that trains less than full has a score"),
+        ({"full": [0.7] * 3, "bitfit": [0.9] * 3}, "Full is below BitFit by 0.200"),
+    ],
+)
+def test_what_keeps_full_from_being_compared_with_is_said(scores, part):
+    assert part in answer_of(runs(scores))["answer"]
+
+
+def test_of_several_experiments_each_setting_counts_where_it_scores_best():
+    one = runs({"full": [0.8], "bitfit": [0.9]})
+    other = runs({"full": [0.85], "layernorm": [0.7]})
+    together = summary.of_all_experiments([one, other])
+    scores = together.set_index("method")["value"].to_dict()
+    assert scores == {"full": 0.85, "bitfit": 0.9, "layernorm": 0.7}
+
+
+def test_a_run_that_experiments_share_counts_once_in_any_order():
+    shared = runs({"full": [0.8, 0.9], "bitfit": [0.7, 0.6]})
+    for order in itertools.permutations([shared, shared.iloc[:2], shared.iloc[2:]]):
+        together = summary.of_all_experiments(order)
+        assert sorted(together["value"]) == [0.6, 0.7, 0.8, 0.9]

@@ -1,0 +1,21 @@
+"""Scores and costs of all experiments together. In: their best runs. Out: answers, a table, a
+figure.
+"""
+
+from subtune.logs import job
+
+with job(snakemake.log[0]):
+    from subtune.analysis.scores import read_scores
+    from subtune.analysis.summary import of_all_experiments
+    from subtune.figures import drawing
+    from subtune.figures.front import score_by_parameters
+    from subtune.tables import writing
+    from subtune.tables.summary import answers_in_words, methods_by_score
+
+    chosen = of_all_experiments([read_scores(path) for path in snakemake.input])
+    titles = snakemake.params.task_titles
+    writing.write(answers_in_words(chosen, titles), snakemake.output.answers)
+    writing.write(methods_by_score(chosen, titles), snakemake.output.summary)
+    drawing.save(
+        score_by_parameters(chosen, titles, snakemake.params.style), snakemake.output.front
+    )
