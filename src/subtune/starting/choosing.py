@@ -48,7 +48,7 @@ def settings_for(rows: int, max_length: int, hidden_size: int, methods: Iterable
 
 
 def learning_rates(by_width: Mapping[int, tuple[float, ...]], width: int) -> tuple[float, ...]:
-    """Learning rates for a model's width, with one significant digit.
+    """Learning rates for a model's width, with two significant digits.
 
     Between two widths their logarithms lie on a straight line, and beyond the outermost they stay.
     """
@@ -58,5 +58,5 @@ def learning_rates(by_width: Mapping[int, tuple[float, ...]], width: int) -> tup
         if width <= wide:
             share = math.log(width / narrow) / math.log(wide / narrow)
             rates = zip(by_width[narrow], by_width[wide], strict=True)
-            return tuple(float(f"{a ** (1 - share) * b**share:.0e}") for a, b in rates)
+            return tuple(float(f"{a ** (1 - share) * b**share:.1e}") for a, b in rates)
     return by_width[width]

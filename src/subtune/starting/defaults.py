@@ -35,6 +35,7 @@ class _Defaults(Value):
     text_distinct: float
     classes_of_numbers: int
     classes_of_words: int
+    fewest_refused: int
     imbalance: float
     missing: tuple[str, ...]
     metrics: dict[str, tuple[str, ...]]

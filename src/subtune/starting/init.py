@@ -59,6 +59,8 @@ def init(request: Request) -> Iterator[str]:
     writing.require_free(target)
     if request.dev is None:
         raise SubtuneError(say.without_dev(request.train))
+    if request.train.resolve() == request.dev.resolve():
+        raise SubtuneError("--dev: found the file of --train, expected other rows to judge by")
     train, dev = tables.read("--train", request.train), tables.read("--dev", request.dev)
     yield from say.of_tables(train, dev)
     label, text = _columns(request, train, dev)

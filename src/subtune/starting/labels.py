@@ -108,7 +108,7 @@ def _require_classes(
             f"{train.path}: found the label {cut(next(iter(in_train)))!r} in every row, expected "
             "at least two labels"
         )
-    limit = min(DEFAULTS.classes_of_words, max(2, len(train.rows) // 2))
+    limit = min(DEFAULTS.classes_of_words, max(DEFAULTS.fewest_refused, len(train.rows) // 2))
     if len(in_train) > limit:
         raise SubtuneError(
             f"--label: found {len(in_train):,} different labels in {len(train.rows):,} rows of "

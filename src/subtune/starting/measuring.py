@@ -1,9 +1,11 @@
 """How fast this machine trains: a few steps of the model itself, or products of matrices."""
 
 import os
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,8 +48,8 @@ WIDTH = 1024
 LARGEST_MEASURED = 200_000_000
 # How long all steps that are measured may take, about, on a core of a laptop.
 SECONDS, LAPTOP_FLOPS = 2.0, 6e10
-# Each step is taken once for nothing, and then timed.
-TIMED = 2
+# Each step is taken once for nothing, and then so often; the fastest counts.
+TIMED = 3
 
 
 class Step(NamedTuple):
@@ -79,14 +81,15 @@ def assumptions_here(
         settings: how the runs train.
     """
     device = hardware.prepare(threads=1)
-    fp32, bf16 = (_flops_of_product(dtype, device) for dtype in (torch.float32, torch.bfloat16))
-    flops, milliseconds = SHARE_OF_PRODUCT * fp32, MILLISECONDS_PER_LAYER
     beside = _planned_side_by_side(plan)
-    if has_tokenizer(directory) and dimensions_in(directory).parameters <= LARGEST_MEASURED:
-        (size,) = plan.sizes.values()
-        tokens = min(size.tokens, settings.max_length)
-        beside, steps = _steps(task, columns, directory, settings, tokens, beside, device)
-        flops, milliseconds = fitted(steps, fp32)
+    with other_cores_busy(jobs_at_once() - 1):
+        fp32, bf16 = (_flops_of_product(dtype, device) for dtype in (torch.float32, torch.bfloat16))
+        flops, milliseconds = SHARE_OF_PRODUCT * fp32, MILLISECONDS_PER_LAYER
+        if has_tokenizer(directory) and dimensions_in(directory).parameters <= LARGEST_MEASURED:
+            (size,) = plan.sizes.values()
+            tokens = min(size.tokens, settings.max_length)
+            beside, steps = _steps(task, columns, directory, settings, tokens, beside, device)
+            flops, milliseconds = fitted(steps, fp32)
     name = hardware.device_name(device)
     return Assumptions(
         device=f"one core of {name}" if device.type == "cpu" else name,
@@ -109,6 +112,28 @@ def jobs_at_once() -> int:
     return 1 if torch.cuda.is_available() else cores()
 
 
+@contextmanager
+def other_cores_busy(threads: int) -> Iterator[None]:
+    """Let other cores compute meanwhile, as they do where jobs train side by side."""
+    ended = threading.Event()
+
+    def compute() -> None:
+        torch.set_num_threads(1)
+        matrix = torch.ones(WIDTH, WIDTH)
+        while not ended.is_set():
+            torch.mm(matrix, matrix)
+
+    busy = [threading.Thread(target=compute, daemon=True) for _ in range(threads)]
+    for thread in busy:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in busy:
+            thread.join()
+
+
 def _rounded(number: float) -> float:
     return float(f"{number:.2g}")
 
@@ -120,14 +145,16 @@ def _flops_of_product(dtype: torch.dtype, device: torch.device) -> float:
 
 
 def _seconds(compute: Callable[[], object], device: torch.device) -> float:
-    """How long a computation takes on average, after it was done once."""
+    """How long a computation takes where nothing gets in its way, after it was done once."""
     compute()
-    _finish(device)
-    started = time.perf_counter()
+    seconds = []
     for _ in range(TIMED):
+        _finish(device)
+        started = time.perf_counter()
         compute()
-    _finish(device)
-    return (time.perf_counter() - started) / TIMED
+        _finish(device)
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
 
 
 def _finish(device: torch.device) -> None:
@@ -248,7 +275,7 @@ def fitted(steps: Iterable[Step], fastest: float) -> tuple[float, float]:
     is not below 0, and the first not above ``fastest``.
     """
     measured = list(steps)
-    shares = np.array([[step.flops, step.layers] for step in measured])
+    shares = np.array([[step.flops, step.layers] for step in measured], dtype=float)
     shares /= np.array([[step.seconds] for step in measured])
     (seconds_per_flop, seconds_per_layer), _ = nnls(shares, np.ones(len(measured)))
     return 1 / max(seconds_per_flop, 1 / fastest), 1e3 * seconds_per_layer

@@ -84,12 +84,15 @@ def model_called(name: str | None) -> StartingModel:
     if name is None:
         reason = "small and good at sentences; it is downloaded from the hub"
         return StartingModel(source="hub", reference=DEFAULTS.model.hub, reason=reason)
-    if is_directory(Path(name)):
-        read_config(Path(name))
-        return StartingModel(source="path", reference=name, reason="a local directory")
-    if _is_package(name):
-        directory_of_package(name)
-        return StartingModel(source="package", reference=name, reason="an installed package")
+    try:
+        if is_directory(Path(name)):
+            read_config(Path(name))
+            return StartingModel(source="path", reference=name, reason="a local directory")
+        if _is_package(name):
+            read_config(directory_of_package(name))
+            return StartingModel(source="package", reference=name, reason="an installed package")
+    except SubtuneError as error:
+        raise SubtuneError(f"--model: {error}") from None
     if not REPOSITORY.fullmatch(name) or name.startswith("."):
         raise SubtuneError(
             f"--model: found {name!r}, expected a directory that is there, an installed package, "

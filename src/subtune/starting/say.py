@@ -1,6 +1,7 @@
 """What is said of tables and of what follows from them: lines of plain text."""
 
 import heapq
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -22,14 +23,18 @@ from subtune.tasks import Task
 # Of columns and of classes a line names so many.
 NAMED = 12
 # What all jobs but those that train take on two cores of a laptop: tokens, tables, figures.
-OTHER_SECONDS = 60
+OTHER_SECONDS = 45
 
 
 def without_dev(train: Path) -> str:
     """Why there must be a second file, and how to make one of the first."""
+    rest, fifth = (shlex.quote(f"{train.stem}-{part}{train.suffix}") for part in ("train", "dev"))
+    header = "" if train.suffix == ".jsonl" else "NR == 1 || "
+    file = shlex.quote(str(train))
     return (
-        "--dev: missing, and needed: rows that no run trains on, to judge by. Part of "
-        f"{str(train)!r} can be it, such as every fifth row, where the other rows are --train"
+        "--dev: missing, and needed: rows to judge by, which no run trains on. Where no cell has a "
+        f"line break this takes every fifth: awk '{header}NR % 5 == 0' {file} > {fifth}; "
+        f"awk 'NR % 5' {file} > {rest}"
     )
 
 
@@ -53,7 +58,7 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
         low, high = min(map(float, labels.train)), max(map(float, labels.train))
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
     else:
-        counts = [f"{cut(word)} {labels.train[word]:,}" for word in labels.words]
+        counts = [f"{cut(word)} ({labels.train[word]:,})" for word in labels.words]
         hint = " (if they are numbers to predict: --regression)" if labels.are_numbers else ""
         yield f"{len(counts)} classes: {_some(counts)}{hint}"
         yield (

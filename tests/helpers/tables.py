@@ -1,0 +1,40 @@
+"""Tables that people might have: GLUE's real rows as CSV, and small ones that a test makes up."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from subtune.data import tsv
+from subtune.tasks import TASKS
+
+
+def write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> Path:
+    """A CSV file with some columns of some rows."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def glue_rows(glue_dir: Path, task: str, split: str) -> list[dict[str, str]]:
+    """Real rows of one of GLUE's tasks, with the columns that they have on the hub."""
+    path = tsv.path_of(glue_dir, TASKS[task], split)
+    return list(tsv.rows(path, TASKS[task], labelled=True))
+
+
+def glue_csv(
+    glue_dir: Path, task: str, directory: Path, rows: int | None = None
+) -> tuple[Path, Path]:
+    """The training and dev files of one of GLUE's tasks, with its texts and labels alone.
+
+    Args:
+        rows: of each file, the first so many.
+    """
+    columns = (*TASKS[task].text, "label")
+    files = {"train": f"{task}-train.csv", "validation": f"{task}-dev.csv"}
+    train, dev = (
+        write(directory / name, columns, glue_rows(glue_dir, task, split)[:rows])
+        for split, name in files.items()
+    )
+    return train, dev
