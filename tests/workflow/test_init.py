@@ -1,0 +1,41 @@
+"""A table, one command, and the workflow to its end."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import pandas as pd
+
+from subtune import config
+from tests.helpers.project import BIN, SNAKEMAKE, Project
+from tests.helpers.tables import glue_csv
+
+# What makes a test of what is meant to take minutes.
+SHORTER = {r"epochs: \d+": "epochs: 1", r"seeds: \[.*\]": "seeds: [0]", r"\n      lora-I: .*": ""}
+
+
+def test_what_init_says_to_call_trains_and_answers(tmp_path, tiny_bert, glue_dir):
+    directory = Project(tmp_path / "init", tiny_bert).directory
+    train, dev = glue_csv(glue_dir, "cola", directory, rows=64)
+    files = "--train", train.name, "--dev", dev.name, "--to", "first words.yaml"
+    init = [sys.executable, BIN / "subtune", "init", *files, "--model", tiny_bert]
+    said = _printed(init, directory)
+    path = directory / "first words.yaml"
+    text = path.read_text()
+    for pattern, replacement in SHORTER.items():
+        text = re.sub(pattern, replacement, text)
+    path.write_text(text)
+
+    (command,) = re.findall(r"^    (\S*snakemake .*)$", said, re.MULTILINE)
+    _printed([*SNAKEMAKE, *shlex.split(command)[1:]], directory)
+    (scores,) = re.findall(r"results/\S+\.md", said)
+    assert "LayerNorm" in (directory / scores).read_text()
+    runs = pd.read_csv(directory / config.read(path).results / "runs.csv")
+    assert set(runs["method"]) == {"full", "bitfit", "layernorm", "frozen"}
+
+
+def _printed(command, directory) -> str:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
