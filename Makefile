@@ -47,9 +47,11 @@ check: install
 	$(BIN)/lint-imports --no-cache
 
 # What Sphinx warns of is an error: a link that leads nowhere, a docstring that cannot be read.
+# Pages that have not changed are not read again, and would pass the next time.
 docs: install
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2 \
-		--doctree-dir docs/_build/doctrees docs docs/_build/html
+		--doctree-dir docs/_build/doctrees docs docs/_build/html \
+		|| { rm -rf docs/_build/doctrees; exit 1; }
 
 format: install
 	$(BIN)/ruff check --fix .

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
+from sphinx.util import logging
 
 # What a browser fetches by itself; where a link leads is the reader's choice.
 FETCHED = re.compile(
@@ -30,14 +30,14 @@ def of_site(site: Path) -> Iterator[str]:
             yield f"{path.relative_to(site)}: found {address}, expected a file of the site"
 
 
-def require_offline(app: Sphinx, exception: Exception | None) -> None:
+def warn(app: Sphinx, exception: Exception | None) -> None:
     """Called when the site is written."""
-    lines = [] if exception or app.builder.format != "html" else [*of_site(Path(app.outdir))]
-    if lines:
-        raise ExtensionError("\n".join(lines))
+    if exception is None and app.builder.format == "html":
+        for line in of_site(Path(app.outdir)):
+            logging.getLogger(__name__).warning(line)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
-    app.connect("build-finished", require_offline)
+    app.connect("build-finished", warn)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
