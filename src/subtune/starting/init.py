@@ -1,5 +1,6 @@
 """From someone's tables to a configuration, and what is said on the way."""
 
+import os
 import shlex
 import shutil
 import sys
@@ -54,6 +55,7 @@ def init(request: Request) -> Iterator[str]:
         SubtuneError: a table cannot be trained on, something cannot be guessed, or the
             configuration cannot be written.
     """
+    load, _, _ = os.getloadavg()
     name = task_named_after(request.train)
     target = request.to or Path(f"{name}.yaml")
     writing.require_free(target)
@@ -97,7 +99,7 @@ def init(request: Request) -> Iterator[str]:
 
     measured = assumptions_here(planned, task, columns["train"], model.directory, settings)
     checked = checked.model_copy(update={"assumptions": measured})
-    yield from say.of_time(checked, planned, Estimates(checked, planned), at_once)
+    yield from say.of_time(checked, planned, Estimates(checked, planned), at_once, load)
     writing.write(target, writing.text_of(*parts, measured))
     yield f"{target} says all of this, with comments on what to change. To train:"
     yield f"    {command}"

@@ -68,8 +68,8 @@ def _cells(table: Table, column: str) -> Iterable[str]:
         cell: Any = row.get(column)
         if not isinstance(cell, str) or not cell.strip():
             raise SubtuneError(
-                f"{table.path}: line {line}: found no label in column {column!r}, expected one in "
-                "every row"
+                f"{table.path}: line {line}: found no text or number in column {column!r}, "
+                "expected a label in every row"
             )
         yield cell.strip()
 

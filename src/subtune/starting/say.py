@@ -24,6 +24,8 @@ from subtune.tasks import Task
 NAMED = 12
 # What all jobs but those that train take on two cores of a laptop: tokens, tables, figures.
 OTHER_SECONDS = 45
+# Cores that other work keeps busy before it is worth a word.
+BUSY = 0.8
 
 
 def without_dev(train: Path) -> str:
@@ -117,8 +119,13 @@ def _seeds(settings: Settings) -> str:
     return f"{len(settings.seeds)} seeds" if len(settings.seeds) > 1 else "1 seed"
 
 
-def of_time(checked: Config, planned: Plan, estimates: Estimates, at_once: int) -> Iterator[str]:
-    """How long everything takes on this machine with so many jobs at a time."""
+def of_time(
+    checked: Config, planned: Plan, estimates: Estimates, at_once: int, load: float
+) -> Iterator[str]:
+    """How long everything takes on this machine with so many jobs at a time.
+
+    ``load``: how many cores other work kept busy before it was measured.
+    """
     if estimates.unknown_models:
         yield (
             f"time: not known before {', '.join(estimates.unknown_models)} is downloaded; measured "
@@ -130,6 +137,8 @@ def of_time(checked: Config, planned: Plan, estimates: Estimates, at_once: int) 
     wall = _side_by_side(seconds, at_once) + OTHER_SECONDS
     jobs = f"{at_once} jobs at a time" if at_once > 1 else "one job at a time"
     yield f"time: about {_in_words(wall)} here, {jobs} ({_in_words(3600 * hours)} of training)"
+    if load > BUSY:
+        yield f"other work keeps {load:.1f} cores busy meanwhile, without which it is faster"
     if wall > 3600 * DEFAULTS.long_hours:
         yield (
             "that is long: fewer seeds, learning rates, methods or epochs make it shorter, or a "

@@ -205,7 +205,7 @@ def test_a_mistake_is_said_in_one_line_and_nothing_is_written(here, capsys, argu
     ("content", "message"),
     [
         ("sentence,label\n,good\nb,bad\n", "line 2: found no text, expected some to learn from"),
-        ("sentence,label\na,good\nb,\n", "line 3: found no label in column 'label', expected one"),
+        ("sentence,label\na,good\nb,\n", "line 3: found no text or number in column 'label'"),
         ("sentence,label\na,good\nb,good\n", "found the label 'good' in every row, expected at"),
         ("sentence,label\na b c\0,good\nd e f,bad\n", "line 2: found '\\x00', expected text"),
         ("sentence,label\na,b,good\n", "line 2: found 3 cells, expected 2 (sentence, label)"),
