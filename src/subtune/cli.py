@@ -268,7 +268,7 @@ def _runs(options: argparse.Namespace) -> None:
     from subtune.runs import listing
 
     store = Path(Layout(str(options.results)).records())
-    runs = listing.recorded_runs(store)
+    runs = listing.recorded_runs(store, listing.given_names(str(options.results)))
     for column in ("task", "method"):
         asked_for = getattr(options, column)
         if asked_for is not None and len(runs):

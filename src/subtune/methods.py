@@ -50,8 +50,12 @@ def title_of(method: str) -> str:
 
 def title_with_mask(method: str, fraction: float, scope: str | None) -> str:
     """The same, and which fraction of it trains, by which kind of mask."""
-    title = title_of(method)
-    return title if scope is None else f"{title}, top {100 * fraction:g}%, {scope}"
+    return with_mask(title_of(method), fraction, scope)
+
+
+def with_mask(name: str, fraction: float, scope: str | None) -> str:
+    """A name or title, and which fraction of the method trains, by which kind of mask."""
+    return name if scope is None else f"{name}, top {100 * fraction:g}%, {scope}"
 
 
 def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:

@@ -305,7 +305,7 @@ def test_an_export_never_overwrites(tmp_path, tiny_bert):
 def test_runs_are_listed_by_name_with_their_scores_and_sizes(tmp_path, tiny_bert, capsys):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     recorded(tmp_path, tiny_bert, METHODS["bitfit"])
-    table = listing.recorded_runs(tmp_path / "runs")
+    table = listing.recorded_runs(tmp_path / "runs", {})
     assert table["method"].tolist() == ["bitfit", "layernorm"]
     row = table[table["run"] == spec.id].iloc[0]
     assert row["trained"] == 2 * 2 * 32 + 66

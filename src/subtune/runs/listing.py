@@ -1,15 +1,35 @@
 """Recorded runs as one table: what each was, how it scored, how large its delta is."""
 
+import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from subtune.methods import name_of
+from subtune.layout import Layout
+from subtune.methods import name_of, with_mask
 from subtune.runs import records
 
 
-def recorded_runs(store: Path) -> pd.DataFrame:
+def given_names(results: str) -> dict[str, tuple[str, str]]:
+    """What configurations call the model and the method of runs whose scores are in the results.
+
+    Returns:
+        Id of the run to the names of its model and its method.
+    """
+    names = {}
+    for path in sorted(Path(results).glob(Layout(".").data("*", "scores"))):
+        # Names only help to read: runs are listed without those that a damaged file has.
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            scores = pd.read_csv(path, dtype={"run": str}, keep_default_na=False)
+            for row in scores.to_dict("records"):
+                method = with_mask(row["method"], float(row["fraction"]), row["scope"] or None)
+                names.setdefault(row["run"], (row["model"], method))
+    return names
+
+
+def recorded_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
     """One row per recorded run, in the order of tasks, methods and learning rates.
 
     Columns: ``run``, ``model``, ``task``, ``method``, ``train_rows``, ``learning_rate``,
@@ -19,25 +39,33 @@ def recorded_runs(store: Path) -> pd.DataFrame:
     best epoch; a run that diverged has neither. A method that has no name is shown as its
     selection.
 
+    Args:
+        store: where the run records are.
+        names: of models and methods, from `given_names`.
+
     Raises:
         SubtuneError: a record cannot be read.
     """
-    table = pd.DataFrame([_row(store, run) for run in records.all_runs(store)])
+    table = pd.DataFrame([_row(store, run, names.get(run)) for run in records.all_runs(store)])
     order = ["task", "method", "learning_rate", "seed"]
     if table.empty:
         return table
     return table.astype({"best_epoch": "Int64"}).sort_values(order, ignore_index=True)
 
 
-def _row(store: Path, run: str) -> dict[str, Any]:
+def _row(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:
     spec = records.read_spec(store, run)
+    model, method = given or (
+        spec.model.repository or f"local {spec.model.version[:8]}",
+        name_of(spec.selection) or spec.selection.in_words(),
+    )
     scores = records.read_outcome(store, run)
     task = spec.tokens.data.task
     return {
         "run": run,
-        "model": spec.model.repository or f"local {spec.model.version[:8]}",
+        "model": model,
         "task": task.name,
-        "method": name_of(spec.selection) or spec.selection.in_words(),
+        "method": method,
         "train_rows": str(spec.recipe.train_rows or "all"),
         **{name: getattr(spec.recipe, name) for name in ("learning_rate", "batch_size", "epochs")},
         "seed": spec.seed,

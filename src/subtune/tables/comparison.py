@@ -52,6 +52,9 @@ def comparison(
     below = printed.scores(paper.name, exhibits)
     if split:
         below = below[below["split"] == split]
+    if not printed_tasks and not set(keys) <= set(printed.scores(paper.name)["task"]):
+        # Beside tasks that the paper has not, its other methods are not compared with anything.
+        below = below[below["method"].isin(chosen["method"])]
     table = scores_of_methods(chosen, below, paper, columns, source)
     emphasis = Emphasis(bold=best_scores(table, paper), marks=differing(table), note=NOTE)
     return Styled(table, emphasis)

@@ -144,7 +144,7 @@ def test_a_run_that_diverged_is_on_record_without_a_score(tmp_path, diverged, ea
     assert math.isnan(history["validation/accuracy"].iloc[-1])
     assert set(history) == {"epoch", "train_loss", "seconds", "validation/accuracy"}
     assert records.read_spec(store, diverged).id == diverged
-    [row] = listing.recorded_runs(store).to_dict("records")
+    [row] = listing.recorded_runs(store, {}).to_dict("records")
     assert row["diverged"] and math.isnan(row["score"]) and pd.isna(row["best_epoch"])
 
 
@@ -157,6 +157,25 @@ def test_a_run_that_diverged_has_a_row_in_the_table_of_runs(tmp_path, diverged, 
     assert table["diverged"].tolist() == [False, True]
     assert table["score"].isna().tolist() == [False, True]
     assert table["best_epoch"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("directory", ["results", "with [brackets] é"])
+def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, directory, tiny_bert):
+    results = tmp_path / directory
+    specs = [examples.run_spec(), examples.run_spec(learning_rate=0.5)]
+    record(results / "runs", specs, tiny_bert)
+    about = {"run": specs[0].id, "model": "NA", "method": "mine", "fraction": 0.2, "scope": "cv"}
+    for folder, text in (("broken", b"\xff,\n"), ("one", None)):
+        path = results / folder / "data" / "scores.csv"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(text) if text else pd.DataFrame([about]).to_csv(path, index=False)
+    runs = listing.recorded_runs(results / "runs", listing.given_names(str(results)))
+    assert runs.set_index("run").loc[specs[0].id, ["model", "method"]].tolist() == [
+        "NA",
+        "mine, top 20%, cv",
+    ]
+    other = runs.set_index("run").loc[specs[1].id]
+    assert other["model"].startswith("local ") and other["method"] == "layernorm"
 
 
 @pytest.mark.parametrize("earlier", [False, True])

@@ -50,6 +50,17 @@ def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
     assert table.iloc[4].tolist() == [paper, "LayerNorm", "51,202", "0.015%", "0.7401"]
 
 
+def test_beside_a_task_of_ones_own_stand_the_papers_rows_of_the_same_methods_only():
+    weather = TASKS["rte"].model_copy(update={"name": "weather", "title": "Weather"})
+    columns = columns_of([weather, TASKS["rte"]], {})
+    rows = [(task, "layernorm", 1.0, None, 1e-3, 0, 0.8) for task in ("weather", "rte")]
+    table = made("layernorm", "table2", chosen=scored(*rows), columns=columns, source="files").table
+    assert table[["scores of", "method", "Weather", "RTE"]].to_numpy().tolist() == [
+        ["this run: minilm, files", "LayerNorm", "0.8000", "0.8000"],
+        ["paper: bert-large-cased", "LayerNorm", "–", "0.7401"],
+    ]
+
+
 def test_ours_are_without_the_methods_that_another_exhibit_prints_for_these_tasks_only():
     exhibits = printed.scores("bitfit")
     assert "frozen" in set(exhibits.query("exhibit == 'table3' and task == 'rte'")["method"])
