@@ -16,6 +16,7 @@ from subtune.cost import Estimates
 from subtune.data import files
 from subtune.errors import SubtuneError
 from subtune.formats.paths import is_file
+from subtune.layout import Layout
 from subtune.plan import Plan, plan
 from subtune.starting import lengths, say, tables, writing
 from subtune.starting.choosing import settings_for
@@ -103,7 +104,9 @@ def init(request: Request) -> Iterator[str]:
     writing.write(target, writing.text_of(*parts, measured))
     yield f"{target} says all of this, with comments on what to change. To train:"
     yield f"    {command}"
-    yield f"The scores are then in results/{task.name}/{writing.EXPERIMENT}/scores.md"
+    layout = Layout(checked.results)
+    scores = layout.exhibit(writing.EXPERIMENT, "scores", "md")
+    yield f"The scores are then in {scores}, and everything on one page in {layout.report()}"
 
 
 def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str, ...]]:

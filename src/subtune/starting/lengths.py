@@ -23,12 +23,17 @@ def token_counts(task: TaskSpec, columns: Mapping[str, list], directory: Path | 
     Raises:
         SubtuneError: the tokenizer's file cannot be read.
     """
-    step = -(-len(columns["label"]) // DEFAULTS.rows_measured)
-    sample = {name: values[::step] for name, values in columns.items()}
+    sample = some_of(columns, DEFAULTS.rows_measured)
     if has_tokenizer(directory):
         return np.sort([len(ids) for ids in encoded(task, sample, directory)["input_ids"]])
     words = [sum(len(text.split()) for text in texts) for texts in task.of_kind.texts(sample)]
     return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int))
+
+
+def some_of(columns: Mapping[str, list], rows: int) -> dict[str, list]:
+    """At most so many rows, at equal distances."""
+    step = -(-len(columns["label"]) // rows)
+    return {name: values[::step] for name, values in columns.items()}
 
 
 def has_tokenizer(directory: Path | None) -> TypeGuard[Path]:

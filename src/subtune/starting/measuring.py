@@ -28,7 +28,7 @@ from subtune.plan import Plan, trains_alone, work
 from subtune.selections.kind import Work
 from subtune.specs import Recipe
 from subtune.starting.choosing import Settings
-from subtune.starting.lengths import encoded, has_tokenizer
+from subtune.starting.lengths import encoded, has_tokenizer, some_of
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.fusing import runs_at_once
@@ -48,6 +48,8 @@ WIDTH = 1024
 LARGEST_MEASURED = 200_000_000
 # How long all steps that are measured may take, about, on a core of a laptop.
 SECONDS, LAPTOP_FLOPS = 2.0, 6e10
+# Of so many rows those are taken whose lengths are typical.
+ROWS = 500
 # Each step is taken once for nothing, and then so often; the fastest counts.
 TIMED = 3
 
@@ -88,8 +90,13 @@ def assumptions_here(
         if has_tokenizer(directory) and dimensions_in(directory).parameters <= LARGEST_MEASURED:
             (size,) = plan.sizes.values()
             tokens = min(size.tokens, settings.max_length)
-            beside, steps = _steps(task, columns, directory, settings, tokens, beside, device)
-            flops, milliseconds = fitted(steps, fp32)
+            try:
+                beside, steps = _steps(task, columns, directory, settings, tokens, beside, device)
+                flops, milliseconds = fitted(steps, fp32)
+            except (RuntimeError, MemoryError) as error:
+                # Others may hold the memory now, and not later.
+                if not hardware.is_out_of_memory(error):
+                    raise
     name = hardware.device_name(device)
     return Assumptions(
         device=f"one core of {name}" if device.type == "cpu" else name,
@@ -149,17 +156,18 @@ def _seconds(compute: Callable[[], object], device: torch.device) -> float:
     compute()
     seconds = []
     for _ in range(TIMED):
-        _finish(device)
-        started = time.perf_counter()
+        started = _clock(device)
         compute()
-        _finish(device)
-        seconds.append(time.perf_counter() - started)
+        seconds.append(_clock(device) - started)
     return min(seconds)
 
 
-def _finish(device: torch.device) -> None:
+def _clock(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+        return time.perf_counter()
+    # Of this thread alone: other work on the core may soon end.
+    return time.thread_time()
 
 
 def _planned_side_by_side(plan: Plan) -> int:
@@ -192,6 +200,29 @@ def _steps(
     train = _examples(task, columns, directory, settings)
     dimensions = dimensions_in(directory)
     flops = dimensions.forward_flops(tokens, task.of_kind.head)
+    members = _members(model, settings)
+    # Of vectors, where some method trains them.
+    sharing = list(members.values())[-1:]
+    beside = min(planned, runs_at_once(model, train, sharing))
+    if model.skeleton is not None:
+        # Whether they can share a step is only known once they have tried.
+        beside = 1
+    of_a_row = (
+        (1 + TIMED) * flops * sum(work.value for work in (*members, *[Work.VECTORS] * beside))
+    )
+    rows = min(settings.batch_size, max(2, int(SECONDS * LAPTOP_FLOPS / of_a_row)), len(train))
+
+    def step(work: Work, rows: int, runs: int) -> Step:
+        index = _typical(train.lengths, rows)
+        seconds = _seconds_of_step(model, train, index, task, members[work], runs)
+        return Step(seconds / runs, work.value * rows * flops, dimensions.num_hidden_layers / runs)
+
+    sizes = {Work.MATRICES: [(rows, 1)], Work.VECTORS: [(rows, beside), (1, 1)]}
+    return beside, [step(work, *size) for work in members for size in sizes[work]]
+
+
+def _members(model: Encoder, settings: Settings) -> dict[Work, Member]:
+    """A run that trains matrices and one that trains vectors, where some method does."""
     recipe = Recipe(
         learning_rate=1e-5,
         batch_size=settings.batch_size,
@@ -202,37 +233,18 @@ def _steps(
         max_grad_norm=1,
         precision="fp32",
     )
-    members = {
-        method: Member(METHODS[method].resolve(shapes_of(model), seed=0), recipe, seed=0)
-        for method in settings.methods
+    by_work = {METHODS[method].work(): METHODS[method] for method in reversed(settings.methods)}
+    return {
+        work: Member(by_work[work].resolve(shapes_of(model), seed=0), recipe, seed=0)
+        for work in (Work.MATRICES, Work.VECTORS)
+        if work in by_work
     }
-    vectors = [method for method in members if METHODS[method].work() is Work.VECTORS]
-    matrices = [method for method in members if METHODS[method].work() is Work.MATRICES]
-    alike = [members[method] for method in vectors[:1] or members]
-    beside = min(planned, runs_at_once(model, train, alike))
-    of_a_row = flops * sum(METHODS[m].work().value for m in [*vectors[:1] * beside, *matrices[:1]])
-    affordable = SECONDS * LAPTOP_FLOPS / ((1 + TIMED) * of_a_row)
-    rows = min(settings.batch_size, max(2, int(affordable)), len(train))
-
-    def step(method: str, rows: int, runs: int) -> Step:
-        index = _typical(train.lengths, rows)
-        seconds = _seconds_of_step(model, train, index, task, members[method], runs)
-        return Step(
-            seconds / runs,
-            METHODS[method].work().value * rows * flops,
-            dimensions.num_hidden_layers / runs,
-        )
-
-    steps = [step(method, rows, 1) for method in matrices[:1]]
-    for method in vectors[:1]:
-        steps += [step(method, rows, beside), step(method, 1, 1)]
-    return beside, steps
 
 
 def _examples(
     task: TaskSpec, columns: Mapping[str, list], directory: Path, settings: Settings
 ) -> Examples:
-    rows = {name: values[: 10 * settings.batch_size] for name, values in columns.items()}
+    rows = some_of(columns, ROWS)
     tokens = encoded(task, rows, directory, settings.max_length)
     return Examples(datasets.Dataset.from_dict(tokens), task.of_kind.reads)
 

@@ -138,7 +138,7 @@ def of_time(
     jobs = f"{at_once} jobs at a time" if at_once > 1 else "one job at a time"
     yield f"time: about {_in_words(wall)} here, {jobs} ({_in_words(3600 * hours)} of training)"
     if load > BUSY:
-        yield f"other work keeps {load:.1f} cores busy meanwhile, without which it is faster"
+        yield f"longer while other work goes on here, which keeps {load:.1f} cores busy now"
     if wall > 3600 * DEFAULTS.long_hours:
         yield (
             "that is long: fewer seeds, learning rates, methods or epochs make it shorter, or a "
