@@ -62,9 +62,9 @@ def init(request: Request) -> Iterator[str]:
     writing.require_free(target)
     if request.dev is None:
         raise SubtuneError(say.without_dev(request.train))
-    if request.train.resolve() == request.dev.resolve():
-        raise SubtuneError("--dev: found the file of --train, expected other rows to judge by")
     train, dev = tables.read("--train", request.train), tables.read("--dev", request.dev)
+    if request.train.samefile(request.dev):
+        raise SubtuneError("--dev: found the file of --train, expected other rows to judge by")
     yield from say.of_tables(train, dev)
     label, text = _columns(request, train, dev)
     labels = labels_of(train, dev, label, request.kind)
@@ -125,9 +125,8 @@ def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str
         raise SubtuneError(
             f"--text, --label: found a column twice ({', '.join(columns)}), expected different ones"
         )
-    for option, column in zip(("--text", "--text2"), text, strict=False):
-        tables.require_column(option, dev, column)
-    tables.require_column("--label", dev, label)
+    for column in columns:
+        tables.require_column("--dev", dev, column)
     return label, text
 
 

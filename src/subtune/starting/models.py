@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from subtune.config.schema import HUB_MODELS
-from subtune.errors import SubtuneError
+from subtune.errors import SubtuneError, cut
 from subtune.formats.paths import is_directory
 from subtune.methods import METHODS
 from subtune.models.dimensions import AnyDimensions, dimensions_of
@@ -18,7 +18,7 @@ from subtune.starting.names import named_like
 from subtune.tasks import TaskSpec
 from subtune.values import Value
 
-REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
+REPOSITORY = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
 
 
 class StartingModel(Value):
@@ -95,8 +95,8 @@ def model_called(name: str | None) -> StartingModel:
         raise SubtuneError(f"--model: {error}") from None
     if not REPOSITORY.fullmatch(name) or name.startswith("."):
         raise SubtuneError(
-            f"--model: found {name!r}, expected a directory that is there, an installed package, "
-            "or a repository on the hub such as google-bert/bert-base-cased"
+            f"--model: found {cut(name)!r}, expected a directory that is there, an installed "
+            "package, or a repository on the hub such as google-bert/bert-base-cased"
         )
     hub = HUB_MODELS.get(name, name)
     return StartingModel(source="hub", reference=hub, reason="it is downloaded from the hub")

@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.errors import SubtuneError, listed, one_of
+from subtune.errors import SubtuneError, cut, listed, one_of
 from subtune.formats.paths import is_directory, is_file
 from subtune.starting.defaults import DEFAULTS
 from subtune.tasks.sentences import FORMATS, rows_of
+
+# What stands between cells in files of other programs.
+DIVIDERS = ";\t,|"
 
 
 class Table(NamedTuple):
@@ -46,6 +49,12 @@ def read(option: str, path: Path) -> Table:
     if not rows:
         raise SubtuneError(f"{path}: found no rows, expected at least one")
     columns = dict.fromkeys(column for _, row in rows for column in row)
+    divided = [sign for sign in DIVIDERS if sign in next(iter(columns), "")]
+    if len(columns) == 1 and divided:
+        raise SubtuneError(
+            f"{path}: found no column but {cut(next(iter(columns)))!r}, expected cells with ',' "
+            "between them in .csv, and tabs in .tsv"
+        )
     return Table(path, tuple(columns), rows)
 
 
@@ -57,7 +66,7 @@ def require_column(option: str, table: Table, column: str) -> None:
     """
     if column not in table.columns:
         expected = one_of(column, table.columns)
-        raise SubtuneError(f"{option}: {expected} as a column of {table.path}")
+        raise SubtuneError(f"{option}: no such column in {table.path}: {expected}")
 
 
 def label_column(table: Table) -> str:
@@ -90,6 +99,10 @@ def text_columns(table: Table, label: str) -> tuple[str, ...]:
     columns = texts or words
     if len(columns) in (1, 2):
         return tuple(columns)
+    if not others:
+        raise SubtuneError(
+            f"--text: {table.path} has no column beside that of the label, {label!r}"
+        )
     several = f"several may be the text ({listed(columns)})" if columns else "none holds text"
     raise SubtuneError(
         f"--text: missing, and of the columns of {table.path} {several}; expected one of "

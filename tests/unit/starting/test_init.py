@@ -179,9 +179,9 @@ REFUSED = [
     ("--train none.csv --dev films-dev.csv", "--train: found no file 'none.csv'"),
     (
         "TABLES --label lable",
-        "--label: found 'lable', expected one of sentence, label (did you mea",
+        "--label: no such column in films-train.csv: found 'lable', expected",
     ),
-    ("TABLES --text text", "--text: found 'text', expected one of sentence, label"),
+    ("TABLES --text text", "--text: no such column in films-train.csv: found 'text', expected on"),
     ("TABLES --text2 sentence", "--text: missing, and needed beside --text2 'sentence'"),
     ("TABLES --text label", "--text, --label: found a column twice (label, label), expected"),
     ("TABLES --regression", "films-train.csv: line 2: label: found 'good', expected a number"),
@@ -199,6 +199,14 @@ def test_a_mistake_is_said_in_one_line_and_nothing_is_written(here, capsys, argu
     assert problem.startswith(message)
     assert problem.count("\n") == 1
     assert not list(here.glob("*.yaml"))
+
+
+def test_a_dev_table_without_the_columns_is_refused(here, capsys):
+    arguments = tables(here)
+    (here / "films-dev.csv").write_text("text,label\na b c,good\n")
+    status, _, problem = call(capsys, *arguments)
+    assert status == 1
+    assert problem.startswith("--dev: no such column in films-dev.csv: found 'sentence', expected")
 
 
 @pytest.mark.parametrize(

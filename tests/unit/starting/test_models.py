@@ -53,6 +53,7 @@ def test_a_directory_is_a_local_model(tiny_bert):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
+        ("x" * 5000, "--model: found 'xxx"),
         ("/no/such/directory", "--model: found '/no/such/directory', expected a directory that is"),
         (
             "a b",

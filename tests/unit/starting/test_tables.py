@@ -43,6 +43,7 @@ def test_every_format_that_trains_is_read(tmp_path, ending, content):
         ("a.csv", b"text,label\n", "a.csv: found no rows, expected at least one"),
         ("a.csv", bytes(range(256)), "a.csv: not a readable .csv file: 'utf-8' codec can't decode"),
         ("a.csv", "text,label\nx,y\n".encode("utf-16"), "a.csv: not a readable .csv file: 'utf-8'"),
+        ("a.csv", b"text;label\nx;y\n", "a.csv: found no column but 'text;label', expected cells"),
         ("a.jsonl", b"x\n", "a.jsonl: not a readable .jsonl file: line 1: Expecting value in"),
         ("a.csv", None, "--train: found no file"),
         ("folder", None, "--train: found the directory"),
@@ -111,9 +112,14 @@ def test_where_no_column_holds_text_that_is_said(tmp_path):
         tables.text_columns(table, "label")
 
 
+def test_where_there_is_nothing_but_a_label_that_is_said(tmp_path):
+    with pytest.raises(SubtuneError, match=r"--text: .* has no column beside that of the label"):
+        tables.text_columns(table_of(tmp_path, label=["x", "y"]), "label")
+
+
 def test_a_column_that_is_not_there_is_named_with_the_nearest(tmp_path):
     table = table_of(tmp_path, sentence=["a"], label=["x"])
     with pytest.raises(SubtuneError) as error:
         tables.require_column("--text", table, "sentense")
-    assert str(error.value).startswith("--text: found 'sentense', expected one of sentence, label")
+    assert ".jsonl: found 'sentense', expected one of sentence, label (did" in str(error.value)
     assert "(did you mean 'sentence'?)" in str(error.value)
