@@ -42,7 +42,7 @@ def without_dev(train: Path) -> str:
 
 def of_tables(train: Table, dev: Table) -> Iterator[str]:
     """Rows and columns."""
-    yield f"{train.path}: {len(train.rows):,} rows to train on; columns {_some(train.columns)}"
+    yield f"{train.path}: {len(train.rows):,} rows to train on; columns {listed_shortly(train.columns)}"
     yield f"{dev.path}: {len(dev.rows):,} rows to judge by"
 
 
@@ -62,9 +62,9 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
     else:
         counts = [f"{cut(word)} ({labels.train[word]:,})" for word in labels.words]
         hint = " (if they are numbers to predict: --regression)" if labels.are_numbers else ""
-        yield f"{len(counts)} classes: {_some(counts)}{hint}"
+        yield f"{len(counts)} classes: {listed_shortly(counts)}{hint}"
         yield (
-            f"always saying {_some([labels.most_frequent])} is right in {labels.floor:.0%} of the "
+            f"always saying {listed_shortly([labels.most_frequent])} is right in {labels.floor:.0%} of the "
             "dev rows"
         )
     yield f"metrics: {', '.join(labels.metrics)}"
@@ -134,7 +134,7 @@ def of_time(
         return
     hours = cost_table(checked, planned, estimates)["hours"].iloc[-1]
     seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
-    wall = _side_by_side(seconds, at_once) + OTHER_SECONDS
+    wall = end_of_jobs(seconds, at_once) + OTHER_SECONDS
     jobs = f"{at_once} jobs at a time" if at_once > 1 else "one job at a time"
     yield f"time: about {_in_words(wall)} here, {jobs} ({_in_words(3600 * hours)} of training)"
     if load > BUSY:
@@ -146,7 +146,7 @@ def of_time(
         )
 
 
-def _side_by_side(seconds: Iterable[float], at_once: int) -> float:
+def end_of_jobs(seconds: Iterable[float], at_once: int) -> float:
     """When the last of some jobs ends, of which the next one starts once there is room."""
     ends = [0.0] * at_once
     for of_job in seconds:
@@ -183,7 +183,7 @@ def beside_keys(
     }
 
 
-def _some(names: Iterable[str]) -> str:
+def listed_shortly(names: Iterable[str]) -> str:
     """Names in one line, of many the first."""
     names = [cut(name) if name.isprintable() else shown(name) for name in names]
     others = len(names) - NAMED
