@@ -42,7 +42,8 @@ def without_dev(train: Path) -> str:
 
 def of_tables(train: Table, dev: Table) -> Iterator[str]:
     """Rows and columns."""
-    yield f"{train.path}: {len(train.rows):,} rows to train on; columns {listed_shortly(train.columns)}"
+    columns = listed_shortly(train.columns)
+    yield f"{train.path}: {len(train.rows):,} rows to train on; columns {columns}"
     yield f"{dev.path}: {len(dev.rows):,} rows to judge by"
 
 
@@ -63,10 +64,8 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
         counts = [f"{cut(word)} ({labels.train[word]:,})" for word in labels.words]
         hint = " (if they are numbers to predict: --regression)" if labels.are_numbers else ""
         yield f"{len(counts)} classes: {listed_shortly(counts)}{hint}"
-        yield (
-            f"always saying {listed_shortly([labels.most_frequent])} is right in {labels.floor:.0%} of the "
-            "dev rows"
-        )
+        answer = listed_shortly([labels.most_frequent])
+        yield f"always saying {answer} is right in {labels.floor:.0%} of the dev rows"
     yield f"metrics: {', '.join(labels.metrics)}"
 
 
