@@ -140,8 +140,8 @@ def of_time(
         yield f"longer while other work goes on here, which keeps {load:.1f} cores busy now"
     if wall > 3600 * DEFAULTS.long_hours:
         yield (
-            "that is long: shorten the lists under `seeds` and `methods`, make `epochs` less, or add "
-            "a line `train_rows: 1000` beside them"
+            "that is long: shorten the lists under `seeds` and `methods`, make `epochs` less, or "
+            "add a line `train_rows: 1000` beside them"
         )
 
 
