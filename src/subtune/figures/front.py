@@ -16,6 +16,8 @@ from subtune.tables.writing import METRIC_TITLES
 # The lines of what trains everything, and nothing but the classifier.
 FULL: dict[str, Any] = {"color": "0.35", "linestyle": "-"}
 FROZEN: dict[str, Any] = {"color": "0.35", "linestyle": ":"}
+# How many letters of a legend are as wide as a page's text, and as the mark before each label.
+LETTERS_OF_A_LINE, LETTERS_OF_A_MARK = 110, 7
 FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
 
 
@@ -41,8 +43,12 @@ def score_by_parameters(
     questions = [*rows.groupby(QUESTION, sort=False)]
     share = COLUMN if len(questions) == 1 else 1
     figure, panels = panels_of(len(questions), share * style["width"], height_of_panel=0.75)
+    trained = rows.loc[rows["trained"] > 0, "trained"]
     for panel, ((model, task, metric), of_question) in zip(panels, questions, strict=True):
         _draw(panel, of_question, series)
+        panel.set_xscale("log")
+        if len(trained):
+            panel.set_xlim(trained.min() / 2, trained.max() * 2)
         several = rows["model"].nunique() > 1
         panel.set_title(task_titles[task] + (f" ({model})" if several else ""))
         panel.set_ylabel(METRIC_TITLES[metric], fontsize=7)
@@ -55,7 +61,9 @@ def score_by_parameters(
         Line2D([], [], linestyle="", markersize=4, label=label, **_point(number))
         for number, label in enumerate(series)
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=int(5 * share))
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    columns = max(1, int(share * LETTERS_OF_A_LINE / (longest + LETTERS_OF_A_MARK)))
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
     return figure
 
 
@@ -105,7 +113,6 @@ def _draw(panel: Axes, rows: pd.DataFrame, series: list[str]) -> None:
             linestyle="-" if len(points) > 1 else "",
             **_point(number),
         )
-    panel.set_xscale("log")
     panel.grid(color="0.92")
     panel.set_axisbelow(True)
     panel.tick_params(labelsize=6)
