@@ -1,7 +1,8 @@
 """Errors for people: one line that says what is wrong, what was expected and what to do."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 # Of a text and of a list that messages quote, in characters and in names.
 LONGEST_NAME = 60
@@ -10,6 +11,30 @@ MOST_NAMES = 300
 
 class SubtuneError(Exception):
     """A problem that the user can mend. Its text is shown without a traceback."""
+
+
+@contextmanager
+def one_line(what: str) -> Iterator[None]:
+    """Have whatever a library raises say in one line what of ours went wrong.
+
+    Raises:
+        SubtuneError: it has raised something, whose kinds no library tells.
+    """
+    try:
+        yield
+    except SubtuneError:
+        raise
+    except Exception as error:
+        raise SubtuneError(f"{what}: {reason_of(error)}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """What a library's error says: its first line, and the second behind a colon."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
+    if isinstance(error, KeyError):
+        return f"{said} is not known there"
+    return said or type(error).__name__
 
 
 def one_of(found: object, allowed: Iterable[str]) -> str:

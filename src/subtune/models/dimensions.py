@@ -40,7 +40,9 @@ class OtherDimensions:
     @property
     def parameters(self) -> int:
         """How many parameters a pretrained checkpoint has, which is all but the classifier's."""
-        shapes = self.shapes(outputs=1)
+        from subtune.models import skeletons
+
+        shapes = self.shapes(1, skeletons.first_head(self.directory))
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
@@ -71,14 +73,20 @@ def _shapes(directory: Path, head: str, outputs: int) -> dict[str, Shape]:
 def _other_dimensions(directory: Path) -> OtherDimensions:
     from subtune.models import skeletons
 
-    config = skeletons.read_config(directory, outputs=1)
-    hidden = config.hidden_size
+    config = skeletons.read_config(directory, outputs=1).get_text_config()
+
+    def size(name: str, default: int) -> int:
+        value = getattr(config, name, None)
+        return value if isinstance(value, int) and value > 0 else default
+
+    hidden = size("hidden_size", 1)
     return OtherDimensions(
         directory,
         hidden,
-        config.num_hidden_layers,
-        config.num_attention_heads,
-        getattr(config, "intermediate_size", None) or 4 * hidden,
+        size("num_hidden_layers", 1),
+        # FNet has none.
+        size("num_attention_heads", 1),
+        size("intermediate_size", 4 * hidden),
     )
 
 

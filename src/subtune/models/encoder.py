@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig
 
-from subtune.errors import SubtuneError
+from subtune.errors import one_line
 from subtune.models.dimensions import dimensions_by
 from subtune.models.families import family_of, is_packed
 from subtune.models.families.base import Family, HeadLayer, is_classifier
@@ -156,8 +155,5 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
 
 
 def _config(directory: Path) -> PretrainedConfig:
-    try:
+    with one_line(f"{directory / CONFIG} cannot be read"):
         return AutoConfig.from_pretrained(directory, local_files_only=True)
-    except (OSError, ValueError, StrictDataclassError) as error:
-        reason = str(error).splitlines()[0]
-        raise SubtuneError(f"{directory / CONFIG} cannot be read: {reason}") from None

@@ -9,9 +9,9 @@ from typing import Any
 
 from subtune.download import snapshot
 from subtune.errors import SubtuneError
-from subtune.models.configuration import check
+from subtune.models.configuration import PADDING, check, check_sizes, require_padding
 from subtune.models.families import family_of, is_packed, naming_of
-from subtune.models.pretrained import header, stored_names
+from subtune.models.pretrained import header, require_floats, stored_names
 from subtune.specs import ModelSpec
 from subtune.values import fingerprint
 
@@ -79,12 +79,19 @@ def files_of(directory: Path) -> list[Path]:
     if is_packed(fields["model_type"]):
         stored_names(weights, family_of(fields["model_type"]).dimensions(fields))
     else:
-        for path in weights:
-            header(path)
+        for stored in (tensor for path in weights for tensor in header(path)):
+            # Older files have masks and positions beside their weights, which are whole numbers.
+            if stored.name.endswith(".weight"):
+                require_floats(stored, stored.name)
     # A model's version depends on this order.
     others = (INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
     present = [directory / name for name in others if (directory / name).is_file()]
     return [directory / CONFIG, *weights, *present]
+
+
+def has_weights(directory: Path) -> bool:
+    """Whether there are weights in a directory, or what says which files have them."""
+    return (directory / WEIGHTS).is_file() or (directory / INDEX).is_file()
 
 
 def weights_of(directory: Path) -> list[Path]:
@@ -101,8 +108,10 @@ def weights_of(directory: Path) -> list[Path]:
         )
     try:
         names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
-    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+    except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
         raise SubtuneError(f"{directory / INDEX} does not say where weights are") from None
+    if not names:
+        raise SubtuneError(f"{directory / INDEX}: weight_map: found no weights, expected some")
     for name in names:
         # The name may come from a file of a stranger's.
         if name != Path(str(name)).name or not (directory / name).is_file():
@@ -120,13 +129,16 @@ def read_config(directory: Path) -> dict[str, Any]:
     try:
         fields = json.loads((directory / CONFIG).read_text())
         model_type = fields.get("model_type")
+        if not isinstance(model_type, str):
+            raise SubtuneError(f"model_type: found {model_type!r}, expected a model's name")
         if is_packed(model_type):
             check(fields, family_of(model_type))
-        elif not isinstance(model_type, str):
-            raise SubtuneError(f"model_type: found {model_type!r}, expected a model's name")
+        check_sizes(fields)
+        if naming_of(model_type).positions_behind_padding:
+            require_padding(fields)
     except OSError:
         raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}") from None
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise SubtuneError(f"{directory / CONFIG} is not a model's configuration") from None
     except SubtuneError as error:
         raise SubtuneError(f"{directory / CONFIG}: {error}") from None
@@ -146,7 +158,7 @@ def longest_text(config: Mapping[str, Any]) -> int:
         return fields["max_position_embeddings"] - family.first_position(fields["pad_token_id"])
     positions = next((config[name] for name in POSITIONS if config.get(name)), MANY)
     behind = naming_of(model_type).positions_behind_padding
-    return positions - (config.get("pad_token_id", 1) + 1 if behind else 0)
+    return positions - (config.get("pad_token_id", PADDING) + 1 if behind else 0)
 
 
 def has_token_types(config: Mapping[str, Any]) -> bool:
@@ -193,4 +205,5 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     if not (target / TOKENIZER).is_file():
         from subtune.models import tokenizer_files
 
-        tokenizer_files.convert(target, TOKENIZER)
+        vocabulary = [name for name in VOCABULARIES if (target / name).is_file()]
+        tokenizer_files.convert(target, TOKENIZER, vocabulary)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
-from subtune.errors import SubtuneError
+from subtune.errors import SubtuneError, one_line
 from subtune.models.families.base import Dimensions, Family
 
 # In files as old as BERT itself.
@@ -58,12 +58,21 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, Sto
                 f"{stored.path}: {name} has the shape {list(stored.shape)}, expected {list(shape)} "
                 "as the model's configuration says"
             )
-        if stored.dtype not in FLOATS:
-            raise SubtuneError(
-                f"{stored.path}: {name} is stored as {stored.dtype}, expected one of "
-                f"{', '.join(FLOATS)}"
-            )
+        require_floats(stored, name)
     return {name: names[name] for name in shapes}
+
+
+def require_floats(stored: Stored, name: str) -> None:
+    """Refuse a tensor that is not stored as floating-point numbers.
+
+    Raises:
+        SubtuneError: it is not.
+    """
+    if stored.dtype not in FLOATS:
+        raise SubtuneError(
+            f"{stored.path}: {name} is stored as {stored.dtype}, expected one of "
+            f"{', '.join(FLOATS)}"
+        )
 
 
 def header(path: Path) -> list[Stored]:
@@ -72,16 +81,12 @@ def header(path: Path) -> list[Stored]:
     Raises:
         SubtuneError: it cannot be read.
     """
-    try:
-        with safe_open(path, framework="numpy") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            return [
-                Stored(path, name, tuple(part.get_shape()), part.get_dtype())
-                for name, part in slices.items()
-            ]
-    except (OSError, SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise SubtuneError(f"{path} cannot be read: {reason}") from None
+    with one_line(f"{path} cannot be read"), safe_open(path, framework="numpy") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        return [
+            Stored(path, name, tuple(part.get_shape()), part.get_dtype())
+            for name, part in slices.items()
+        ]
 
 
 def _canonical(stored: str, family: Family) -> str:

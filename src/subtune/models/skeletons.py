@@ -2,6 +2,8 @@
 
 import copy
 import difflib
+import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +13,12 @@ import torch
 import transformers
 from torch import nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers.activations import ACT2FN
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
-from subtune.errors import SubtuneError
+from subtune.errors import SubtuneError, one_line, one_of
 from subtune.models import files
 from subtune.models.encoder import Encoder, Skeleton
 from subtune.models.families import naming, naming_of
@@ -31,6 +34,10 @@ AUTO_CLASSES = {
     TOKEN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
     QUESTION_ANSWERING: transformers.AutoModelForQuestionAnswering,
 }
+# Types of models that transformers has with one of these heads or another.
+WITH_HEADS = sorted(
+    {model_type for of in AUTO_CLASSES.values() for model_type in of._model_mapping._model_mapping}
+)
 
 
 def load(directory: Path, head: str, outputs: int) -> Encoder:
@@ -47,29 +54,8 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
     """
     config = read_config(directory, outputs)
     require_head(config, head)
-    # What decoders keep for the next token is of no use to one pass.
-    without_cache = copy.deepcopy(config)
-    without_cache.use_cache = False
-    try:
-        with _quiet():
-            module, loading = AUTO_CLASSES[head].from_pretrained(
-                directory,
-                key_mapping=_renamed(config, head),
-                config=without_cache,
-                dtype=torch.float32,
-                attn_implementation="eager",
-                use_safetensors=True,
-                local_files_only=True,
-                trust_remote_code=False,
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise SubtuneError(f"{directory} cannot be loaded: {reason}") from None
+    module = _with_weights(directory, config, head, "cpu")
     own_names = _own_names(module)
-    canonical = {own: name for name, own in own_names.items()}
-    _require_all(directory, canonical, loading)
     held = dict(module.named_parameters(remove_duplicate=False))
     transposed = _transposed(module)
     parameters = {}
@@ -84,9 +70,10 @@ def shapes(directory: Path, head: str, outputs: int) -> dict[str, tuple[int, ...
     """Canonical name to shape of every parameter of a model; its weights are not needed.
 
     Raises:
-        SubtuneError: there is no configuration that transformers knows, with this head.
+        SubtuneError: there is no configuration that transformers knows, with this head; or there
+            are weights, and not those of the configuration.
     """
-    module = _without_weights(directory, head, outputs)
+    module = _on_meta(directory, head, outputs)
     held, transposed = dict(module.named_parameters()), _transposed(module)
     return {
         name: tuple(held[own].mT.shape if own in transposed else held[own].shape)
@@ -100,14 +87,42 @@ def own_names(directory: Path, head: str) -> dict[str, str]:
     Raises:
         SubtuneError: there is no configuration that transformers knows, with this head.
     """
-    return _own_names(_without_weights(directory, head, outputs=1))
+    return _own_names(_on_meta(directory, head, outputs=1))
 
 
-def _without_weights(directory: Path, head: str, outputs: int) -> PreTrainedModel:
+def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
+    """A model of which only names and shapes are known; where its weights are there, as theirs."""
     config = read_config(directory, outputs)
     require_head(config, head)
-    with torch.device("meta"), _quiet():
+    if files.has_weights(directory):
+        return _with_weights(directory, config, head, "meta")
+    with one_line(f"{directory / files.CONFIG} makes no model"), torch.device("meta"), _quiet():
         return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
+
+
+def _with_weights(
+    directory: Path, config: PretrainedConfig, head: str, device: str
+) -> PreTrainedModel:
+    """A model with the weights in a directory; on the device ``meta`` they are only compared."""
+    # What decoders keep for the next token is of no use to one pass.
+    without_cache = copy.deepcopy(config)
+    without_cache.use_cache = False
+    with one_line(f"{directory} cannot be loaded"), _quiet():
+        module, loading = AUTO_CLASSES[head].from_pretrained(
+            directory,
+            key_mapping=_renamed(config, head),
+            config=without_cache,
+            dtype=torch.float32,
+            device_map=device,
+            attn_implementation="eager",
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+    _require_same(directory, module, loading)
+    return module
 
 
 def read_config(directory: Path, outputs: int) -> PretrainedConfig:
@@ -121,20 +136,22 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
     """
     model_type = files.read_config(directory)["model_type"]
     if model_type not in CONFIG_MAPPING_NAMES:
-        close = difflib.get_close_matches(model_type, CONFIG_MAPPING_NAMES, n=1)
+        close = difflib.get_close_matches(model_type, WITH_HEADS, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise SubtuneError(
             f"{directory / files.CONFIG}: model_type: found {model_type!r}, expected a model that "
             f"transformers has{hint}"
         )
-    try:
+    with one_line(f"{directory / files.CONFIG} cannot be read"), _quiet():
         config = AutoConfig.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False, num_labels=outputs
         )
-    except Exception as error:  # what transformers raises for broken fields is of many kinds
-        reason = str(error).strip().splitlines()[0]
-        raise SubtuneError(f"{directory / files.CONFIG} cannot be read: {reason}") from None
-    if config.pad_token_id is None:
+    for name in ("hidden_act", "activation_function"):
+        activation = getattr(config, name, None)
+        if isinstance(activation, str) and activation not in ACT2FN:
+            raise SubtuneError(f"{directory / files.CONFIG}: {name}: {one_of(activation, ACT2FN)}")
+    words = getattr(config, "vocab_size", None) or math.inf
+    if config.pad_token_id is None or not 0 <= config.pad_token_id < words:
         end = getattr(config, "eos_token_id", None)
         config.pad_token_id = next(iter(end), 0) if isinstance(end, list) else end or 0
     return config
@@ -153,16 +170,30 @@ def require_head(config: PretrainedConfig, head: str) -> None:
         )
 
 
+def first_head(directory: Path) -> str:
+    """A head that transformers has for a model, that for sequences before others.
+
+    Raises:
+        SubtuneError: its configuration cannot be read, or there is none.
+    """
+    config = read_config(directory, outputs=1)
+    for head, auto_class in AUTO_CLASSES.items():
+        if type(config) in auto_class._model_mapping:
+            return head
+    raise SubtuneError(f"model_type: transformers has no head for {config.model_type!r}")
+
+
 def _renamed(config: PretrainedConfig, head: str) -> dict[str, str]:
     """Of stored names the beginning, by a pattern, and the one that the model with a head has.
 
     Transformers' question answering calls the pretrained part of some decoders otherwise.
     """
-    prefix, usual = (
+    prefix, *usual = (
         AUTO_CLASSES[of]._model_mapping[type(config)].base_model_prefix
         for of in (head, SEQUENCE_CLASSIFICATION)
+        if type(config) in AUTO_CLASSES[of]._model_mapping
     )
-    return {} if prefix == usual else {rf"^{usual}\.": f"{prefix}."}
+    return {rf"^{other}\.": f"{prefix}." for other in usual if other != prefix}
 
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:
@@ -181,23 +212,34 @@ def _transposed(module: nn.Module) -> frozenset[str]:
     return frozenset(f"{name}.weight" for name in convolutions)
 
 
-def _require_all(directory: Path, canonical: Mapping[str, str], loading: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint that lacks pretrained weights, or has them in other shapes."""
-    missing = [own for own in loading["missing_keys"] if _is_pretrained(own, canonical)]
+def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint whose pretrained weights are not those of its configuration."""
+    prefix = f"{module.base_model_prefix}."
+    pretrained = {own for name, own in _own_names(module).items() if not is_classifier(name)}
+    missing = sorted(pretrained.intersection(loading["missing_keys"]))
+    unexpected = sorted(loading["unexpected_keys"])
     if missing:
-        raise SubtuneError(
-            f"{directory} has no weights {sorted(missing)[0]!r}, which its model has"
-        )
-    for own, found, expected in sorted(loading["mismatched_keys"]):
-        if _is_pretrained(own, canonical):
+        behind = f".{missing[0].removeprefix(prefix)}"
+        elsewhere = [name for name in unexpected if name.endswith(behind)]
+        hint = f"; found {elsewhere[0]!r}, which has another prefix" if elsewhere else ""
+        raise SubtuneError(f"{directory} has no weights {missing[0]!r}, which its model has{hint}")
+    for own, stored, expected in sorted(loading["mismatched_keys"]):
+        if own in pretrained:
             raise SubtuneError(
-                f"{directory}: {own} has the shape {list(found)}, expected {list(expected)} as the "
-                "model's configuration says"
+                f"{directory}: {own} has the shape {list(stored)}, expected {list(expected)} as "
+                "the model's configuration says"
+            )
+    modules = {_of_any_layer(own.removeprefix(prefix)) for own in pretrained}
+    for own in unexpected:
+        if _of_any_layer(own.removeprefix(prefix)) in modules:
+            raise SubtuneError(
+                f"{directory} has weights {own!r}, which a model of its configuration has not"
             )
 
 
-def _is_pretrained(own: str, canonical: Mapping[str, str]) -> bool:
-    return own in canonical and not is_classifier(canonical[own])
+def _of_any_layer(name: str) -> str:
+    """A parameter's module, without the layer's number."""
+    return re.sub(r"(?<=\.)\d+(?=\.)", "*", f".{name}").rpartition(".")[0]
 
 
 def _skeleton(

@@ -4,6 +4,8 @@ Models of a packed family have a forward pass of their own here. Of all others t
 run, and a family says which of their parameters has which role.
 """
 
+from dataclasses import replace
+
 from subtune.errors import SubtuneError, one_of
 from subtune.models.families.albert import ALBERT
 from subtune.models.families.base import Family
@@ -35,6 +37,25 @@ NAMINGS = {
     )
     for model_type in of_family.model_types
 }
+# Of no role that is known here, but that positions begin behind the id of padding, as RoBERTa's.
+LIKE_ROBERTA = replace(UNKNOWN, positions_behind_padding=True)
+NAMINGS_OF_OTHERS = dict.fromkeys(
+    (
+        "camembert",
+        "data2vec-text",
+        "esm",
+        "ibert",
+        "layoutlmv3",
+        "lilt",
+        "longformer",
+        "luke",
+        "markuplm",
+        "roberta-prelayernorm",
+        "xlm-roberta-xl",
+        "xmod",
+    ),
+    LIKE_ROBERTA,
+)
 # Its parameters' names are those that the papers' methods and figures are written in.
 CANONICAL = BERT
 
@@ -57,4 +78,4 @@ def is_packed(model_type: object) -> bool:
 
 def naming_of(model_type: str) -> Naming:
     """The roles of the parameters of transformers' models of a type; of unknown ones, none."""
-    return NAMINGS.get(model_type, UNKNOWN)
+    return NAMINGS.get(model_type) or NAMINGS_OF_OTHERS.get(model_type, UNKNOWN)

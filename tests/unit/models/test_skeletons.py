@@ -1,0 +1,160 @@
+"""What a configuration or weights lack is said in one line, before any weight is read."""
+
+import json
+import re
+import shutil
+
+import pytest
+import safetensors.torch
+import torch
+from transformers import AutoConfig
+
+from subtune.errors import SubtuneError
+from subtune.models import encoder, files, skeletons
+from subtune.models.dimensions import dimensions_in
+from subtune.models.families import naming_of
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
+from tests.helpers import families
+
+
+@pytest.fixture
+def copied(directory_of, tmp_path):
+    """A copy of a tiny model of a family, which a test may change."""
+    return lambda family: shutil.copytree(directory_of(family), tmp_path / "mine")
+
+
+def with_fields(directory, **changed):
+    path = directory / files.CONFIG
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    return directory
+
+
+def with_weights(directory, change):
+    weights = safetensors.torch.load_file(directory / files.WEIGHTS)
+    safetensors.torch.save_file(change(weights), directory / files.WEIGHTS)
+    return directory
+
+
+def renamed(was, now):
+    return lambda weights: {name.replace(was, now): value for name, value in weights.items()}
+
+
+def without(name):
+    return lambda weights: {other: value for other, value in weights.items() if other != name}
+
+
+def shorter(name):
+    return lambda weights: weights | {name: weights[name][:20].clone()}
+
+
+def beside(name, like):
+    return lambda weights: weights | {name: weights[like].clone()}
+
+
+WORDS = "model.embed_tokens.weight"
+UP = "model.layers.{}.mlp.up_proj.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (without(UP.format(1)), f"mine has no weights '{UP.format(1)}', which its model has"),
+        (shorter(WORDS), f"mine: {WORDS} has the shape [20, 32], expected [45, 32] as the model's"),
+        (
+            beside(UP.format(2), UP.format(1)),
+            f"mine has weights '{UP.format(2)}', which a model of its configuration has not",
+        ),
+        (
+            beside("model.layers.0.self_attn.q_proj.bias", "model.norm.weight"),
+            "mine has weights 'model.layers.0.self_attn.q_proj.bias', which a model of its",
+        ),
+        (
+            renamed("model.", "module.model."),
+            f"mine has no weights '{WORDS}', which its model has; found 'module.{WORDS}', which "
+            "has another prefix",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda directory: dimensions_in(directory).shapes(2),
+        lambda directory: encoder.load(directory, SEQUENCE_CLASSIFICATION, 2),
+    ],
+    ids=["planned", "loaded"],
+)
+def test_weights_that_are_not_those_of_the_configuration_are_refused(change, problem, read, copied):
+    directory = with_weights(copied("llama"), change)
+    with pytest.raises(SubtuneError, match=re.escape(problem)):
+        read(directory)
+
+
+def test_another_head_beside_the_weights_does_not_matter(copied):
+    directory = with_weights(copied("llama"), beside("lm_head.weight", WORDS))
+    assert encoder.load(directory, SEQUENCE_CLASSIFICATION, 2).outputs == 2
+
+
+def test_weights_that_are_whole_numbers_are_refused(copied):
+    directory = with_weights(copied("llama"), lambda of: of | {WORDS: of[WORDS].to(torch.int8)})
+    with pytest.raises(SubtuneError, match=f"{WORDS} is stored as I8, expected one of F64, F32"):
+        files.files_of(directory)
+
+
+@pytest.mark.parametrize(
+    ("family", "fields", "problem"),
+    [
+        ("llama", {"model_type": ["llama"]}, "model_type: found ['llama'], expected a model's"),
+        ("llama", {"hidden_act": "geluu"}, "hidden_act: found 'geluu', expected one of"),
+        ("llama", {"hidden_size": -32}, "hidden_size: found -32, expected a whole number from 1"),
+        ("llama", {"num_attention_heads": 0}, "num_attention_heads: found 0, expected a whole"),
+        ("llama", {"num_hidden_layers": 10**7}, "num_hidden_layers: found 10000000, expected"),
+        ("llama", {"rms_norm_eps": "small"}, "Validation error for field 'rms_norm_eps': Type"),
+        ("llama", {"rope_parameters": {"rope_type": "no"}}, "cannot be loaded: 'no' is not known"),
+        (
+            "llama",
+            {"quantization_config": {"quant_method": "gptq"}},
+            'quantization_config: found "gptq", expected weights that are not quantized',
+        ),
+        ("gpt2", {"n_positions": "64"}, 'n_positions: found "64", expected a whole number from 1'),
+        ("mpnet", {"pad_token_id": None}, "pad_token_id: found null, expected a token's number"),
+    ],
+)
+def test_a_configuration_that_makes_no_model_is_one_line(family, fields, problem, copied):
+    directory = with_fields(copied(family), **fields)
+    with pytest.raises(SubtuneError, match=re.escape(problem)) as error:
+        dimensions_in(directory).shapes(2)
+    assert "\n" not in str(error.value)
+
+
+def test_a_configuration_that_is_nested_without_end_is_one_line(copied):
+    directory = copied("llama")
+    (directory / files.CONFIG).write_text("[" * 200_000)
+    with pytest.raises(SubtuneError, match=r"config\.json is not a model's configuration"):
+        files.read_config(directory)
+
+
+@pytest.mark.parametrize("padding", [-1, 45, 999])
+def test_padding_that_is_no_word_is_none_and_the_texts_end_pads(padding, copied, capsys):
+    directory = with_fields(copied("llama"), pad_token_id=padding, eos_token_id=3)
+    assert skeletons.read_config(directory, outputs=2).pad_token_id == 3
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("model_type", ["camembert", "longformer", "xlm-roberta-xl", "esm"])
+def test_positions_of_robertas_like_begin_behind_padding(model_type):
+    assert naming_of(model_type).positions_behind_padding
+    fields = {"model_type": model_type, "max_position_embeddings": 514, "pad_token_id": 1}
+    assert files.longest_text(fields) == 512
+
+
+def test_a_model_that_has_no_head_for_sequences_is_loaded_with_that_for_words(tmp_path):
+    fields = families.SHAPE | families.USUAL | families.DECODER
+    config = AutoConfig.for_model("apertus", **fields)
+    model = skeletons.AUTO_CLASSES[TOKEN_CLASSIFICATION].from_config(config)
+    model.save_pretrained(tmp_path)
+    assert encoder.load(tmp_path, TOKEN_CLASSIFICATION, 3).outputs == 3
+    dimensions = dimensions_in(tmp_path)
+    assert dimensions.shapes(3, TOKEN_CLASSIFICATION)["classifier.score.weight"] == (3, 32)
+    assert dimensions.parameters > 0
+    with pytest.raises(SubtuneError, match="no model for sequence classification of 'apertus'"):
+        dimensions.shapes(3)
