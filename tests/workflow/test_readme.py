@@ -33,6 +33,12 @@ PLANNED_ONLY = {
     ".venv/bin/snakemake -c2 --configfile examples/bitfit-plus.yaml --config glue_dir=glue": (
         "snakemake -n --configfile examples/bitfit-plus.yaml --config glue_dir=GLUE_DIR"
     ),
+    # It writes a file; tests/workflow/test_init.py trains one like it.
+    ".venv/bin/subtune init --train examples/weather-train.csv --dev examples/weather-dev.csv": (
+        "subtune init --train examples/weather-train.csv --dev examples/weather-dev.csv --to NEW"
+    ),
+    ".venv/bin/snakemake -c2 --configfile weather.yaml": "snakemake --help",
+    "make docs": "make -n docs",
     # tests/workflow/test_own_tasks.py trains it.
     ".venv/bin/snakemake -c2 --configfile examples/own-words-and-questions.yaml": (
         "snakemake -n --configfile examples/own-words-and-questions.yaml"
@@ -48,9 +54,9 @@ PLANNED_ONLY = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_readme_works(command, request):
+def test_a_command_of_the_readme_works(command, request, tmp_path):
     planned = PLANNED_ONLY.get(command, command)
-    slots = {"FILE": "config.yaml"}
+    slots = {"FILE": "config.yaml", "NEW": str(tmp_path / "new.yaml")}
     if "GLUE_DIR" in planned:
         slots["GLUE_DIR"] = str(request.getfixturevalue("glue_dir"))
     done = call(planned, **slots)

@@ -105,8 +105,8 @@ def init(request: Request) -> Iterator[str]:
     yield f"{target} says all of this, with comments on what to change. To train:"
     yield f"    {command}"
     layout = Layout(checked.results)
-    scores = layout.exhibit(writing.EXPERIMENT, "scores", "md")
-    yield f"The scores are then in {scores}, and everything on one page in {layout.report()}"
+    answers = layout.of_all_experiments("answers", "md")
+    yield f"The answer is then in {answers}, and everything on one page in {layout.report()}"
 
 
 def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str, ...]]:

@@ -26,7 +26,7 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
         for seed, value in enumerate(values)
     ]
     table = scored(*rows)
-    trained = table["method"].map(TRAINED) * table["fraction"]
+    trained = table["method"].map(lambda method: TRAINED.get(method, 50)) * table["fraction"]
     return table.assign(
         trainable=trained.astype(int) + CLASSIFIER,
         classifier=CLASSIFIER,
