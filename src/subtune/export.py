@@ -11,7 +11,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedModel
 
 from subtune.directories import new_directory
 from subtune.errors import SubtuneError
@@ -52,7 +52,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     weights = applied(model.parameters, delta)
     config = _config(model, task)
     whole = getattr(transformers, task.of_kind.auto_class).from_config(config)
-    whole.load_state_dict(_exported(weights, model))
+    whole.load_state_dict(_state(weights, model, whole))
     with new_directory(target) as draft:
         whole.save_pretrained(draft)
         for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
@@ -160,6 +160,18 @@ def _saved_module(name: str, model: Encoder) -> str:
     exported = model.exported_name(name)
     # To PEFT transformers' head is one module, however many layers it has.
     return exported.partition(".")[0] if is_classifier(name) else exported.rpartition(".")[0]
+
+
+def _state(
+    parameters: Mapping[str, Tensor], model: Encoder, whole: PreTrainedModel
+) -> dict[str, Tensor]:
+    """All that transformers' model keeps: parameters, buffers, and twins under all their names."""
+    exported = _exported(parameters, model)
+    numbers = {id(value): exported[own] for own, value in whole.named_parameters()}
+    twins = whole.named_parameters(remove_duplicate=False)
+    buffers = model.skeleton.buffers if model.skeleton else {}
+    every = dict(buffers) | {own: numbers[id(value)] for own, value in twins}
+    return {own: every[own] for own in whole.state_dict()}
 
 
 def _exported(parameters: Mapping[str, Tensor], model: Encoder) -> dict[str, Tensor]:

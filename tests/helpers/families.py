@@ -73,11 +73,28 @@ FIELDS: dict[str, dict[str, Any]] = {
     "qwen2": DECODER,
     "qwen3": DECODER | {"head_dim": 16},
 }
+# Of families that no one has described.
+UNDESCRIBED: dict[str, dict[str, Any]] = {
+    "bart": {
+        "d_model": 32,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 64,
+        "decoder_ffn_dim": 64,
+        "dropout": 0.0,
+        "decoder_start_token_id": 2,
+        "type_vocab_size": 0,
+    },
+    "fnet": {"type_vocab_size": 4},
+    "ibert": {"type_vocab_size": 2},
+}
 
 
 def write(name: str, directory: Path) -> Path:
     """A model of a family, and its tokenizer."""
-    config = AutoConfig.for_model(name, **(SHAPE | USUAL | FIELDS[name]))
+    config = AutoConfig.for_model(name, **(SHAPE | USUAL | (FIELDS | UNDESCRIBED)[name]))
     torch.manual_seed(0)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)
     save_tokenizer(directory)

@@ -14,6 +14,7 @@ import safetensors.torch
 import torch
 from transformers import (
     AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     BertModel,
 )
@@ -276,6 +277,22 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     theirs = in_a_fresh_process(tmp_path / "out", tokens, base, task)
     read = [of[reads] for of, reads in zip(theirs, rows.reads, strict=True)]
     assert np.concatenate(read) == pytest.approx(ours, abs=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bart", "ibert"])
+def test_an_export_has_buffers_and_what_stands_under_two_names(family, directory_of, tmp_path):
+    """BART's words are one table of three names; I-BERT keeps ranges of numbers beside weights."""
+    spec, tokens = recorded(tmp_path, directory_of(family), METHODS["bitfit"])
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    kind = AutoModelForSequenceClassification
+    model, problems = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not any(problems.values())
+    with torch.inference_mode():
+        predicted = [
+            model.eval()(input_ids=torch.tensor([ids])).logits[0].numpy()
+            for ids in tokens["validation"]["input_ids"]
+        ]
+    assert np.array(predicted) == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
 def test_an_adapter_of_a_run_without_lora_is_refused(tmp_path, tiny_bert):
