@@ -33,7 +33,8 @@ class Skeleton:
     ``module``: the model, whose own parameters hold nothing. ``own_names``: canonical name to the
     module's. ``transposed``: own names of matrices that the module holds as ``[i, o]``.
     ``buffers``: by own name, what the module reads beside parameters. ``without_effect``:
-    canonical names of parameters that decide nothing.
+    canonical names of parameters that decide nothing. ``sees_padding``: whether the module computes
+    something else of an example where padding stands behind it, so that it has to have none.
     """
 
     module: nn.Module
@@ -41,6 +42,7 @@ class Skeleton:
     transposed: frozenset[str]
     buffers: Mapping[str, Tensor]
     without_effect: frozenset[str]
+    sees_padding: bool = False
 
 
 @dataclass(frozen=True)

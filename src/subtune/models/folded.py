@@ -23,7 +23,8 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from transformers.pytorch_utils import Conv1D
 
-from subtune.errors import SubtuneError
+from subtune.errors import SubtuneError, reason_of
+from subtune.hardware import is_out_of_memory
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, Skeleton
 from subtune.models.families.base import QUESTION_ANSWERING
@@ -49,7 +50,8 @@ def logits(
 
     Raises:
         NotFoldableError: this model computes these runs only one by one.
-        SubtuneError: what is no linear layer's matrix trains by a low-rank update.
+        SubtuneError: what is no linear layer's matrix trains by a low-rank update, or transformers'
+            model reads something else than texts.
     """
     skeleton = model.skeleton
     assert skeleton is not None, "packed families have a forward pass of their own"
@@ -77,11 +79,31 @@ def logits(
         for name, weights in by_module.items()
     }
     skeleton.module.train(masks is not None)
-    with _forwards(skeleton.module, replaced), _Dropout(masks, fold):
+    with (
+        _refusing(model.config.model_type),
+        _forwards(skeleton.module, replaced),
+        _Dropout(masks, fold),
+    ):
         outputs = functional_call(
             skeleton.module, tensors | dict(skeleton.buffers), (), _inputs(model, batch, runs)
         )
-    return _read(model, batch, outputs, runs)
+        return _read(model, batch, outputs, runs)
+
+
+@contextmanager
+def _refusing(model_type: str) -> Iterator[None]:
+    """Have whatever transformers' code raises, but for want of memory, say so in one line."""
+    try:
+        yield
+    except (NotFoldableError, SubtuneError):
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        raise SubtuneError(
+            f"transformers' model of {model_type!r} fails on texts such as these: "
+            f"{reason_of(error)}"
+        ) from error
 
 
 def _is_linear(skeleton: Skeleton, module: str) -> bool:

@@ -126,8 +126,11 @@ def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> lis
     Args:
         index: numbers of the batch's examples. Sorted by length they need the least padding.
         lengths: tokens of each of these.
-        model: what computes the passes. Batches of a packed family have no padding.
+        model: what computes the passes. Batches of a packed family have no padding; parts for a
+            model that sees padding have none either.
     """
+    if model.skeleton is not None and model.skeleton.sees_padding:
+        return np.split(index, np.flatnonzero(np.diff(lengths)) + 1)
     cost = TOKENS_OF_A_PASS.get(model.device.type)
     if model.skeleton is None or cost is None:
         return [index]

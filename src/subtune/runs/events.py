@@ -10,6 +10,7 @@ Every line has ``time`` (UTC), ``event``, and ``text``, which says the same to p
     diverged   a run's loss or a prediction is not finite: ``run``
     recorded   a run is on record: ``run``
     one_by_one runs that could train side by side do not, for the reason in ``text``
+    without_padding  every batch has texts of one length, for the reason in ``text``
     note       a line of the log that means nothing to programs
     stopped    the attempt was asked to stop
     failed     the attempt ended in an error

@@ -24,7 +24,7 @@ from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.delta import to_stored
 from subtune.training.recipe import Member
-from subtune.training.reports import ONE_BY_ONE, Report
+from subtune.training.reports import ONE_BY_ONE, WITHOUT_PADDING, Report
 from subtune.training.run import Result
 from subtune.training.sweeps import train_sweep
 
@@ -70,8 +70,8 @@ def train_and_record(
 
     def report_and_read_energy(of: Report) -> None:
         energy.read()
-        if of.event == ONE_BY_ONE:
-            origin[ONE_BY_ONE] = of.text
+        if of.event in (ONE_BY_ONE, WITHOUT_PADDING):
+            origin[of.event] = of.text
         report(of)
 
     results = train_sweep(

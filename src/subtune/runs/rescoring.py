@@ -15,6 +15,7 @@ from subtune.specs import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, from_stored
 from subtune.training.evaluation import logits_of
+from subtune.training.proof import without_padding_where_it_is_seen
 from subtune.training.recipe import examples_that_train
 
 
@@ -40,7 +41,8 @@ def score_on_training_rows(
     every = Examples(split, kind.reads)
     training = examples_that_train(every, spec.recipe, np.random.default_rng(spec.seed))
     examples = Examples(split.select(training), kind.reads)
-    logits = logits_of(_trained(store, spec, model), examples, spec.recipe.precision)
+    trained = without_padding_where_it_is_seen(_trained(store, spec, model), [examples])
+    logits = logits_of(trained, examples, spec.recipe.precision)
     if not np.isfinite(logits).all():
         return dict.fromkeys(task.metrics, math.nan)
     return kind.score(task, examples, kind.predict(examples, logits))
@@ -69,7 +71,8 @@ def on_test_rows(
         kind = spec.tokens.data.task.of_kind
         for split, rows in tokens.items():
             examples = Examples(rows, kind.reads)
-            logits = logits_of(trained, examples, spec.recipe.precision)
+            alike = without_padding_where_it_is_seen(trained, [examples])
+            logits = logits_of(alike, examples, spec.recipe.precision)
             part = kind.table(examples, kind.predict(examples, logits))
             parts.append(part.drop(columns="label").assign(run=spec.id, split=split))
     return pd.concat(parts, ignore_index=True)

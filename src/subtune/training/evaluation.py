@@ -12,7 +12,7 @@ import torch
 
 from subtune.data.batches import in_length_order
 from subtune.models.encoder import Encoder
-from subtune.models.packed import pack
+from subtune.models.packed import micro_batches, pack
 from subtune.models.passes import logits
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -85,10 +85,11 @@ def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
     behind = counts.cumsum()
     every = torch.empty(behind[-1], model.outputs, device=model.device)
     with torch.inference_mode(), autocast(model.device, precision):
-        for index in in_length_order(examples.lengths):
-            batch = pack(examples, index, model)
-            read = np.concatenate([np.arange(behind[n] - counts[n], behind[n]) for n in index])
-            every[torch.from_numpy(read)] = logits(model, batch)[0].float()
+        for alike in in_length_order(examples.lengths):
+            for index in micro_batches(alike, examples.lengths[alike], model):
+                batch = pack(examples, index, model)
+                read = np.concatenate([np.arange(behind[n] - counts[n], behind[n]) for n in index])
+                every[torch.from_numpy(read)] = logits(model, batch)[0].float()
     return every.cpu().numpy()
 
 

@@ -1,14 +1,19 @@
-"""Whether runs of transformers' own models compute side by side what they compute one by one."""
+"""Whether transformers' own models compute side by side what they compute by themselves.
 
-from collections.abc import Sequence
+That is asked of runs in one pass, and of examples in one batch.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from subtune.data.batches import by_length
 from subtune.hardware import is_out_of_memory
 from subtune.models.dropout import DropoutMasks
-from subtune.models.encoder import Encoder
+from subtune.models.encoder import Encoder, new_classifier
 from subtune.models.packed import pack
 from subtune.models.passes import logits
 from subtune.tasks.examples import Examples
@@ -17,6 +22,8 @@ from subtune.training.stacked import StackedParameters
 
 # Of the largest value: a hundred times what float32 rounds away.
 TOLERANCE = 1e-4
+# How many are computed with padding and without.
+EXAMPLES = 8
 
 
 def difference_side_by_side(
@@ -53,6 +60,35 @@ def difference_side_by_side(
             if (run - reference).abs().max() > TOLERANCE * reference.abs().max():
                 return f"their {what} side by side are not those of each by itself"
     return None
+
+
+def without_padding_where_it_is_seen(model: Encoder, splits: Iterable[Examples]) -> Encoder:
+    """The same model; one whose skeleton says so, where padding changes what it computes.
+
+    Examples of all lengths, each by itself, are compared with the same in one batch, padded to the
+    longest of all.
+    """
+    every = [split for split in splits if len(split)]
+    if model.skeleton is None or not every:
+        return model
+    longest = max(int(split.lengths.max()) for split in every)
+    in_order = by_length(np.arange(len(every[0])), every[0].lengths)
+    index = np.unique(in_order[np.linspace(0, len(in_order) - 1, EXAMPLES).astype(int)])
+    with_classifier = replace(model, parameters=model.parameters | new_classifier(model, seed=0))
+    with torch.inference_mode():
+        together = replace(pack(every[0], index, model), longest=longest)
+        padded = logits(with_classifier, together)
+        alone = torch.cat(
+            [
+                logits(with_classifier, pack(every[0], index[n : n + 1], model))
+                for n in range(len(index))
+            ],
+            dim=1,
+        )
+    # Of texts none of whose tokens is read there is nothing to compare.
+    if not alone.numel() or (padded - alone).abs().max() <= TOLERANCE * alone.abs().max():
+        return model
+    return replace(model, skeleton=replace(model.skeleton, sees_padding=True))
 
 
 def _logits_and_gradients(

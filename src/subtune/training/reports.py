@@ -6,6 +6,8 @@ from typing import Any
 
 # Runs that could train side by side do not: their model computes something else there.
 ONE_BY_ONE = "one_by_one"
+# Batches have no padding: the model would compute something else beside it.
+WITHOUT_PADDING = "without_padding"
 
 
 @dataclass(frozen=True)

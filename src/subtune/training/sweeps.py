@@ -8,8 +8,9 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints, State
 from subtune.training.fusing import group_runs
+from subtune.training.proof import without_padding_where_it_is_seen
 from subtune.training.recipe import Member, OutOfMemoryError, train
-from subtune.training.reports import ONE_BY_ONE, Report
+from subtune.training.reports import ONE_BY_ONE, WITHOUT_PADDING, Report
 from subtune.training.run import Result
 
 
@@ -44,6 +45,10 @@ def train_sweep(
         StoppedError: it was asked to stop.
         SubtuneError: a run does not fit into memory by itself.
     """
+    model = without_padding_where_it_is_seen(model, examples.values())
+    if model.skeleton is not None and model.skeleton.sees_padding:
+        line = "padding changes what this model computes: every pass has texts of one length"
+        report(Report(line, WITHOUT_PADDING))
     resumed = checkpoints.groups(members) if checkpoints else []
     new = [run for run in members if not any(run in runs for runs in resumed)]
     waiting: list[tuple[list[str], State | None]] = [

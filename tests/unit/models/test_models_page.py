@@ -213,6 +213,8 @@ REFUSED = [
     ({"model_type": "modernbertt"}, SEQUENCE_CLASSIFICATION),
     ({"model_type": "gemma"}, QUESTION_ANSWERING),
     ({"vocab_size": 50}, SEQUENCE_CLASSIFICATION),
+    ({"num_hidden_layers": 1}, SEQUENCE_CLASSIFICATION),
+    ({"quantization_config": {"quant_method": "gptq"}}, SEQUENCE_CLASSIFICATION),
 ]
 
 

@@ -6,15 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from subtune.errors import SubtuneError
 from subtune.methods import METHODS
 from subtune.models import encoder, skeletons
 from subtune.models.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models.packed import micro_batches, pack
+from subtune.models.passes import logits
 from subtune.runs import recording
 from subtune.tasks import TASKS
-from subtune.training import fusing
+from subtune.training import fusing, proof
+from subtune.training.evaluation import logits_of
 from subtune.training.recipe import Member, train
-from subtune.training.reports import ONE_BY_ONE
+from subtune.training.reports import ONE_BY_ONE, WITHOUT_PADDING
 from tests.helpers import examples
 
 RATES = (1e-3, 3e-3, 5e-3)
@@ -113,6 +118,62 @@ def test_on_a_cpu_runs_of_transformers_own_models_train_one_by_one(directory_of)
     model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
     rows = examples.examples_of(task, examples.tokens(task, directory))
     assert fusing.group_runs(model, rows["train"], members_of(model, "bitfit")) == [[0], [1], [2]]
+
+
+def sees_padding(model, rows):
+    return proof.without_padding_where_it_is_seen(model, rows.values()).skeleton.sees_padding
+
+
+@pytest.mark.parametrize(("family", "sees"), [("fnet", True), ("electra", False), ("gpt2", False)])
+def test_a_model_that_sees_padding_predicts_what_it_does_of_each_text_alone(
+    family, sees, directory_of
+):
+    directory, task = directory_of(family), TASKS["sst2"]
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+    rows = examples.examples_of(task, examples.tokens(task, directory))
+    assert len(set(rows["train"].lengths)) > 1
+    assert sees_padding(model, rows) == sees
+    proven = proof.without_padding_where_it_is_seen(model, rows.values())
+    proven = replace(proven, parameters=proven.parameters | encoder.new_classifier(proven, 0))
+    split = rows["train"]
+    with torch.inference_mode():
+        alone = [logits(proven, pack(split, np.array([n]), proven))[0] for n in range(len(split))]
+    together = logits_of(proven, split, "fp32")
+    np.testing.assert_allclose(together, torch.cat(alone).numpy(), rtol=0, atol=1e-6)
+
+
+def test_passes_of_a_model_that_sees_padding_have_texts_of_one_length(directory_of):
+    model = encoder.load(directory_of("fnet"), SEQUENCE_CLASSIFICATION, 2)
+    model = replace(model, skeleton=replace(model.skeleton, sees_padding=True))
+    alike = micro_batches(np.array([7, 2, 5, 1]), np.array([3, 3, 4, 6]), model)
+    assert [part.tolist() for part in alike] == [[7, 2], [5], [1]]
+
+
+def test_a_record_says_that_its_model_sees_padding(directory_of, tmp_path):
+    directory, task = directory_of("fnet"), TASKS["sst2"]
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+    spec = examples.run_spec(METHODS["bitfit"])
+    tokens = examples.tokens(task, directory)
+    recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda report: None)
+    origin = json.loads((tmp_path / spec.id / "provenance.json").read_text())
+    assert origin[WITHOUT_PADDING].startswith("padding changes what this model computes")
+
+
+def test_what_transformers_code_raises_is_one_line(directory_of, monkeypatch):
+    directory, task = directory_of("electra"), TASKS["sst2"]
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+    rows = examples.examples_of(task, examples.tokens(task, directory))
+
+    def forward(*inputs, **named):
+        raise ValueError("You have to specify pixel_values\nand more")
+
+    monkeypatch.setattr(model.skeleton.module, "forward", forward)
+    with pytest.raises(SubtuneError) as error:
+        train(model, rows, task, members_of(model, "bitfit"))
+    assert str(error.value) == (
+        "transformers' model of 'electra' fails on texts such as these: You have to specify "
+        "pixel_values"
+    )
 
 
 def test_the_memory_of_a_step_grows_with_what_it_holds(directory_of):
