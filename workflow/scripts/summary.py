@@ -10,11 +10,11 @@ with job(snakemake.log[0]):
     from subtune.figures import drawing
     from subtune.figures.front import score_by_parameters
     from subtune.tables import writing
-    from subtune.tables.summary import answers_in_words, methods_by_score
+    from subtune.tables.summary import smallest_methods, methods_by_score
 
     chosen = of_all_experiments([read_scores(path) for path in snakemake.input])
     titles = snakemake.params.task_titles
-    writing.write(answers_in_words(chosen, titles), snakemake.output.answers)
+    writing.write(smallest_methods(chosen, titles), snakemake.output.answers)
     writing.write(methods_by_score(chosen, titles), snakemake.output.summary)
     drawing.save(
         score_by_parameters(chosen, titles, snakemake.params.style), snakemake.output.front

@@ -33,8 +33,9 @@ def answers(chosen: pd.DataFrame) -> pd.DataFrame:
     Returns:
         ``model``, ``task``, ``metric``; of the smallest method within the margin by its mean
         ``method``, ``trained``, ``share``, ``score``, ``full`` (full's score), ``difference``,
-        ``low``, ``high``, ``unit``, ``units`` (how many) and ``verdict``; ``more_seeds`` that
-        would decide, where that can be known; ``answer`` in words.
+        ``low``, ``high``, ``unit``, ``units`` (how many) and ``verdict``, or of the nearest where
+        ``is_within`` is false; ``surely``, the smallest method whose whole interval is within it;
+        ``more_seeds`` that would decide, where that can be known; ``answer`` in words.
     """
     rows = []
     for model, of_model in chosen[chosen["decides"]].groupby("model", sort=False):
@@ -49,7 +50,7 @@ def answers(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 NO_NUMBERS = {
-    **dict.fromkeys(("method", "unit", "verdict"), None),
+    **dict.fromkeys(("method", "is_within", "surely", "unit", "verdict"), None),
     **dict.fromkeys(("trained", "units", "more_seeds"), pd.NA),
     **dict.fromkeys(("share", "score", "full", "difference", "low", "high"), math.nan),
 }
@@ -76,9 +77,9 @@ def _of_candidates(smaller: Sequence[Candidate]) -> dict[str, object]:
     [smallest, *_] = within
     decided = _verdict(smallest)
     sentence = f"{title(smallest)}, {_size(smallest)}: {_scores(smallest)}."
+    sure = next((c for c in within if _verdict(c) == verdicts.SUPPORTED), None)
     if decided != verdicts.SUPPORTED:
         sentence += f" {_what_is_open(smallest)}"
-        sure = next((c for c in within if _verdict(c) == verdicts.SUPPORTED), None)
         if sure:
             sentence += f" Surely good enough is {title(sure)}, {_size(sure)}: {_scores(sure)}."
     better = [c for c in smaller if c.difference.low > 0]
@@ -86,7 +87,8 @@ def _of_candidates(smaller: Sequence[Candidate]) -> dict[str, object]:
         best = max(better, key=lambda c: c.difference.mean)
         sentence += f" Full is below {title(best)} by {best.difference.mean:.3f}: "
         sentence += "other learning rates may do it good."
-    return _numbers(smallest, decided) | {"answer": sentence}
+    surely = {"is_within": True, "surely": title(sure) if sure else None}
+    return _numbers(smallest, decided) | surely | {"answer": sentence}
 
 
 def _none_is_near(smaller: Sequence[Candidate]) -> dict[str, object]:
@@ -98,7 +100,7 @@ def _none_is_near(smaller: Sequence[Candidate]) -> dict[str, object]:
     )
     if decided != verdicts.NOT_SUPPORTED:
         sentence += f" {_what_is_open(nearest)}"
-    return _numbers(nearest, decided) | {"answer": sentence}
+    return _numbers(nearest, decided) | {"is_within": False, "surely": None, "answer": sentence}
 
 
 def title(candidate: Candidate) -> str:

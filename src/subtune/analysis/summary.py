@@ -16,6 +16,7 @@ from subtune.analysis.scores import on_most_rows, trained_beside_classifier
 REFERENCE = "full"
 # What all methods of one panel, or of one answer, share.
 QUESTION = ["model", "task", "metric"]
+DIGITS = 10
 METHOD = ["method", "fraction", "scope"]
 
 
@@ -108,7 +109,8 @@ def differences(runs: pd.DataFrame, reference: pd.DataFrame) -> pd.Series:
         ]
         for table in (runs, reference)
     )
-    return (scores - others.reindex(scores.index)).dropna()
+    # Two points less of a score are not more than two points, as sums of floats would have it.
+    return (scores - others.reindex(scores.index)).dropna().round(DIGITS)
 
 
 def _by_task_and_seed(runs: pd.DataFrame) -> pd.Series:

@@ -77,12 +77,13 @@ ANSWERS = Table(
     "answers",
     "The smallest method that is good enough",
     "Per model and task, and for the mean over all its tasks, the smallest method whose score is "
-    "not below full fine-tuning's by more than 0.02. Bold where the whole 95 % interval of the "
-    "difference says so: over seeds, paired, where there are at least three, and of all tasks else "
-    "over the tasks. Parameters are counted without the classifier, which every method trains. "
+    "not below full fine-tuning's by more than 0.02: by the mean, and surely, where the whole 95 % "
+    "interval of the difference is within that. The interval is over seeds, paired, from three on, "
+    "and of all tasks else over the tasks. How many more seeds would decide about the method by "
+    "the mean follows from the spread of those that are there. Parameters are counted without the classifier, which every method trains. "
     "Learning rates and epochs were chosen on the same dev rows, and several methods are "
     "compared: neither is corrected for.",
-    make="subtune.tables.summary:answers_in_words",
+    make="subtune.tables.summary:smallest_methods",
     reads={"chosen": "chosen"},
     facts=("task_titles",),
 )

@@ -7,12 +7,13 @@ import pandas as pd
 
 from subtune.analysis import summary
 from subtune.analysis.answers import ALL_TASKS, answers, share_in_words
-from subtune.analysis.verdicts import SUPPORTED
 from subtune.methods import title_with_mask
 from subtune.tables.writing import DIVERGED, EMPTY, METRIC_TITLES, Emphasis, Styled
 
-# What wraps in a paper's table.
-WIDE = {"answer": 0.6}
+NUMBERS_OF_ANSWER = (
+    "parameters", "share of full", "score", "full", "minus full", "95 % interval", "surely",
+    "to be sure",
+)  # fmt: skip
 
 
 def methods_by_score(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> Styled:
@@ -48,10 +49,10 @@ def _in_words(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[st
     }
 
 
-def answers_in_words(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> Styled:
+def smallest_methods(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> Styled:
     """A row per model and task, and of all its tasks: the smallest method that is good enough.
 
-    The answers that runs are enough for are bold.
+    Methods that runs are enough for are bold.
 
     Args:
         chosen: the runs of the best learning rates.
@@ -59,12 +60,30 @@ def answers_in_words(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> St
     """
     rows = answers(chosen)
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}
-    shown = pd.DataFrame(
-        {"model": rows["model"], "task": rows["task"].map(titles), "answer": rows["answer"]}
-    )
+    shown = pd.DataFrame([_answer(row, titles) for row in rows.to_dict("records")])
     bold = pd.DataFrame(False, index=shown.index, columns=shown.columns)
-    bold["task"] = rows["verdict"] == SUPPORTED
-    return Styled(rows, Emphasis(bold=bold, wide=WIDE), shown)
+    bold["surely"] = rows["surely"].notna()
+    return Styled(rows, Emphasis(bold=bold), shown)
+
+
+def _answer(row: Mapping[str, Any], titles: Mapping[str, str]) -> dict[str, str]:
+    about = {"model": row["model"], "task": titles[row["task"]]}
+    if pd.isna(row["method"]):
+        nothing = dict.fromkeys(NUMBERS_OF_ANSWER, EMPTY)
+        return about | {"by the mean": row["answer"]} | nothing
+    nearest = "" if row["is_within"] else "none; nearest is "
+    more = row["more_seeds"]
+    return about | {
+        "by the mean": f"{nearest}{row['method']}",
+        "parameters": f"{row['trained']:,}",
+        "share of full": share_in_words(row["share"]),
+        "score": f"{row['score']:.4f}",
+        "full": f"{row['full']:.4f}",
+        "minus full": _signed(row["difference"]),
+        "95 % interval": _interval(row),
+        "surely": row["surely"] or EMPTY,
+        "to be sure": EMPTY if pd.isna(more) else f"{more} more seed{'s' if more > 1 else ''}",
+    }
 
 
 def _method(row: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ WIDEST = 100
 
 
 def answers_in_lines(path: Path) -> str:
-    """What `subtune.tables.summary.answers_in_words` wrote as CSV, as wide as the terminal."""
+    """What `subtune.tables.summary.smallest_methods` wrote as CSV, as wide as the terminal."""
     table = pd.read_csv(path, keep_default_na=False)
     width = min(WIDEST, shutil.get_terminal_size().columns)
     lines = ["", QUESTION, "The smallest method not below full fine-tuning by more than 0.02:", ""]

@@ -86,6 +86,11 @@ def test_the_answer_is_the_smallest_method_within_the_margin():
     assert row["answer"].startswith("BitFit, 400 parameters (4 % of full's): 0.8900 against 0.9000")
 
 
+def test_as_much_below_as_the_margin_is_not_more():
+    row = answer_of(runs({"full": [0.88] * 3, "bitfit": [0.86] * 3}))
+    assert (row["method"], row["verdict"]) == ("BitFit", SUPPORTED)
+
+
 def test_a_mask_is_an_answer_too():
     whole = runs({"full": [0.9] * 3, "layernorm": [0.9] * 3})
     masked = runs({"layernorm": [0.9] * 3}, fraction=0.2, scope="global")

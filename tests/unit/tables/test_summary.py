@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from subtune.tables import writing
-from subtune.tables.summary import answers_in_words, bytes_in_words, methods_by_score
+from subtune.tables.summary import bytes_in_words, methods_by_score, smallest_methods
 from subtune.tables.terminal import answers_in_lines
 from tests.unit.analysis.test_summary import runs
 
@@ -25,17 +25,33 @@ def test_programs_read_numbers_and_people_words(tmp_path):
 
 
 def test_answers_that_runs_are_enough_for_are_bold():
-    sure = answers_in_words(runs(SCORES), TITLES)
-    unsure = answers_in_words(runs({"full": [0.9], "bitfit": [0.9]}), TITLES)
-    assert [made.emphasis.bold["task"].tolist() for made in (sure, unsure)] == [[True], [False]]
-    assert sure.shown["task"].tolist() == ["RTE"]
+    sure = smallest_methods(runs(SCORES), TITLES)
+    unsure = smallest_methods(runs({"full": [0.9], "bitfit": [0.9]}), TITLES)
+    assert [made.emphasis.bold["surely"].tolist() for made in (sure, unsure)] == [[True], [False]]
+    columns = ["task", "by the mean", "surely", "to be sure"]
+    rows = [made.shown[columns].to_numpy().tolist() for made in (sure, unsure)]
+    assert rows == [[["RTE", "BitFit", "BitFit", "–"]], [["RTE", "BitFit", "–", "2 more seeds"]]]
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ({"full": [0.9], "bitfit": [0.5]}, "none; nearest is BitFit"),
+        (
+            {"bitfit": [0.5]},
+            "Full fine-tuning is not among the methods to compare with: add `full`.",
+        ),
+    ],
+)
+def test_where_no_method_is_good_enough_the_table_says_why(scores, words):
+    assert smallest_methods(runs(scores), TITLES).shown["by the mean"].tolist() == [words]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 300])
 def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     path = tmp_path / "answers.csv"
-    writing.write(answers_in_words(runs(SCORES), TITLES), [path])
+    writing.write(smallest_methods(runs(SCORES), TITLES), [path])
     lines = answers_in_lines(path).splitlines()
     assert "  rte: BitFit, 400 parameters" in answers_in_lines(path)
     assert max(map(len, lines[:-1])) <= max(columns, len(lines[2]))
