@@ -80,9 +80,9 @@ ANSWERS = Table(
     "not below full fine-tuning's by more than 0.02: by the mean, and surely, where the whole 95 % "
     "interval of the difference is within that. The interval is over seeds, paired, from three on, "
     "and of all tasks else over the tasks. How many more seeds would decide about the method by "
-    "the mean follows from the spread of those that are there. Parameters are counted without the classifier, which every method trains. "
-    "Learning rates and epochs were chosen on the same dev rows, and several methods are "
-    "compared: neither is corrected for.",
+    "the mean follows from the spread of those that are there. Parameters are counted without the "
+    "classifier, which every method trains. Learning rates and epochs were chosen on the same dev "
+    "rows, and several methods are compared: neither is corrected for.",
     make="subtune.tables.summary:smallest_methods",
     reads={"chosen": "chosen"},
     facts=("task_titles",),

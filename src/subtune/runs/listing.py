@@ -18,7 +18,7 @@ def given_names(results: str) -> dict[str, tuple[str, str]]:
     Returns:
         Id of the run to the names of its model and its method.
     """
-    names = {}
+    names: dict[str, tuple[str, str]] = {}
     for path in sorted(Path(results).glob(Layout(".").data("*", "scores"))):
         # Names only help to read: runs are listed without those that a damaged file has.
         with contextlib.suppress(OSError, ValueError, KeyError):
