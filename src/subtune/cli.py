@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subtune import config
-from subtune.errors import SubtuneError, one_of
+from subtune.errors import SubtuneError, cut, one_of
 from subtune.layout import Layout
 
 if TYPE_CHECKING:
@@ -95,8 +95,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _labels(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number from 1")
+    if not text.isdecimal() or len(text) > 7 or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(
+            f"found {cut(text)!r}, expected a number from 1 to 1,000,000"
+        )
     return int(text)
 
 
