@@ -7,6 +7,7 @@ from tokenizers import Tokenizer
 
 from subtune.errors import SubtuneError
 from subtune.models.files import TOKENIZER, has_token_types, longest_text, read_config
+from subtune.models.tokenizer_files import rows_of, too_large
 from subtune.tasks import TaskSpec
 
 
@@ -27,7 +28,8 @@ def tokenize(
         doc_stride: where examples of a row overlap, the tokens from one's beginning to the next's.
 
     Raises:
-        SubtuneError: the tokenizer's file cannot be read, or the model has fewer positions.
+        SubtuneError: the tokenizer's file cannot be read, or has words that the model has not, or
+            the model has fewer positions.
     """
     config = read_config(model_directory)
     if max_length > longest_text(config):
@@ -39,9 +41,13 @@ def tokenize(
     with_token_types = has_token_types(config)
 
     def encode(batch: dict[str, list]) -> dict[str, list]:
-        return task.of_kind.encode(
+        encoded = task.of_kind.encode(
             tokenizer, batch, max_length, doc_stride, with_token_types=with_token_types
         )
+        largest = max((max(ids, default=0) for ids in encoded["input_ids"]), default=0)
+        if largest >= rows_of(config, largest + 1):
+            raise too_large(model_directory / TOKENIZER, largest, config)
+        return encoded
 
     if not rows:  # of a task whose test files are absent
         return rows

@@ -12,6 +12,7 @@ from subtune.errors import SubtuneError
 from subtune.models.configuration import PADDING, check, check_sizes, require_padding
 from subtune.models.families import family_of, is_packed, naming_of
 from subtune.models.pretrained import header, require_floats, stored_names
+from subtune.models.tokenizer_files import convert, require_rows
 from subtune.specs import ModelSpec
 from subtune.values import fingerprint
 
@@ -66,7 +67,7 @@ def files_of(directory: Path) -> list[Path]:
 
     Raises:
         SubtuneError: the directory, its configuration, weights or vocabulary is missing, or the
-            model is of another family; or its weights are not those of its configuration.
+            model is of another family; or its weights or words are not those of its configuration.
     """
     if not directory.is_dir():
         raise SubtuneError(f"found no directory {str(directory)!r}")
@@ -83,6 +84,8 @@ def files_of(directory: Path) -> list[Path]:
             # Older files have masks and positions beside their weights, which are whole numbers.
             if stored.name.endswith(".weight"):
                 require_floats(stored, stored.name)
+    if (directory / TOKENIZER).is_file():
+        require_rows(directory / TOKENIZER, fields)
     # A model's version depends on this order.
     others = (INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
     present = [directory / name for name in others if (directory / name).is_file()]
@@ -203,7 +206,5 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     if spec.source == "files" and version_of(target) != spec.version:
         raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
     if not (target / TOKENIZER).is_file():
-        from subtune.models import tokenizer_files
-
-        vocabulary = [name for name in VOCABULARIES if (target / name).is_file()]
-        tokenizer_files.convert(target, TOKENIZER, vocabulary)
+        convert(target, TOKENIZER, [name for name in VOCABULARIES if (target / name).is_file()])
+        require_rows(target / TOKENIZER, read_config(target))

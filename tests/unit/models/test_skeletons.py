@@ -7,14 +7,17 @@ import shutil
 import pytest
 import safetensors.torch
 import torch
+from tokenizers import Tokenizer
 from transformers import AutoConfig
 
+from subtune.data.tokens import tokenize
 from subtune.errors import SubtuneError
 from subtune.models import encoder, files, skeletons
 from subtune.models.dimensions import dimensions_in
 from subtune.models.families import naming_of
 from subtune.models.families.base import SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
-from tests.helpers import families
+from subtune.tasks import TASKS
+from tests.helpers import examples, families
 
 
 @pytest.fixture
@@ -138,6 +141,35 @@ def test_padding_that_is_no_word_is_none_and_the_texts_end_pads(padding, copied,
     directory = with_fields(copied("llama"), pad_token_id=padding, eos_token_id=3)
     assert skeletons.read_config(directory, outputs=2).pad_token_id == 3
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("family", ["llama", "modernbert"])
+def test_words_behind_the_last_row_are_refused_before_anything_runs(family, copied):
+    directory = with_fields(copied(family), vocab_size=20)
+    problem = "found a word of number 44, expected numbers below 20, the vocab_size of the model"
+    with pytest.raises(SubtuneError, match=problem):
+        files.files_of(directory)
+
+
+def test_tokens_that_were_added_behind_the_last_row_matter_where_a_text_has_them(copied):
+    directory = copied("llama")
+    tokenizer = Tokenizer.from_file(str(directory / files.TOKENIZER))
+    tokenizer.add_special_tokens(["[BEHIND]"])
+    tokenizer.save(str(directory / files.TOKENIZER))
+    assert files.files_of(directory)
+    rows = examples.rows_of(TASKS["sst2"])
+    assert tokenize(TASKS["sst2"], rows, directory, 24)
+    rows["train"] = rows["train"].map(lambda row: row | {"text_a": "a [BEHIND] film"})
+    with pytest.raises(SubtuneError, match="found a word of number 45, expected numbers below 45"):
+        tokenize(TASKS["sst2"], rows, directory, 24)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"model": {}}', "[" * 200_000])
+def test_a_tokenizer_that_cannot_be_read_is_refused_before_anything_runs(content, copied):
+    directory = copied("llama")
+    (directory / files.TOKENIZER).write_text(content)
+    with pytest.raises(SubtuneError, match=r"tokenizer\.json is not a readable tokenizer"):
+        files.files_of(directory)
 
 
 @pytest.mark.parametrize("model_type", ["camembert", "longformer", "xlm-roberta-xl", "esm"])
