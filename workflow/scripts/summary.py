@@ -10,7 +10,7 @@ with job(snakemake.log[0]):
     from subtune.figures import drawing
     from subtune.figures.front import score_by_parameters
     from subtune.tables import writing
-    from subtune.tables.summary import smallest_methods, methods_by_score
+    from subtune.tables.summary import methods_by_score, smallest_methods
 
     chosen = of_all_experiments([read_scores(path) for path in snakemake.input])
     titles = snakemake.params.task_titles
