@@ -54,7 +54,7 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
     """
     config = read_config(directory, outputs)
     require_head(config, head)
-    module = _with_weights(directory, config, head, "cpu")
+    module = _with_weights(directory, config, head)
     own_names = _own_names(module)
     held = dict(module.named_parameters(remove_duplicate=False))
     transposed = _transposed(module)
@@ -101,7 +101,7 @@ def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
 
 
 def _with_weights(
-    directory: Path, config: PretrainedConfig, head: str, device: str
+    directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
     """A model with the weights in a directory; on the device ``meta`` they are only compared."""
     # What decoders keep for the next token is of no use to one pass.
