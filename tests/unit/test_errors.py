@@ -1,6 +1,8 @@
-"""What messages say of names that come from files."""
+"""What messages say of names that come from files, and of what libraries raise."""
 
-from subtune.errors import one_of
+import pytest
+
+from subtune.errors import SubtuneError, one_line, one_of
 
 
 def test_a_name_is_quoted_in_part_where_it_is_long():
@@ -15,3 +17,18 @@ def test_a_name_that_a_terminal_would_obey_is_quoted():
 def test_of_very_many_names_the_first_are_listed():
     message = one_of("x", [str(number) for number in range(1300)])
     assert message.endswith("298, 299 or 1,000 others")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("\nfirst\nsecond"), "first"),
+        (ValueError("in field 'size':\n  TypeError: a str"), "in field 'size': TypeError: a str"),
+        (KeyError("geluu"), "'geluu' is not known there"),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_what_a_library_raises_is_said_in_one_line(error, reason):
+    with pytest.raises(SubtuneError) as raised, one_line("it cannot be read"):
+        raise error
+    assert str(raised.value) == f"it cannot be read: {reason}"
