@@ -14,6 +14,7 @@ from subtune.config.loading import load
 from subtune.errors import SubtuneError
 from subtune.models.dimensions import dimensions_of
 from subtune.plan import plan as plan_of
+from tests.helpers.families import save_tokenizer
 from tests.helpers.project import ROOT
 
 GOOD = {
@@ -542,7 +543,7 @@ def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, tmp_pa
         name: np.zeros(s, np.float16) for name, s in base.family.checkpoint_shapes(base).items()
     }
     safetensors.numpy.save_file(weights, tmp_path / "model.safetensors")
-    (tmp_path / "tokenizer.json").touch()
+    save_tokenizer(tmp_path)
     BertConfig(vocab_size=28996).save_pretrained(tmp_path)
     data["models"]["bert-base-cased"]["path"] = str(tmp_path)
     assert plan_of(config.check(data)).runs

@@ -108,7 +108,7 @@ def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
         f"max_length {experiment.max_length}, which cuts none",
         f"{len(planned.runs)} runs: methods × learning rates",
         "snakemake",
-        "results/films/mine/scores.md",
+        "results/films/answers.md",
     ):
         assert line in said
 
