@@ -55,5 +55,7 @@ for folder in NAME_OF:
 
 
 onsuccess:
-    made = {str(path) for job in workflow.persistence.dag.jobs for path in job.output}
+    made = {
+        str(path) for job in workflow.persistence.dag.jobs for path in job.output
+    }
     print_answers(made)
