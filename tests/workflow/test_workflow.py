@@ -102,7 +102,7 @@ def test_a_changed_data_file_makes_its_own_task_stale(project):
 def test_a_changed_title_remakes_tables_and_figures_only(project):
     config = copy.deepcopy(project.config)
     config["tasks"]["mood"]["title"] = "How it feels"
-    assert set(project.planned(config)) == {"table", "figure", "report_page"}
+    assert set(project.planned(config)) == {"table", "figure", "summary", "report_page"}
 
 
 def test_an_added_test_file_trains_and_tokenises_nothing_anew(project):
