@@ -24,6 +24,11 @@ SLOWEST = (
     "test_papers",
     "test_benchmarks",
     "test_hub",
+    "test_glue_workflow",
+    "test_own_tasks",
+    "test_learnt",
+    "test_sizes",
+    "test_init",
 )
 
 # Tests run side by side, one to a core: more threads of each would only wait for one another.
