@@ -29,8 +29,8 @@ def test_what_init_says_to_call_trains_and_answers(tmp_path, tiny_bert, glue_dir
 
     (command,) = re.findall(r"^    (\S*snakemake .*)$", said, re.MULTILINE)
     _printed([*SNAKEMAKE, *shlex.split(command)[1:]], directory)
-    (scores,) = re.findall(r"results/\S+\.md", said)
-    assert "LayerNorm" in (directory / scores).read_text()
+    (answers,) = re.findall(r"results/\S+\.md", said)
+    assert "cola" in (directory / answers).read_text()
     runs = pd.read_csv(directory / config.read(path).results / "runs.csv")
     assert set(runs["method"]) == {"full", "bitfit", "layernorm", "frozen"}
 

@@ -75,14 +75,15 @@ def results(tmp_path_factory, tiny_bert):
 )  # fmt: skip
 def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
     folder = results / experiment
-    for table in [*tables, "claims", "choices", "paired_tests"]:
+    for table in ["answers", "summary", *tables, "claims", "choices", "paired_tests"]:
         for ending in ("csv", "md", "tex"):
             assert (folder / f"{table}.{ending}").stat().st_size > 0, table
-    for figure in [*figures, "reproduction", "learning_curves"]:
+    figures = ["front", *figures, "reproduction", "learning_curves"]
+    for figure in figures:
         for ending in ("png", "pdf"):
             assert (folder / f"{figure}.{ending}").stat().st_size > 1000, figure
     drawn = {path.stem for path in folder.glob("*.png")}
-    assert drawn == {*figures, "reproduction", "learning_curves"}
+    assert drawn == {*figures}
 
 
 def test_papers_share_the_runs_they_have_in_common(results):
@@ -121,7 +122,8 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
     with opened(results / "report.html") as (page, complaints):
         assert complaints == []
         broken = "[...document.images].filter(i => !i.complete || !i.naturalWidth).length"
-        assert page.evaluate("document.images.length") == len(list(results.glob("*/*.png")))
+        drawn = [*results.glob("*.png"), *results.glob("*/*.png")]
+        assert page.evaluate("document.images.length") == len(drawn)
         assert page.evaluate(broken) == 0
         links = page.evaluate("[...document.links].map(a => a.getAttribute('href'))")
         assert all(link.startswith(("#", "data:")) for link in links)
@@ -130,7 +132,7 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
         )
         assert page.evaluate(nowhere) == 0
         headings = page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
-        assert headings[:3] == ["bitfit", "bitfit_plus", "spafit"]
+        assert headings[:4] == ["All experiments", "bitfit", "bitfit_plus", "spafit"]
 
 
 def test_every_download_of_the_report_is_the_file(results):
