@@ -16,8 +16,10 @@ from subtune.analysis.scores import on_most_rows, trained_beside_classifier
 REFERENCE = "full"
 # What all methods of one panel, or of one answer, share.
 QUESTION = ["model", "task", "metric"]
-DIGITS = 10
+# What tells them apart.
 METHOD = ["method", "fraction", "scope"]
+# Of a difference of scores; what is behind them is what sums of floats leave.
+DIGITS = 10
 
 
 def summary(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -103,13 +105,7 @@ def differences(runs: pd.DataFrame, reference: pd.DataFrame) -> pd.Series:
 
     A task in another metric is another task.
     """
-    scores, others = (
-        table.assign(task=table["task"] + " " + table["metric"]).set_index(["task", "seed"])[
-            "value"
-        ]
-        for table in (runs, reference)
-    )
-    # Two points less of a score are not more than two points, as sums of floats would have it.
+    scores, others = _by_task_and_seed(runs), _by_task_and_seed(reference)
     return (scores - others.reindex(scores.index)).dropna().round(DIGITS)
 
 

@@ -16,9 +16,9 @@ from markupsafe import Markup
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.scores import read_scores
 from subtune.figures.drawing import DOTS_PER_INCH
-from subtune.methods import title_with_mask
 from subtune.report.sparkline import sparkline
 from subtune.tables.choices import short
+from subtune.tables.summary import method_of
 from subtune.tables.writing import EMPTY, cell
 
 JOULES_PER_KILOWATT_HOUR = 3.6e6
@@ -154,7 +154,7 @@ def runs_of(section: Section) -> list[dict[str, Any]]:
             "run": row["run"],
             "model": row["model"],
             "task": row["task"],
-            "method": _method(row),
+            "method": method_of(row),
             "training rows": f"{row['train_rows']:,}",
             "learning rate": short(row["learning_rate"]),
             "seed": row["seed"],
@@ -168,11 +168,6 @@ def runs_of(section: Section) -> list[dict[str, Any]]:
 def _curve(scores: Sequence[float], row: Mapping[str, Any]) -> Markup:
     """A run's learning curve; none where it diverged."""
     return Markup("" if pd.isna(row["value"]) else sparkline(scores, row["best_epoch"]))
-
-
-def _method(row: Mapping[str, Any]) -> str:
-    scope = None if pd.isna(row["scope"]) else row["scope"]
-    return title_with_mask(row["method"], row["fraction"], scope)
 
 
 def cost(runs: pd.DataFrame) -> list[dict[str, str]]:

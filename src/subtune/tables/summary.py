@@ -37,7 +37,7 @@ def _in_words(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[st
         "model": row["model"],
         "task": task_titles[row["task"]],
         "metric": METRIC_TITLES[row["metric"]],
-        "method": _method(row),
+        "method": method_of(row),
         "score": _score(row),
         "minus full": _signed(row["difference"]),
         "95 % interval": _interval(row),
@@ -86,7 +86,8 @@ def _answer(row: Mapping[str, Any], titles: Mapping[str, str]) -> dict[str, str]
     }
 
 
-def _method(row: Mapping[str, Any]) -> str:
+def method_of(row: Mapping[str, Any]) -> str:
+    """The method of a row of scores in words, with its mask if it has one."""
     scope = None if pd.isna(row["scope"]) else row["scope"]
     return title_with_mask(row["method"], row["fraction"], scope)
 
