@@ -167,17 +167,18 @@ class Estimates:
         examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(spec.tokens)
         tokens = min(size.tokens, spec.tokens.max_length)
         forward = model.forward_flops(tokens, spec.tokens.data.task.of_kind.head)
-        flops = work(self._plan, run).value * examples * recipe.epochs * forward
-        steps = math.ceil(examples / recipe.batch_size) * recipe.epochs
+        epochs = recipe.epochs * recipe.whole_runs
+        flops = work(self._plan, run).value * examples * epochs * forward
+        steps = math.ceil(examples / recipe.batch_size) * epochs
         beside = 1 if self._alone(run) else self._assumed.runs_side_by_side
         seconds = self._seconds(flops, steps / beside, model, recipe.precision)
         trained = Cost(
-            examples * tokens * recipe.epochs,
+            examples * tokens * epochs,
             flops,
             seconds,
             self._trained_bytes(run) + size.evaluation_rows * BYTES_OF_A_PREDICTION,
         )
-        return trained + self._evaluation(size.evaluation_rows * recipe.epochs, spec)
+        return trained + self._evaluation(size.evaluation_rows * epochs, spec)
 
     def _evaluation(self, rows: float, spec: RunSpec) -> Cost:
         model = self._dimensions(spec.model.id)

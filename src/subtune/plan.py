@@ -4,6 +4,7 @@ Nothing here looks at runs. What decides a result is its content: local data and
 hashed, and of what is on the hub the commit is taken, which `subtune.pins` keeps.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from subtune.config import Config, Experiment, ModelSource
-from subtune.config.schema import HUB_MODELS
+from subtune.config.schema import HUB_MODELS, each_trained
 from subtune.data import builtin, files, official, tsv, versions
 from subtune.data.repositories import OF_GLUE, repository_of
 from subtune.data.sizes import TaskSize, size_of
@@ -33,6 +34,7 @@ from subtune.specs import (
     RankingSpec,
     Recipe,
     RunSpec,
+    Searched,
     TokensSpec,
 )
 from subtune.tasks import Task
@@ -147,7 +149,7 @@ class _Cell(NamedTuple):
 
     method: str
     selection: Selection
-    learning_rate: float
+    learning_rate: float | Searched
     seed: int
     train_rows: int
     fraction: float | None = None
@@ -310,7 +312,7 @@ def _whole_methods(
     cells = [
         (position, _Cell(method, config.selection(method, model), learning_rate, seed, train_rows))
         for method, of_method in experiment.methods_of(model).items()
-        for position, learning_rate in enumerate(of_method or of_task or ())
+        for position, learning_rate in enumerate(each_trained(of_method or of_task or ()))
         for seed in experiment.seeds
     ]
     return [cell for _, cell in sorted(cells, key=lambda row: row[0])]
@@ -335,7 +337,7 @@ def _top_fractions(
         ranking = RankingSpec(of=base, fishers=tuple(fishers_in_scope(scope, task, fishers)))
         plan.rankings[ranking.id] = ranking
         for learning_rate, seed, fraction in product(
-            learning_rates, experiment.seeds, fractions.values
+            each_trained(learning_rates), experiment.seeds, fractions.values
         ):
             selection: Selection = base
             if fraction < 1:
@@ -347,7 +349,7 @@ def _top_fractions(
 
 
 def _recipe(
-    experiment: Experiment, task: str, learning_rate: float, limit_of_rows: int | None
+    experiment: Experiment, task: str, learning_rate: float | Searched, limit_of_rows: int | None
 ) -> Recipe:
     settings = experiment.settings(task)
     return Recipe(
@@ -414,7 +416,8 @@ def _examples(plan: Plan, run: str) -> int:
     spec, tokens = plan.runs[run], plan.runs[run].tokens
     size = plan.sizes[tokens.key]
     of_a_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
-    return of_a_row * size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
+    rows = size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
+    return math.ceil(of_a_row * rows * spec.recipe.whole_runs)
 
 
 def trains_alone(plan: Plan, run: str) -> bool:

@@ -93,12 +93,18 @@ def _share(store: Path, plan: Plan, sweep: str, reported: Sequence[Mapping[str, 
         elif event["event"] == events.RECORDED:
             # From here on the record says it; where that is deleted, the run trains anew.
             trained.pop(event["run"], None)
-    epochs = {run: plan.runs[run].recipe.epochs for run in plan.sweeps[sweep].runs}
-    finished = sum(
-        all_epochs if is_recorded(store, run) else trained.get(run, 0)
-        for run, all_epochs in epochs.items()
-    )
-    return finished / sum(epochs.values())
+    finished, planned = 0.0, 0.0
+    for run in plan.sweeps[sweep].runs:
+        spec = plan.runs[run]
+        epochs = spec.recipe.epochs * spec.recipe.whole_runs
+        # A search trains runs of one learning rate each.
+        done = sum(
+            spec.recipe.epochs if is_recorded(store, one) else trained.get(one, 0)
+            for one in [run, *(spec.at(rate).id for rate in spec.recipe.searched)]
+        )
+        finished += epochs if is_recorded(store, run) else done
+        planned += epochs
+    return finished / planned
 
 
 def seconds_left(

@@ -4,7 +4,7 @@ Every stage that computes has a version of its code, which is raised when the sa
 longer give the same result.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -18,6 +18,13 @@ TOKENS_VERSION = 1
 FISHER_VERSION = 1
 RANKING_VERSION = 1
 RECIPE_VERSION = 5
+
+# Of a search: for which share of all steps a learning rate is on trial, and how many train whole.
+TRIAL = 0.1
+FINALISTS = 2
+
+LearningRate = Annotated[float, Field(gt=0)]
+Searched = Annotated[tuple[LearningRate, ...], Field(min_length=2)]
 
 
 class ModelSpec(Value):
@@ -105,11 +112,12 @@ class RankingSpec(Value):
 class Recipe(Value):
     """How a run trains: AdamW on the selected entries, evaluated after every epoch.
 
+    Of several learning rates a run finds its own, as `subtune.runs.search` describes.
     ``warmup`` is the share of all steps in which the learning rate rises from 0. ``train_rows``
     limits training to the first rows of the training set's first shuffle.
     """
 
-    learning_rate: float = Field(gt=0)
+    learning_rate: LearningRate | Searched
     batch_size: int = Field(ge=1)
     epochs: int = Field(ge=1)
     schedule: Literal["constant", "linear"]
@@ -118,6 +126,22 @@ class Recipe(Value):
     max_grad_norm: float = Field(gt=0)
     precision: Literal["fp32", "bf16"]
     train_rows: int | None = Field(default=None, ge=1)
+
+    @property
+    def one_learning_rate(self) -> float:
+        """The learning rate of a recipe that has one."""
+        assert not isinstance(self.learning_rate, tuple)
+        return self.learning_rate
+
+    @property
+    def searched(self) -> tuple[float, ...]:
+        """The learning rates of which one is to be found; none where there is one already."""
+        return self.learning_rate if isinstance(self.learning_rate, tuple) else ()
+
+    @property
+    def whole_runs(self) -> float:
+        """How many runs' steps it takes: of a search those on trial, and those of the finalists."""
+        return len(self.searched) * TRIAL + FINALISTS if self.searched else 1
 
 
 class RunSpec(Value):
@@ -129,3 +153,7 @@ class RunSpec(Value):
     recipe: Recipe
     seed: int
     recipe_version: int = RECIPE_VERSION
+
+    def at(self, learning_rate: float) -> "RunSpec":
+        """The same run with one learning rate."""
+        return self.replaced(recipe=self.recipe.replaced(learning_rate=learning_rate))

@@ -4,7 +4,7 @@ import hashlib
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -19,6 +19,12 @@ class Value(BaseModel):
     def canonical(self) -> str:
         """The value as JSON with sorted keys; unset options are left out."""
         return canonical(self.model_dump(mode="json", exclude_none=True))
+
+    def replaced(self, **fields: Any) -> Self:
+        """The same value with other fields."""
+        # Not a copy, which would have the id of what it is copied from.
+        same = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**same | fields)
 
     @cached_property
     def id(self) -> str:

@@ -187,6 +187,15 @@ def test_long_runs_are_cut_into_jobs_with_those_that_share_steps_together():
     assert any({trains_alone(plan, r) for r in s.runs} == {True, False} for s in by_task["rte"])
 
 
+def test_a_search_costs_its_trials_and_two_whole_runs():
+    def cost(rates):
+        methods = {"bitfit": rates}
+        made, plan = estimates(bitfit(methods=methods, by_model={}, models=["bert-base-cased"]))
+        return made.run(next(iter(plan.runs)))
+
+    assert cost("search").flops == pytest.approx(2.8 * cost([1e-3]).flops)
+
+
 def test_a_long_context_costs_as_many_examples_as_it_has_windows():
     size = TaskSize(train_rows=10, evaluation_rows=5, all_rows=15, tokens=512)
     assert [size.examples_of_a_row(384, stride) for stride in (128, 64, None)] == [2, 3, 1]

@@ -4,10 +4,12 @@ import copy
 import shutil
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
 from subtune import config
+from subtune.config.schema import SEARCHED
 from subtune.cost import Estimates
 from subtune.errors import SubtuneError
 from subtune.pins import COMMITS, SQUAD
@@ -165,6 +167,31 @@ def test_fractions_without_learning_rates_have_their_tasks(of_fractions, expecte
     )
     rates = learning_rates(made.experiments["layernorm"])
     assert rates == {("full", "rte"): 1e-5, ("layernorm", "rte"): expected}
+
+
+def test_a_search_is_one_run_of_what_names_no_learning_rate():
+    made = plan(
+        tasks=["cola", "rte"],
+        by_task={"rte": {"learning_rates": [7e-4]}},
+        methods={"full": [1e-5, 2e-5], "bitfit": None, "layernorm": "search"},
+        fractions={"values": [0.1], "scopes": ["individual"]},
+        learning_rates="search",
+    )
+    rates = Counter(
+        (p.method, p.fraction, p.task, p.run.recipe.learning_rate)
+        for p in made.experiments["layernorm"]
+    )
+    assert rates == Counter(
+        [
+            *(("full", None, task, rate) for task in ("cola", "rte") for rate in (1e-5, 2e-5)),
+            ("bitfit", None, "cola", SEARCHED),
+            ("bitfit", None, "rte", 7e-4),
+            ("layernorm", None, "cola", SEARCHED),
+            ("layernorm", None, "rte", SEARCHED),
+            ("layernorm", 0.1, "cola", SEARCHED),
+            ("layernorm", 0.1, "rte", 7e-4),
+        ]
+    )
 
 
 def test_a_changed_definition_makes_its_own_methods_runs_only():

@@ -22,12 +22,13 @@ def collect(
 
     Args:
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
-            ``train_rows``, ``learning_rate``, ``seed``.
+            ``train_rows``, ``learning_rate`` or those that it is to be found among, ``seed``.
         store: where the run records are.
         columns: the tables' columns.
 
     Returns:
-        One row per run and column of its task: what was planned, and ``best_epoch`` (the first
+        One row per run and column of its task: what was planned, with the ``learning_rate`` that
+        was found where it was ``searched``, and ``best_epoch`` (the first
         with the highest score in the column that decides), ``trainable``, ``classifier`` (how many
         of these are the classifier's), ``seconds`` of training, ``delta_bytes`` on disk,
         ``column``, ``metric``, ``value``, ``decides``. Whole methods have no ``scope``, and
@@ -47,6 +48,8 @@ def collect(
         for column in of_task:
             rows.append(
                 dict(entry)
+                | {"learning_rate": outcome.get("learning_rate", entry["learning_rate"])}
+                | {"searched": "learning_rate" in outcome}
                 | {"best_epoch": epoch.get("epoch"), "trainable": outcome["trainable"]}
                 | {"classifier": int(classifier), "seconds": history["seconds"].sum()}
                 | {"delta_bytes": records.delta_bytes(store, entry["run"])}
@@ -73,20 +76,24 @@ def read_scores(path: str | Path) -> pd.DataFrame:
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Runs of each setting's best learning rate: the highest mean over seeds, then the smallest.
 
+    Where every run found its own, they are the setting's runs, whatever was found.
+
     A setting is a model, task, method, fraction, scope and number of training rows. The settings
     keep their order. A learning rate at which a seed diverged has no mean, and loses against any
     that has one. Where none has one the setting diverged: it is there with its smallest learning
     rate, and no values, so that no one takes a mean over the seeds that are left.
     """
     scores = scores.assign(setting=scores.groupby(SETTING, sort=False, dropna=False).ngroup())
-    rates = ["setting", "learning_rate"]
-    deciding = scores[scores["decides"]].groupby(rates, as_index=False)["value"]
+    searched = scores.get("searched", pd.Series(False, scores.index))
+    scores = scores.assign(candidate=scores["learning_rate"].mask(searched, 0.0))
+    keys = ["setting", "candidate"]
+    deciding = scores[scores["decides"]].groupby(keys, as_index=False)["value"]
     means = deciding.mean(skipna=False).rename(columns={"value": "mean"})
-    means = means.sort_values(["mean", "learning_rate"], ascending=[False, True])
-    chosen = scores.merge(means.drop_duplicates("setting"), on=rates, how="inner")
+    means = means.sort_values(["mean", "candidate"], ascending=[False, True])
+    chosen = scores.merge(means.drop_duplicates("setting"), on=keys, how="inner")
     chosen["value"] = chosen["value"].where(chosen["mean"].notna())
     chosen = chosen.sort_values("setting", kind="stable", ignore_index=True)
-    return chosen.drop(columns=["setting", "mean"])
+    return chosen.drop(columns=["setting", "candidate", "mean"])
 
 
 def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:

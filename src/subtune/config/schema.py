@@ -9,7 +9,9 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     WithJsonSchema,
     field_validator,
     model_validator,
@@ -28,6 +30,8 @@ from subtune.tasks.kinds import KINDS
 from subtune.tasks.task import KindName, kind_of_unnamed
 
 ALL_ROWS: Literal["all"] = "all"
+# From what moves the whole of a large model to what moves a few numbers of a small one.
+SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
     "bert-large-cased": "google-bert/bert-large-cased",
@@ -77,6 +81,12 @@ def _numbers_of_rows(given: Any) -> tuple[int | str, ...]:
     return _distinct(tuple(numbers))
 
 
+def _search(given: str) -> str:
+    if given != "search":
+        raise ValueError(f"found {cut(repr(given))}, expected a list of learning rates, or search")
+    return given
+
+
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=64)]
 Paper = Annotated[
     str,
@@ -98,7 +108,14 @@ OfficialTask = Annotated[
 ]
 Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
-LearningRates = Annotated[tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct)]
+ListOfRates = Annotated[
+    tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct), Tag("[list]")
+]
+SearchOfRates = Annotated[Literal["search"], BeforeValidator(_search), Tag("[word]")]
+LearningRates = Annotated[
+    ListOfRates | SearchOfRates,
+    Discriminator(lambda given: "[word]" if isinstance(given, str) else "[list]"),
+]
 Labels = Annotated[
     tuple[str, ...], Field(min_length=2), AfterValidator(_distinct), AfterValidator(_trimmed)
 ]
@@ -110,6 +127,11 @@ NumbersOfRows = Annotated[
     BeforeValidator(_numbers_of_rows),
     WithJsonSchema({"anyOf": [*_NUMBER_OF_ROWS["anyOf"], _NUMBERS_OF_ROWS, {"type": "null"}]}),
 ]
+
+
+def each_trained(rates: LearningRates | tuple[()]) -> tuple[float | tuple[float, ...], ...]:
+    """What each run of a method trains with: a learning rate, or those among which it finds one."""
+    return (SEARCHED,) if rates == "search" else tuple(rates)
 
 
 class Section(BaseModel):
@@ -253,8 +275,11 @@ class Experiment(Section):
     )
     methods: dict[str, LearningRates | None] = Field(
         min_length=1,
-        description="method to the learning rates it is searched over, on every task; none where "
-        "`by_task` says",
+        description="method to the learning rates that are tried, on every task: a list, of which "
+        "all train, or `search`, which finds one; none where `by_task` or `learning_rates` says",
+    )
+    learning_rates: LearningRates | None = Field(
+        default=None, description="of methods and fractions for which nothing else names them"
     )
     fractions: Fractions | None = None
     fisher: FisherSettings = FisherSettings()
@@ -301,7 +326,8 @@ class Experiment(Section):
                 if rates is None:
                     raise ValueError(
                         f"found no learning rates for method {method!r} on task {bare[0]!r}, "
-                        f"expected them under methods.{method} or by_task.{bare[0]}.learning_rates"
+                        f"expected them under methods.{method}, by_task.{bare[0]}.learning_rates "
+                        "or learning_rates; `search` finds one"
                     )
         if self.fractions and self.fractions.learning_rates is None:
             raise ValueError(
@@ -310,7 +336,7 @@ class Experiment(Section):
             )
         return self
 
-    def methods_of(self, model: str) -> dict[str, tuple[float, ...] | None]:
+    def methods_of(self, model: str) -> dict[str, LearningRates | None]:
         """The methods that a model trains, with their learning rates on every task.
 
         What the model says wins over what the experiment says. Methods without learning rates have
@@ -335,7 +361,7 @@ class Experiment(Section):
         """What a task's runs are trained with."""
         settings = self.by_task.get(task, TaskSettings())
         return SettledTask(
-            learning_rates=settings.learning_rates,
+            learning_rates=settings.learning_rates or self.learning_rates,
             batch_size=settings.batch_size or self.batch_size,
             epochs=settings.epochs or self.epochs,
             max_length=settings.max_length or self.max_length,
@@ -345,7 +371,7 @@ class Experiment(Section):
 class SettledTask(NamedTuple):
     """An experiment's settings for one task, with the learning rates of what names none itself."""
 
-    learning_rates: tuple[float, ...] | None
+    learning_rates: LearningRates | None
     batch_size: int
     epochs: int
     max_length: int

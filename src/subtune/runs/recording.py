@@ -14,8 +14,9 @@ import safetensors.torch
 from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.hardware import EnergyMeter
-from subtune.models.encoder import Encoder, shapes_of
-from subtune.runs import events
+from subtune.models.encoder import Encoder
+from subtune.runs import events, search
+from subtune.runs.job import Job
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
 from subtune.specs import RunSpec
@@ -23,10 +24,8 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.delta import to_stored
-from subtune.training.recipe import Member
 from subtune.training.reports import ONE_BY_ONE, WITHOUT_PADDING, Report
 from subtune.training.run import Result
-from subtune.training.sweeps import train_sweep
 
 
 def train_and_record(
@@ -40,6 +39,8 @@ def train_and_record(
     checkpoints: Checkpoints | None = None,
 ) -> None:
     """Train those runs of a sweep that are not on record, and record each as soon as it is done.
+
+    A run that finds its learning rate is on record once its finalists are.
 
     Args:
         specs: the sweep's runs, which share model and tokens.
@@ -56,16 +57,18 @@ def train_and_record(
         SubtuneError: a record cannot be written.
     """
     task = specs[0].tokens.data.task
-    shapes = shapes_of(model)
-    to_train = {spec.id: spec for spec in specs if not is_recorded(store, spec.id)}
-    members = {}
-    for run, spec in to_train.items():
-        ranking = spec.selection.ranking
-        ranks = rankings[ranking] if ranking else None
-        entries = spec.selection.resolve(shapes, spec.seed, ranks)
-        members[run] = Member(entries, spec.recipe, spec.seed)
-        report(Report(f"{run}  {spec.selection.canonical()}  {spec.recipe.canonical()}"))
     examples = {split: Examples(tokens[split], task.of_kind.reads) for split in task.labelled}
+    job = Job(model, examples, task, rankings, max_side_by_side, checkpoints)
+    missing = [spec for spec in specs if not is_recorded(store, spec.id)]
+    runs = {f"run {number}": spec for number, spec in enumerate(missing, 1)}
+    for name, spec in runs.items():
+        settings = f"{spec.selection.canonical()}  {spec.recipe.canonical()}"
+        report(Report(f"{name}  {spec.id}  {settings}"))
+    searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
+    trials = search.on_trial(job, searches, report)
+    whole = {name: spec for name, spec in runs.items() if name not in searches}
+    for name, spec in searches.items():
+        whole |= {f"{name} at {r:g}": spec.at(r) for r in search.finalists(trials[name])}
     origin, energy = provenance(model.device), EnergyMeter(model.device)
 
     def report_and_read_energy(of: Report) -> None:
@@ -74,15 +77,26 @@ def train_and_record(
             origin[of.event] = of.text
         report(of)
 
-    results = train_sweep(
-        model, examples, task, members, report_and_read_energy, max_side_by_side, checkpoints
-    )
-    for number, (run, result) in enumerate(results, 1):
+    def record_searches() -> None:
+        for name, spec in searches.items():
+            finalists = [spec.at(rate).id for rate in search.finalists(trials[name])]
+            if not is_recorded(store, spec.id) and all(is_recorded(store, f) for f in finalists):
+                rate = search.write_record(store, spec, trials[name])
+                text = f"{name}  learning rate {rate:g} is the best; recorded: {spec.id}"
+                report(Report(text, events.RECORDED, {"run": spec.id}))
+
+    record_searches()
+    # By id, as several searches may have the same run among their finalists.
+    missing_whole = {s.id: (n, s) for n, s in whole.items() if not is_recorded(store, s.id)}
+    to_train = dict(missing_whole.values())
+    for number, (name, result) in enumerate(job.train(to_train, report_and_read_energy), 1):
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         of_run = origin | {"recorded": now, "joules": energy.spent()}
-        write_record(store, to_train[run], result, examples, of_run)
-        text = f"recorded {number}/{len(members)}: {run}"
+        run = to_train[name].id
+        write_record(store, to_train[name], result, examples, of_run)
+        text = f"recorded {number}/{len(to_train)}: {run}"
         report(Report(text, events.RECORDED, {"run": run}))
+        record_searches()
 
 
 def write_record(

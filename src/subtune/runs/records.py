@@ -8,6 +8,8 @@ A record is a directory named after the run's content id, written once, whole, b
     predictions.parquet  split, idx, label and what was predicted of the evaluation splits, at the
                          best epoch: logits, labels of words, or spans
     changes.csv          mean |change| and size of every trained tensor
+    search.csv           of a run that found its learning rate: every one that it tried, its score
+                         and loss on trial, and of those that trained whole the run and the score
     provenance.json      device, versions, commit and time; joules of the job since it last recorded
     delta.safetensors    the values that changed, and where a tensor changed in part, which
 
@@ -71,7 +73,8 @@ def _in_todays_form(data: Any) -> Any:
 
 
 def read_outcome(store: Path, run: str) -> dict[str, Any]:
-    """``best_epoch``, ``scores`` (split to metric to value), ``trainable`` and ``diverged``.
+    """``best_epoch``, ``scores`` (split to metric to value), ``trainable`` and ``diverged``; of a
+    run that found its learning rate ``learning_rate``.
 
     A run that diverged has no best epoch, and every score is NaN, whatever an older record says.
 

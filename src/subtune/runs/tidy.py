@@ -51,7 +51,8 @@ def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[st
     return (
         first
         | {"experiments": " ".join(dict.fromkeys(entry["experiment"] for entry in entries))}
-        | {"learning_rate": spec.recipe.learning_rate, "seed": spec.seed}
+        | {"learning_rate": scores.get("learning_rate", spec.recipe.learning_rate)}
+        | {"seed": spec.seed}
         | {"score": scores["scores"][task.evaluation[0]][task.metrics[0]]}
         | {"metric": task.metrics[0], "epochs_trained": len(history)}
         | {"train_loss": history["train_loss"].iloc[-1], "seconds": history["seconds"].sum()}

@@ -274,7 +274,7 @@ def _seconds_of_step(
         losses = task.of_kind.losses(predicted, packed.labels, packed.read_of)
         losses.sum().backward()
         for run in optimised:
-            run.step(member.recipe.learning_rate)
+            run.step(member.recipe.one_learning_rate)
         matrices.write()
 
     return _seconds(step, model.device)

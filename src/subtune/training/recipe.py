@@ -58,6 +58,7 @@ def train(
     report: Callable[[int, Report], None] = lambda number, report: None,
     keeper: Keeper | None = None,
     start: State | None = None,
+    share: float = 1.0,
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
@@ -77,6 +78,7 @@ def train(
             a CPU what is trained from there is bit for bit what one attempt would have trained with
             as many runs side by side.
         start: a state of these runs to go on from, in place of the keeper's newest.
+        share: of all steps, how many are taken. Runs are evaluated after the last of them too.
 
     Raises:
         StoppedError: the keeper was asked to stop.
@@ -86,7 +88,7 @@ def train(
     cause = ""
     try:
         start = start or (keeper.newest() if keeper else None)
-        group = _Group(model, examples, task, members)
+        group = _Group(model, examples, task, members, share)
         if start is not None:
             group.restore(start)
             report(0, _resumed(group.step, group.steps))
@@ -95,7 +97,7 @@ def train(
                 report(0, _new_masks(start.facts["device"], model.device.type, seed))
             start = None
         epochs = members[0].recipe.epochs
-        while group.running and group.epoch <= epochs:
+        while group.running and group.epoch <= group.last_epoch:
             for batch in group.batches_left():
                 group.train_batch(batch)
                 if keeper:
@@ -107,7 +109,7 @@ def train(
                 if keeper:
                     keeper.keep(group.state)
             group.end_epoch()
-            if keeper and group.running and group.epoch <= epochs:
+            if keeper and group.running and group.epoch <= group.last_epoch:
                 keeper.keep(group.state, epoch_ends=True)
         return [run.result() for run in group.runs]
     except (RuntimeError, MemoryError) as error:
@@ -124,8 +126,9 @@ def train(
 class _Group:
     """Runs side by side, between any two steps.
 
-    ``epoch`` counts from 1, ``step`` from 0 over all epochs. ``running`` are the runs that have not
-    diverged. ``is_whole``: not while some runs have taken a step and others have not.
+    ``epoch`` counts from 1, ``step`` from 0 over all epochs; of the recipe's ``steps`` a share is
+    taken, in the epochs up to ``last_epoch``. ``running`` are the runs that have not diverged.
+    ``is_whole``: not while some runs have taken a step and others have not.
     """
 
     def __init__(
@@ -134,13 +137,13 @@ class _Group:
         examples: Mapping[str, Examples],
         task: TaskSpec,
         members: Sequence[Member],
+        share: float,
     ):
         self._model, self._examples, self._task = model, examples, task
         self._recipe, seed = members[0].recipe, members[0].seed
         self._seed, self.device = seed, model.device
         self._order = np.random.default_rng(seed)
         self._training = examples_that_train(examples["train"], self._recipe, self._order)
-        self._units = examples["train"].units(self._training)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
         # After the last step that every run has taken: one that fails has drawn masks too.
@@ -156,6 +159,8 @@ class _Group:
         ]
         self.running = self.runs
         self.steps = len(self._batches) * self._recipe.epochs
+        self._steps_taken = math.ceil(share * self.steps)
+        self.last_epoch = math.ceil(self._steps_taken / len(self._batches))
         self.epoch, self.step, self.is_whole = 1, 0, True
         self._losses = torch.zeros(len(self.runs), device=model.device)
         # Each run's share.
@@ -163,8 +168,8 @@ class _Group:
 
     def batches_left(self) -> list[np.ndarray]:
         """Batches of this epoch that have not trained yet, of numbers of training examples."""
-        done = self.step - (self.epoch - 1) * len(self._batches)
-        return self._batches[done:]
+        before = (self.epoch - 1) * len(self._batches)
+        return self._batches[self.step - before : self._steps_taken - before]
 
     def train_batch(self, batch: np.ndarray) -> None:
         started = time.monotonic()
@@ -199,7 +204,7 @@ class _Group:
         """Evaluate a run at an epoch's end; returns the epoch's row of its history."""
         started = time.monotonic()
         position = self.running.index(run)
-        mean = (self._losses[position] / self._units).item()
+        mean = (self._losses[position] / self._units_of_epoch()).item()
         evaluation = without_scores(self._task)
         if math.isfinite(mean):
             delta = self._stacked.delta(position) | self._matrices.delta()
@@ -208,6 +213,11 @@ class _Group:
         seconds = self._seconds + time.monotonic() - started
         run.end_epoch(self.epoch, mean, seconds, evaluation)
         return run.history[-1]
+
+    def _units_of_epoch(self) -> int:
+        """Over how many examples, or words of them, the losses of this epoch are summed."""
+        done = self.step - (self.epoch - 1) * len(self._batches)
+        return self._examples["train"].units(self._training[np.concatenate(self._batches[:done])])
 
     def end_epoch(self) -> None:
         """Let runs go that have diverged, and begin the next epoch."""
@@ -309,7 +319,7 @@ def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
     """The learning rate of step 0, 1, …: a linear warm-up, then constant or linear to 0."""
     warmup = math.ceil(recipe.warmup * steps)
     if step < warmup:
-        return recipe.learning_rate * step / warmup
+        return recipe.one_learning_rate * step / warmup
     if recipe.schedule == "constant":
-        return recipe.learning_rate
-    return recipe.learning_rate * (steps - step) / max(1, steps - warmup)
+        return recipe.one_learning_rate
+    return recipe.one_learning_rate * (steps - step) / max(1, steps - warmup)

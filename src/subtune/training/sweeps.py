@@ -22,6 +22,8 @@ def train_sweep(
     report: Callable[[Report], None],
     max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
+    share: float = 1.0,
+    names: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, Result]]:
     """Train every member of a sweep, side by side where that is faster.
 
@@ -37,6 +39,8 @@ def train_sweep(
         report: is told of every run's epochs.
         max_side_by_side: where more could train side by side.
         checkpoints: of this sweep.
+        share: of all steps, how many are taken.
+        names: what the log calls a member; without them its number.
 
     Yields:
         A member's id and its result, as soon as it is there.
@@ -62,13 +66,13 @@ def train_sweep(
             lambda line: report(Report(line, ONE_BY_ONE)),
         )
     ]
-    numbers = {run: number for number, run in enumerate(members, 1)}
+    in_log = names or {run: f"run {number}" for number, run in enumerate(members, 1)}
     while waiting:
         runs, start = waiting.pop(0)
 
         def report_of_run(number: int, of: Report, runs: Sequence[str] = runs) -> None:
             run = runs[number]
-            report(Report(f"run {numbers[run]}  {of.text}", of.event, {"run": run, **of.facts}))
+            report(Report(f"{in_log[run]}  {of.text}", of.event, {"run": run, **of.facts}))
 
         def report_line(line: str) -> None:
             report(Report(line))
@@ -76,7 +80,7 @@ def train_sweep(
         keeper = checkpoints.keeper(runs, report_line) if checkpoints else None
         group = [members[run] for run in runs]
         try:
-            results = train(model, examples, task, group, report_of_run, keeper, start)
+            results = train(model, examples, task, group, report_of_run, keeper, start, share)
         except OutOfMemoryError as error:
             if len(runs) == 1:
                 raise SubtuneError(_too_large(runs[0], group[0], error.cause)) from None

@@ -176,7 +176,19 @@ BROKEN = [
     (
         (*EXPERIMENT, "methods", "full"),
         "",
-        "experiments.layernorm.methods.full: found '', expected a list",
+        "experiments.layernorm.methods.full: found '', expected a list of learning rates, or "
+        "search",
+    ),
+    (
+        (*EXPERIMENT, "learning_rates"),
+        "serach",
+        "experiments.layernorm.learning_rates: found 'serach', expected a list of learning rates, "
+        "or search",
+    ),
+    (
+        (*EXPERIMENT, "methods", "full"),
+        ["search"],
+        "experiments.layernorm.methods.full.0: found 'search', expected a valid number",
     ),
     (
         (*EXPERIMENT, "by_model"),
@@ -192,7 +204,8 @@ BROKEN = [
         (*EXPERIMENT, "by_model"),
         {"minilm": {"methods": {"full": None}}},
         "experiments.layernorm: found no learning rates for method 'full' on task 'cola', "
-        "expected them under methods.full or by_task.cola.learning_rates",
+        "expected them under methods.full, by_task.cola.learning_rates or learning_rates; "
+        "`search` finds one",
     ),
     (
         (*EXPERIMENT, "fractions"),

@@ -1,0 +1,62 @@
+"""What the runs of one job share, and how some of them train."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from subtune.models.encoder import Encoder, shapes_of
+from subtune.specs import RunSpec
+from subtune.tasks import TaskSpec
+from subtune.tasks.examples import Examples
+from subtune.training.checkpoints import Checkpoints
+from subtune.training.recipe import Member
+from subtune.training.reports import Report
+from subtune.training.run import Result
+from subtune.training.sweeps import train_sweep
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pretrained model, a task's examples by split, and what masks are taken from.
+
+    ``rankings``: ranking id to the rank of every entry. The rest is `train_sweep`'s.
+    """
+
+    model: Encoder
+    examples: Mapping[str, Examples]
+    task: TaskSpec
+    rankings: Mapping[str, Mapping[str, np.ndarray]]
+    max_side_by_side: int | None
+    checkpoints: Checkpoints | None
+
+    def train(
+        self, runs: Mapping[str, RunSpec], report: Callable[[Report], None], share: float = 1.0
+    ) -> Iterator[tuple[str, Result]]:
+        """Train runs, by what the log calls them, for a share of their steps.
+
+        Yields:
+            What the log calls a run and its result, as soon as it is there.
+        """
+        # What is checkpointed on the way to a share of the steps is not of the whole run.
+        part = "" if share == 1 else f"@{share}"
+        names = {spec.id + part: name for name, spec in runs.items()}
+        results = train_sweep(
+            self.model,
+            self.examples,
+            self.task,
+            {key: self._member(runs[name]) for key, name in names.items()},
+            report,
+            self.max_side_by_side,
+            self.checkpoints,
+            share,
+            names,
+        )
+        for key, result in results:
+            yield names[key], result
+
+    def _member(self, spec: RunSpec) -> Member:
+        ranking = spec.selection.ranking
+        ranks = self.rankings[ranking] if ranking else None
+        entries = spec.selection.resolve(shapes_of(self.model), spec.seed, ranks)
+        return Member(entries, spec.recipe, spec.seed)

@@ -1,0 +1,172 @@
+"""Runs that find their learning rate: what is tried, what trains whole, what is found."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subtune.analysis import scores
+from subtune.models import encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
+from subtune.runs import listing, recording, records
+from subtune.runs.search import Trial, finalists
+from subtune.stopping import StoppedError
+from subtune.tasks import TASKS
+from subtune.training.checkpoints import Checkpoints
+from subtune.training.recipe import Member, train
+from tests.helpers import examples
+
+TASK = TASKS["sst2"].spec()
+GRID = (1e-4, 1e-3, 1e-2, 1e-1)
+RESULTS = ("delta.safetensors", "predictions.parquet", "changes.csv")
+
+
+@pytest.fixture
+def searching():
+    return examples.run_spec(learning_rate=GRID, epochs=10)
+
+
+def record(store, specs, directory, checkpoints=None):
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, TASK.outputs)
+    reports = []
+    tokens = examples.tokens(TASK, directory)
+    recording.train_and_record(specs, store, model, tokens, {}, reports.append, None, checkpoints)
+    return [report.text for report in reports]
+
+
+def score_of(store, run):
+    return records.read_outcome(store, run)["scores"]["validation"]["accuracy"]
+
+
+trials = st.lists(
+    st.builds(
+        Trial,
+        learning_rate=st.floats(1e-6, 1.0),
+        score=st.sampled_from([math.nan, 0.0, 0.5, 0.7, 0.9]),
+        train_loss=st.floats(0.0, 3.0),
+    ),
+    min_size=2,
+    max_size=8,
+    unique_by=lambda trial: trial.learning_rate,
+)
+
+
+@given(trials)
+def test_the_best_on_trial_and_the_better_of_its_neighbours_train_whole(tried):
+    tried = [replace(t, train_loss=math.nan) if math.isnan(t.score) else t for t in tried]
+    rank = {trial.learning_rate: trial.rank for trial in tried}
+    rates = sorted(rank)
+    pair = finalists(tried)
+    best = min(rate for rate in rates if rank[rate] == max(rank.values()))
+    pairs = [neighbours for neighbours in pairwise(rates) if best in neighbours]
+    assert pair in pairs
+    assert min(map(rank.get, pair)) == max(min(map(rank.get, other)) for other in pairs)
+
+
+def test_what_diverged_on_trial_trains_whole_only_beside_the_best():
+    tried = [Trial(1e-3, 0.5, 0.7), Trial(1e-2, 0.9, 0.2), Trial(1e-1, math.nan, math.nan)]
+    assert finalists(tried) == (1e-3, 1e-2)
+    assert finalists([Trial(rate, math.nan, math.nan) for rate in GRID]) == GRID[:2]
+
+
+def test_of_equal_scores_on_trial_the_loss_decides():
+    tried = [Trial(1e-4, 0.5, 0.70), Trial(1e-3, 0.5, 0.69), Trial(1e-2, 0.5, 0.68)]
+    assert finalists(tried) == (1e-3, 1e-2)
+
+
+def test_a_trial_is_the_beginning_of_the_whole_run(tiny_bert):
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
+    rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
+    spec = examples.run_spec(epochs=4)
+    entries = spec.selection.resolve(encoder.shapes_of(model), 0, None)
+    member = Member(entries, spec.recipe, 0)
+    [whole] = train(model, rows, TASK, [member])
+    [half] = train(model, rows, TASK, [member], share=0.5)
+    untimed = [{k: v for k, v in row.items() if k != "seconds"} for row in whole.history]
+    assert [{k: v for k, v in row.items() if k != "seconds"} for row in half.history] == untimed[:2]
+    # Twelve rows in batches of four are three steps an epoch, and five of twelve are two more.
+    [part] = train(model, rows, TASK, [member], share=5 / 12)
+    assert [row["epoch"] for row in part.history] == [1, 2]
+    assert part.history[0]["train_loss"] == whole.history[0]["train_loss"]
+    assert part.history[1]["train_loss"] != whole.history[1]["train_loss"]
+
+
+def test_a_search_finds_what_its_finalists_find_by_themselves(tmp_path, tiny_bert, searching):
+    record(tmp_path / "search", [searching], tiny_bert)
+    tried = pd.read_csv(tmp_path / "search" / searching.id / "search.csv")
+    assert list(tried["learning_rate"]) == list(GRID)
+    whole = tried.dropna(subset=["run"])
+    assert len(whole) == 2 and tried["found"].sum() == 1
+    alone = {rate: searching.at(rate) for rate in whole["learning_rate"]}
+    record(tmp_path / "alone", [*alone.values()], tiny_bert)
+    scores = {rate: score_of(tmp_path / "alone", spec.id) for rate, spec in alone.items()}
+    assert list(whole["score"]) == list(scores.values())
+    best = max(scores, key=lambda rate: scores[rate])
+    assert records.read_outcome(tmp_path / "search", searching.id)["learning_rate"] == best
+    for name in RESULTS:
+        result = (tmp_path / "search" / searching.id / name).read_bytes()
+        assert result == (tmp_path / "alone" / alone[best].id / name).read_bytes()
+    assert records.read_spec(tmp_path / "search", searching.id) == searching
+
+
+def test_finalists_that_are_on_record_are_not_trained_again(tmp_path, tiny_bert, searching):
+    record(tmp_path, [searching.at(rate) for rate in GRID], tiny_bert)
+    lines = record(tmp_path, [searching], tiny_bert)
+    assert all("on trial" in line for line in lines if " loss " in line)
+    assert records.is_recorded(tmp_path, searching.id)
+
+
+def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert, searching):
+    searches = [searching, searching.replaced(seed=1)]
+    record(tmp_path / "expected", searches, tiny_bert)
+    store, stops = tmp_path / "cut", 0
+    while not all(records.is_recorded(store, spec.id) for spec in searches):
+        asked = iter([None] * 7 + ["a test"] * 1000)
+        checkpoints = Checkpoints(tmp_path / "kept", 0, lambda asked=asked: next(asked))
+        try:
+            record(store, searches, tiny_bert, checkpoints)
+        except StoppedError:
+            stops += 1
+    assert stops > 10
+    for spec in searches:
+        for name in (*RESULTS, "search.csv", "scores.json"):
+            expected = (tmp_path / "expected" / spec.id / name).read_bytes()
+            assert (store / spec.id / name).read_bytes() == expected
+
+
+def test_a_search_that_diverges_at_every_learning_rate_is_recorded_as_diverged(tmp_path, tiny_bert):
+    spec = examples.run_spec(learning_rate=(1e38, 2e38), max_grad_norm=1e30)
+    record(tmp_path, [spec], tiny_bert)
+    outcome = records.read_outcome(tmp_path, spec.id)
+    assert outcome["diverged"] and outcome["learning_rate"] == 1e38
+
+
+def test_tables_have_the_learning_rate_that_each_seed_found(tmp_path, tiny_bert, searching):
+    searches = [searching, searching.replaced(seed=1)]
+    record(tmp_path, searches, tiny_bert)
+    table = listing.recorded_runs(tmp_path, {}).set_index("run")
+    found = {s.id: records.read_outcome(tmp_path, s.id)["learning_rate"] for s in searches}
+    assert table.loc[list(found), "learning_rate"].to_dict() == found
+
+
+def test_every_seed_of_a_search_is_chosen_whatever_it_found():
+    rows = [
+        ("a", 0, 1e-3, 0.9, True),
+        ("a", 1, 1e-2, 0.5, True),
+        ("b", 0, 1e-3, 0.8, False),
+        ("b", 1, 1e-3, 0.7, False),
+        ("b", 0, 1e-2, 0.1, False),
+        ("b", 1, 1e-2, 0.9, False),
+    ]
+    names = ["method", "seed", "learning_rate", "value", "searched"]
+    table = pd.DataFrame(rows, columns=names).assign(
+        model="m", task="t", fraction=1.0, scope=np.nan, train_rows=10, decides=True
+    )
+    chosen = scores.choose(table)
+    assert list(chosen["method"]) == ["a", "a", "b", "b"]
+    assert list(chosen["learning_rate"]) == [1e-3, 1e-2, 1e-3, 1e-3]

@@ -1,0 +1,76 @@
+"""Learning rates that are found, from a configuration to the tables."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from subtune import cli, config, progress
+from subtune.config.schema import SEARCHED
+from subtune.layout import Layout
+from subtune.plan import plan as plan_of
+from tests.helpers.project import Project
+
+TARGETS = ("results/layernorm/choices.md", "results/layernorm/figure5.png")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, tiny_bert):
+    project = Project(tmp_path_factory.mktemp("searched"), tiny_bert)
+    project.config["experiments"]["layernorm"] |= {
+        "tasks": ["mood"],
+        "methods": {"bitfit": None, "layernorm": [1e-3]},
+        "learning_rates": "search",
+        "fractions": {"values": [0.5], "scopes": ["individual"]},
+        "seeds": [0, 1],
+    }
+    project.run(project.config, "--", *TARGETS)
+    return project
+
+
+@pytest.fixture
+def scores(project):
+    scores = pd.read_csv(project.directory / "results/layernorm/data/scores.csv")
+    return scores[scores["decides"]]
+
+
+def test_what_names_no_learning_rate_finds_it(scores):
+    searched = scores.set_index(["method", "fraction", "seed"])["searched"].to_dict()
+    assert searched == {
+        (method, fraction, seed): (method, fraction) != ("layernorm", 1)
+        for method, fraction in (("bitfit", 1), ("layernorm", 1), ("layernorm", 0.5))
+        for seed in (0, 1)
+    }
+
+
+def test_the_record_of_a_search_has_what_was_tried_and_the_tables_what_was_found(project, scores):
+    for row in scores[scores["searched"]].to_dict("records"):
+        tried = pd.read_csv(project.directory / "results/runs" / row["run"] / "search.csv")
+        assert tuple(tried["learning_rate"]) == SEARCHED
+        assert tried["run"].notna().sum() == 2
+        found = tried[tried["found"]].iloc[0]
+        assert (found["learning_rate"], found["score"]) == (row["learning_rate"], row["value"])
+
+
+def test_nothing_is_left_to_do_and_a_deleted_search_trains_nothing_whole(project, monkeypatch):
+    assert "Nothing to be done" in project.run(project.config, "-n", "--", *TARGETS)
+    monkeypatch.chdir(project.directory)
+    plan = plan_of(config.read(Path("mine.yaml")))
+    layout = Layout("results")
+    assert {sweep.share for sweep in progress.sweeps(layout, plan, None)} == {1.0}
+    search = next(run for run, spec in plan.runs.items() if spec.recipe.searched)
+    before = project.records()
+    for path in (project.directory / "results/runs" / search).iterdir():
+        path.unlink()
+    (project.directory / "results/runs" / search).rmdir()
+    project.run(project.config, "--forcerun", "train", "--", *TARGETS)
+    after = project.records()
+    assert {run for run in after if after[run] != before[run]} == {search}
+
+
+def test_runs_are_listed_with_what_they_found(project, scores, monkeypatch, capsys):
+    monkeypatch.chdir(project.directory)
+    assert cli.main(["runs", "--results", "results"]) == 0
+    listed = capsys.readouterr().out
+    for run in scores["run"]:
+        assert run in listed
