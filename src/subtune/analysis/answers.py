@@ -14,9 +14,9 @@ import pandas as pd
 import scipy
 
 from subtune.analysis import verdicts
-from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.summary import QUESTION, REFERENCE, Candidate, candidates
 from subtune.methods import title_with_mask
+from subtune.papers.base import EQUIVALENCE_MARGINS
 
 MARGIN = EQUIVALENCE_MARGINS["score"]
 # More seeds than that no one trains.

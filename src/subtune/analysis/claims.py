@@ -12,17 +12,7 @@ from subtune.analysis import verdicts
 from subtune.analysis.information import complete_layers
 from subtune.analysis.significance import kruskal_wallis, scores_of
 from subtune.papers import printed
-from subtune.papers.base import Claim, Measure, Paper
-
-# A value nearer to 0 than this counts as no difference: two points of a score, 5 % of a ratio, 2 %
-# of all information, a weak rank correlation.
-EQUIVALENCE_MARGINS: dict[Measure, float] = {
-    "score": 0.02,
-    "ratio": 0.05,
-    "share": 0.02,
-    "rank correlation": 0.1,
-    "epochs": 0.0,
-}
+from subtune.papers.base import EQUIVALENCE_MARGINS, Claim, Paper
 
 Tables = Mapping[str, pd.DataFrame]
 

@@ -10,6 +10,15 @@ from typing import Any, Literal, Self
 
 Kind = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
+# A value nearer to 0 than this counts as no difference: two points of a score, 5 % of a ratio, 2 %
+# of all information, a weak rank correlation.
+EQUIVALENCE_MARGINS: dict[Measure, float] = {
+    "score": 0.02,
+    "ratio": 0.05,
+    "share": 0.02,
+    "rank correlation": 0.1,
+    "epochs": 0.0,
+}
 # Numbers that exhibits and claims read, which `workflow/rules/analysis.smk` and `submission.smk`
 # make; ``models`` are the directories of an experiment's models. Where there are several numbers of
 # training rows, ``sizes`` has all, in every metric, and ``chosen`` the largest.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from subtune.papers.base import Claim, Figure, Needs, Paper, Table
+from subtune.papers.base import EQUIVALENCE_MARGINS, Claim, Figure, Needs, Paper, Table
 
 # Where claims find their statistics.
 STATISTICS = "subtune.analysis.statistics"
@@ -77,12 +77,13 @@ ANSWERS = Table(
     "answers",
     "The smallest method that is good enough",
     "Per model and task, and for the mean over all its tasks, the smallest method whose score is "
-    "not below full fine-tuning's by more than 0.02: by the mean, and surely, where the whole 95 % "
-    "interval of the difference is within that. The interval is over seeds, paired, from three on, "
-    "and of all tasks else over the tasks. How many more seeds would decide about the method by "
-    "the mean follows from the spread of those that are there. Parameters are counted without the "
-    "classifier, which every method trains. Learning rates and epochs were chosen on the same dev "
-    "rows, and several methods are compared: neither is corrected for.",
+    f"not below full fine-tuning's by more than {EQUIVALENCE_MARGINS['score']}: by the mean, and "
+    "surely, where the whole 95 % interval of the difference is within that. The interval is over "
+    "seeds, paired, from three on, and of all tasks else over the tasks. How many more seeds would "
+    "decide about the method by the mean follows from the spread of those that are there. "
+    "Parameters are counted without the classifier, which every method trains. Learning rates and "
+    "epochs were chosen on the same dev rows, and several methods are compared: neither is "
+    "corrected for.",
     make="subtune.tables.summary:smallest_methods",
     reads={"chosen": "chosen"},
     facts=("task_titles",),
@@ -123,9 +124,10 @@ CLAIMS = Table(
     "at least three, and else a task, of which MNLI has two. Supported means that the whole "
     "interval says so, not supported that none of it does by more than counts as none; what is in "
     "between, or has fewer than three units, is not enough runs to tell. Differences of scores "
-    "below 0.02 count as none, except in what is best on a number of tasks and where a claim says "
-    "how much, and ratios within 5 %. Parameters are counted without the classifier; a method that "
-    "diverged counts as the worst.",
+    f"below {EQUIVALENCE_MARGINS['score']} count as none, except in what is best on a number of "
+    "tasks and where a claim says how much, and ratios within "
+    f"{100 * EQUIVALENCE_MARGINS['ratio']:g} %. Parameters are counted without the classifier; a "
+    "method that diverged counts as the worst.",
     make="subtune.tables.claims:checklist",
     reads={"claims": "claims"},
 )

@@ -13,9 +13,9 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.scores import read_scores
 from subtune.figures.drawing import DOTS_PER_INCH
+from subtune.papers.base import EQUIVALENCE_MARGINS
 from subtune.report.sparkline import sparkline
 from subtune.tables.choices import short
 from subtune.tables.summary import method_of

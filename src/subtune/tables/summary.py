@@ -60,14 +60,15 @@ def smallest_methods(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> St
     """
     rows = answers(chosen)
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}
-    shown = pd.DataFrame([_answer(row, titles) for row in rows.to_dict("records")])
+    rows.insert(2, "title", rows["task"].map(titles))
+    shown = pd.DataFrame([_answer(row) for row in rows.to_dict("records")])
     bold = pd.DataFrame(False, index=shown.index, columns=shown.columns)
     bold["surely"] = rows["surely"].notna()
     return Styled(rows, Emphasis(bold=bold), shown)
 
 
-def _answer(row: Mapping[str, Any], titles: Mapping[str, str]) -> dict[str, str]:
-    about = {"model": row["model"], "task": titles[row["task"]]}
+def _answer(row: Mapping[str, Any]) -> dict[str, str]:
+    about = {"model": row["model"], "task": row["title"]}
     if pd.isna(row["method"]):
         nothing = dict.fromkeys(NUMBERS_OF_ANSWER, EMPTY)
         return about | {"by the mean": row["answer"]} | nothing

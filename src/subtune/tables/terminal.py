@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from subtune.papers.base import EQUIVALENCE_MARGINS
+
 QUESTION = "Which few parameters are worth fine-tuning?"
 WIDEST = 100
 
@@ -14,11 +16,13 @@ def answers_in_lines(path: Path) -> str:
     """What `subtune.tables.summary.smallest_methods` wrote as CSV, as wide as the terminal."""
     table = pd.read_csv(path, keep_default_na=False)
     width = min(WIDEST, shutil.get_terminal_size().columns)
-    lines = ["", QUESTION, "The smallest method not below full fine-tuning by more than 0.02:", ""]
+    margin = EQUIVALENCE_MARGINS["score"]
+    heading = f"The smallest method not below full fine-tuning by more than {margin}:"
+    lines = ["", QUESTION, heading, ""]
     for model, rows in table.groupby("model", sort=False):
         lines.append(f"{model}:")
         for row in rows.to_dict("records"):
-            text = f"{row['task']}: {row['answer']}"
+            text = f"{row['title']}: {row['answer']}"
             lines += textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
         lines.append("")
     return "\n".join([*lines, f"More in {path.parent}: front.png, summary.md."])

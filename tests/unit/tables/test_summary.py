@@ -53,7 +53,7 @@ def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
     path = tmp_path / "answers.csv"
     writing.write(smallest_methods(runs(SCORES), TITLES), [path])
     lines = answers_in_lines(path).splitlines()
-    assert "  rte: BitFit, 400 parameters" in answers_in_lines(path)
+    assert "  RTE: BitFit, 400 parameters" in answers_in_lines(path)
     assert max(map(len, lines[:-1])) <= max(columns, len(lines[2]))
 
 
