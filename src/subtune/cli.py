@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subtune import config
+from subtune import __version__, config
 from subtune.errors import SubtuneError, cut, one_of
 from subtune.layout import Layout
 
@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="subtune", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"subtune {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     init = commands.add_parser("init", help="write a configuration for tables of your own")
@@ -116,8 +117,12 @@ def _init(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
+    from subtune.preflight import preflight
+
     checked = config.read(options.config)
-    print(f"{options.config}: {len(checked.experiments)} experiment(s), no problems found")
+    runs = len(preflight(checked).plan.runs)
+    experiments = len(checked.experiments)
+    print(f"{options.config}: {experiments} experiment(s), {runs:,} run(s), no problems found")
 
 
 def _check_submission(options: argparse.Namespace) -> None:

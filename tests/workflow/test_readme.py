@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 
+from subtune import config
 from subtune.config.schema import OwnTask
 from subtune.data import files
 from subtune.models.dimensions import dimensions_in
@@ -89,7 +90,12 @@ def test_the_tasks_of_the_readme_are_one_of_each_kind_and_read_their_files():
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*.yaml")), ids=lambda path: path.stem)
 def test_an_example_is_a_configuration_without_problems(path):
-    done = call(f"subtune check {path}")
+    assert config.read(path).experiments
+
+
+@pytest.mark.parametrize("name", ["own", "own-words-and-questions"])
+def test_an_example_whose_files_are_here_can_be_run(name):
+    done = call(f"subtune check examples/{name}.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

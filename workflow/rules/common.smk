@@ -14,7 +14,7 @@ from subtune.cost import Estimates
 from subtune.errors import SubtuneError
 from subtune.papers.base import Figure, Table
 from subtune.papers.common import ANSWERS, FRONT, SUMMARIES, SUMMARY
-from subtune.plan import plan
+from subtune.preflight import preflight
 from subtune.submission.planned import form, submissions, submitted_tasks
 
 
@@ -29,12 +29,7 @@ try:
     for path in files_with_configuration():
         subtune_config.require_unique_keys(Path(path))
     CONFIG = subtune_config.check(config)
-    PLAN = plan(CONFIG)
-    FORMS = [row for name in CONFIG.experiments for row in form(CONFIG, name)]
-    if CONFIG.test_scores:
-        from subtune.submission import returned_scores
-
-        returned_scores.read(Path(CONFIG.test_scores), FORMS)
+    PLAN, FORMS = preflight(CONFIG)
 except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 

@@ -16,6 +16,7 @@ Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 
 LAYERS = re.compile(r"(\d+)-(\d*)")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
+# More than any encoder has: an expression names every one of a range.
 MAX_LAYERS = 99
 
 
@@ -65,7 +66,7 @@ def _one_part(part: str) -> str:
     layers = LAYERS.fullmatch(part)
     if layers:
         first, last = (int(end) if end else MAX_LAYERS for end in layers.groups())
-        return "(" + "|".join(map(str, range(first, last + 1))) + ")"
+        return "(" + "|".join(map(str, range(first, min(last, MAX_LAYERS) + 1))) + ")"
     # fnmatch's "*" crosses dots, so that "layer.*.output" would match "layer.0.attention.output".
     inner = translate(part).removeprefix("(?s:")
     # Python 3.14 ends a translation with \z, earlier ones with \Z.

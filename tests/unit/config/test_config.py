@@ -567,9 +567,8 @@ def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, tmp_pa
     ["config.yaml", "demo/config.yaml"]
     + [f"examples/{name}.yaml" for name in ("bitfit-plus", "glue-minilm", "own")],
 )
-def test_every_configuration_of_this_repository_is_valid(path, capsys):
-    assert cli.main(["check", str(ROOT / path)]) == 0
-    assert "no problems found" in capsys.readouterr().out
+def test_every_configuration_of_this_repository_is_valid(path):
+    assert config.read(ROOT / path).experiments
 
 
 @pytest.mark.parametrize(
