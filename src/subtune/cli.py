@@ -86,6 +86,13 @@ def _parser() -> argparse.ArgumentParser:
     submission.set_defaults(command=_check_submission)
     submission.add_argument("file", type=Path)
 
+    verify = commands.add_parser("verify", help="check that records are what was recorded")
+    verify.set_defaults(command=_verify)
+    _results_option(verify)
+    verify.add_argument(
+        "--repair", action="store_true", help="set damaged records aside, to be trained again"
+    )
+
     export = commands.add_parser("export", help="write a run's model, for transformers or PEFT")
     export.set_defaults(command=_export)
     export.add_argument("run", help="the run's id, or its first digits")
@@ -288,6 +295,27 @@ def _runs(options: argparse.Namespace) -> None:
         raise SubtuneError(f"found no runs in {store}")
     else:
         print(runs.to_markdown(index=False))
+
+
+def _verify(options: argparse.Namespace) -> None:
+    from subtune.runs import records, verifying
+
+    layout = Layout(str(options.results))
+    damaged = verifying.damaged_records(layout)
+    number = len(records.all_runs(Path(layout.records())))
+    if not damaged:
+        if not number:
+            raise SubtuneError(f"found no runs in {layout.records()}")
+        print(f"{layout.records()}: {number:,} record(s), no problems found")
+        return
+    for line in (line for lines in damaged.values() for line in lines):
+        print(line, file=sys.stderr)
+    if not options.repair:
+        raise SubtuneError(f"{len(damaged):,} of {number:,} record(s) are damaged or missing")
+    places = verifying.set_aside(layout, damaged)
+    if places:
+        print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in places)}")
+    print(f"the next snakemake trains {len(damaged):,} run(s) again: {', '.join(damaged)}")
 
 
 def _export(options: argparse.Namespace) -> None:

@@ -42,6 +42,11 @@ def id_of(canonical_json: str) -> str:
     return hashlib.sha256(canonical_json.encode()).hexdigest()[:ID_LENGTH]
 
 
+def checksum(content: bytes) -> str:
+    """What a file's content is known again by."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
 def fingerprint(*paths: Path) -> str:
     """Content hash of files, in the order given: where they lie does not matter."""
     digest = hashlib.blake2b(digest_size=16)

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from subtune import cli
 from tests.helpers.project import ROOT, SNAKEMAKE, TASKS, Project
 
 
@@ -133,18 +134,21 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(proj
     assert not list((copied.directory / "results" / "datasets").glob("mood-*"))
 
 
-def test_a_lost_record_is_named_with_what_brings_it_back(project):
-    run = project.first_runs[0]
-    kept = project.directory / "kept"
-    shutil.move(project.directory / "results" / "runs" / run, kept)
-    try:
-        with pytest.raises(AssertionError) as error:
-            project.run(project.config, "--forcerun", "scores", "--show-failed-logs")
-        assert f"runs/{run} is missing" in str(error.value)
-        assert "--forcerun train" in str(error.value)
-    finally:
-        shutil.move(kept, project.directory / "results" / "runs" / run)
-    project.run(project.config)
+def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
+    project, tmp_path, monkeypatch
+):
+    copied = project.copy(tmp_path / "project")
+    before, run = copied.records(), project.first_runs[0]
+    shutil.rmtree(copied.directory / "results" / "runs" / run)
+    with pytest.raises(AssertionError) as error:
+        copied.run(copied.config, "--forcerun", "scores", "--show-failed-logs")
+    assert f"runs/{run}/scores.json is missing; `subtune verify" in str(error.value)
+    monkeypatch.chdir(copied.directory)
+    assert cli.main(["verify", "--results", "results", "--repair"]) == 0
+    copied.run(copied.config)
+    after = copied.records()
+    assert after.keys() == before.keys()
+    assert {name for name in after if after[name] != before[name]} == {run}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from subtune.directories import new_directory
 from subtune.errors import SubtuneError
 from subtune.hardware import EnergyMeter
 from subtune.models.encoder import Encoder
-from subtune.runs import events, search
+from subtune.runs import events, records, search
 from subtune.runs.job import Job
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
@@ -152,6 +152,7 @@ def _write_files(
     safetensors.torch.save_file(to_stored(result.best.delta), folder / "delta.safetensors")
     (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
     (folder / "spec.json").write_text(spec.model_dump_json(indent=2, exclude_none=True) + "\n")
+    records.write_checksums(folder)
 
 
 def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:

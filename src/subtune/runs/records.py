@@ -12,6 +12,8 @@ A record is a directory named after the run's content id, written once, whole, b
                          and loss on trial, and of those that trained whole the run and the score
     provenance.json      device, versions, commit and time; joules of the job since it last recorded
     delta.safetensors    the values that changed, and where a tensor changed in part, which
+    checksums.json       of every other file, which is checked whenever it is read; records of
+                         earlier versions have none
 
 A run that diverged has its learning curve; the best epoch and its scores are null, and predictions,
 changes and delta are empty.
@@ -19,6 +21,7 @@ changes and delta are empty.
 
 import contextlib
 import copy
+import io
 import json
 import math
 from pathlib import Path
@@ -31,7 +34,14 @@ from safetensors import SafetensorError
 
 from subtune.errors import SubtuneError
 from subtune.specs import RunSpec
-from subtune.values import canonical, id_of
+from subtune.values import canonical, checksum, id_of
+
+CHECKSUMS = "checksums.json"
+# Of every record, whatever its version.
+FILES = (
+    "spec.json", "scores.json", "history.csv", "predictions.parquet", "changes.csv",
+    "delta.safetensors",
+)  # fmt: skip
 
 # Up to recipe version 4: how a task is presented, and which test rows it has.
 NO_LONGER_IN_A_TASK = ("title", "test", "submission", "score_range")
@@ -49,17 +59,16 @@ def read_spec(store: Path, run: str) -> RunSpec:
         SubtuneError: there is no such record, or its spec is not what its name says.
     """
     path = store / run / "spec.json"
+    content = _content(store, run, path.name)
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(content)
         spec = RunSpec.model_validate(_in_todays_form(data))
-    except FileNotFoundError:
-        raise SubtuneError(_lost(store, run)) from None
     except ValueError:  # of JSON, of its encoding, or of the values in it
-        raise SubtuneError(f"{path} is not a run spec; {_mend(store, run)}") from None
+        raise SubtuneError(f"{path} is not a run spec; {_mend(store)}") from None
     # Of what is written, whose id is the run's in every form.
     written = id_of(canonical(data))
     if written != run:
-        raise SubtuneError(f"{path} is the spec of run {written}; {_mend(store, run)}")
+        raise SubtuneError(f"{path} is the spec of run {written}; {_mend(store)}")
     return spec
 
 
@@ -127,7 +136,7 @@ def delta_bytes(store: Path, run: str) -> int:
     try:
         return delta_path(store, run).stat().st_size
     except FileNotFoundError:
-        raise SubtuneError(_lost(store, run)) from None
+        raise SubtuneError(_lost(delta_path(store, run))) from None
 
 
 def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
@@ -142,12 +151,11 @@ def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
             "prediction is not finite): it has no values to predict with"
         )
     path = delta_path(store, run)
+    content = _content(store, run, path.name)
     try:
-        return safetensors.numpy.load_file(path)
-    except FileNotFoundError:
-        raise SubtuneError(_lost(store, run)) from None
+        return safetensors.numpy.load(content)
     except SafetensorError:
-        raise SubtuneError(f"{path} is not readable; {_mend(store, run)}") from None
+        raise SubtuneError(f"{path} is not readable; {_mend(store)}") from None
 
 
 def find(store: Path, start: str) -> str:
@@ -180,29 +188,76 @@ def read_changes(store: Path, run: str) -> pd.DataFrame:
 
 
 def _read_json(store: Path, run: str, name: str) -> dict[str, Any]:
+    content = _content(store, run, name)
     try:
-        return json.loads((store / run / name).read_text())
-    except FileNotFoundError:
-        raise SubtuneError(_lost(store, run)) from None
-    except json.JSONDecodeError:
-        raise SubtuneError(
-            f"{store / run / name} is not readable JSON; {_mend(store, run)}"
-        ) from None
+        return json.loads(content)
+    except ValueError:
+        raise SubtuneError(f"{store / run / name} is not readable JSON; {_mend(store)}") from None
 
 
 def _read_csv(store: Path, run: str, name: str) -> pd.DataFrame:
+    content = _content(store, run, name)
     try:
-        return pd.read_csv(store / run / name, float_precision="round_trip")
-    except FileNotFoundError:
-        raise SubtuneError(_lost(store, run)) from None
+        return pd.read_csv(io.BytesIO(content), float_precision="round_trip")
+    except ValueError:
+        raise SubtuneError(f"{store / run / name} is no table; {_mend(store)}") from None
 
 
-def _lost(store: Path, run: str) -> str:
-    return f"run record {store / run} is missing; {_mend(store, run)}"
+def write_checksums(folder: Path) -> None:
+    """Write what the files of a record are known again by, once all are there."""
+    sums = {path.name: checksum(path.read_bytes()) for path in sorted(folder.iterdir())}
+    (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")
 
 
-def _mend(store: Path, run: str) -> str:
+def problems_of(store: Path, run: str) -> list[str]:
+    """What is wrong with a record: a line for each file that is not what was recorded."""
+    try:
+        read_spec(store, run)
+        names = sorted(_checksums(store, run)) or FILES
+    except SubtuneError as error:
+        return [str(error)]
+    problems = []
+    for name in names:
+        try:
+            _content(store, run, name)
+        except SubtuneError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _content(store: Path, run: str, name: str) -> bytes:
+    """A file of a record, which is what was recorded."""
+    path = store / run / name
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise SubtuneError(_lost(path)) from None
+    except OSError as error:
+        raise SubtuneError(f"{path} cannot be read: {error.strerror}") from None
+    recorded = _checksums(store, run).get(name)
+    if recorded is not None and recorded != checksum(content):
+        raise SubtuneError(f"{path} is not what was recorded; {_mend(store)}")
+    return content
+
+
+def _checksums(store: Path, run: str) -> dict[str, str]:
+    """File to checksum; none of a record of an earlier version."""
+    path = store / run / CHECKSUMS
+    try:
+        sums = json.loads(path.read_bytes()) if path.exists() else {}
+    except (OSError, ValueError):
+        sums = None
+    if not isinstance(sums, dict):
+        raise SubtuneError(f"{path} is not readable JSON; {_mend(store)}")
+    return sums
+
+
+def _lost(path: Path) -> str:
+    return f"{path} is missing; {_mend(path.parent.parent)}"
+
+
+def _mend(store: Path) -> str:
     return (
-        f"delete {store / run} and call snakemake with `--forcerun train`, "
-        "which trains missing runs only"
+        f"`subtune verify --results {store.parent} --repair` sets damaged records aside, and "
+        "snakemake then trains those runs again"
     )

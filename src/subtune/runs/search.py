@@ -92,6 +92,8 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float
             pd.DataFrame(rows).to_csv(draft / "search.csv", index=False)
             path = draft / "spec.json"
             path.write_text(search.model_dump_json(indent=2, exclude_none=True) + "\n")
+            (draft / records.CHECKSUMS).unlink(missing_ok=True)
+            records.write_checksums(draft)
     except SubtuneError:
         # A node that was given up for lost may have finished the same search meanwhile.
         if not records.is_recorded(store, search.id):

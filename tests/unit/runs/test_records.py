@@ -48,6 +48,7 @@ def test_a_record_holds_everything_and_nothing_else_is_left_in_the_store(store, 
         "changes.csv",
         "provenance.json",
         "delta.safetensors",
+        "checksums.json",
     }
     assert records.read_spec(store, spec.id) == spec
     predictions = pd.read_parquet(store / spec.id / "predictions.parquet")
@@ -82,14 +83,39 @@ def test_a_run_that_fails_keeps_those_before_it_and_leaves_no_half_of_its_own(
 
 
 def test_a_missing_record_says_how_to_get_it_back(tmp_path):
-    with pytest.raises(SubtuneError, match=r"is missing; .*--forcerun train"):
+    with pytest.raises(
+        SubtuneError, match=r"scores\.json is missing; `subtune verify .* --repair`"
+    ):
         records.read_outcome(tmp_path, "0123456789ab")
 
 
 def test_a_damaged_record_is_named(store, spec):
     (store / spec.id / "scores.json").write_text("{")
+    with pytest.raises(SubtuneError, match=r"scores\.json is not what was recorded"):
+        records.read_outcome(store, spec.id)
+    (store / spec.id / "checksums.json").unlink()
     with pytest.raises(SubtuneError, match=r"scores\.json is not readable JSON"):
         records.read_outcome(store, spec.id)
+
+
+READERS = {
+    "spec.json": records.read_spec,
+    "scores.json": records.read_outcome,
+    "history.csv": records.read_history,
+    "changes.csv": records.read_changes,
+    "provenance.json": records.read_provenance,
+    "delta.safetensors": records.read_delta,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_flipped_bit_is_found_out_when_its_file_is_read(store, spec, name):
+    path = store / spec.id / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(SubtuneError, match=f"{name} is not what was recorded; `subtune verify"):
+        READERS[name](store, spec.id)
 
 
 def test_a_record_under_a_wrong_name_is_found_out(store, spec):
@@ -97,6 +123,7 @@ def test_a_record_under_a_wrong_name_is_found_out(store, spec):
     data = json.loads(path.read_text())
     data["seed"] = 7
     path.write_text(json.dumps(data))
+    (store / spec.id / "checksums.json").unlink()
     with pytest.raises(SubtuneError, match="is the spec of run"):
         records.read_spec(store, spec.id)
 
@@ -124,6 +151,7 @@ def diverged(tmp_path, tiny_bert):
 
 def as_it_was_recorded_before(store, run):
     """What stood in such a record before: predictions that are not finite counted as class 0."""
+    (store / run / "checksums.json").unlink()
     history = pd.read_csv(store / run / "history.csv").assign(**{"validation/accuracy": 0.9})
     history.to_csv(store / run / "history.csv", index=False)
     outcome = {"best_epoch": 1, "scores": {"validation": {"accuracy": 0.9}}, "trainable": 194}

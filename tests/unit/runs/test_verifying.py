@@ -1,0 +1,109 @@
+"""`subtune verify`: every damage is found, and what is set aside is trained again."""
+
+import shutil
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from subtune import cli
+from subtune.models import encoder
+from subtune.models.families.base import SEQUENCE_CLASSIFICATION
+from subtune.runs import recording, records
+from tests.helpers import examples
+
+SPECS = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3, 3e-3)]
+FILES = (*records.FILES, "provenance.json", "checksums.json")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory, tiny_bert):
+    """Results with three records of two sweeps."""
+    results = tmp_path_factory.mktemp("results")
+    task = SPECS[0].tokens.data.task
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
+    tokens = examples.tokens(task, tiny_bert)
+    recording.train_and_record(SPECS, results / "runs", model, tokens, {}, lambda report: None)
+    for name, specs in (("one", SPECS[:2]), ("two", SPECS[2:])):
+        path = results / "sweeps" / f"{name}.csv"
+        path.parent.mkdir(exist_ok=True)
+        pd.DataFrame({"run": [spec.id for spec in specs]}).to_csv(path, index=False)
+    return results
+
+
+@pytest.fixture
+def results(recorded, tmp_path):
+    shutil.copytree(recorded, tmp_path / "results")
+    return tmp_path / "results"
+
+
+def verified(results, capsys, *options):
+    """The exit status of `subtune verify`, and what it says."""
+    status = cli.main(["verify", "--results", str(results), *options])
+    said = capsys.readouterr()
+    return status, said.out + said.err
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_records_that_are_as_they_were_written_have_no_problems(results, capsys):
+    said = f"{results}/runs: 3 record(s), no problems found\n"
+    assert verified(results, capsys) == (0, said)
+
+
+DAMAGES = {"flipped": flip, "emptied": lambda path: path.write_bytes(b""), "gone": Path.unlink}
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    # Records of earlier versions have no checksums.
+    [case for case in product(FILES, DAMAGES) if case != ("checksums.json", "gone")],
+)
+def test_every_damage_to_a_record_is_found(results, capsys, name, damage):
+    DAMAGES[damage](results / "runs" / SPECS[0].id / name)
+    status, said = verified(results, capsys)
+    assert status == 1
+    assert f"{SPECS[0].id}/" in said
+    assert SPECS[1].id not in said
+    assert "1 of " in said
+
+
+def test_a_record_of_another_run_in_its_place_is_found(results, capsys):
+    first, second = (results / "runs" / spec.id for spec in SPECS[:2])
+    shutil.rmtree(first)
+    shutil.copytree(second, first)
+    status, said = verified(results, capsys)
+    assert status == 1
+    assert f"is the spec of run {SPECS[1].id}" in said
+
+
+def test_damaged_records_are_set_aside_and_their_sweeps_are_to_be_done_again(results, capsys):
+    damaged, gone = SPECS[0].id, SPECS[1].id
+    flip(results / "runs" / damaged / "delta.safetensors")
+    shutil.rmtree(results / "runs" / gone)
+    status, said = verified(results, capsys, "--repair")
+    assert status == 0
+    assert f"the next snakemake trains 2 run(s) again: {', '.join(sorted([damaged, gone]))}" in said
+    assert (results / "damaged" / damaged / "delta.safetensors").is_file()
+    assert [path.name for path in (results / "runs").iterdir()] == [SPECS[2].id]
+    assert [path.name for path in (results / "sweeps").iterdir()] == ["two.csv"]
+    assert verified(results, capsys)[0] == 0
+
+
+def test_what_was_set_aside_before_stays(results, capsys):
+    run = SPECS[2].id
+    for times in (1, 2):
+        shutil.copytree(results / "runs" / run, results / "again")
+        flip(results / "runs" / run / "delta.safetensors")
+        verified(results, capsys, "--repair")
+        assert len(list((results / "damaged").iterdir())) == times
+        (results / "again").rename(results / "runs" / run)
+
+
+def test_where_there_are_no_records_that_is_said(tmp_path, capsys):
+    assert verified(tmp_path, capsys) == (1, f"found no runs in {tmp_path}/runs\n")
