@@ -49,13 +49,16 @@ def directory_of_package(package: str) -> Path:
     Raises:
         SubtuneError: the package is not installed, or holds no model or several.
     """
+    # To find a package inside another imports the other, which would run its code.
+    outermost, *inner = package.split(".")
     try:
-        spec = importlib.util.find_spec(package)
+        spec = importlib.util.find_spec(outermost)
     except (ImportError, ValueError):
         spec = None
-    if spec is None or not spec.submodule_search_locations:
+    locations = list(spec.submodule_search_locations or ()) if spec else []
+    root = Path(locations[0], *inner) if locations else None
+    if root is None or not root.is_dir():
         raise SubtuneError(f"package {package!r} is not installed here")
-    root = Path(next(iter(spec.submodule_search_locations)))
     folders = [path.parent for path in root.rglob(WEIGHTS)]
     if len(folders) != 1:
         raise SubtuneError(f"package {package!r} holds {len(folders)} {WEIGHTS}, expected one")

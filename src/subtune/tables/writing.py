@@ -1,5 +1,6 @@
 """How every table names things, shows numbers and is written."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ DIVERGED = "diverged"
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
+# Characters that Markdown would obey.
+MARKDOWN = r"([\\`*\[<|])"
 # Characters that pdfLaTeX does not know.
 LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
 
@@ -73,9 +76,10 @@ def _text(value: object) -> str:
 
 
 def _markdown(table: pd.DataFrame, emphasis: Emphasis) -> str:
-    # Patterns of names have stars, which would make text bold.
-    cells = table.replace(r"([*|])", r"\\\1", regex=True)
-    headings = [str(heading).replace("*", r"\*").replace("|", r"\|") for heading in table]
+    # Patterns of names have stars, which would make text bold; and no title is to make a link to
+    # another place, or a picture from there.
+    cells = table.replace(MARKDOWN, r"\\\1", regex=True)
+    headings = [re.sub(MARKDOWN, r"\\\1", str(heading)) for heading in table]
     if emphasis.bold is not None:
         cells = cells.where(~emphasis.bold, "**" + cells + "**")
     if emphasis.marks is not None:

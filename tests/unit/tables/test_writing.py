@@ -1,7 +1,12 @@
 """Tables in three formats."""
 
-import pandas as pd
+import re
+from html import unescape
 
+import pandas as pd
+import pytest
+
+from subtune.report.page import markdown_table
 from subtune.tables import writing
 
 
@@ -20,6 +25,18 @@ def test_stars_and_bars_stay_what_they_are_in_markdown(tmp_path):
     text = (tmp_path / "t.md").read_text()
     assert r"\*\*.bias" in text and r"a\|b" in text and "0.33333" in text
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "t.csv"), table)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["![x](https://other.example/x.png)", "[x](https://y)", "<b>x</b>", "`x`", r"a\b", "a|b"],
+)
+def test_text_is_text_in_markdown_and_on_the_page(tmp_path, text):
+    writing.write(pd.DataFrame({f"heading {text}": [f"cell {text}"]}), [tmp_path / "t.md"])
+    page = markdown_table((tmp_path / "t.md").read_text())
+    [heading] = re.findall("<th.*?>(.*)</th>", page)
+    [cell] = re.findall("<td.*?>(.*)</td>", page)
+    assert (unescape(heading), unescape(cell)) == (f"heading {text}", f"cell {text}")
 
 
 def test_a_heading_with_a_bar_is_one_column_in_markdown(tmp_path):
