@@ -78,7 +78,8 @@ def train(
             a CPU what is trained from there is bit for bit what one attempt would have trained with
             as many runs side by side.
         start: a state of these runs to go on from, in place of the keeper's newest.
-        share: of all steps, how many are taken. Runs are evaluated after the last of them too.
+        share: of the recipe's steps, how many are taken, over which the learning rate rises and
+            falls. Runs are evaluated after the last of them too.
 
     Raises:
         StoppedError: the keeper was asked to stop.
@@ -96,14 +97,13 @@ def train(
                 seed = seed_at(members[0].seed, group.step)
                 report(0, _new_masks(start.facts["device"], model.device.type, seed))
             start = None
-        epochs = members[0].recipe.epochs
         while group.running and group.epoch <= group.last_epoch:
             for batch in group.batches_left():
                 group.train_batch(batch)
                 if keeper:
                     keeper.keep(group.state)
             for run in group.unevaluated():
-                report(run.number, _epoch(group.evaluate(run), epochs, task))
+                report(run.number, _epoch(group.evaluate(run), group.last_epoch, task))
                 if run.diverged:
                     report(run.number, DIVERGED)
                 if keeper:
@@ -126,9 +126,8 @@ def train(
 class _Group:
     """Runs side by side, between any two steps.
 
-    ``epoch`` counts from 1, ``step`` from 0 over all epochs; of the recipe's ``steps`` a share is
-    taken, in the epochs up to ``last_epoch``. ``running`` are the runs that have not diverged.
-    ``is_whole``: not while some runs have taken a step and others have not.
+    ``epoch`` counts from 1 to ``last_epoch``, ``step`` from 0 to ``steps``. ``running`` are the runs
+    that have not diverged. ``is_whole``: not while some runs have taken a step and others have not.
     """
 
     def __init__(
@@ -158,9 +157,8 @@ class _Group:
             )
         ]
         self.running = self.runs
-        self.steps = len(self._batches) * self._recipe.epochs
-        self._steps_taken = math.ceil(share * self.steps)
-        self.last_epoch = math.ceil(self._steps_taken / len(self._batches))
+        self.steps = math.ceil(share * len(self._batches) * self._recipe.epochs)
+        self.last_epoch = math.ceil(self.steps / len(self._batches))
         self.epoch, self.step, self.is_whole = 1, 0, True
         self._losses = torch.zeros(len(self.runs), device=model.device)
         # Each run's share.
@@ -169,7 +167,7 @@ class _Group:
     def batches_left(self) -> list[np.ndarray]:
         """Batches of this epoch that have not trained yet, of numbers of training examples."""
         before = (self.epoch - 1) * len(self._batches)
-        return self._batches[self.step - before : self._steps_taken - before]
+        return self._batches[self.step - before : self.steps - before]
 
     def train_batch(self, batch: np.ndarray) -> None:
         started = time.monotonic()
@@ -225,7 +223,7 @@ class _Group:
         self.epoch += 1
         self._losses = torch.zeros(len(self.running), device=self.device)
         self._seconds = 0.0
-        if self.epoch <= self._recipe.epochs:
+        if self.epoch <= self.last_epoch:
             self._batches = self._batches_of_epoch()
 
     def state(self) -> State:

@@ -79,21 +79,21 @@ def test_of_equal_scores_on_trial_the_loss_decides():
     assert finalists(tried) == (1e-3, 1e-2)
 
 
-def test_a_trial_is_the_beginning_of_the_whole_run(tiny_bert):
+def test_a_trial_is_a_whole_training_with_fewer_steps(tiny_bert):
     model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
     rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
-    spec = examples.run_spec(epochs=4)
-    entries = spec.selection.resolve(encoder.shapes_of(model), 0, None)
-    member = Member(entries, spec.recipe, 0)
-    [whole] = train(model, rows, TASK, [member])
-    [half] = train(model, rows, TASK, [member], share=0.5)
-    untimed = [{k: v for k, v in row.items() if k != "seconds"} for row in whole.history]
-    assert [{k: v for k, v in row.items() if k != "seconds"} for row in half.history] == untimed[:2]
-    # Twelve rows in batches of four are three steps an epoch, and five of twelve are two more.
-    [part] = train(model, rows, TASK, [member], share=5 / 12)
-    assert [row["epoch"] for row in part.history] == [1, 2]
-    assert part.history[0]["train_loss"] == whole.history[0]["train_loss"]
-    assert part.history[1]["train_loss"] != whole.history[1]["train_loss"]
+    entries = examples.run_spec().selection.resolve(encoder.shapes_of(model), 0, None)
+
+    def history(epochs, share=1.0):
+        member = Member(entries, examples.recipe(epochs=epochs), 0)
+        [result] = train(model, rows, TASK, [member], share=share)
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in result.history]
+
+    assert history(epochs=4, share=0.5) == history(epochs=2)
+    # Twelve rows in batches of four are three steps an epoch, so that five are not two epochs.
+    part = history(epochs=4, share=5 / 12)
+    assert [row["epoch"] for row in part] == [1, 2]
+    assert part[1]["train_loss"] != history(epochs=2)[1]["train_loss"]
 
 
 def test_a_search_finds_what_its_finalists_find_by_themselves(tmp_path, tiny_bert, searching):
