@@ -1,9 +1,9 @@
 """Runs that find their learning rate.
 
 Every learning rate of a search first trains for a tenth of the steps, over which it rises and falls
-as it does in a whole run. The best of them and the better of its two neighbours then train whole, each as the run that it
-would be without a search, and with a record of its own. The better of these two is what the search
-has found: its record is the search's too, with a table of what was tried.
+as it does in a whole run. The best of them and the better of its two neighbours then train whole,
+each as the run that it would be without a search, and with a record of its own. The better of these
+two is what the search has found: its record is the search's too, with a table of what was tried.
 """
 
 import contextlib

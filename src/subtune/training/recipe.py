@@ -126,8 +126,9 @@ def train(
 class _Group:
     """Runs side by side, between any two steps.
 
-    ``epoch`` counts from 1 to ``last_epoch``, ``step`` from 0 to ``steps``. ``running`` are the runs
-    that have not diverged. ``is_whole``: not while some runs have taken a step and others have not.
+    ``epoch`` counts from 1 to ``last_epoch``, ``step`` from 0 to ``steps``. ``running`` are the
+    runs that have not diverged. ``is_whole``: not while some runs have taken a step and others have
+    not.
     """
 
     def __init__(
