@@ -54,6 +54,11 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(map(_named, names[:MOST_NAMES])) + rest
 
 
+def key_path(steps: Iterable[object]) -> str:
+    """Where a key stands, as ``models.minilm.path``."""
+    return ".".join(_named(cut(str(step))) for step in steps)
+
+
 def cut(text: str) -> str:
     """The beginning of a long text, and a short one as it is."""
     return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."

@@ -51,6 +51,7 @@ PLANNED_ONLY = {
     # Without a demo on record there is nothing to list or export.
     ".venv/bin/subtune runs --results results/demo --task rte": "subtune runs --help",
     ".venv/bin/subtune export RUN --results results/demo --to my-model": "subtune export --help",
+    ".venv/bin/subtune verify --results results/demo": "subtune verify --help",
 }
 
 

@@ -13,7 +13,7 @@ from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
 from subtune.data.minitasks import MINI_TASKS
 from subtune.data.official import RELEASES
 from subtune.data.repositories import is_on_hub
-from subtune.errors import SubtuneError, one_of
+from subtune.errors import SubtuneError, key_path, one_of
 from subtune.methods import is_built_in
 from subtune.selections.whole import require_whole
 from subtune.tasks import TASKS, Task
@@ -23,16 +23,18 @@ HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", 
 AVERAGE = "average of "
 
 
-def booleans_in(value: Any, path: str = "") -> Iterator[str]:
+def booleans_in(value: Any, steps: tuple = ()) -> Iterator[str]:
     """One line per truth value, which pydantic takes for the number 0 or 1."""
     if isinstance(value, bool):
-        yield f"{path}: {text_of_boolean(value)}"
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from booleans_in(item, f"{path}.{key}" if path else str(key))
+        yield f"{key_path(steps)}: {text_of_boolean(value)}"
+        return
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        items = value.items()
     elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            yield from booleans_in(item, f"{path}.{number}")
+        items = enumerate(value)
+    for key, item in items:
+        yield from booleans_in(item, (*steps, key))
 
 
 def problems_of(config: Config) -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from subtune.config import schema
-from subtune.errors import cut, one_of
+from subtune.errors import cut, key_path, one_of
 from subtune.selections import UNION_MEMBERS, allowed_keys
 
 # What a value should have been, in the words of YAML.
@@ -32,11 +32,12 @@ def lines_of(error: ValidationError) -> list[str]:
 def _line(problem: Any) -> str:
     # pydantic names the members of a union in the path, and marks keys; the user wrote neither.
     not_written = {*UNION_MEMBERS, "[key]", "[list]", "[word]"}
-    steps = [str(step) for step in problem["loc"] if step not in not_written]
+    steps = [step for step in problem["loc"] if step not in not_written]
     if problem["type"] == "extra_forbidden":
-        keys = _keys_at(problem["loc"][:-1])
-        return f"{'.'.join(steps)}: unknown key, {one_of(steps[-1], keys)}"
-    return ": ".join([*([".".join(steps)] if steps else []), text_of(problem)])
+        *above, unknown = problem["loc"]
+        steps = [*(step for step in above if step not in not_written), unknown]
+        return f"{key_path(steps)}: unknown key, {one_of(str(unknown), _keys_at(tuple(above)))}"
+    return ": ".join([*([key_path(steps)] if steps else []), text_of(problem)])
 
 
 def text_of(problem: Any) -> str:

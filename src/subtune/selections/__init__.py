@@ -22,7 +22,8 @@ UNION_MEMBERS: dict[str, type[BaseModel]] = {
 
 
 def _kind_meant(value: Any) -> str:
-    keys = value if isinstance(value, Mapping) else type(value).model_fields
+    # What is neither keys and values nor a selection has none of the keys.
+    keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
     kinds = (kind for key, kind in NAMED_KINDS.items() if key in keys)
     return next(kinds, WholeTensors).__name__
 

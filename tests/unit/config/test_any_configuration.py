@@ -1,0 +1,122 @@
+"""Whatever stands in a configuration, it is valid, or lines say what is wrong with it."""
+
+import copy
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from subtune import config
+from subtune.errors import SubtuneError
+from subtune.preflight import preflight
+from tests.helpers.project import own_task, table
+
+NUMBERS = st.one_of(
+    st.integers(), st.floats(), st.sampled_from([0, -1, 1e-3, 2**64, 10**400, 1e308, True])
+)
+WORDS = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(["", "all", "search", "full", "bitfit", "~", "{x}", "../x", "²", "a" * 300]),
+)
+SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, WORDS, st.dates())
+KEYS = st.one_of(WORDS, st.integers(), st.none(), st.booleans())
+
+
+def nested(scalars):
+    return st.recursive(
+        scalars,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+        max_leaves=8,
+    )
+
+
+VALUES = nested(SCALARS)
+SECTIONS = sorted(config.Config.model_fields)
+
+
+def said(function, *arguments):
+    """The lines that say what is wrong; none where nothing is."""
+    try:
+        function(*arguments)
+    except SubtuneError as error:
+        lines = str(error).splitlines()
+        assert lines and all(line.strip() for line in lines)
+        return lines
+    return []
+
+
+@given(VALUES | st.dictionaries(st.sampled_from(SECTIONS), VALUES, max_size=4))
+def test_any_yaml_gives_a_configuration_or_lines_that_say_what_is_wrong(tmp_path_factory, given):
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_text(yaml.safe_dump(given, allow_unicode=True), encoding="utf-8")
+    said(config.read, path)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("any")
+    for split in ("train", "validation"):
+        (directory / f"mood-{split}.csv").write_text(table("mood", split, 12))
+    return directory
+
+
+def good(model) -> dict:
+    return {
+        "results": "results",
+        "source": "builtin",
+        "models": {"tiny": {"path": str(model)}},
+        "tasks": {"mood": own_task("mood")},
+        "selections": {"mine": {"parameters": ["encoder.layer.0.**.bias"]}},
+        "experiments": {
+            "layernorm": {
+                "models": ["tiny"],
+                "tasks": ["mood", "rte"],
+                "by_task": {"rte": {"epochs": 2}},
+                "methods": {"full": [1e-3], "mine": [1e-2], "layernorm": "search"},
+                "fractions": {"values": [0.25], "scopes": ["cv"], "learning_rates": [1e-2]},
+                "fisher": {"rows": 8},
+                "seeds": [0, 1],
+                "epochs": 1,
+                "batch_size": 8,
+                "max_length": 16,
+                "train_rows": [4, "all"],
+            }
+        },
+        "figures": {"figure5": {"width": 3.0}},
+        "runs_per_job": 8,
+    }
+
+
+def places(value, place=()):
+    """Every place in nested keys and lists, from the outermost."""
+    if place:
+        yield place
+    if not isinstance(value, dict | list):
+        return
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        yield from places(inner, (*place, key))
+
+
+def test_the_configuration_that_is_changed_is_good(directory, tiny_bert, monkeypatch):
+    monkeypatch.chdir(directory)
+    assert preflight(config.check(good(tiny_bert))).plan.runs
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_value_in_any_place_gives_a_plan_or_lines_that_say_what_is_wrong(
+    directory, tiny_bert, monkeypatch, data
+):
+    monkeypatch.chdir(directory)
+    changed = copy.deepcopy(good(tiny_bert))
+    place = data.draw(st.sampled_from([*places(changed)]))
+    inner = changed
+    for key in place[:-1]:
+        inner = inner[key]
+    if data.draw(st.booleans(), label="renamed") and isinstance(inner, dict):
+        inner[data.draw(KEYS)] = inner.pop(place[-1])
+    else:
+        inner[place[-1]] = data.draw(VALUES)
+    said(lambda: preflight(config.check(changed)))
