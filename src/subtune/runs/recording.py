@@ -64,11 +64,6 @@ def train_and_record(
     for name, spec in runs.items():
         settings = f"{spec.selection.canonical()}  {spec.recipe.canonical()}"
         report(Report(f"{name}  {spec.id}  {settings}"))
-    searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
-    trials = search.on_trial(job, searches, report)
-    whole = {name: spec for name, spec in runs.items() if name not in searches}
-    for name, spec in searches.items():
-        whole |= {f"{name} at {r:g}": spec.at(r) for r in search.finalists(trials[name])}
     origin, energy = provenance(model.device), EnergyMeter(model.device)
 
     def report_and_read_energy(of: Report) -> None:
@@ -76,6 +71,12 @@ def train_and_record(
         if of.event in (ONE_BY_ONE, WITHOUT_PADDING):
             origin[of.event] = of.text
         report(of)
+
+    searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
+    trials = search.on_trial(job, searches, report_and_read_energy)
+    whole = {name: spec for name, spec in runs.items() if name not in searches}
+    for name, spec in searches.items():
+        whole |= {f"{name} at {r:g}": spec.at(r) for r in search.finalists(trials[name])}
 
     def record_searches() -> None:
         for name, spec in searches.items():
