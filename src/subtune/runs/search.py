@@ -1,9 +1,10 @@
 """Runs that find their learning rate.
 
 Every learning rate of a search first trains for a tenth of the steps, over which it rises and falls
-as it does in a whole run. The best of them and the better of its two neighbours then train whole,
-each as the run that it would be without a search, and with a record of its own. The better of these
-two is what the search has found: its record is the search's too, with a table of what was tried.
+as it does in a whole run. The best of them and the next smaller one, as few steps favour large
+ones, then train whole, each as the run that it would be without a search, and with a record of its
+own. The better of these two is what the search has found: its record is the search's too, with a
+table of what was tried.
 """
 
 import contextlib
@@ -55,15 +56,14 @@ def trial_of(learning_rate: float, result: Result, task: TaskSpec) -> Trial:
 def finalists(trials: Sequence[Trial]) -> tuple[float, float]:
     """The two learning rates that train whole, the smaller first.
 
-    They are the best on trial, and the better of its neighbours; of equals it is the smaller.
+    They are the best on trial, of equals the smallest, and the next smaller one; where there is
+    none, the next larger.
     """
     trials = sorted(trials, key=lambda trial: trial.learning_rate)
     # `max` returns the first of equals.
     best = max(range(len(trials)), key=lambda number: trials[number].rank)
-    neighbours = [number for number in (best - 1, best + 1) if 0 <= number < len(trials)]
-    second = max(neighbours, key=lambda number: trials[number].rank)
-    first, last = sorted((best, second))
-    return trials[first].learning_rate, trials[last].learning_rate
+    last = max(best, 1)
+    return trials[last - 1].learning_rate, trials[last].learning_rate
 
 
 def write_record(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float:
