@@ -312,10 +312,11 @@ def _verify(options: argparse.Namespace) -> None:
         print(line, file=sys.stderr)
     if not options.repair:
         raise SubtuneError(f"{len(damaged):,} of {number:,} record(s) are damaged or missing")
-    places = verifying.set_aside(layout, damaged)
-    if places:
-        print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in places)}")
-    print(f"the next snakemake trains {len(damaged):,} run(s) again: {', '.join(damaged)}")
+    aside = verifying.set_aside(layout, damaged)
+    if aside.places:
+        print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in aside.places)}")
+    print(f"To train {len(damaged):,} run(s) again, {', '.join(damaged)}, and no others, call")
+    print(f"snakemake as before with `--forcerun {' '.join(map(str, aside.sweeps)) or 'train'}`.")
 
 
 def _export(options: argparse.Namespace) -> None:

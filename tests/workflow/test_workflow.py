@@ -135,7 +135,7 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(proj
 
 
 def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
-    project, tmp_path, monkeypatch
+    project, tmp_path, monkeypatch, capsys
 ):
     copied = project.copy(tmp_path / "project")
     before, run = copied.records(), project.first_runs[0]
@@ -145,7 +145,8 @@ def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
     assert f"runs/{run}/scores.json is missing; `subtune verify" in str(error.value)
     monkeypatch.chdir(copied.directory)
     assert cli.main(["verify", "--results", "results", "--repair"]) == 0
-    copied.run(copied.config)
+    [sweeps] = re.findall(r"`--forcerun (.*)`", capsys.readouterr().out)
+    copied.run(copied.config, "--forcerun", *sweeps.split())
     after = copied.records()
     assert after.keys() == before.keys()
     assert {name for name in after if after[name] != before[name]} == {run}

@@ -258,6 +258,6 @@ def _lost(path: Path) -> str:
 
 def _mend(store: Path) -> str:
     return (
-        f"`subtune verify --results {store.parent} --repair` sets damaged records aside, and "
-        "snakemake then trains those runs again"
+        f"`subtune verify --results {store.parent} --repair` sets damaged records aside, and says "
+        "how to train those runs again"
     )

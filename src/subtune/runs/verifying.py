@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -24,32 +25,37 @@ def damaged_records(layout: Layout) -> dict[str, list[str]]:
     return {run: lines for run, lines in problems.items() if lines}
 
 
-def set_aside(layout: Layout, runs: Iterable[str]) -> list[Path]:
-    """Move records out of the store, and delete the tables of the sweeps that trained them.
+class SetAside(NamedTuple):
+    """Where damaged records are now, and the tables of the sweeps that trained them."""
 
-    Snakemake then trains these runs again, and no others.
+    places: list[Path]
+    sweeps: list[Path]
 
-    Returns:
-        Where the records are now.
+
+def set_aside(layout: Layout, runs: Iterable[str]) -> SetAside:
+    """Move records out of the store.
+
+    Where snakemake is forced to make the tables of their sweeps, it trains these runs again, and no
+    others.
 
     Raises:
         SubtuneError: a directory cannot be written.
     """
     runs = set(runs)
-    places = []
+    aside = SetAside([], [])
     try:
         for run in sorted(runs):
             path = Path(layout.records()) / run
             if path.exists():
-                places.append(_free(Path(layout.damaged()) / run))
-                places[-1].parent.mkdir(parents=True, exist_ok=True)
-                path.rename(places[-1])
+                place = _free(Path(layout.damaged()) / run)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                aside.places.append(path.rename(place))
         for table, of_sweep in _sweeps(layout):
             if not runs.isdisjoint(of_sweep):
-                table.unlink()
+                aside.sweeps.append(table)
     except OSError as error:
         raise SubtuneError(f"{error.filename} cannot be moved: {error.strerror}") from None
-    return places
+    return aside
 
 
 def _sweeps(layout: Layout) -> Iterator[tuple[Path, list[str]]]:
