@@ -124,12 +124,17 @@ def _init(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
+    from subtune.download import UnreachableError
     from subtune.preflight import preflight
 
     checked = config.read(options.config)
-    runs = len(preflight(checked).plan.runs)
-    experiments = len(checked.experiments)
-    print(f"{options.config}: {experiments} experiment(s), {runs:,} run(s), no problems found")
+    experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"
+    try:
+        runs = len(preflight(checked).plan.runs)
+    except UnreachableError as error:
+        print(f"{experiments}, no problems found, but not all could be looked at: {error}")
+    else:
+        print(f"{experiments}, {runs:,} run(s), no problems found")
 
 
 def _check_submission(options: argparse.Namespace) -> None:

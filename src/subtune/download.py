@@ -10,6 +10,10 @@ from subtune.errors import SubtuneError
 SECONDS_TO_ANSWER = 20
 
 
+class UnreachableError(SubtuneError):
+    """The hub cannot be reached from here, now."""
+
+
 def snapshot(
     repository: str,
     revision: str,
@@ -68,6 +72,7 @@ def commit_of(
 def _one_line(problem: str, advice: str) -> Iterator[None]:
     """What the hub's library raises as one line: what failed, why, and what helps."""
     from huggingface_hub.errors import (
+        HfHubHTTPError,
         HFValidationError,
         LocalEntryNotFoundError,
         OfflineModeIsEnabled,
@@ -84,4 +89,6 @@ def _one_line(problem: str, advice: str) -> Iterator[None]:
         OSError,
     ) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise SubtuneError(f"{problem} ({reason}); {advice}") from None
+        has_answered = isinstance(error, HfHubHTTPError | HFValidationError)
+        kind = SubtuneError if has_answered else UnreachableError
+        raise kind(f"{problem} ({reason}); {advice}") from None

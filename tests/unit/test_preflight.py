@@ -127,3 +127,14 @@ def test_what_cannot_be_run_gets_one_line(settings, capsys, change, message):
 def test_a_layer_range_takes_what_layers_there_are(settings, capsys):
     with_method(settings, {"parameters": ["encoder.layer.2-99999999.**.bias"]})
     assert checked(settings, capsys)[0] == 0
+
+
+def test_what_only_the_hub_can_tell_is_no_mistake_where_it_cannot_be_reached(
+    settings, capsys, monkeypatch
+):
+    monkeypatch.setenv("HF_ENDPOINT", "http://localhost:9")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://localhost:9")
+    settings["models"]["minilm"] = {"hub": "someone/some-encoder"}
+    status, said = checked(settings, capsys)
+    assert status == 0
+    assert "no problems found, but not all could be looked at: models.minilm.revision: " in said
