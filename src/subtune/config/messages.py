@@ -31,7 +31,7 @@ def lines_of(error: ValidationError) -> list[str]:
 
 def _line(problem: Any) -> str:
     # pydantic names the members of a union in the path, and marks keys; the user wrote neither.
-    not_written = {*UNION_MEMBERS, "[key]", "[list]", "[word]"}
+    not_written = {*UNION_MEMBERS, "[key]", schema.LIST, schema.WORD}
     steps = [step for step in problem["loc"] if step not in not_written]
     if problem["type"] == "extra_forbidden":
         *above, unknown = problem["loc"]

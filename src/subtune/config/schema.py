@@ -108,13 +108,15 @@ OfficialTask = Annotated[
 ]
 Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
+# What pydantic calls the two forms of learning rates in the path of a problem.
+LIST, WORD = "[list]", "[word]"
 ListOfRates = Annotated[
-    tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct), Tag("[list]")
+    tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct), Tag(LIST)
 ]
-SearchOfRates = Annotated[Literal["search"], BeforeValidator(_search), Tag("[word]")]
+SearchOfRates = Annotated[Literal["search"], BeforeValidator(_search), Tag(WORD)]
 LearningRates = Annotated[
     ListOfRates | SearchOfRates,
-    Discriminator(lambda given: "[word]" if isinstance(given, str) else "[list]"),
+    Discriminator(lambda given: WORD if isinstance(given, str) else LIST),
 ]
 Labels = Annotated[
     tuple[str, ...], Field(min_length=2), AfterValidator(_distinct), AfterValidator(_trimmed)

@@ -152,8 +152,7 @@ def _write_files(
     )
     safetensors.torch.save_file(to_stored(result.best.delta), folder / "delta.safetensors")
     (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
-    (folder / "spec.json").write_text(spec.model_dump_json(indent=2, exclude_none=True) + "\n")
-    records.write_checksums(folder)
+    records.complete(folder, spec)
 
 
 def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:

@@ -203,9 +203,12 @@ def _read_csv(store: Path, run: str, name: str) -> pd.DataFrame:
         raise SubtuneError(f"{store / run / name} is no table; {_mend(store)}") from None
 
 
-def write_checksums(folder: Path) -> None:
-    """Write what the files of a record are known again by, once all are there."""
-    sums = {path.name: checksum(path.read_bytes()) for path in sorted(folder.iterdir())}
+def complete(folder: Path, spec: RunSpec) -> None:
+    """Write the last files of a record: its spec, and what every file is known again by."""
+    text = spec.model_dump_json(indent=2, exclude_none=True)
+    (folder / "spec.json").write_text(text + "\n")
+    paths = [path for path in sorted(folder.iterdir()) if path.name != CHECKSUMS]
+    sums = {path.name: checksum(path.read_bytes()) for path in paths}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")
 
 

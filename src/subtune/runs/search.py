@@ -70,13 +70,17 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float
     """Write the record of a search whose finalists are on record; returns what it found.
 
     Raises:
-        SubtuneError: a finalist's record cannot be read, the disk is full, or the store cannot be
-            written.
+        SubtuneError: a finalist's record is not what was recorded, the disk is full, or the store
+            cannot be written.
     """
     runs = {rate: search.at(rate).id for rate in finalists(trials)}
     scores = {rate: _score(store, search, run) for rate, run in runs.items()}
     ranks = {rate: -math.inf if math.isnan(score) else score for rate, score in scores.items()}
     best = max(runs, key=lambda rate: ranks[rate])
+    # A copy has checksums of its own, which would hide what has happened to the record.
+    problems = records.problems_of(store, runs[best])
+    if problems:
+        raise SubtuneError("\n".join(problems))
     rows = [
         {"learning_rate": trial.learning_rate, "trial_score": trial.score}
         | {"trial_loss": trial.train_loss, "run": runs.get(trial.learning_rate)}
@@ -90,10 +94,7 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float
             outcome = json.loads(path.read_text()) | {"learning_rate": best}
             path.write_text(json.dumps(outcome, indent=2) + "\n")
             pd.DataFrame(rows).to_csv(draft / "search.csv", index=False)
-            path = draft / "spec.json"
-            path.write_text(search.model_dump_json(indent=2, exclude_none=True) + "\n")
-            (draft / records.CHECKSUMS).unlink(missing_ok=True)
-            records.write_checksums(draft)
+            records.complete(draft, search)
     except SubtuneError:
         # A node that was given up for lost may have finished the same search meanwhile.
         if not records.is_recorded(store, search.id):

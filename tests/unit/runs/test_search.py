@@ -1,6 +1,7 @@
 """Runs that find their learning rate: what is tried, what trains whole, what is found."""
 
 import math
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.analysis import scores
+from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import listing, recording, records
@@ -117,6 +119,17 @@ def test_finalists_that_are_on_record_are_not_trained_again(tmp_path, tiny_bert,
     lines = record(tmp_path, [searching], tiny_bert)
     assert all("on trial" in line for line in lines if " loss " in line)
     assert records.is_recorded(tmp_path, searching.id)
+
+
+def test_a_finalist_that_is_damaged_is_not_taken_for_the_search(tmp_path, tiny_bert, searching):
+    record(tmp_path, [searching], tiny_bert)
+    best = records.read_outcome(tmp_path, searching.id)["learning_rate"]
+    shutil.rmtree(tmp_path / searching.id)
+    delta = records.delta_path(tmp_path, searching.at(best).id)
+    delta.write_bytes(delta.read_bytes()[:-1] + b"x")
+    with pytest.raises(SubtuneError, match="is not what was recorded"):
+        record(tmp_path, [searching], tiny_bert)
+    assert not records.is_recorded(tmp_path, searching.id)
 
 
 def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert, searching):
