@@ -317,11 +317,10 @@ def _verify(options: argparse.Namespace) -> None:
         print(line, file=sys.stderr)
     if not options.repair:
         raise SubtuneError(f"{len(damaged):,} of {number:,} record(s) are damaged or missing")
-    aside = verifying.set_aside(layout, damaged)
-    if aside.places:
-        print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in aside.places)}")
-    print(f"To train {len(damaged):,} run(s) again, {', '.join(damaged)}, and no others, call")
-    print(f"snakemake as before with `--forcerun {' '.join(map(str, aside.sweeps)) or 'train'}`.")
+    if aside := verifying.set_aside(layout, damaged):
+        print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in aside)}")
+    print(f"Call snakemake as before: it trains {len(damaged):,} run(s) again, and no others:")
+    print(", ".join(damaged))
 
 
 def _export(options: argparse.Namespace) -> None:

@@ -9,9 +9,9 @@ RESERVED = frozenset({
     "all", "answers.csv", "answers.md", "answers.tex", "benchmarks", "changes", "checkpoints",
     "choices", "claims", "damaged", "dataset", "datasets", "figure", "fisher", "front.pdf",
     "front.png", "hub", "information", "learning_curves", "logs", "masks", "model", "models",
-    "parameter_changes", "pinned.json", "progress", "ranking", "report.html", "report_page",
-    "reproduction", "runs", "runs.csv", "runs.parquet", "runs_columns.csv", "scores", "summary",
-    "summary.csv", "summary.md", "summary.tex", "sweeps", "table", "test_predictions",
+    "parameter_changes", "pinned.json", "progress", "ranking", "repairs", "report.html",
+    "report_page", "reproduction", "runs", "runs.csv", "runs.parquet", "runs_columns.csv", "scores",
+    "summary", "summary.csv", "summary.md", "summary.tex", "sweeps", "table", "test_predictions",
     "test_scores", "tokens", "train", "train_scores", "train_scores_of_sweep",
 })  # fmt: skip
 TABLE_ENDINGS, FIGURE_ENDINGS = ("csv", "md", "tex"), ("png", "pdf")
@@ -64,6 +64,10 @@ class Layout:
     def damaged(self) -> str:
         """The directory of records that were set aside."""
         return f"{self.results}/damaged"
+
+    def repair(self, sweep: str) -> str:
+        """The table of a sweep's runs that were set aside, to be trained again."""
+        return f"{self.results}/repairs/{sweep}.csv"
 
     def sweep(self, sweep: str) -> str:
         """The table that says that a sweep is done."""

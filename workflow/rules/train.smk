@@ -12,6 +12,8 @@ rule train:
         rankings=lambda wildcards: [
             PATHS.ranking(ranking) for ranking in PLAN.rankings_of(wildcards.sweep)
         ],
+        # What `subtune verify --repair` writes makes the sweep older than an input.
+        repairs=lambda wildcards: list(filter(exists, [PATHS.repair(wildcards.sweep)])),
     output:
         PATHS.sweep("{sweep}"),
     log:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -25,46 +24,43 @@ def damaged_records(layout: Layout) -> dict[str, list[str]]:
     return {run: lines for run, lines in problems.items() if lines}
 
 
-class SetAside(NamedTuple):
-    """Where damaged records are now, and the tables of the sweeps that trained them."""
+def set_aside(layout: Layout, runs: Iterable[str]) -> list[Path]:
+    """Move records out of the store, and leave their sweeps a repair, an input newer than they are.
 
-    places: list[Path]
-    sweeps: list[Path]
+    Snakemake's next call trains these runs again, and no others, where it still needs them.
 
-
-def set_aside(layout: Layout, runs: Iterable[str]) -> SetAside:
-    """Move records out of the store.
-
-    Where snakemake is forced to make the tables of their sweeps, it trains these runs again, and no
-    others.
+    Returns:
+        Where the records are now.
 
     Raises:
         SubtuneError: a directory cannot be written.
     """
-    runs = set(runs)
-    aside = SetAside([], [])
+    runs = sorted(runs)
+    places = []
     try:
-        for run in sorted(runs):
+        for run in runs:
             path = Path(layout.records()) / run
             if path.exists():
                 place = _free(Path(layout.damaged()) / run)
                 place.parent.mkdir(parents=True, exist_ok=True)
-                aside.places.append(path.rename(place))
-        for table, of_sweep in _sweeps(layout):
-            if not runs.isdisjoint(of_sweep):
-                aside.sweeps.append(table)
+                places.append(path.rename(place))
+        for sweep, of_sweep in _sweeps(layout):
+            if again := [run for run in runs if run in of_sweep]:
+                repair = Path(layout.repair(sweep))
+                repair.parent.mkdir(parents=True, exist_ok=True)
+                pd.DataFrame({"run": again}).to_csv(repair, index=False)
     except OSError as error:
-        raise SubtuneError(f"{error.filename} cannot be moved: {error.strerror}") from None
-    return aside
+        raise SubtuneError(f"{error.filename} cannot be written: {error.strerror}") from None
+    return places
 
 
-def _sweeps(layout: Layout) -> Iterator[tuple[Path, list[str]]]:
-    """The tables of sweeps that are done, each with its runs; none of one that cannot be read."""
+def _sweeps(layout: Layout) -> Iterator[tuple[str, list[str]]]:
+    """The sweeps that are done, each with its runs; none of one whose table cannot be read."""
     for path in sorted(Path(layout.sweep("*")).parent.glob("*.csv")):
         try:
-            yield path, pd.read_csv(path, dtype={"run": str}, usecols=["run"])["run"].tolist()
+            yield path.stem, pd.read_csv(path, dtype={"run": str}, usecols=["run"])["run"].tolist()
         except (OSError, ValueError):
-            yield path, []
+            yield path.stem, []
 
 
 def _free(place: Path) -> Path:

@@ -82,14 +82,18 @@ def test_a_record_of_another_run_in_its_place_is_found(results, capsys):
     assert f"is the spec of run {SPECS[1].id}" in said
 
 
-def test_damaged_records_are_set_aside_and_their_sweeps_are_named(results, capsys):
+def test_damaged_records_are_set_aside_and_their_sweeps_have_a_repair(results, capsys):
     damaged, gone = SPECS[0].id, SPECS[1].id
     flip(results / "runs" / damaged / "delta.safetensors")
     shutil.rmtree(results / "runs" / gone)
     status, said = verified(results, capsys, "--repair")
     assert status == 0
-    assert f"To train 2 run(s) again, {', '.join(sorted([damaged, gone]))}, and no others" in said
-    assert f"--forcerun {results}/sweeps/one.csv`" in said
+    assert "it trains 2 run(s) again, and no others:" in said
+    again = sorted([damaged, gone])
+    assert f"{', '.join(again)}\n" in said
+    [repair] = (results / "repairs").iterdir()
+    assert repair.name == "one.csv"
+    assert pd.read_csv(repair, dtype=str)["run"].tolist() == again
     assert (results / "damaged" / damaged / "delta.safetensors").is_file()
     assert [path.name for path in (results / "runs").iterdir()] == [SPECS[2].id]
 
