@@ -1,6 +1,7 @@
 """The `subtune` command."""
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
     options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Not every locale has all letters; standard error spells those out by itself.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         options.command(options)
         sys.stdout.flush()

@@ -10,7 +10,16 @@ MOST_NAMES = 300
 
 
 class SubtuneError(Exception):
-    """A problem that the user can mend. Its text is shown without a traceback."""
+    """A problem that the user can mend. Its text is shown without a traceback.
+
+    What a terminal would obey is spelled out: names of files and columns may have it in them.
+    """
+
+    def __str__(self) -> str:
+        return "".join(
+            letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1]
+            for letter in super().__str__()
+        )
 
 
 @contextmanager

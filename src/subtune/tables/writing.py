@@ -68,7 +68,7 @@ def write(made: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
         else:
             cells = shown.astype(object).where(shown.notna(), EMPTY).map(_text)
             text = _markdown if path.suffix == ".md" else _latex
-            path.write_text(text(cells, emphasis))
+            path.write_text(text(cells, emphasis), encoding="utf-8")
 
 
 def _text(value: object) -> str:

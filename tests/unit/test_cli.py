@@ -1,0 +1,21 @@
+"""What holds for every subcommand: what it prints can be read in any terminal."""
+
+import io
+import sys
+
+from subtune import cli
+
+
+def test_where_a_locale_lacks_letters_they_are_spelled_out(monkeypatch):
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    # A dash stands for the models that have no layer 17.
+    assert cli.main(["params", "SPAFIT-8-16-II"]) == 0
+    terminal.seek(0)
+    assert r"\u2013" in terminal.read()
+
+
+def test_a_file_name_that_a_terminal_would_obey_is_spelled_out(tmp_path, capsys):
+    (tmp_path / "\x1b[31m.yaml").write_text("- 1")
+    assert cli.main(["check", str(tmp_path / "\x1b[31m.yaml")]) == 1
+    assert r"\x1b[31m.yaml: found list, expected keys and values" in capsys.readouterr().err
