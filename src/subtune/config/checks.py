@@ -8,12 +8,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from subtune import papers
-from subtune.config.messages import text_of, text_of_boolean
+from subtune.config.messages import text_of, text_of_boolean, text_of_no_character
 from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
 from subtune.data.minitasks import MINI_TASKS
 from subtune.data.official import RELEASES
 from subtune.data.repositories import is_on_hub
-from subtune.errors import SubtuneError, key_path, one_of
+from subtune.errors import SubtuneError, cut, key_path, one_of
+from subtune.formats.text import NO_CHARACTER
 from subtune.methods import is_built_in
 from subtune.selections.whole import require_whole
 from subtune.tasks import TASKS, Task
@@ -21,12 +22,19 @@ from subtune.tasks import TASKS, Task
 # Of columns that tables of scores have beside those of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
 AVERAGE = "average of "
+# Of a method's name in letters, as names of files have at most 255.
+LONGEST_METHOD = 200
 
 
-def booleans_in(value: Any, steps: tuple = ()) -> Iterator[str]:
-    """One line per truth value, which pydantic takes for the number 0 or 1."""
+def unusable_in(value: Any, steps: tuple = ()) -> Iterator[str]:
+    """One line per truth value, which pydantic takes for the number 0 or 1, and per text that no
+    file can hold."""
     if isinstance(value, bool):
         yield f"{key_path(steps)}: {text_of_boolean(value)}"
+        return
+    if isinstance(value, str):
+        if no_character := NO_CHARACTER.search(value):
+            yield f"{key_path(steps)}: {text_of_no_character(no_character[0])}"
         return
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
@@ -34,7 +42,7 @@ def booleans_in(value: Any, steps: tuple = ()) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         items = enumerate(value)
     for key, item in items:
-        yield from booleans_in(item, (*steps, key))
+        yield from unusable_in(item, (*steps, key))
 
 
 def problems_of(config: Config) -> Iterator[str]:
@@ -162,7 +170,7 @@ def _without_rows(config: Config, path: str, tasks: Iterable[str]) -> Iterator[s
     }[config.source]
     for task in tasks:
         if task in TASKS and task not in config.directories and not has(task):
-            instead = "another source"
+            instead = f"another source, or `tasks` without {task!r}"
             if task in RELEASES:
                 instead = f"`directories.{task}`, the directory with its files"
             yield (
@@ -173,6 +181,8 @@ def _without_rows(config: Config, path: str, tasks: Iterable[str]) -> Iterator[s
 
 def _method(config: Config, path: str, method: str) -> Iterator[str]:
     # A method's name is part of the names of files.
+    if len(method) > LONGEST_METHOD:
+        yield f"{path}: found {cut(method)!r}, expected at most {LONGEST_METHOD} letters"
     if method != " ".join(method.split()):
         yield f"{path}: found {method!r}, expected no spaces but one between two words"
     try:

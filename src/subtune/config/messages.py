@@ -6,6 +6,7 @@ from pydantic import BaseModel, ValidationError
 
 from subtune.config import schema
 from subtune.errors import cut, key_path, one_of
+from subtune.formats.text import NO_CHARACTER
 from subtune.selections import UNION_MEMBERS, allowed_keys
 
 # What a value should have been, in the words of YAML.
@@ -59,10 +60,14 @@ def text_of(problem: Any) -> str:
         return (
             f"found {value!r}, expected a letter or digit, then letters, digits, '_', '.', '+', '-'"
         )
+    if kind == "string_unicode":
+        return text_of_no_character(NO_CHARACTER.findall(value)[0])
     if kind in IN_YAML:
         return f"found {cut(repr(value))}, expected {IN_YAML[kind]}"
     shortened = repr(value) if len(repr(value)) < 60 else type(value).__name__
-    message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    if isinstance(value, str):
+        shortened = repr(cut(value))
+    message = problem["msg"].removeprefix("Input should be ").removeprefix("String should have ")
     return f"found {shortened}, expected {message[0].lower()}{message[1:]}"
 
 
@@ -71,6 +76,11 @@ def text_of_boolean(value: bool) -> str:
     return (
         f"found {value}, expected a number or text; in YAML text such as yes, no or on has quotes"
     )
+
+
+def text_of_no_character(letter: str) -> str:
+    """Half a letter, or a zero, which no file of text has."""
+    return f"found {letter!r}, expected text"
 
 
 def _keys_at(steps: tuple) -> list[str]:

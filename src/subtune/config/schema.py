@@ -30,6 +30,10 @@ from subtune.tasks.kinds import KINDS
 from subtune.tasks.task import KindName, kind_of_unnamed
 
 ALL_ROWS: Literal["all"] = "all"
+# With which text begins that a spreadsheet computes.
+FORMULAS = ("=", "+", "-", "@")
+# Of whole numbers, as tables and random generators hold them.
+LARGEST = 2**63 - 1
 # From what moves the whole of a large model to what moves a few numbers of a small one.
 SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 HUB_MODELS = {
@@ -60,6 +64,29 @@ def _in_one_line(title: str) -> str:
     if not title.strip() or any(category(letter) in ("Cc", "Zl", "Zp") for letter in title):
         raise ValueError(f"found {cut(title)!r}, expected text in one line")
     return title
+
+
+def _in_a_table(number: int) -> int:
+    if number > LARGEST:
+        raise ValueError(f"found a number of {len(str(number))} digits, expected at most {LARGEST}")
+    return number
+
+
+def _no_formula(text: str) -> str:
+    if text[:1] in FORMULAS:
+        raise ValueError(
+            f"found {cut(text)!r}, expected another first letter: spreadsheets, in which tables "
+            "are opened, take it for a formula"
+        )
+    return text
+
+
+def _results(path: str) -> str:
+    if set(path) & set("{}"):
+        raise ValueError(f"found {cut(path)!r}, expected no braces, which Snakemake fills in")
+    if path.startswith("~"):
+        raise ValueError(f"found {cut(path)!r}, expected the home directory in full")
+    return path
 
 
 def _one_of(name: str, allowed: Iterable[str]) -> str:
@@ -107,6 +134,10 @@ OfficialTask = Annotated[
     WithJsonSchema({"enum": [*RELEASES]}),
 ]
 Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
+Count = Annotated[int, Field(ge=1), AfterValidator(_in_a_table)]
+FromZero = Annotated[int, Field(ge=0), AfterValidator(_in_a_table)]
+# What stands in a cell of a table.
+Cell = Annotated[str, AfterValidator(_in_one_line), AfterValidator(_no_formula)]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
 # What pydantic calls the two forms of learning rates in the path of a problem.
 LIST, WORD = "[list]", "[word]"
@@ -182,7 +213,7 @@ class OwnTask(Section):
         description="one or two columns; of tokens the column of words; left out of spans, whose "
         "format names `question` and `context`",
     )
-    label: ColumnName | None = Field(
+    label: Annotated[ColumnName, AfterValidator(_no_formula)] | None = Field(
         default=None, description="column of the label; without it `label`, of spans `answers`"
     )
     labels: Labels | None = Field(
@@ -193,9 +224,7 @@ class OwnTask(Section):
     metrics: Annotated[tuple[Metric, ...], AfterValidator(_distinct)] = Field(
         default=(), description="of tokens and spans those that are usual, where it is left out"
     )
-    title: Annotated[str, AfterValidator(_in_one_line)] | None = Field(
-        default=None, description="name in tables and figures"
-    )
+    title: Cell | None = Field(default=None, description="name in tables and figures")
 
     @model_validator(mode="after")
     def _label_is_no_text(self) -> Self:
@@ -224,8 +253,8 @@ class OwnTask(Section):
 class FisherSettings(Section):
     """How Fisher information is estimated before training."""
 
-    rows: int | None = Field(default=None, ge=1, description="sample of the training examples")
-    seed: int = Field(default=0, ge=0)
+    rows: Count | None = Field(default=None, description="sample of the training examples")
+    seed: FromZero = 0
 
 
 class Fractions(Section):
@@ -245,8 +274,8 @@ class TaskSettings(Section):
     learning_rates: LearningRates | None = Field(
         default=None, description="of the methods and fractions that name none themselves"
     )
-    batch_size: int | None = Field(default=None, ge=1)
-    epochs: int | None = Field(default=None, ge=1)
+    batch_size: Count | None = None
+    epochs: Count | None = None
     max_length: int | None = Field(default=None, ge=4, le=512)
 
 
@@ -285,15 +314,12 @@ class Experiment(Section):
     )
     fractions: Fractions | None = None
     fisher: FisherSettings = FisherSettings()
-    seeds: Annotated[
-        tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_distinct)
-    ] = (0,)
-    epochs: int = Field(ge=1)
-    batch_size: int = Field(ge=1)
+    seeds: Annotated[tuple[FromZero, ...], Field(min_length=1), AfterValidator(_distinct)] = (0,)
+    epochs: Count
+    batch_size: Count
     max_length: int = Field(default=128, ge=4, le=512)
-    doc_stride: int = Field(
+    doc_stride: Count = Field(
         default=128,
-        ge=1,
         description="tokens of a long context from the beginning of one window to the next, or a "
         "whole window's where that has fewer",
     )
@@ -408,13 +434,13 @@ class Assumptions(Section):
     milliseconds_per_layer: float = Field(
         default=1.5, ge=0, description="what a training step takes per layer beside its products"
     )
-    runs_side_by_side: int = Field(
-        default=8, ge=1, description="that share a step, where no matrices train"
+    runs_side_by_side: Count = Field(
+        default=8, description="that share a step, where no matrices train"
     )
     start_minutes: float = Field(default=1.0, ge=0, description="of every job, before it trains")
     time_margin: float = Field(default=2.0, ge=1, description="of the time that a job asks for")
-    longest_job_hours: int = Field(
-        default=24, ge=1, description="the partition's limit; a longer sweep goes on in a new job"
+    longest_job_hours: Count = Field(
+        default=24, description="the partition's limit; a longer sweep goes on in a new job"
     )
 
     @field_validator("teraflops")
@@ -428,7 +454,7 @@ class Assumptions(Section):
 class Config(Section):
     """What to run. Keys about jobs, machines and downloads decide no result."""
 
-    results: str = Field(default="results", min_length=1)
+    results: Annotated[Cell, AfterValidator(_results)] = Field(default="results", min_length=1)
     source: Literal["hub", "tsv", "builtin"] = Field(
         default="hub", description="where the GLUE tasks' rows come from"
     )
@@ -459,21 +485,19 @@ class Config(Section):
     tasks: dict[Name, OwnTask] = {}
     selections: dict[Name, NamedSelection] = {}
     experiments: dict[Name, Experiment] = Field(min_length=1)
-    runs_per_job: int = Field(default=8, ge=1, description="most runs that one cluster job trains")
+    runs_per_job: Count = Field(default=8, description="most runs that one cluster job trains")
     million_examples_per_job: float = Field(
         default=64,
         gt=0,
         description="training examples of all runs of a job and all epochs, at most; a run that "
         "shares no steps counts sixfold",
     )
-    runs_at_once: int | None = Field(
+    runs_at_once: Count | None = Field(
         default=None,
-        ge=1,
         description="most runs of a job to train side by side; without it, as many as pay",
     )
-    checkpoint_minutes: int = Field(
+    checkpoint_minutes: FromZero = Field(
         default=10,
-        ge=0,
         description="a job that is cut off repeats at most so much; 0: at most one step",
     )
     assumptions: Assumptions = Assumptions()

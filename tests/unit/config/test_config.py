@@ -406,6 +406,30 @@ BROKEN = [
         GOOD["experiments"]["layernorm"],
         "experiments: found 'layernorm' and 'LayerNorm', expected names that differ in letters",
     ),
+    (
+        ("experiments", "a" * 65),
+        GOOD["experiments"]["layernorm"],
+        f"experiments.{'a' * 57}...: found '{'a' * 57}...', expected at",
+    ),
+    (
+        (*EXPERIMENT, "methods"),
+        {"b_m2" + ",b_q" * 60: [1e-3]},
+        "experiments.layernorm.methods: found 'b_m2,b_q,b_q",
+    ),
+    # Whole numbers that no table holds.
+    (
+        (*EXPERIMENT, "seeds"),
+        [2**64],
+        "experiments.layernorm.seeds.0: found a number of 20 digits, ",
+    ),
+    (
+        (*EXPERIMENT, "epochs"),
+        10**400,
+        "experiments.layernorm.epochs: found a number of 401 digits",
+    ),
+    (("results",), "{x}", "results: found '{x}', expected no braces, which Snakemake fills in"),
+    (("results",), "~/runs", "results: found '~/runs', expected the home directory in full"),
+    (("results",), "one\ntwo", "results: found 'one\\ntwo', expected text in one line"),
     (("figures", "figure3"), {"colormap": "virids"}, "figures.figure3.colormap: found 'virids', "),
     (("figures", "figure9"), {}, "figures.figure9"),
 ]
@@ -424,6 +448,30 @@ def test_a_title_that_is_no_line_of_text_is_refused(title):
     with pytest.raises(SubtuneError) as error:
         config.check(changed(("tasks", "mood", "title"), title))
     assert str(error.value) == f"tasks.mood.title: found {title!r}, expected text in one line"
+
+
+@pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)"])
+@pytest.mark.parametrize("path", [("tasks", "mood", "title"), ("tasks", "mood", "label")])
+def test_text_that_a_spreadsheet_would_compute_is_refused(path, text):
+    with pytest.raises(SubtuneError) as error:
+        config.check(changed(path, text))
+    assert str(error.value) == (
+        f"{'.'.join(path)}: found {text!r}, expected another first letter: spreadsheets, in which "
+        "tables are opened, take it for a formula"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("results",), "\ud800"),
+        (("models", "minilm"), {"path": "a\0b"}),
+        (("tasks", "mood", "labels"), ["sad", "\udc80"]),
+    ],
+)
+def test_text_that_no_file_can_hold_is_refused(path, value):
+    with pytest.raises(SubtuneError, match=rf"^{'.'.join(path)}.*: found '\\.*', expected text$"):
+        config.check(changed(path, value))
 
 
 @pytest.mark.parametrize("title", ["method", "paper", "% of full", "average of all", "RTE"])
@@ -577,6 +625,8 @@ def test_every_configuration_of_this_repository_is_valid(path):
         ("a: [1", "is not YAML"),
         ("[" * 10_000, "config.yaml: found lists in lists too deep to read"),
         ("- 1", "found list, expected keys and values"),
+        ("a: " + "9" * 5000, "config.yaml is not YAML: Exceeds the limit"),
+        ("a: 2024-99-99", "config.yaml is not YAML: month must be in 1..12"),
         ("experiments: 3", "experiments: found 3, expected keys and values"),
         (
             "experiments:\n  mine:\n    epochs: 1\n    epochs: 2\n",
@@ -645,7 +695,7 @@ def test_a_glue_task_without_a_mini_task_needs_another_source():
         config.check(changed((*EXPERIMENT, "tasks"), ["cola", "wnli"]))
     assert str(error.value) == (
         "experiments.layernorm.tasks: found 'wnli', which `source: builtin` does not have, "
-        "expected another source"
+        "expected another source, or `tasks` without 'wnli'"
     )
 
 
