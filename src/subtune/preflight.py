@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.config import Config
+from subtune.errors import SubtuneError, cut
 from subtune.plan import Plan, plan
 from subtune.submission.planned import form
 
@@ -18,12 +19,23 @@ class Preflight(NamedTuple):
     forms: list[dict[str, Any]]
 
 
+def require_no_braces(directory: str) -> None:
+    """Refuse a directory of the workflow whose name Snakemake would fill in.
+
+    Raises:
+        SubtuneError: it has braces.
+    """
+    if set(directory) & set("{}"):
+        raise SubtuneError(f"{directory}: found a brace, which Snakemake fills in, expected none")
+
+
 def preflight(config: Config) -> Preflight:
     """Lay out all that a configuration asks for; its files and models are looked at.
 
     Raises:
         SubtuneError: something that it names is missing, or not what it should be.
     """
+    _require_place(Path(config.results))
     planned = plan(config)
     forms = [row for name in config.experiments for row in form(config, name)]
     if config.test_scores:
@@ -32,3 +44,17 @@ def preflight(config: Config) -> Preflight:
 
         returned_scores.read(Path(config.test_scores), forms)
     return Preflight(planned, forms)
+
+
+def _require_place(results: Path) -> None:
+    """Refuse results that cannot be a directory, as a file stands in their place or above."""
+    for place in (results, *results.parents):
+        try:
+            is_directory = place.is_dir()
+            is_there = place.exists()
+        except OSError as error:  # of a name that no file system takes
+            raise SubtuneError(f"results: {cut(str(results))}: {error.strerror}") from None
+        if is_directory:
+            return
+        if is_there:
+            raise SubtuneError(f"results: found the file {str(place)!r}, expected a directory")

@@ -4,6 +4,8 @@ import pytest
 import yaml
 
 from subtune import cli
+from subtune.errors import SubtuneError
+from subtune.preflight import require_no_braces
 from tests.helpers.tables import write
 
 COLUMNS = ("sentence", "label")
@@ -99,6 +101,14 @@ CASES = {
         lambda s: s["experiments"]["first"]["methods"].update({"SPAFIT-4-9-I": [1e-3]}),
         "'SPAFIT-4-9-I' of model 'minilm' on task 'mine': selection: pattern",
     ),
+    "results in the place of a file": (
+        lambda s: s.update(results="train.csv/runs"),
+        "results: found the file 'train.csv', expected a directory",
+    ),
+    "results of a name that no file system takes": (
+        lambda s: s.update(results="r" * 300),
+        f"results: {'r' * 57}...: File name too long",
+    ),
     "no such directory of GLUE's files": (
         lambda s: s.update(source="tsv", glue_dir="no-glue", experiments=with_task(s, "rte")),
         "glue_dir: found no directory 'no-glue', expected GLUE's official layout",
@@ -122,6 +132,14 @@ def test_what_cannot_be_run_gets_one_line(settings, capsys, change, message):
     assert status == 1
     assert message in said
     assert len(said.splitlines()) == 1
+
+
+def test_a_workflow_in_a_directory_with_braces_is_refused_in_one_line():
+    require_no_braces("/home/täst/my runs")
+    with pytest.raises(
+        SubtuneError, match=r"^/home/\{x\}: found a brace, which Snakemake fills in"
+    ):
+        require_no_braces("/home/{x}")
 
 
 def test_a_layer_range_takes_what_layers_there_are(settings, capsys):

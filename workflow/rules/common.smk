@@ -14,7 +14,7 @@ from subtune.cost import Estimates
 from subtune.errors import SubtuneError
 from subtune.papers.base import Figure, Table
 from subtune.papers.common import ANSWERS, FRONT, SUMMARIES, SUMMARY
-from subtune.preflight import preflight
+from subtune.preflight import preflight, require_no_braces
 from subtune.submission.planned import form, submissions, submitted_tasks
 
 
@@ -26,6 +26,7 @@ def files_with_configuration():
 
 
 try:
+    require_no_braces(workflow.basedir)
     for path in files_with_configuration():
         subtune_config.require_unique_keys(Path(path))
     CONFIG = subtune_config.check(config)
