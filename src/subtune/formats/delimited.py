@@ -4,7 +4,10 @@ import csv
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from subtune.errors import SubtuneError
+from subtune.errors import SubtuneError, cut, listed
+
+# What stands between cells in files of other programs.
+DIVIDERS = ";\t,|"
 
 
 def rows(
@@ -35,6 +38,11 @@ def rows(
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         header = next(filter(None, reader), [])
+        if len(header) == 1 and not set(columns) <= set(header) and set(DIVIDERS) & set(header[0]):
+            raise SubtuneError(
+                f"{path}: line {reader.line_num}: found no column but {cut(header[0])!r}, expected "
+                f"{listed(columns)}, with {delimiter!r} between cells"
+            )
         for name in columns:
             if header.count(name) > 1:
                 raise SubtuneError(
@@ -46,7 +54,7 @@ def rows(
                 hint = f"; a cell with {delimiter!r} in it is written in quotes"
                 raise SubtuneError(
                     f"{path}: line {first}: found {len(cells)} cells, expected {len(header)} "
-                    f"({', '.join(header)}){hint if len(cells) > len(header) else ''}"
+                    f"({listed(header)}){hint if len(cells) > len(header) else ''}"
                 )
             row_lines = lines[first - 1 : reader.line_num]
             if len(row_lines) > 1 and all(_can_be_row(row_lines, header, delimiter, is_row)):

@@ -4,12 +4,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.errors import SubtuneError, cut, listed, one_of
+from subtune.formats.delimited import DIVIDERS
 from subtune.formats.paths import is_directory, is_file
 from subtune.starting.defaults import DEFAULTS
 from subtune.tasks.sentences import FORMATS, rows_of
-
-# What stands between cells in files of other programs.
-DIVIDERS = ";\t,|"
 
 
 class Table(NamedTuple):

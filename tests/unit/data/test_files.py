@@ -41,6 +41,11 @@ REFUSED = [
         "csv",
         "line 3: found 2 cells, expected 3 (text, label,",
     ),
+    (
+        "text;label\nx;sad\n",
+        "csv",
+        "line 1: found no column but 'text;label', expected text, label, with ',' between cells",
+    ),
     ("text,label\nx,sad,\n", "csv", "line 2: found 3 cells, expected 2 (text, label)"),
     ("text,label\nx,sad\n , \n", "csv", "line 3: found no text, expected some"),
     ("text,label\nx,sad\n,happy\n", "csv", "line 3: found no text, expected some to learn from"),
