@@ -69,7 +69,7 @@ REFUSED = [
     (
         'text\tlabel\n"x" said y\tsad\n',
         "tsv",
-        "not a readable .tsv file: line 2: '\t' expected after '\"'; a cell that begins with '\"'",
+        "not a readable .tsv file: line 2: '\\t' expected after '\"'; a cell that begins with '\"'",
     ),
     (
         codecs.BOM_UTF16_LE + "text,label\n".encode("utf-16-le"),
