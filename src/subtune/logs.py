@@ -63,7 +63,9 @@ def message_of(error: BaseException) -> str | None:
     if isinstance(error, SubtuneError):
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk is full ({error.filename or 'while writing'}): free some space"
+        # Where one file is copied to another, the second is what was written.
+        written = error.filename2 or error.filename or "while writing"
+        return f"the disk is full ({written}): free some space"
     return None
 
 

@@ -5,9 +5,8 @@ from subtune.logs import job, report
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    import datasets
-
     from subtune import fisher, hardware
+    from subtune.data.rows import read
     from subtune.models import encoder
     from subtune.specs import FisherSpec
 
@@ -15,7 +14,7 @@ with job(snakemake.log[0]):
     spec = FisherSpec.model_validate_json(snakemake.params.spec)
     task = spec.tokens.data.task
     model = encoder.load(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
-    tokens = datasets.load_from_disk(snakemake.input.tokens)["train"]
+    tokens = read(Path(snakemake.input.tokens))["train"]
     in_full = spec.in_full.names(encoder.shapes_of(model)) if spec.in_full else []
     information = fisher.fisher_information(
         model, tokens, task, spec.rows, spec.seed, in_full=in_full

@@ -5,10 +5,9 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    import datasets
-
     from subtune import hardware
     from subtune.analysis import scores
+    from subtune.data.rows import read
     from subtune.models import encoder
     from subtune.runs import records, rescoring
 
@@ -21,6 +20,6 @@ with job(snakemake.log[0]):
     predicting = best.dropna(subset=["value"])["run"].unique()
     specs = [records.read_spec(store, run) for run in predicting]
     model = encoder.load(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
-    tokens = datasets.load_from_disk(snakemake.input.tokens)
+    tokens = read(Path(snakemake.input.tokens))
     predicted = rescoring.on_test_rows(store, specs, model, tokens)
     predicted.to_parquet(snakemake.output[0], index=False)

@@ -5,13 +5,12 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    import datasets
-
+    from subtune.data.rows import read
     from subtune.data.tokens import tokenize
     from subtune.specs import TokensSpec
 
     spec = TokensSpec.model_validate_json(snakemake.params.spec)
-    rows = datasets.load_from_disk(snakemake.input.rows)
+    rows = read(Path(snakemake.input.rows))
     model = Path(snakemake.input.model)
     tokens = tokenize(spec.data.task, rows, model, spec.max_length, spec.doc_stride)
     tokens.save_to_disk(snakemake.output[0])

@@ -14,11 +14,11 @@ with (
 ):
     from pathlib import Path
 
-    import datasets
     import pandas as pd
     import safetensors.numpy
 
     from subtune import hardware
+    from subtune.data.rows import read
     from subtune.models import encoder
     from subtune.runs import recording, records
     from subtune.specs import RunSpec
@@ -37,7 +37,7 @@ with (
         task = specs[0].tokens.data.task
         directory = Path(snakemake.input.model)
         model = encoder.load(directory, task.of_kind.head, task.outputs).to(device)
-        tokens = datasets.load_from_disk(snakemake.input.tokens)
+        tokens = read(Path(snakemake.input.tokens))
         rankings = {
             Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings
         }

@@ -5,10 +5,10 @@ from subtune.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    import datasets
     import pandas as pd
 
     from subtune import hardware
+    from subtune.data.rows import read
     from subtune.models import encoder
     from subtune.runs import rescoring
     from subtune.specs import RunSpec
@@ -17,7 +17,7 @@ with job(snakemake.log[0]):
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
     task = specs[0].tokens.data.task
     model = encoder.load(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
-    rows = datasets.load_from_disk(snakemake.input.tokens)["train"]
+    rows = read(Path(snakemake.input.tokens))["train"]
     store = Path(snakemake.params.store)
     scores = [
         {"run": spec.id} | rescoring.score_on_training_rows(store, spec, model, rows)

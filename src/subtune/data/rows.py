@@ -1,10 +1,12 @@
 """The one shape that every source's rows get."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import datasets
 
+from subtune.errors import one_line
 from subtune.tasks import TaskSpec
 
 
@@ -30,3 +32,13 @@ def split_from_rows(
 def split_from_columns(task: TaskSpec, columns: Mapping[str, list]) -> datasets.Dataset:
     """Build one split from its columns."""
     return datasets.Dataset.from_dict(dict(columns), features=features(task))
+
+
+def read(directory: Path) -> datasets.DatasetDict:
+    """The splits that another job has written, as rows or as what a model reads of them.
+
+    Raises:
+        SubtuneError: a file is damaged or missing.
+    """
+    with one_line(f"{directory} is damaged; delete it, and call snakemake again"):
+        return datasets.DatasetDict.load_from_disk(str(directory))

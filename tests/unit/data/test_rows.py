@@ -1,0 +1,37 @@
+"""Splits on disk, as one job writes them and others read them."""
+
+import pytest
+
+from subtune.data import rows
+from subtune.errors import SubtuneError
+from subtune.tasks import TASKS
+from tests.helpers import examples
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A directory with two splits."""
+    examples.rows_of(TASKS["sst2"]).save_to_disk(tmp_path / "stored")
+    return tmp_path / "stored"
+
+
+def test_splits_are_read_as_they_were_written(stored):
+    assert {split: len(of) for split, of in rows.read(stored).items()} == {
+        "train": 12,
+        "validation": 6,
+    }
+
+
+@pytest.mark.parametrize("name", ["data-00000-of-00001.arrow", "dataset_info.json", "state.json"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: content[: len(content) // 2], lambda content: b"[]"],
+    ids=["cut", "another"],
+)
+def test_a_directory_with_a_damaged_file_is_named_with_what_to_do(stored, name, damage):
+    path = stored / "train" / name
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(SubtuneError) as error:
+        rows.read(stored)
+    assert str(error.value).startswith(f"{stored} is damaged; delete it, and call snakemake again")
+    assert "\n" not in str(error.value)
