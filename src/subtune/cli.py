@@ -328,11 +328,15 @@ def _verify(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from subtune import export
+    from subtune.directories import require_new
     from subtune.runs import records
 
+    require_new(options.to)
     layout = Layout(str(options.results))
     run = records.find(Path(layout.records()), options.run)
+    # Loads transformers, which takes seconds.
+    from subtune import export
+
     write = export.export_adapter if options.adapter else export.export_model
     write(layout, run, options.to)
     print(f"run {run} is in {options.to}")

@@ -21,8 +21,7 @@ def new_directory(target: Path) -> Iterator[Path]:
     Raises:
         SubtuneError: ``target`` is there already, the disk is full, or the place cannot be written.
     """
-    if target.exists():
-        raise SubtuneError(f"{target} is there already; move it away or name a new directory")
+    require_new(target)
     # A process on another node may have the same number.
     draft = target.parent / f".{target.name}.{uuid4().hex}"
     try:
@@ -37,6 +36,16 @@ def new_directory(target: Path) -> Iterator[Path]:
         raise SubtuneError(f"cannot write {target}: {_cause(error)}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def require_new(target: Path) -> None:
+    """Check that nothing has a name yet.
+
+    Raises:
+        SubtuneError: something has it.
+    """
+    if target.exists():
+        raise SubtuneError(f"{target} is there already; move it away or name a new directory")
 
 
 def _cause(error: Exception) -> str:

@@ -20,6 +20,7 @@ from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.families.base import is_classifier
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER, TOKENIZER_CONFIG
+from subtune.models.skeletons import quiet
 from subtune.runs import records
 from subtune.selections.lora import Lora
 from subtune.specs import RunSpec
@@ -53,7 +54,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     config = _config(model, task)
     whole = getattr(transformers, task.of_kind.auto_class).from_config(config)
     whole.load_state_dict(_state(weights, model, whole))
-    with new_directory(target) as draft:
+    with new_directory(target) as draft, quiet():
         whole.save_pretrained(draft)
         for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
             if (pretrained / name).is_file():

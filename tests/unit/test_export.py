@@ -321,6 +321,19 @@ def test_an_export_never_overwrites(tmp_path, tiny_bert):
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def test_the_command_refuses_a_target_that_is_there_before_it_looks_at_any_run(tmp_path, capsys):
+    assert cli.main(["export", "0", "--to", str(tmp_path), "--results", "no-results"]) == 1
+    assert capsys.readouterr().err.startswith(f"{tmp_path} is there already")
+
+
+def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_bert, capfd):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    capfd.readouterr()
+    target = str(tmp_path / "out")
+    assert cli.main(["export", spec.id, "--to", target, "--results", str(tmp_path)]) == 0
+    assert capfd.readouterr() == (f"run {spec.id} is in {target}\n", "")
+
+
 def test_runs_are_listed_by_name_with_their_scores_and_sizes(tmp_path, tiny_bert, capsys):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     recorded(tmp_path, tiny_bert, METHODS["bitfit"])

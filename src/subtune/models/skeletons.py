@@ -96,7 +96,7 @@ def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
     require_head(config, head)
     if files.has_weights(directory):
         return _with_weights(directory, config, head, "meta")
-    with one_line(f"{directory / files.CONFIG} makes no model"), torch.device("meta"), _quiet():
+    with one_line(f"{directory / files.CONFIG} makes no model"), torch.device("meta"), quiet():
         return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
 
 
@@ -107,7 +107,7 @@ def _with_weights(
     # What decoders keep for the next token is of no use to one pass.
     without_cache = copy.deepcopy(config)
     without_cache.use_cache = False
-    with one_line(f"{directory} cannot be loaded"), _quiet():
+    with one_line(f"{directory} cannot be loaded"), quiet():
         module, loading = AUTO_CLASSES[head].from_pretrained(
             directory,
             key_mapping=_renamed(config, head),
@@ -142,7 +142,7 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
             f"{directory / files.CONFIG}: model_type: found {model_type!r}, expected a model that "
             f"transformers has{hint}"
         )
-    with one_line(f"{directory / files.CONFIG} cannot be read"), _quiet():
+    with one_line(f"{directory / files.CONFIG} cannot be read"), quiet():
         config = AutoConfig.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False, num_labels=outputs
         )
@@ -260,8 +260,8 @@ def _skeleton(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without transformers' warnings of new heads, which are meant."""
+def quiet() -> Iterator[None]:
+    """Without transformers' progress bars, and its warnings of new heads, which are meant."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
