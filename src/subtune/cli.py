@@ -291,7 +291,7 @@ def _runs(options: argparse.Namespace) -> None:
     from subtune.runs import listing
 
     store = Path(Layout(str(options.results)).records())
-    runs = listing.recorded_runs(store, listing.given_names(str(options.results)))
+    runs, problems = listing.recorded_runs(store, listing.given_names(str(options.results)))
     for column in ("task", "method"):
         asked_for = getattr(options, column)
         if asked_for is not None and len(runs):
@@ -300,10 +300,12 @@ def _runs(options: argparse.Namespace) -> None:
             runs = runs[runs[column] == asked_for]
     if options.json:
         print(runs.to_json(orient="records", indent=2, double_precision=15))
-    elif runs.empty:
-        raise SubtuneError(f"found no runs in {store}")
-    else:
+    elif len(runs):
         print(runs.to_markdown(index=False))
+    elif not problems:
+        raise SubtuneError(f"found no runs in {store}")
+    if problems:
+        raise SubtuneError("\n".join(problems))
 
 
 def _verify(options: argparse.Namespace) -> None:

@@ -337,7 +337,7 @@ def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_ber
 def test_runs_are_listed_by_name_with_their_scores_and_sizes(tmp_path, tiny_bert, capsys):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     recorded(tmp_path, tiny_bert, METHODS["bitfit"])
-    table = listing.recorded_runs(tmp_path / "runs", {})
+    table = listing.recorded_runs(tmp_path / "runs", {}).runs
     assert table["method"].tolist() == ["bitfit", "layernorm"]
     row = table[table["run"] == spec.id].iloc[0]
     assert row["trained"] == 2 * 2 * 32 + 66
@@ -348,6 +348,43 @@ def test_runs_are_listed_by_name_with_their_scores_and_sizes(tmp_path, tiny_bert
     assert [run["run"] for run in json.loads(capsys.readouterr().out)] == [spec.id]
     assert cli.main(["runs", *arguments, "--method", "layernrom"]) == 1
     assert "did you mean 'layernorm'?" in capsys.readouterr().err
+
+
+UNREADABLE = {
+    "random bytes": ("scores.json", b"\xff\x00", "scores.json is not readable JSON"),
+    "a list": ("scores.json", b"[]", "is no record that this version reads"),
+    "missing keys": ("scores.json", b"{}", "is no record that this version reads"),
+    "another's keys": ("scores.json", b'{"epoch": 1}', "is no record that this version reads"),
+    "no number": (
+        "scores.json",
+        b'{"scores": {"validation": {"accuracy": 1}}, "best_epoch": "x", "trainable": 1}',
+        "is no record that this version reads",
+    ),
+    "lists without end": ("scores.json", b"[" * 100_000, "is no record that this version reads"),
+    "another spec": ("spec.json", b'{"seed": 1}', "spec.json is not a run spec"),
+}
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory, tiny_bert):
+    results = tmp_path_factory.mktemp("two-runs")
+    return results, [recorded(results, tiny_bert, METHODS[m])[0].id for m in ("bitfit", "full")]
+
+
+@pytest.mark.parametrize(("name", "content", "problem"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_record_that_cannot_be_read_is_named_and_the_others_are_listed(
+    two_runs, tmp_path, capsys, name, content, problem
+):
+    original, (good, bad) = two_runs
+    shutil.copytree(original / "runs", tmp_path / "runs")
+    (tmp_path / "runs" / bad / name).write_bytes(content)
+    # As a record of an earlier version, which has none.
+    (tmp_path / "runs" / bad / records.CHECKSUMS).unlink()
+    assert cli.main(["runs", "--results", str(tmp_path), "--json"]) == 1
+    printed = capsys.readouterr()
+    assert [run["run"] for run in json.loads(printed.out)] == [good]
+    assert problem in printed.err and bad in printed.err
+    assert len(printed.err.splitlines()) == 1
 
 
 def test_a_run_is_found_by_the_start_of_its_id(tmp_path, tiny_bert):

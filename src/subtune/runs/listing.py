@@ -3,10 +3,11 @@
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from subtune.errors import SubtuneError, one_line
 from subtune.layout import Layout
 from subtune.methods import name_of, with_mask
 from subtune.runs import records
@@ -29,7 +30,14 @@ def given_names(results: str) -> dict[str, tuple[str, str]]:
     return names
 
 
-def recorded_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
+class Listed(NamedTuple):
+    """Recorded runs, and a line for every record that cannot be read."""
+
+    runs: pd.DataFrame
+    problems: list[str]
+
+
+def recorded_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> Listed:
     """One row per recorded run, in the order of tasks, methods and learning rates.
 
     Columns: ``run``, ``model``, ``task``, ``method``, ``train_rows``, ``learning_rate``,
@@ -42,15 +50,22 @@ def recorded_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> pd.DataF
     Args:
         store: where the run records are.
         names: of models and methods, from `given_names`.
-
-    Raises:
-        SubtuneError: a record cannot be read.
     """
-    table = pd.DataFrame([_row(store, run, names.get(run)) for run in records.all_runs(store)])
+    rows, problems = [], []
+    for run in records.all_runs(store):
+        try:
+            with one_line(
+                f"{store / run} is no record that this version reads; move it away, and `subtune "
+                "verify --repair` has its run trained again"
+            ):
+                rows.append(_row(store, run, names.get(run)))
+        except SubtuneError as error:
+            problems.append(str(error))
+    if not rows:
+        return Listed(pd.DataFrame(), problems)
     order = ["task", "method", "learning_rate", "seed"]
-    if table.empty:
-        return table
-    return table.astype({"best_epoch": "Int64"}).sort_values(order, ignore_index=True)
+    table = pd.DataFrame(rows).astype({"best_epoch": "Int64"})
+    return Listed(table.sort_values(order, ignore_index=True), problems)
 
 
 def _row(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:
@@ -61,19 +76,20 @@ def _row(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]
     )
     scores = records.read_outcome(store, run)
     task = spec.tokens.data.task
+    best_epoch = scores["best_epoch"]
     return {
         "run": run,
         "model": model,
         "task": task.name,
         "method": method,
         "train_rows": str(spec.recipe.train_rows or "all"),
-        "learning_rate": scores.get("learning_rate", spec.recipe.learning_rate),
+        "learning_rate": float(scores.get("learning_rate", spec.recipe.learning_rate)),
         **{name: getattr(spec.recipe, name) for name in ("batch_size", "epochs")},
         "seed": spec.seed,
         "metric": task.metrics[0],
-        "score": scores["scores"][task.evaluation[0]][task.metrics[0]],
-        "best_epoch": scores["best_epoch"],
-        "diverged": scores["diverged"],
-        "trained": scores["trainable"],
+        "score": float(scores["scores"][task.evaluation[0]][task.metrics[0]]),
+        "best_epoch": None if best_epoch is None else int(best_epoch),
+        "diverged": bool(scores["diverged"]),
+        "trained": int(scores["trainable"]),
         "delta_bytes": records.delta_bytes(store, run),
     }

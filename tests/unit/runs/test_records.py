@@ -172,7 +172,7 @@ def test_a_run_that_diverged_is_on_record_without_a_score(tmp_path, diverged, ea
     assert math.isnan(history["validation/accuracy"].iloc[-1])
     assert set(history) == {"epoch", "train_loss", "seconds", "validation/accuracy"}
     assert records.read_spec(store, diverged).id == diverged
-    [row] = listing.recorded_runs(store, {}).to_dict("records")
+    [row] = listing.recorded_runs(store, {}).runs.to_dict("records")
     assert row["diverged"] and math.isnan(row["score"]) and pd.isna(row["best_epoch"])
 
 
@@ -197,7 +197,7 @@ def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, dir
         path = results / folder / "data" / "scores.csv"
         path.parent.mkdir(parents=True)
         path.write_bytes(text) if text else pd.DataFrame([about]).to_csv(path, index=False)
-    runs = listing.recorded_runs(results / "runs", listing.given_names(str(results)))
+    runs, _ = listing.recorded_runs(results / "runs", listing.given_names(str(results)))
     assert runs.set_index("run").loc[specs[0].id, ["model", "method"]].tolist() == [
         "NA",
         "mine, top 20%, cv",
