@@ -53,6 +53,7 @@ class Estimates:
         self._assumed = config.assumptions
         self.run = cache(self._run)
         self._dimensions = cache(self._dimensions_of)
+        self._parameters = cache(lambda model: self._dimensions(model).parameters)
 
     @property
     def unknown_models(self) -> list[str]:
@@ -77,7 +78,7 @@ class Estimates:
     def fisher(self, fisher: str) -> Cost:
         """Fisher information of one task."""
         spec = self._plan.fishers[fisher]
-        size, model = self._plan.sizes[spec.tokens.key], self._dimensions(spec.model.id)
+        size, model = self._plan.sizes[spec.tokens.data.key], self._dimensions(spec.model.id)
         examples = size.train_rows * self._examples_of_a_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
         tokens = min(size.tokens, spec.tokens.max_length)
@@ -92,7 +93,7 @@ class Estimates:
         total = self.start()
         for run in runs:
             spec = self._plan.runs[run]
-            rows = self._plan.sizes[spec.tokens.key].rows_within(spec.recipe.train_rows)
+            rows = self._plan.sizes[spec.tokens.data.key].rows_within(spec.recipe.train_rows)
             total += self._evaluation(rows, spec)
         return total
 
@@ -101,7 +102,7 @@ class Estimates:
         total = self.start()
         for run in runs:
             spec = self._plan.runs[run]
-            total += self._evaluation(self._plan.sizes[spec.tokens.key].test_rows, spec)
+            total += self._evaluation(self._plan.sizes[spec.tokens.data.key].test_rows, spec)
         return total
 
     def evaluation_memory(self, run: str, attempt: int = 1) -> int:
@@ -146,23 +147,24 @@ class Estimates:
         layer = 8 * model.hidden_size + 3 * model.intermediate_size
         layer += 2 * model.num_attention_heads * longest
         activations = in_pass * model.num_hidden_layers * layer
-        floats = copies * model.parameters + activations
+        floats = copies * self._parameters(model_id) + activations
         megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens)
         return int(megabytes * _growth(attempt))
 
     def _examples_of_a_row(self, tokens: TokensSpec) -> int:
-        size = self._plan.sizes[tokens.key]
+        size = self._plan.sizes[tokens.data.key]
         return size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
 
     def _examples_mb(self, tokens: str) -> float:
         # Of each example two numpy arrays of 64-bit numbers, with a hundred bytes around each.
-        size, spec = self._plan.sizes[tokens], self._plan.tokens[tokens]
+        spec = self._plan.tokens[tokens]
+        size = self._plan.sizes[spec.data.key]
         examples = size.all_rows * self._examples_of_a_row(spec)
         return examples * (2 * (100 + 8 * min(size.tokens, spec.max_length))) / 1e6
 
     def _run(self, run: str) -> Cost:
         spec = self._plan.runs[run]
-        size, model = self._plan.sizes[spec.tokens.key], self._dimensions(spec.model.id)
+        size, model = self._plan.sizes[spec.tokens.data.key], self._dimensions(spec.model.id)
         recipe = spec.recipe
         examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(spec.tokens)
         tokens = min(size.tokens, spec.tokens.max_length)
@@ -183,7 +185,7 @@ class Estimates:
     def _evaluation(self, rows: float, spec: RunSpec) -> Cost:
         model = self._dimensions(spec.model.id)
         examples = rows * self._examples_of_a_row(spec.tokens)
-        tokens = min(self._plan.sizes[spec.tokens.key].tokens, spec.tokens.max_length)
+        tokens = min(self._plan.sizes[spec.tokens.data.key].tokens, spec.tokens.max_length)
         flops = examples * model.forward_flops(tokens, spec.tokens.data.task.of_kind.head)
         batches = examples * tokens / EVALUATION_TOKENS
         # A pass without a way back starts a third of a step's kernels.
@@ -202,7 +204,7 @@ class Estimates:
 
     def _trained_bytes(self, run: str) -> float:
         share = 1 if self._alone(run) else SMALL_SHARE
-        return share * self._dimensions(self._plan.runs[run].model.id).parameters * FLOAT_BYTES
+        return share * self._parameters(self._plan.runs[run].model.id) * FLOAT_BYTES
 
     def _dimensions_of(self, model: str) -> AnyDimensions:
         location = self._plan.model_locations[model]

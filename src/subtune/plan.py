@@ -78,7 +78,7 @@ class Plan:
     ``model_ids`` are by the configuration's names, ``model_locations`` by id: the hub's repository
     or the local directory. ``files`` are those of a user's own tasks, split to path, by the key of
     their rows; ``directories`` those with the official files of others. ``sizes`` are those of the
-    tasks, by the key of their tokens. ``tests`` are the tokens of those test rows that the GLUE
+    tasks, by the key of their rows. ``tests`` are the tokens of those test rows that the GLUE
     server scores, by the key of those that train.
     """
 
@@ -171,7 +171,7 @@ def _experiment(plan: Plan, config: Config, name: str, experiment: Experiment) -
         plan.experiment_fishers[name] = fishers
         for task in experiment.tasks:
             tokens = fishers[task].tokens
-            limits = experiment.limits_of_rows(plan.sizes[tokens.key].train_rows)
+            limits = experiment.limits_of_rows(plan.sizes[tokens.data.key].train_rows)
             cells = [
                 cell
                 for rows in limits
@@ -250,8 +250,9 @@ def _fishers(
     """Each task's Fisher information, and into the plan with it what it is computed from."""
     fishers = {}
     in_full = _matrices_of_masks(config, experiment)
+    all_tasks = config.all_tasks()
     for task in experiment.tasks:
-        tokens = _tokens(plan, config, experiment, model, task)
+        tokens = _tokens(plan, config, experiment, model, all_tasks[task])
         settings = experiment.fisher
         fisher = FisherSpec(
             model=model, tokens=tokens, rows=settings.rows, seed=settings.seed, in_full=in_full
@@ -262,28 +263,26 @@ def _fishers(
 
 
 def _tokens(
-    plan: Plan, config: Config, experiment: Experiment, model: ModelSpec, task: str
+    plan: Plan, config: Config, experiment: Experiment, model: ModelSpec, task: Task
 ) -> TokensSpec:
     """A task's tokens that train and evaluate; into the plan with them those that are submitted."""
-    definition = config.all_tasks()[task]
-    users_files = config.tasks[task].files if task in config.tasks else {}
-    rows = data_spec(config, definition, definition.labelled)
+    users_files = config.tasks[task.name].files if task.name in config.tasks else {}
+    rows = data_spec(config, task, task.labelled)
+    directory = config.directories.get(task.name)
     # Counted once: a user's own files are read whole.
-    sizes = (plan.sizes[key] for key, tokens in plan.tokens.items() if tokens.data == rows)
-    directory = config.directories.get(task)
-    size = next(sizes, None) or size_of(definition, rows.source, users_files, directory)
-    max_length = experiment.settings(task).max_length
+    size = plan.sizes.get(rows.key) or size_of(task, rows.source, users_files, directory)
+    max_length = experiment.settings(task.name).max_length
 
     def of_rows(rows: DataSpec) -> TokensSpec:
         tokens = TokensSpec(
             data=rows,
             tokenizer=model.id,
             max_length=max_length,
-            doc_stride=experiment.doc_stride if definition.of_kind.overlaps else None,
+            doc_stride=experiment.doc_stride if task.of_kind.overlaps else None,
         )
         plan.datasets[rows.key] = rows
         plan.tokens[tokens.key] = tokens
-        plan.sizes[tokens.key] = size
+        plan.sizes[rows.key] = size
         return tokens
 
     tokens = of_rows(rows)
@@ -291,8 +290,8 @@ def _tokens(
         plan.directories[rows.key] = directory
     if users_files:
         plan.files[rows.key] = {split: users_files[split] for split in rows.splits}
-    if config.is_submitted(task):
-        plan.tests[tokens.key] = of_rows(data_spec(config, definition, definition.test))
+    if config.is_submitted(task.name):
+        plan.tests[tokens.key] = of_rows(data_spec(config, task, task.test))
     return tokens
 
 
@@ -414,7 +413,7 @@ def _jobs(plan: Plan, runs: list[str], config: Config) -> Iterator[list[str]]:
 def _examples(plan: Plan, run: str) -> int:
     """Examples that a run sees, over all epochs."""
     spec, tokens = plan.runs[run], plan.runs[run].tokens
-    size = plan.sizes[tokens.key]
+    size = plan.sizes[tokens.data.key]
     of_a_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
     rows = size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
     return math.ceil(of_a_row * rows * spec.recipe.whole_runs)
