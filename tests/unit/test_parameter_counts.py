@@ -131,7 +131,7 @@ def test_json_has_a_number_or_none_for_every_method(directory_of, capsys):
     assert (lacking["parameters"], counted["parameters"]) == (None, 130)
 
 
-@pytest.mark.parametrize("labels", ["0", "two", "100000000000", "9" * 5000])
+@pytest.mark.parametrize("labels", ["0", "-3", "²", "two", "100000000000", "9" * 5000])
 def test_a_number_of_labels_that_no_task_has_is_refused(labels, capsys):
     with pytest.raises(SystemExit):
         cli.main(["params", "--labels", labels])

@@ -168,6 +168,15 @@ def test_a_mistake_stops_before_any_job_and_without_a_traceback(project, change,
     assert "Traceback" not in text and "Building DAG" not in text
 
 
+def test_what_a_shell_would_obey_in_a_name_is_a_name(tmp_path, tiny_bert):
+    project = Project(tmp_path / "my täst", tiny_bert)
+    results = """a 'b' "c" $(touch ran) & ; *"""
+    config = project.changed(tasks=["mood"], fractions=None) | {"results": results}
+    project.run(config, "--until", "dataset")
+    assert list((project.directory / results / "datasets").iterdir())
+    assert not list(project.directory.rglob("ran"))
+
+
 @pytest.mark.parametrize("option", ["--configfile", "--profile"])
 def test_a_key_that_stands_twice_is_found_in_what_snakemake_reads(tmp_path, tiny_bert, option):
     unrun = Project(tmp_path / "project", tiny_bert)

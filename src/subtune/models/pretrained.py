@@ -81,7 +81,8 @@ def header(path: Path) -> list[Stored]:
     Raises:
         SubtuneError: it cannot be read.
     """
-    with one_line(f"{path} cannot be read"), safe_open(path, framework="numpy") as file:
+    expected = "expected safetensors, from their beginning to their end"
+    with one_line(f"{path} cannot be read, {expected}"), safe_open(path, framework="numpy") as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         return [
             Stored(path, name, tuple(part.get_shape()), part.get_dtype())

@@ -97,6 +97,14 @@ def test_a_file_of_another_kind_is_refused(copied):
         version_of(directory)
 
 
+@pytest.mark.parametrize("rest", [0, 4, 100, -1])
+def test_weights_that_were_cut_short_are_refused(copied, rest):
+    directory = copied(dict)
+    (directory / WEIGHTS).write_bytes((directory / WEIGHTS).read_bytes()[:rest])
+    with pytest.raises(SubtuneError, match="cannot be read, expected safetensors, from their begi"):
+        version_of(directory)
+
+
 def renamed(weights):
     """As the first published checkpoints are: with another head, and other names of norms."""
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
