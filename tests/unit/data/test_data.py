@@ -10,6 +10,7 @@ from transformers import AutoTokenizer
 from subtune.data import builtin, files, tsv
 from subtune.data.load import load
 from subtune.data.minitasks import sentences
+from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
 from subtune.errors import SubtuneError
 from subtune.specs import DataSpec
@@ -229,6 +230,15 @@ def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
     assert tokens["input_ids"] == expected["input_ids"]
     assert tokens["token_type_ids"] == expected["token_type_ids"]
     assert max(map(len, tokens["input_ids"])) == 12
+
+
+def test_of_a_text_of_100_000_letters_the_beginning_is_read(tiny_bert):
+    task = own_task()
+    rows = split_from_rows(
+        task, [{"text": "good " * 20_000, "label": "sad"}], labelled=True, source="here"
+    )
+    tokens = tokenize(task, datasets.DatasetDict(train=rows), tiny_bert, 24)["train"]
+    assert len(tokens["input_ids"][0]) == 24
 
 
 def test_roberta_gets_no_token_types(tiny_roberta):

@@ -52,6 +52,8 @@ REFUSED = [
     ("text,label\nx\0,sad\n", "csv", "line 2: found '\\x00', expected text"),
     ("text,label,text\nx,sad,y\n", "csv", "line 1: found column 'text' twice, expected it once"),
     ("text,label\nx,hapy\n", "csv", "line 2: label: found 'hapy', expected one of sad, happy, 0"),
+    ("text,label\nx,0.5\n", "csv", "line 2: label: found '0.5', expected one of sad, happy, 0, 1"),
+    ("text,label\nx,sad\n", "csv", "found the label 'sad' in every row, expected at least two"),
     ("text,label\n\n\nx,hapy\n", "csv", "line 4: label: found 'hapy', expected one of sad, happy"),
     ('text,label\n"x\ny",hapy\n', "csv", "line 2: label: found 'hapy', expected one of sad, happ"),
     ("", "csv", "found no rows, expected at least one"),
@@ -159,12 +161,25 @@ def test_a_score_that_no_training_survives_is_refused(tmp_path, score):
         train_rows(tmp_path, text, task=GRADE, validation="text,label\na,1\nb,2\n")
 
 
-def test_scores_that_are_all_the_same_cannot_be_judged_by_a_correlation(tmp_path):
-    good, same = "text,label\na,1\nb,2\n", "text,label\na,1\nb,1.0\n"
+@pytest.mark.parametrize("same", ["text,label\na,1\nb,1.0\n", "text,label\na,1\n"])
+def test_scores_that_are_all_the_same_cannot_be_judged_by_a_correlation(tmp_path, same):
+    good = "text,label\na,1\nb,2\n"
     with pytest.raises(SubtuneError, match=r"validation\.csv: found the label 1\.0 in every row"):
         train_rows(tmp_path, good, task=GRADE, validation=same)
     # Other metrics have a value where one class is all there is.
     assert train_rows(tmp_path, GOOD_ROWS, validation="text,label\na,sad\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("text,label\n", "found no rows, expected at least one"),
+        ("text,label\nx,neutral\n", "line 2: label: found 'neutral', expected one of sad, happy"),
+    ],
+)
+def test_what_is_wrong_in_a_dev_file_is_told_of_that_file(tmp_path, content, message):
+    with pytest.raises(SubtuneError, match=rf"validation\.csv: {message}"):
+        train_rows(tmp_path, GOOD_ROWS, validation=content)
 
 
 def test_what_is_wrong_in_a_users_file_is_known_when_work_is_planned(tmp_path):

@@ -170,3 +170,10 @@ def test_a_method_that_a_model_lacks_says_what_the_model_has(family, method, ins
     with pytest.raises(SubtuneError) as error:
         named(method, {}).resolve(shapes, 0)
     assert instead in str(error.value)
+
+
+def test_the_method_of_layer_norms_is_refused_by_a_model_that_has_none(tiny_bert):
+    shapes = dimensions_in(tiny_bert).shapes(2)
+    without = {name: shape for name, shape in shapes.items() if "LayerNorm" not in name}
+    with pytest.raises(SubtuneError, match="matches no parameter of the model, whose vectors are"):
+        named("layernorm", {}).resolve(without, 0)
