@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subtune import __version__, config
-from subtune.errors import SubtuneError, cut, one_of
+from subtune.errors import SubtuneError, cut, one_of, printable
 from subtune.layout import Layout
 
 if TYPE_CHECKING:
@@ -301,7 +301,8 @@ def _runs(options: argparse.Namespace) -> None:
     if options.json:
         print(runs.to_json(orient="records", indent=2, double_precision=15))
     elif len(runs):
-        print(runs.to_markdown(index=False))
+        # Records may come from elsewhere, and names with them.
+        print(printable(runs.to_markdown(index=False)))
     elif not problems:
         raise SubtuneError(f"found no runs in {store}")
     if problems:

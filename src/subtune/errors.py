@@ -16,10 +16,14 @@ class SubtuneError(Exception):
     """
 
     def __str__(self) -> str:
-        return "".join(
-            letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1]
-            for letter in super().__str__()
-        )
+        return printable(super().__str__())
+
+
+def printable(text: str) -> str:
+    """Lines of text in which what a terminal would obey is spelled out."""
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text
+    )
 
 
 @contextmanager

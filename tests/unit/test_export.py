@@ -387,6 +387,17 @@ def test_a_record_that_cannot_be_read_is_named_and_the_others_are_listed(
     assert len(printed.err.splitlines()) == 1
 
 
+def test_names_in_results_from_elsewhere_are_spelled_out(two_runs, capsys):
+    results, (run, _) = two_runs
+    about = {"run": run, "model": "\x1b[31m", "method": "bitfit", "fraction": 1.0, "scope": ""}
+    path = results / "one" / "data" / "scores.csv"
+    path.parent.mkdir(parents=True)
+    pd.DataFrame([about]).to_csv(path, index=False)
+    assert cli.main(["runs", "--results", str(results)]) == 0
+    printed = capsys.readouterr().out
+    assert r"\x1b[31m" in printed and "\x1b" not in printed
+
+
 def test_a_run_is_found_by_the_start_of_its_id(tmp_path, tiny_bert):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     assert records.find(tmp_path / "runs", spec.id[:5]) == spec.id

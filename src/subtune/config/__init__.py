@@ -62,5 +62,6 @@ def read(path: Path) -> Config:
     except (yaml.YAMLError, ValueError) as error:  # of letters, numbers or dates that are none
         raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
-        raise SubtuneError(f"{path}: found {type(data).__name__}, expected keys and values")
+        kind = "nothing" if data is None else type(data).__name__
+        raise SubtuneError(f"{path}: found {kind}, expected keys and values")
     return check(data.get("config", data))

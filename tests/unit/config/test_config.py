@@ -625,6 +625,7 @@ def test_every_configuration_of_this_repository_is_valid(path):
         ("a: [1", "is not YAML"),
         ("[" * 10_000, "config.yaml: found lists in lists too deep to read"),
         ("- 1", "found list, expected keys and values"),
+        ("# empty", "found nothing, expected keys and values"),
         ("a: " + "9" * 5000, "config.yaml is not YAML: Exceeds the limit"),
         ("a: 2024-99-99", "config.yaml is not YAML: month must be in 1..12"),
         ("experiments: 3", "experiments: found 3, expected keys and values"),
