@@ -1,5 +1,6 @@
 """All that can be known of a configuration before anything runs."""
 
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +48,14 @@ def preflight(config: Config) -> Preflight:
 
 
 def _require_place(results: Path) -> None:
-    """Refuse results that cannot be a directory, as a file stands in their place or above."""
+    """Refuse results that cannot be a directory here, as a file stands in their place or above."""
+    try:
+        os.fsencode(results)
+    except UnicodeEncodeError:
+        raise SubtuneError(
+            f"results: found {str(results)!r}, which has letters that this locale lacks; set "
+            "PYTHONUTF8=1"
+        ) from None
     for place in (results, *results.parents):
         try:
             is_directory = place.is_dir()
