@@ -24,13 +24,18 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         options.command(options)
-        sys.stdout.flush()
+        print(end="", flush=True)
     except SubtuneError as error:
         print(error, file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        # The reader has seen enough; Python would complain again when it flushes at exit.
+    except OSError as error:
+        if error.filename:
+            raise
+        # Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # whose reader has seen enough
+            print(f"cannot write standard output: {error.strerror}", file=sys.stderr)
+            return 1
     return 0
 
 

@@ -15,6 +15,15 @@ def test_where_a_locale_lacks_letters_they_are_spelled_out(monkeypatch):
     assert r"\u2013" in terminal.read()
 
 
+def test_standard_output_that_is_full_or_closed_is_no_traceback(monkeypatch, capsys):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(["schema"]) == 1
+    assert capsys.readouterr().err == "cannot write standard output: No space left on device\n"
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(["schema"]) == 0
+
+
 def test_a_file_name_that_a_terminal_would_obey_is_spelled_out(tmp_path, capsys):
     (tmp_path / "\x1b[31m.yaml").write_text("- 1")
     assert cli.main(["check", str(tmp_path / "\x1b[31m.yaml")]) == 1
