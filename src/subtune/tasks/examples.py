@@ -27,6 +27,27 @@ class AllPositions(Sequence[np.ndarray]):
         return np.arange(self._lengths[example])
 
 
+class Lists(Sequence[np.ndarray]):
+    """An Arrow column's lists of numbers, in one array instead of one each.
+
+    ``lengths``: how many numbers each list has.
+    """
+
+    def __init__(self, column: Any):
+        none = [np.empty(0, dtype=np.int64)]
+        self._numbers = np.concatenate([c.flatten().to_numpy() for c in column.chunks] or none)
+        lengths = [chunk.value_lengths().to_numpy() for chunk in column.chunks]
+        self.lengths = np.concatenate(lengths or none).astype(np.int64)
+        self._ends = self.lengths.cumsum()
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, number: Any) -> Any:
+        end = self._ends[number]
+        return self._numbers[end - self.lengths[number] : end].astype(np.int64)
+
+
 class Examples:
     """One split in memory, an example at a time.
 
@@ -41,31 +62,32 @@ class Examples:
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):
         self._split = split.with_format(None)
-        columns = split.select_columns(
-            [name for name in split.column_names if name in NUMBERS]
-        ).with_format("numpy")[:]
+        numbers = split.select_columns([name for name in split.column_names if name in NUMBERS])
+        columns = numbers.with_format("arrow")[:]
 
-        def lists(name: str) -> list[np.ndarray]:
-            return [np.asarray(values) for values in columns[name]]
+        def as_array(name: str) -> np.ndarray:
+            return np.asarray(numbers.select_columns([name]).with_format("numpy")[:][name])
 
         self.inputs = {
-            name: lists(name) for name in ("input_ids", "token_type_ids") if name in columns
+            name: Lists(columns[name])
+            for name in ("input_ids", "token_type_ids")
+            if name in numbers.column_names
         }
         self.reads: Sequence[np.ndarray] | None = None
         if reads == "marked":
-            self.reads = lists("reads")
+            self.reads = Lists(columns["reads"])
         elif reads == "all":
             self.reads = AllPositions(self.lengths)
-        self.labels = lists("label") if reads == "marked" else np.asarray(columns["label"])
-        self.row = np.asarray(columns.get("row", np.arange(len(self))))
+        self.labels = [*Lists(columns["label"])] if reads == "marked" else as_array("label")
+        self.row = as_array("row") if "row" in numbers.column_names else np.arange(len(self))
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    @cached_property
+    @property
     def lengths(self) -> np.ndarray:
         """Tokens of each example."""
-        return np.array([len(example) for example in self.inputs["input_ids"]])
+        return self.inputs["input_ids"].lengths
 
     @cached_property
     def read_counts(self) -> np.ndarray:

@@ -1,5 +1,7 @@
 """What a model reads of a split: rows, and the examples that they make."""
 
+import tracemalloc
+
 import datasets
 import numpy as np
 import pytest
@@ -65,6 +67,26 @@ def test_a_head_reads_first_tokens_or_marked_ones_or_all(reads, labels, position
         assert examples.read_counts.tolist() == list(map(len, positions))
     assert [np.asarray(label).tolist() for label in examples.labels] == labels
     assert examples.units(np.array([1, 0])) == units
+
+
+def test_lists_in_one_array_are_those_of_the_rows_that_were_selected():
+    parts = [{"input_ids": ids, "label": [0] * len(ids)} for ids in (IDS, [[2, 9, 3], []], IDS)]
+    split = datasets.concatenate_datasets([datasets.Dataset.from_dict(part) for part in parts])
+    for rows in (split, split.select([9, 5, 4, 4, 0]), split.select(range(3, 7))):
+        examples = Examples(rows)
+        assert [ids.tolist() for ids in examples.inputs["input_ids"]] == rows["input_ids"][:]
+        assert examples.lengths.tolist() == list(map(len, rows["input_ids"]))
+
+
+def test_a_split_in_memory_is_a_few_arrays_however_many_examples_it_has():
+    columns = {"input_ids": [[2, 3]] * 10_000, "label": [0] * 10_000}
+    split = datasets.Dataset.from_dict(columns)
+    tracemalloc.start()
+    examples = Examples(split)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    arrays = (examples.lengths, examples.labels, examples.row)
+    assert held < 4 * sum(array.nbytes for array in arrays)
 
 
 def test_lengths_are_those_of_token_ids_and_other_columns_are_as_they_are():
