@@ -1,5 +1,6 @@
 """The typed model of ``config.yaml``."""
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple, Self
 from unicodedata import category
@@ -30,6 +31,9 @@ from subtune.tasks.kinds import KINDS
 from subtune.tasks.task import KindName, kind_of_unnamed
 
 ALL_ROWS: Literal["all"] = "all"
+# Names on the hub, and of images of containers.
+REPOSITORY = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
+IMAGE = re.compile(r"[\w./][\w./:@+-]*")
 # With which text begins that a spreadsheet computes.
 FORMULAS = ("=", "+", "-", "@")
 # Of whole numbers, as tables and random generators hold them.
@@ -87,6 +91,24 @@ def _results(path: str) -> str:
     if path.startswith("~"):
         raise ValueError(f"found {cut(path)!r}, expected the home directory in full")
     return path
+
+
+def _repository(name: str) -> str:
+    if not REPOSITORY.fullmatch(name):
+        raise ValueError(
+            f"found {cut(name)!r}, expected a repository's name as in its address, such as "
+            f"{next(iter(HUB_MODELS.values()))}"
+        )
+    return name
+
+
+def _image(name: str) -> str:
+    if not IMAGE.fullmatch(name):
+        raise ValueError(
+            f"found {cut(name)!r}, expected an image's path or address of letters, digits and "
+            "./:@+-_, which Snakemake hands to a shell as it is"
+        )
+    return name
 
 
 def _one_of(name: str, allowed: Iterable[str]) -> str:
@@ -176,7 +198,9 @@ class Section(BaseModel):
 class ModelSource(Section):
     """Where a model comes from: a hub id, a local path, or an installed Python package."""
 
-    hub: str | None = Field(default=None, description="repository id on the hub")
+    hub: Annotated[str, AfterValidator(_repository)] | None = Field(
+        default=None, description="repository id on the hub"
+    )
     revision: str | None = Field(
         default=None,
         min_length=1,
@@ -467,7 +491,7 @@ class Config(Section):
     environment: Literal["cpu", "cuda"] = Field(
         default="cpu", description="which of envs/ `--sdm conda` makes for jobs that compute"
     )
-    container: str | None = Field(
+    container: Annotated[str, AfterValidator(_image)] | None = Field(
         default=None, description="image that `--sdm apptainer` runs every job in"
     )
     glue_dir: str | None = Field(

@@ -89,6 +89,11 @@ BROKEN = [
         "models.minilm: found hub and path, expected exactly one of hub, path, package",
     ),
     (
+        ("models", "minilm", "hub"),
+        "https://huggingface.co/a/b",
+        "models.minilm.hub: found 'https://huggingface.co/a/b', expected a repository's name as in",
+    ),
+    (
         ("models", "bert-base-cased"),
         {"hub": "prajjwal1/bert-tiny"},
         "models.bert-base-cased.hub: found 'prajjwal1/bert-tiny', expected google-bert/bert-",
@@ -441,6 +446,15 @@ def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(path, val
         config.check(changed(path, value))
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("image", ["a.sif; touch ran", "$(touch ran)", "my image.sif", "-x", "a'b"])
+def test_a_container_that_a_shell_would_obey_is_refused(image):
+    with pytest.raises(SubtuneError) as error:
+        config.check(GOOD | {"container": image})
+    assert str(error.value).startswith(f"container: found {image!r}, expected an image's path or")
+    for good in ("subtune.sif", "/imäges/subtune-1.sif", "docker://host:5000/a/b:tag@sha256:0f"):
+        assert config.check(GOOD | {"container": good}).container == good
 
 
 @pytest.mark.parametrize("title", ["", " ", "one\ntwo", "\x1b[31mred", "one\u2028two"])
