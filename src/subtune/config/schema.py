@@ -85,6 +85,15 @@ def _no_formula(text: str) -> str:
     return text
 
 
+def _no_mathematics(title: str) -> str:
+    if title.count("$") > 1:
+        raise ValueError(
+            f"found {cut(title)!r}, expected one '$' at most: figures set what stands between two "
+            "as mathematics"
+        )
+    return title
+
+
 def _results(path: str) -> str:
     if set(path) & set("{}"):
         raise ValueError(f"found {cut(path)!r}, expected no braces, which Snakemake fills in")
@@ -248,7 +257,9 @@ class OwnTask(Section):
     metrics: Annotated[tuple[Metric, ...], AfterValidator(_distinct)] = Field(
         default=(), description="of tokens and spans those that are usual, where it is left out"
     )
-    title: Cell | None = Field(default=None, description="name in tables and figures")
+    title: Annotated[Cell, AfterValidator(_no_mathematics)] | None = Field(
+        default=None, description="name in tables and figures"
+    )
 
     @model_validator(mode="after")
     def _label_is_no_text(self) -> Self:

@@ -112,6 +112,11 @@ BROKEN = [
         "tasks.mood.metrics: found spearmanr, expected some of those of 'classification'",
     ),
     (
+        ("tasks", "mood", "title"),
+        "a $\\frac{b$",
+        "tasks.mood.title: found 'a $\\\\frac{b$', expected one '$' at most: figures set what stan",
+    ),
+    (
         ("tasks", "mood", "labels"),
         ["sad", "sad"],
         "tasks.mood.labels: found 'sad' twice, expected each value once",
