@@ -28,7 +28,7 @@ def component_changes(
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
     components = naming.in_order(changes["component"])
-    for panel, task in zip(panels, tasks, strict=True):
+    for panel, task in zip(panels, tasks, strict=False):
         rows = changes[changes["task"] == task]
         grid = rows.pivot(index="component", columns="layer", values="change")
         grid = grid.reindex(components)

@@ -38,7 +38,7 @@ def learning_curves(
     ]
     methods = list(curves["method"].unique())
     figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
-    for panel, (model, task) in zip(axes, panels, strict=True):
+    for panel, (model, task) in zip(axes, panels, strict=False):
         lines = curves[(curves["model"] == model) & (curves["task"] == task)]
         for number, method in enumerate(methods):
             line = lines[lines["method"] == method]

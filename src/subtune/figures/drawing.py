@@ -29,6 +29,8 @@ matplotlib.rcParams |= {
 DOTS_PER_INCH = 220
 # What a narrow figure takes of the text's width.
 COLUMN = 0.5
+# Of a figure: more would be no figure but a wall, and take minutes to lay out.
+MOST_PANELS = 60
 # Okabe and Ito's, which the colour-blind tell apart; lines beyond them differ by style.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 # What stands for a cell without a number.
@@ -50,16 +52,22 @@ def save(figure: Figure, outputs: Sequence[str | Path]) -> None:
 
 
 def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure, list[Axes]]:
-    """A figure with ``count`` panels; height is a share of a panel's width."""
+    """A figure with ``count`` panels; height is a share of a panel's width.
+
+    Of more than `MOST_PANELS` it has the first, and says so.
+    """
+    shown = min(count, MOST_PANELS)
     # Rows of four, or of three where that leaves fewer gaps.
-    columns = min((4, 3), key=lambda width: -count % width) if count > 4 else count
-    rows = math.ceil(count / columns)
+    columns = min((4, 3), key=lambda width: -shown % width) if shown > 4 else shown
+    rows = math.ceil(shown / columns)
     height = 0.8 + rows * height_of_panel * width / columns * 1.2
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for spare in axes[count:]:
+    for spare in axes[shown:]:
         spare.remove()
-    return figure, list(axes[:count])
+    if shown < count:
+        figure.suptitle(f"the first {shown} of {count:,} panels; the tables have all")
+    return figure, list(axes[:shown])
 
 
 def without_numbers(width: float) -> Figure:

@@ -45,7 +45,7 @@ def score_by_fraction(
     columns = [column for column in column_titles if column in set(scores["column"])]
     scopes = [scope for scope in scopes if scope in set(scores["scope"])]
     figure, panels = panels_of(len(columns), style["width"], height_of_panel=0.6)
-    for panel, column in zip(panels, columns, strict=True):
+    for panel, column in zip(panels, columns, strict=False):
         scores_of_column = scores[scores["column"] == column]
         whole = whole_methods(scores_of_column)
         for method, line_style in zip(references, REFERENCE_STYLES, strict=False):

@@ -43,7 +43,7 @@ def score_by_train_rows(
     ]
     share = COLUMN if len(panels) == 1 else 1
     figure, axes = panels_of(len(panels), share * style["width"], height_of_panel=0.6)
-    for panel, (model, task, column) in zip(axes, panels, strict=True):
+    for panel, (model, task, column) in zip(axes, panels, strict=False):
         scores = shown[(shown["model"] == model) & (shown["column"] == column)]
         for number, method in enumerate(methods):
             seeds = scores[scores["method"] == method].groupby("train_rows")["value"]

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from subtune.figures import drawing
 from subtune.figures.drawing import save
 from subtune.figures.front import score_by_parameters
 from tests.unit.analysis.test_summary import runs
@@ -34,6 +35,15 @@ def test_every_task_has_a_panel_and_a_file_is_written_twice_alike(tmp_path):
         assert [panel.get_title() for panel in figure.axes] == ["RTE", "CoLA"]
         save(figure, [tmp_path / f"{name}.png"])
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_of_more_tasks_than_a_figure_has_panels_the_first_are_drawn_and_it_says_so(monkeypatch):
+    monkeypatch.setattr(drawing, "MOST_PANELS", 2)
+    titles = {name: name.upper() for name in ("a", "b", "c")}
+    table = pd.concat([runs(SCORES, task=task) for task in titles], ignore_index=True)
+    figure = score_by_parameters(table, titles, STYLE)
+    assert [panel.get_title() for panel in figure.axes] == ["A", "B"]
+    assert figure.get_suptitle() == "the first 2 of 3 panels; the tables have all"
 
 
 def test_runs_that_all_diverged_leave_nothing_to_draw():
