@@ -54,19 +54,21 @@ def save(figure: Figure, outputs: Sequence[str | Path]) -> None:
 def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure, list[Axes]]:
     """A figure with ``count`` panels; height is a share of a panel's width.
 
-    Of more than `MOST_PANELS` it has the first, and says so.
+    Of more than `MOST_PANELS` it has the first, and in the place of the last says how many it lacks.
     """
-    shown = min(count, MOST_PANELS)
+    places = min(count, MOST_PANELS)
+    shown = places if places == count else places - 1
     # Rows of four, or of three where that leaves fewer gaps.
-    columns = min((4, 3), key=lambda width: -shown % width) if shown > 4 else shown
-    rows = math.ceil(shown / columns)
+    columns = min((4, 3), key=lambda width: -places % width) if places > 4 else places
+    rows = math.ceil(places / columns)
     height = 0.8 + rows * height_of_panel * width / columns * 1.2
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for spare in axes[shown:]:
+    for spare in axes[places:]:
         spare.remove()
-    if shown < count:
-        figure.suptitle(f"the first {shown} of {count:,} panels; the tables have all")
+    for note in axes[shown:places]:
+        note.set_axis_off()
+        note.text(0.5, 0.5, f"{count - shown:,} more:\nsee the tables", ha="center", va="center")
     return figure, list(axes[:shown])
 
 

@@ -42,8 +42,9 @@ def test_of_more_tasks_than_a_figure_has_panels_the_first_are_drawn_and_it_says_
     titles = {name: name.upper() for name in ("a", "b", "c")}
     table = pd.concat([runs(SCORES, task=task) for task in titles], ignore_index=True)
     figure = score_by_parameters(table, titles, STYLE)
-    assert [panel.get_title() for panel in figure.axes] == ["A", "B"]
-    assert figure.get_suptitle() == "the first 2 of 3 panels; the tables have all"
+    first, note = figure.axes
+    assert first.get_title() == "A"
+    assert [text.get_text() for text in note.texts] == ["2 more:\nsee the tables"]
 
 
 def test_runs_that_all_diverged_leave_nothing_to_draw():
