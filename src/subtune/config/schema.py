@@ -34,6 +34,8 @@ ALL_ROWS: Literal["all"] = "all"
 # Names on the hub, and of images of containers.
 REPOSITORY = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 IMAGE = re.compile(r"[\w./][\w./:@+-]*")
+# Of values of its wildcards Snakemake refuses these.
+PERIODIC = re.compile(r"(.+)\1{19}$")
 # With which text begins that a spreadsheet computes.
 FORMULAS = ("=", "+", "-", "@")
 # Of whole numbers, as tables and random generators hold them.
@@ -74,6 +76,15 @@ def _in_a_table(number: int) -> int:
     if number > LARGEST:
         raise ValueError(f"found a number of {len(str(number))} digits, expected at most {LARGEST}")
     return number
+
+
+def _not_periodic(name: str) -> str:
+    if PERIODIC.search(name):
+        raise ValueError(
+            f"found {cut(name)!r}, expected no twenty times the same at its end, which Snakemake "
+            "takes for a rule without end"
+        )
+    return name
 
 
 def _no_formula(text: str) -> str:
@@ -145,7 +156,11 @@ def _search(given: str) -> str:
     return given
 
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=64)]
+Name = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=64),
+    AfterValidator(_not_periodic),
+]
 Paper = Annotated[
     str,
     AfterValidator(lambda name: _one_of(name, papers.all_papers())),

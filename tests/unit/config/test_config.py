@@ -417,6 +417,11 @@ BROKEN = [
         "experiments: found 'layernorm' and 'LayerNorm', expected names that differ in letters",
     ),
     (
+        ("experiments", "run" + "01" * 20),
+        GOOD["experiments"]["layernorm"],
+        f"experiments.run{'01' * 20}: found 'run{'01' * 20}', expected no twenty times the same",
+    ),
+    (
         ("experiments", "a" * 65),
         GOOD["experiments"]["layernorm"],
         f"experiments.{'a' * 57}...: found '{'a' * 57}...', expected at",
