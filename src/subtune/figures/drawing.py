@@ -54,7 +54,7 @@ def save(figure: Figure, outputs: Sequence[str | Path]) -> None:
 def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure, list[Axes]]:
     """A figure with ``count`` panels; height is a share of a panel's width.
 
-    Of more than `MOST_PANELS` it has the first, and in the place of the last says how many it lacks.
+    Of more than `MOST_PANELS` it has the first, and in the last place says how many it lacks.
     """
     places = min(count, MOST_PANELS)
     shown = places if places == count else places - 1
