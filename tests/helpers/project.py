@@ -23,11 +23,7 @@ class Project:
 
     def __init__(self, directory: Path, model: Path):
         self.directory = directory
-        directory.mkdir(exist_ok=True)
-        for name in ("Snakefile", "workflow", "envs", "config.yaml", "demo", "slurm"):
-            source = ROOT / name
-            copy_of = shutil.copytree if source.is_dir() else shutil.copy
-            copy_of(source, directory / name)
+        copy_workflow(directory)
         for task in (*TASKS, "extra"):
             for split, rows in (("train", 24), ("validation", 12)):
                 (directory / f"{task}-{split}.csv").write_text(table(task, split, rows))
@@ -85,6 +81,16 @@ class Project:
         """Run ids on record, with the time at which each was written."""
         store = self.directory / "results" / "runs"
         return {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
+
+
+def copy_workflow(directory: Path) -> Path:
+    """A directory with all that snakemake reads."""
+    directory.mkdir(exist_ok=True)
+    for name in ("Snakefile", "workflow", "envs", "config.yaml", "demo", "slurm"):
+        source = ROOT / name
+        copy_of = shutil.copytree if source.is_dir() else shutil.copy
+        copy_of(source, directory / name)
+    return directory
 
 
 def job_counts(printed: str) -> dict[str, int]:

@@ -234,6 +234,11 @@ def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tm
     for target in targets:
         found, expected = (one.directory / target for one in (on_slurm, laptop))
         assert found.read_bytes() == expected.read_bytes()
+    of_laptop = laptop.directory / "results/runs"
+    for run in of_laptop.iterdir():
+        for name in ("delta.safetensors", "scores.json", "predictions.parquet"):
+            again = on_slurm.directory / "results/runs" / run.name / name
+            assert again.read_bytes() == (run / name).read_bytes()
     # One job for all token ids, one for the information of each task, one for each sweep.
     sweeps = list((on_slurm.directory / "results/sweeps").glob("*.csv"))
     assert text.count("has been submitted") == 1 + 2 + len(sweeps)

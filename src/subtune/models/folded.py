@@ -29,6 +29,7 @@ from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, Skeleton
 from subtune.models.families.base import QUESTION_ANSWERING
 from subtune.models.packed import Packed
+from subtune.models.products import product_of_each_run, shared_product
 from subtune.models.sparse_grad import sparse_linear
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
 
@@ -204,13 +205,14 @@ def _linear(module: Any, weights: Mapping[str, Weight], x: Tensor) -> Tensor:
     matrix = module.weight.mT if isinstance(module, Conv1D) else module.weight
     match weights.get("weight"):
         case PerRun(values):
-            y = inputs @ values.mT
+            y = product_of_each_run(inputs, values)
         case SparseEntries() as entries:
             y = sparse_linear(inputs, entries)
         case LowRankUpdate(lora_a, lora_b):
-            y = functional.linear(inputs, matrix) + inputs @ lora_a.mT @ lora_b.mT
+            low_rank = product_of_each_run(product_of_each_run(inputs, lora_a), lora_b)
+            y = shared_product(inputs, matrix) + low_rank
         case _:
-            y = functional.linear(inputs, matrix)
+            y = shared_product(inputs, matrix)
     match weights.get("bias"):
         case PerRun(values):
             y = y + values[:, None]

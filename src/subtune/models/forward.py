@@ -23,6 +23,7 @@ from subtune.models.encoder import Encoder
 from subtune.models.families import family_of
 from subtune.models.families.base import Components, Family
 from subtune.models.packed import Grid, Packed, from_grid, to_grid
+from subtune.models.products import product_of_each_run, shared_product
 from subtune.models.sparse_grad import sparse_embedding, sparse_linear
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
 
@@ -163,14 +164,15 @@ def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
     weight, bias_name = run.weight(f"{module}.weight"), f"{module}.bias"
     match weight:
         case PerRun(values):
-            y = x @ values.mT
+            y = product_of_each_run(x, values)
         case SparseEntries():
             y = sparse_linear(x, weight)
         case LowRankUpdate(lora_a, lora_b):
             shared = run.shared[f"{module}.weight"]
-            y = functional.linear(x, shared) + x @ lora_a.mT @ lora_b.mT
+            low_rank = product_of_each_run(product_of_each_run(x, lora_a), lora_b)
+            y = shared_product(x, shared) + low_rank
         case _:
-            y = functional.linear(x, weight)
+            y = shared_product(x, weight)
     if not run.family.cancels(bias_name):
         y = y + _over_tokens(run.weight(bias_name))
     _show(run, module, x, y)

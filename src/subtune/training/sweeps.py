@@ -27,9 +27,10 @@ def train_sweep(
 ) -> Iterator[tuple[str, Result]]:
     """Train every member of a sweep, side by side where that is faster.
 
-    A member's result does not depend on which others are in the sweep, nor on their order. Runs
-    that share a checkpoint go on from there, as many together as now fit. Where memory is not
-    enough after all, half of them go on first and the others then.
+    A member's result does not depend on which others are in the sweep, nor on their order; not by a
+    bit, where it is computed by as many threads of a processor. Runs that share a checkpoint go on
+    from there, as many together as now fit. Where memory is not enough after all, half of them go
+    on first and the others then.
 
     Args:
         model: the pretrained model on its device.

@@ -318,16 +318,12 @@ def test_what_was_cut_goes_on_in_groups_of_half_the_size_to_the_last_bit(
     assert_same(results, expected)
 
 
-def test_what_was_cut_goes_on_run_by_run(model, rows, tmp_path):
+def test_what_was_cut_goes_on_run_by_run_to_the_last_bit(model, rows, tmp_path):
     group = members(model, *FOUR)
     with pytest.raises(StoppedError):
         in_a_sweep(model, rows, group, tmp_path, count=2)
     expected = train(model, rows, TASK, group)
-    for one, other in zip(in_a_sweep(model, rows, group, tmp_path, 1), expected, strict=True):
-        a, b = to_stored(one.best.delta), to_stored(other.best.delta)
-        for name, values in b.items():
-            # Products of one run's tokens and of four runs' round differently.
-            torch.testing.assert_close(a[name], values, rtol=1e-4, atol=2e-5)
+    assert_same(in_a_sweep(model, rows, group, tmp_path, 1), expected)
 
 
 def test_runs_that_are_still_asked_for_go_on_without_the_others(model, rows, tmp_path):
