@@ -1,12 +1,16 @@
 """Files in YAML: each key of a mapping stands there once, as YAML itself asks."""
 
 import contextlib
+import math
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from subtune.errors import SubtuneError
+
+# A file of few lines says more where aliases repeat what aliases repeat.
+MOST_VALUES = 1_000_000
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -33,13 +37,30 @@ def load(path: Path) -> Any:
     """What a file holds.
 
     Raises:
-        SubtuneError: a key stands twice in one mapping.
+        SubtuneError: a key stands twice in one mapping, or aliases repeat values without end.
         yaml.YAMLError: the file is not YAML.
     """
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
     except SubtuneError as error:
         raise SubtuneError(f"{path}: {error}") from None
+    if _count(data, {}) > MOST_VALUES:
+        raise SubtuneError(
+            f"{path}: found more than {MOST_VALUES:,} values with those that aliases (*) repeat, "
+            "expected fewer"
+        )
+    return data
+
+
+def _count(value: Any, counts: dict[int, float]) -> float:
+    """How many values there are in one; those in one within itself are without end."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in counts:
+        counts[id(value)] = math.inf
+        items = value.values() if isinstance(value, dict) else value
+        counts[id(value)] = 1 + sum(_count(item, counts) for item in items)
+    return counts[id(value)]
 
 
 def require_unique_keys(path: Path) -> None:

@@ -652,6 +652,14 @@ def test_every_configuration_of_this_repository_is_valid(path):
         ("# empty", "found nothing, expected keys and values"),
         ("a: " + "9" * 5000, "config.yaml is not YAML: Exceeds the limit"),
         ("a: 2024-99-99", "config.yaml is not YAML: month must be in 1..12"),
+        (
+            "experiments: &a {x: *a}",
+            "config.yaml: found more than 1,000,000 values with those that",
+        ),
+        (
+            "a: &a0 1\n" + "".join(f"{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 99)),
+            "config.yaml: found more than 1,000,000 values with those that aliases (*) repeat",
+        ),
         ("experiments: 3", "experiments: found 3, expected keys and values"),
         (
             "experiments:\n  mine:\n    epochs: 1\n    epochs: 2\n",
