@@ -20,11 +20,12 @@ def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
     Raises:
         SubtuneError: a record is missing.
     """
-    parts = []
-    for row in scores[scores["decides"]].drop_duplicates("run").itertuples():
-        split = records.read_spec(store, row.run).tokens.data.task.evaluation[0]
-        history = records.read_history(store, row.run)
-        part = history[["epoch", "train_loss"]]
-        score = history[f"{split}/{row.metric}"]
-        parts.append(part.assign(run=row.run, metric=row.metric, score=score))
-    return pd.concat(parts)[["run", "epoch", "train_loss", "metric", "score"]]
+    rows = []
+    for run in scores[scores["decides"]].drop_duplicates("run").to_dict("records"):
+        split = records.read_spec(store, run["run"]).tokens.data.task.evaluation[0]
+        rows += [
+            {"run": run["run"], "epoch": epoch["epoch"], "train_loss": epoch["train_loss"]}
+            | {"metric": run["metric"], "score": epoch[f"{split}/{run['metric']}"]}
+            for epoch in records.read_epochs(store, run["run"])
+        ]
+    return pd.DataFrame(rows)

@@ -37,21 +37,24 @@ def collect(
     Raises:
         SubtuneError: a record is missing or cannot be read.
     """
+    columns_of_task: dict[str, list[ScoreColumn]] = {}
+    for column in columns:
+        columns_of_task.setdefault(column.task, []).append(column)
     rows = []
     for entry in planned:
         outcome = records.read_outcome(store, entry["run"])
-        of_task = [column for column in columns if column.task == entry["task"]]
-        history = records.read_history(store, entry["run"])
+        of_task = columns_of_task[entry["task"]]
+        history = records.read_epochs(store, entry["run"])
         epoch = {} if outcome["diverged"] else _best_epoch(history, of_task)
-        changes = records.read_changes(store, entry["run"])
-        classifier = changes.loc[changes["parameter"].map(is_classifier).astype(bool), "size"].sum()
+        sizes = records.read_sizes(store, entry["run"])
+        classifier = sum(size for name, size in sizes.items() if is_classifier(name))
         for column in of_task:
             rows.append(
                 dict(entry)
                 | {"learning_rate": outcome.get("learning_rate", entry["learning_rate"])}
                 | {"searched": "learning_rate" in outcome}
                 | {"best_epoch": epoch.get("epoch"), "trainable": outcome["trainable"]}
-                | {"classifier": int(classifier), "seconds": history["seconds"].sum()}
+                | {"classifier": classifier, "seconds": records.seconds_of(history)}
                 | {"delta_bytes": records.delta_bytes(store, entry["run"])}
                 | {"column": column.key, "metric": column.metric, "decides": column.decides}
                 | {"value": epoch[column.in_history] if epoch else math.nan}
@@ -60,10 +63,13 @@ def collect(
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
-def _best_epoch(history: pd.DataFrame, columns: Sequence[ScoreColumn]) -> dict[str, Any]:
+def _best_epoch(
+    history: Sequence[Mapping[str, float]], columns: Sequence[ScoreColumn]
+) -> Mapping[str, float]:
     """The first row of a run's history with the highest score in the column that decides."""
     [deciding] = [column.in_history for column in columns if column.decides]
-    return history.loc[[history[deciding].idxmax()]].to_dict("records")[0]
+    scored = [epoch for epoch in history if not math.isnan(epoch[deciding])]
+    return max(scored, key=lambda epoch: epoch[deciding])
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
@@ -121,12 +127,14 @@ def in_every_metric(
     split_of = {column.key: column.split for column in columns}
     rows = []
     for row in whole_methods(chosen).to_dict("records"):
-        history = records.read_history(store, row["run"])
-        at_best = history[history["epoch"] == row["best_epoch"]] if pd.notna(row["value"]) else None
+        history = records.read_epochs(store, row["run"])
+        at_best = None
+        if pd.notna(row["value"]):
+            [at_best] = [epoch for epoch in history if epoch["epoch"] == row["best_epoch"]]
         prefix = f"{split_of[row['column']]}/"
-        for name in (name for name in history if name.startswith(prefix)):
+        for name in (name for name in history[0] if name.startswith(prefix)):
             metric = name.removeprefix(prefix)
-            value = math.nan if at_best is None else at_best[name].item()
+            value = math.nan if at_best is None else at_best[name]
             decides = row["decides"] and metric == row["metric"]
             rows.append(row | {"metric": metric, "value": value, "decides": decides})
     return pd.DataFrame(rows, columns=list(chosen)).astype(DTYPES)

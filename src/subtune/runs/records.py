@@ -20,10 +20,11 @@ changes and delta are empty.
 """
 
 import contextlib
-import copy
+import csv
 import io
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,19 +63,18 @@ def read_spec(store: Path, run: str) -> RunSpec:
     content = _content(store, run, path.name)
     try:
         data = json.loads(content)
+        # Of what is written, whose id is the run's in every form.
+        written = id_of(canonical(data))
         spec = RunSpec.model_validate(_in_todays_form(data))
     except ValueError:  # of JSON, of its encoding, or of the values in it
         raise SubtuneError(f"{path} is not a run spec; {_mend(store)}") from None
-    # Of what is written, whose id is the run's in every form.
-    written = id_of(canonical(data))
     if written != run:
         raise SubtuneError(f"{path} is the spec of run {written}; {_mend(store)}")
     return spec
 
 
 def _in_todays_form(data: Any) -> Any:
-    """The JSON of a spec without what decides nothing, which older forms had in it."""
-    data = copy.deepcopy(data)
+    """The JSON of a spec, from which is taken what decides nothing and older forms had in it."""
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         for name in NO_LONGER_IN_A_TASK:
             data["tokens"]["data"]["task"].pop(name, None)
@@ -120,6 +120,24 @@ def read_history(store: Path, run: str) -> pd.DataFrame:
     scores = [column for column in history if "/" in column]
     history.loc[~np.isfinite(history["train_loss"]), scores] = math.nan
     return history
+
+
+def read_epochs(store: Path, run: str) -> list[dict[str, float]]:
+    """As `read_history`, for readers of many records: a table of pandas' takes a millisecond.
+
+    Raises:
+        SubtuneError: there is no such record.
+    """
+    epochs = _rows(store, run, "history.csv")
+    for epoch in epochs:
+        if not math.isfinite(epoch["train_loss"]):
+            epoch |= {name: math.nan for name in epoch if "/" in name}
+    return epochs
+
+
+def seconds_of(history: Sequence[Mapping[str, float]]) -> float:
+    """Seconds of training and evaluation over all epochs."""
+    return float(np.sum([epoch["seconds"] for epoch in history]))
 
 
 def delta_path(store: Path, run: str) -> Path:
@@ -187,6 +205,15 @@ def read_changes(store: Path, run: str) -> pd.DataFrame:
     return _read_csv(store, run, "changes.csv")
 
 
+def read_sizes(store: Path, run: str) -> dict[str, int]:
+    """The size of every trained tensor, as `read_changes` has it.
+
+    Raises:
+        SubtuneError: there is no such record.
+    """
+    return {row["parameter"]: row["size"] for row in _rows(store, run, "changes.csv")}
+
+
 def _read_json(store: Path, run: str, name: str) -> dict[str, Any]:
     content = _content(store, run, name)
     try:
@@ -200,7 +227,28 @@ def _read_csv(store: Path, run: str, name: str) -> pd.DataFrame:
     try:
         return pd.read_csv(io.BytesIO(content), float_precision="round_trip")
     except ValueError:
-        raise SubtuneError(f"{store / run / name} is no table; {_mend(store)}") from None
+        raise _no_table(store / run / name) from None
+
+
+def _rows(store: Path, run: str, name: str) -> list[dict[str, Any]]:
+    """The rows of a table: its numbers are numbers, its other cells text."""
+    content = _content(store, run, name)
+    try:
+        header, *rows = csv.reader(io.StringIO(content.decode()))
+        return [dict(zip(header, map(_cell, row), strict=True)) for row in rows]
+    except ValueError:
+        raise _no_table(store / run / name) from None
+
+
+def _cell(text: str) -> float | str:
+    try:
+        return int(text) if text.isdecimal() else float(text or "nan")
+    except ValueError:
+        return text
+
+
+def _no_table(path: Path) -> SubtuneError:
+    return SubtuneError(f"{path} is no table; {_mend(path.parent.parent)}")
 
 
 def complete(folder: Path, spec: RunSpec) -> None:
@@ -216,13 +264,13 @@ def problems_of(store: Path, run: str) -> list[str]:
     """What is wrong with a record: a line for each file that is not what was recorded."""
     try:
         read_spec(store, run)
-        names = sorted(_checksums(store, run)) or FILES
+        sums = _checksums(store, run)
     except SubtuneError as error:
         return [str(error)]
     problems = []
-    for name in names:
+    for name in sorted(sums) or FILES:
         try:
-            _content(store, run, name)
+            _checked(store / run / name, sums)
         except SubtuneError as error:
             problems.append(str(error))
     return problems
@@ -230,14 +278,19 @@ def problems_of(store: Path, run: str) -> list[str]:
 
 def _content(store: Path, run: str, name: str) -> bytes:
     """A file of a record, which is what was recorded."""
-    path = store / run / name
+    return _checked(store / run / name, _checksums(store, run))
+
+
+def _checked(path: Path, sums: Mapping[str, str]) -> bytes:
+    """A file that is what its record's checksums say."""
+    store = path.parent.parent
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise SubtuneError(_lost(path)) from None
     except OSError as error:
         raise SubtuneError(f"{path} cannot be read: {error.strerror}") from None
-    recorded = _checksums(store, run).get(name)
+    recorded = sums.get(path.name)
     if recorded is not None and recorded != checksum(content):
         raise SubtuneError(f"{path} is not what was recorded; {_mend(store)}")
     return content

@@ -45,7 +45,7 @@ def meaning(columns: Sequence[str]) -> pd.DataFrame:
 def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     spec = records.read_spec(store, run)
     scores = records.read_outcome(store, run)
-    history = records.read_history(store, run)
+    history = records.read_epochs(store, run)
     task = spec.tokens.data.task
     first = {name: value for name, value in entries[0].items() if name != "experiment"}
     return (
@@ -55,7 +55,7 @@ def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[st
         | {"seed": spec.seed}
         | {"score": scores["scores"][task.evaluation[0]][task.metrics[0]]}
         | {"metric": task.metrics[0], "epochs_trained": len(history)}
-        | {"train_loss": history["train_loss"].iloc[-1], "seconds": history["seconds"].sum()}
+        | {"train_loss": history[-1]["train_loss"], "seconds": records.seconds_of(history)}
         | scores
         | records.read_provenance(store, run)
         | {"delta_bytes": records.delta_bytes(store, run)}

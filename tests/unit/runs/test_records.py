@@ -2,18 +2,26 @@
 
 import json
 import math
+import shutil
+from collections import Counter
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import safetensors.torch
 
 from subtune import cli
+from subtune.analysis import scores
+from subtune.analysis.columns import ScoreColumn
 from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import listing, recording, records, rescoring, tidy
 from subtune.selections.random import Random
 from tests.helpers import examples
+
+DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
+COLUMNS = [ScoreColumn("sst2", "sst2", "validation", "accuracy", decides=True)]
 
 
 @pytest.fixture
@@ -36,6 +44,13 @@ def record(store, specs, directory):
         specs, store, model, examples.tokens(task, directory), {}, lines.append
     )
     return lines
+
+
+def planned(run):
+    """A run's place in an experiment."""
+    place = {"model": "tiny", "task": "sst2", "method": "layernorm", "train_rows": 12}
+    others = {"fraction": None, "scope": None, "learning_rate": 1e-2, "experiment": "mine"}
+    return {"run": run, **place, **others, "seed": 0, "flops": 1.0}
 
 
 def test_a_record_holds_everything_and_nothing_else_is_left_in_the_store(store, spec):
@@ -98,6 +113,48 @@ def test_a_damaged_record_is_named(store, spec):
         records.read_outcome(store, spec.id)
 
 
+@pytest.mark.parametrize("epochs", [{"epochs": 12}, DIVERGES])
+def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
+    spec = examples.run_spec(**epochs)
+    record(tmp_path, [spec], tiny_bert)
+    read, history = records.read_epochs(tmp_path, spec.id), records.read_history(tmp_path, spec.id)
+    pd.testing.assert_frame_equal(pd.DataFrame(read), history)
+    assert records.seconds_of(read) == history["seconds"].sum()
+    changes = records.read_changes(tmp_path, spec.id)
+    assert records.read_sizes(tmp_path, spec.id) == dict(
+        zip(changes["parameter"], changes["size"], strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda store, runs: listing.recorded_runs(store, {}),
+        lambda store, runs: tidy.table_of_runs(store, [planned(run) for run in runs]),
+        lambda store, runs: scores.collect([planned(run) for run in runs], store, COLUMNS),
+        lambda store, runs: [records.problems_of(store, run) for run in runs],
+    ],
+    ids=["listing", "table", "scores", "verify"],
+)
+def test_of_every_record_each_file_is_read_at_most_twice(store, spec, monkeypatch, read):
+    runs = [spec.replaced(seed=seed) for seed in range(5)]
+    for run in runs[1:]:
+        shutil.copytree(store / spec.id, store / run.id)
+        records.complete(store / run.id, run)
+    files = Counter()
+    read_bytes = Path.read_bytes
+
+    def counted(path):
+        files[path] += 1
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    read(store, [run.id for run in runs])
+    assert {path.parent.name for path in files} == {run.id for run in runs}
+    # The checksums are read again with each file.
+    assert all(n <= (4 if path.name == records.CHECKSUMS else 2) for path, n in files.items())
+
+
 READERS = {
     "spec.json": records.read_spec,
     "scores.json": records.read_outcome,
@@ -136,9 +193,6 @@ def test_random_entries_are_recorded_with_their_indices(tmp_path, tiny_bert):
     delta = safetensors.torch.load_file(tmp_path / spec.id / "delta.safetensors")
     indices = [values for name, values in delta.items() if name.endswith(".index")]
     assert sum(len(index) for index in indices) == 32
-
-
-DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
 
 
 @pytest.fixture
