@@ -8,14 +8,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo report test test-fast bench check docs format schema
+.PHONY: install demo report test test-fast bench check docs format schema hashes audit
 
 install: .venv/installed
 
-# The lock pins everything but CUDA's own packages, which torch pins where a system has them.
-.venv/installed: pyproject.toml requirements.lock
+# The lock pins everything but CUDA's own packages, which torch pins where a system has them. Of torch
+# every system has its own build, and of everything else files whose hashes are known.
+.venv/installed: pyproject.toml requirements.lock requirements.hashes
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "subtune needs Python 3.11 or newer; try: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+		-r requirements.hashes
 	$(BIN)/pip install --quiet --disable-pip-version-check torch -c requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[demo,dev,docs]' -c requirements.lock
 	touch $@
@@ -60,3 +63,12 @@ format: install
 
 schema: install
 	$(BIN)/subtune schema > config.schema.json
+
+# After a change of requirements.lock; uv and pip-audit come from elsewhere: pipx install uv pip-audit.
+hashes:
+	grep -v '^#\|^torch==' requirements.lock | uv pip compile - --quiet --generate-hashes --no-deps \
+		--python-version 3.11 --no-annotate --custom-compile-command "make hashes" \
+		--output-file requirements.hashes
+
+audit:
+	pip-audit --requirement requirements.lock --no-deps --disable-pip

@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.napoleon",
     # In _ext.
     "api_pages",
+    "licences",
     "offline",
     "repository_links",
     "settings",

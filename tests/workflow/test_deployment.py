@@ -117,6 +117,14 @@ def test_every_declared_range_admits_the_locked_version_and_ends_at_a_major_one(
         assert operators.keys() == {">=", "<"} and "." not in operators["<"], package
 
 
+def test_every_locked_package_but_torch_has_the_hashes_of_its_files():
+    text = (ROOT / "requirements.hashes").read_text().replace("\\\n", "")
+    hashed = re.findall(r"^(\S+)==(\S+)((?: +--hash=sha256:[0-9a-f]{64})+) *$", text, re.M)
+    versions = {canonicalize_name(name): version for name, version, _ in hashed}
+    assert versions | {"torch": locked()["torch"]} == locked()
+    assert "torch" not in versions
+
+
 def test_both_environments_hold_what_the_project_needs_as_it_is_locked():
     pins = {
         f"{package.name}=={locked()[canonicalize_name(package.name)]}" for package in declared()
