@@ -14,7 +14,13 @@ import pandas as pd
 import scipy
 
 from subtune.analysis import verdicts
-from subtune.analysis.summary import QUESTION, REFERENCE, Candidate, candidates
+from subtune.analysis.summary import (
+    QUESTION,
+    REFERENCE,
+    Candidate,
+    candidates,
+    with_differences,
+)
 from subtune.methods import title_with_mask
 from subtune.papers.base import EQUIVALENCE_MARGINS
 
@@ -38,7 +44,7 @@ def answers(chosen: pd.DataFrame) -> pd.DataFrame:
         ``more_seeds`` that would decide, where that can be known; ``answer`` in words.
     """
     rows = []
-    for model, of_model in chosen[chosen["decides"]].groupby("model", sort=False):
+    for model, of_model in with_differences(chosen).groupby("model", sort=False):
         questions = [*of_model.groupby(QUESTION, sort=False)]
         for (_, task, metric), runs in questions:
             rows.append({"model": model, "task": task, "metric": metric} | _answer(runs))

@@ -37,15 +37,15 @@ def summary(chosen: pd.DataFrame) -> pd.DataFrame:
         or higher with as many. Methods stand from the highest score to the lowest. One that
         diverged has no score.
     """
-    deciding = _deciding(chosen)
+    deciding = with_differences(chosen)
     rows = []
     for question, of_question in deciding.groupby(QUESTION, sort=False):
         reference = _of_reference(of_question)
         full = reference["trained"].median()
         for method, runs in of_question.groupby(METHOD, sort=False, dropna=False):
             is_reference = runs.index.isin(reference.index).all()
-            cells = pd.Series() if is_reference else differences(runs, reference)
-            difference = verdicts.interval(cells.tolist())
+            cells = [] if is_reference else runs["difference"].dropna().tolist()
+            difference = verdicts.interval(cells)
             trained = runs["trained"].median()
             rows.append(
                 dict(zip([*QUESTION, *METHOD], [*question, *method], strict=True))
@@ -85,33 +85,36 @@ def of_all_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     together = on_most_rows(pd.concat(tables, ignore_index=True))
     setting = together.groupby([*QUESTION, *METHOD], sort=False, dropna=False).ngroup()
     together = together.assign(setting=setting)
-    means = _deciding(together).groupby(["setting", "experiment"], as_index=False)["value"]
+    deciding = together[together["decides"]]
+    means = deciding.groupby(["setting", "experiment"], as_index=False)["value"]
     best = means.mean(skipna=False).sort_values("value", ascending=False, kind="stable")
     best = best.drop_duplicates("setting")[["setting", "experiment"]]
     return together.merge(best).drop(columns=["setting", "experiment"])
 
 
-def _deciding(chosen: pd.DataFrame) -> pd.DataFrame:
+def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the deciding columns, with ``trained`` and ``difference``: the score minus full's of
+    the same seed, NaN where either has no score."""
     deciding = chosen[chosen["decides"]]
-    return deciding.assign(trained=trained_beside_classifier(deciding))
+    same = [*QUESTION, "seed"]
+    full = _of_reference(deciding)[[*same, "value"]]
+    both = deciding.merge(full, "left", on=same, suffixes=(None, "_of_full"), validate="m:1")
+    difference = (both["value"] - both["value_of_full"]).round(DIGITS)
+    return both.assign(trained=trained_beside_classifier(both), difference=difference)
 
 
 def _of_reference(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[(runs["method"] == REFERENCE) & runs["scope"].isna()]
 
 
-def differences(runs: pd.DataFrame, reference: pd.DataFrame) -> pd.Series:
-    """Score minus the reference's, by task and seed; none where either has no score.
+def differences(runs: pd.DataFrame) -> pd.Series:
+    """Differences to full, by task and seed, as far as there are any.
 
     A task in another metric is another task.
     """
-    scores, others = _by_task_and_seed(runs), _by_task_and_seed(reference)
-    return (scores - others.reindex(scores.index)).dropna().round(DIGITS)
-
-
-def _by_task_and_seed(runs: pd.DataFrame) -> pd.Series:
-    runs = runs.assign(task=runs["task"] + " " + runs["metric"])
-    return runs.set_index(["task", "seed"])["value"]
+    levels = [runs["task"] + " " + runs["metric"], runs["seed"]]
+    index = pd.MultiIndex.from_arrays(levels, names=["task", "seed"])
+    return runs["difference"].set_axis(index).dropna()
 
 
 class Candidate(NamedTuple):
@@ -132,22 +135,21 @@ class Candidate(NamedTuple):
     units: tuple[float, ...]
 
 
-def candidates(chosen: pd.DataFrame) -> list[Candidate]:
+def candidates(deciding: pd.DataFrame) -> list[Candidate]:
     """The methods that train less than full, from the smallest, of one model and its tasks.
 
     They are those that every task has and that diverged nowhere; scores are means over tasks.
 
     Args:
-        chosen: the runs of the best learning rates of one model.
+        deciding: the rows of one model from `with_differences`.
     """
-    deciding = _deciding(chosen)
     reference = _of_reference(deciding)
     tasks = deciding.groupby(["task", "metric"]).ngroups
     full = reference["trained"].median()
     made = []
     for (method, fraction, scope), runs in deciding.groupby(METHOD, sort=False, dropna=False):
         trained = int(runs["trained"].median())
-        cells = differences(runs, reference)
+        cells = differences(runs)
         complete = len(cells) == len(runs) and runs.groupby(["task", "metric"]).ngroups == tasks
         if trained >= full or not complete:
             continue
