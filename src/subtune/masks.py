@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 import safetensors.numpy
 
-from subtune.errors import SubtuneError
+from subtune.errors import SubtuneError, one_line
 from subtune.selections.whole import WholeTensors
 from subtune.specs import FisherSpec
 
@@ -62,6 +62,16 @@ def ranks(information: Information) -> dict[str, np.ndarray]:
     return dict(zip(information, np.split(rank, ends[:-1]), strict=True))
 
 
+def read(path: Path) -> dict[str, np.ndarray]:
+    """The tensors of a Fisher file or of a ranking, by name.
+
+    Raises:
+        SubtuneError: the file is damaged.
+    """
+    with one_line(f"{path} is damaged; delete it, and call snakemake again"):
+        return safetensors.numpy.load_file(path)
+
+
 def rank_files(of: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
     """Rank the entries of ``of`` by the summed information of the tasks' Fisher files.
 
@@ -70,7 +80,7 @@ def rank_files(of: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]
     """
     per_task = []
     for path in paths:
-        entries = safetensors.numpy.load_file(path)
+        entries = read(path)
         shapes = {name: values.shape for name, values in entries.items()}
         names = sorted(of.names(shapes))
         per_task.append({name: entries[name] for name in names})

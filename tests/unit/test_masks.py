@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.errors import SubtuneError
-from subtune.masks import fishers_in_scope, rank_files, ranks, summed
+from subtune.masks import fishers_in_scope, rank_files, ranks, read, summed
 from subtune.selections.whole import WholeTensors
 
 
@@ -45,6 +45,14 @@ def test_the_order_of_tasks_does_not_matter(order):
 def test_information_of_zero_is_an_error():
     with pytest.raises(SubtuneError, match="sums to 0"):
         summed([{"a": np.zeros(3)}])
+
+
+def test_a_damaged_file_of_information_is_named_with_what_to_do(tmp_path):
+    path = tmp_path / "sst2.safetensors"
+    for content in (b"", b"\x00" * 100):
+        path.write_bytes(content)
+        with pytest.raises(SubtuneError, match=r"sst2\.safetensors is damaged; delete it, and"):
+            read(path)
 
 
 def test_each_scope_looks_at_its_tasks():

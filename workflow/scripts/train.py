@@ -15,9 +15,8 @@ with (
     from pathlib import Path
 
     import pandas as pd
-    import safetensors.numpy
 
-    from subtune import hardware
+    from subtune import hardware, masks
     from subtune.data.rows import read
     from subtune.models import encoder
     from subtune.runs import recording, records
@@ -38,9 +37,7 @@ with (
         directory = Path(snakemake.input.model)
         model = encoder.load(directory, task.of_kind.head, task.outputs).to(device)
         tokens = read(Path(snakemake.input.tokens))
-        rankings = {
-            Path(path).stem: safetensors.numpy.load_file(path) for path in snakemake.input.rankings
-        }
+        rankings = {Path(path).stem: masks.read(Path(path)) for path in snakemake.input.rankings}
         recording.train_and_record(
             specs,
             store,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from subtune.errors import SubtuneError, one_line
+from subtune.errors import SubtuneError
 from subtune.layout import Layout
 from subtune.methods import name_of, with_mask
 from subtune.runs import records
@@ -54,10 +54,7 @@ def recorded_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> Listed:
     rows, problems = [], []
     for run in records.all_runs(store):
         try:
-            with one_line(
-                f"{store / run} is no record that this version reads; move it away, and `subtune "
-                "verify --repair` has its run trained again"
-            ):
+            with records.readable(store, run):
                 rows.append(_row(store, run, names.get(run)))
         except SubtuneError as error:
             problems.append(str(error))

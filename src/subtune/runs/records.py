@@ -24,7 +24,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ import pandas as pd
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from subtune.errors import SubtuneError
+from subtune.errors import SubtuneError, one_line
 from subtune.specs import RunSpec
 from subtune.values import canonical, checksum, id_of
 
@@ -263,8 +263,11 @@ def complete(folder: Path, spec: RunSpec) -> None:
 def problems_of(store: Path, run: str) -> list[str]:
     """What is wrong with a record: a line for each file that is not what was recorded."""
     try:
-        read_spec(store, run)
-        sums = _checksums(store, run)
+        with readable(store, run):
+            read_spec(store, run)
+            sums = _checksums(store, run)
+            for read in () if sums else (read_outcome, read_epochs, read_sizes, read_provenance):
+                read(store, run)
     except SubtuneError as error:
         return [str(error)]
     problems = []
@@ -274,6 +277,17 @@ def problems_of(store: Path, run: str) -> list[str]:
         except SubtuneError as error:
             problems.append(str(error))
     return problems
+
+
+@contextlib.contextmanager
+def readable(store: Path, run: str) -> Iterator[None]:
+    """Have whatever is wrong in a record that has no checksums said in a line.
+
+    Raises:
+        SubtuneError: it is no record that this version reads.
+    """
+    with one_line(f"{store / run} is no record that this version reads; {_mend(store)}"):
+        yield
 
 
 def _content(store: Path, run: str, name: str) -> bytes:
@@ -314,6 +328,6 @@ def _lost(path: Path) -> str:
 
 def _mend(store: Path) -> str:
     return (
-        f"`subtune verify --results {store.parent} --repair` sets damaged records aside, and says "
-        "how to train those runs again"
+        f"`subtune verify --results {store.parent} --repair` sets damaged records aside, and the "
+        "next call of snakemake trains those runs again"
     )

@@ -43,6 +43,11 @@ def meaning(columns: Sequence[str]) -> pd.DataFrame:
 
 
 def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    with records.readable(store, run):
+        return _columns(store, run, entries)
+
+
+def _columns(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     spec = records.read_spec(store, run)
     scores = records.read_outcome(store, run)
     history = records.read_epochs(store, run)

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from subtune import cli
+from subtune.errors import SubtuneError
 from subtune.models import encoder
 from subtune.models.families.base import SEQUENCE_CLASSIFICATION
-from subtune.runs import recording, records
+from subtune.runs import recording, records, tidy
 from tests.helpers import examples
 
 SPECS = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3, 3e-3)]
@@ -71,6 +72,33 @@ def test_every_damage_to_a_record_is_found(results, capsys, name, damage):
     assert f"{SPECS[0].id}/" in said
     assert SPECS[1].id not in said
     assert "1 of " in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("scores.json", b"[]"),
+        ("scores.json", b"null"),
+        ("history.csv", b""),
+        ("history.csv", b"epoch,loss\n1,2\n"),
+        ("changes.csv", b"\xff"),
+        ("provenance.json", b"{"),
+        ("spec.json", b"[" * 100_000),
+    ],
+)
+def test_damage_to_a_record_of_an_earlier_version_is_found_and_said_in_a_line(
+    results, capsys, name, content
+):
+    store, run = results / "runs", SPECS[0].id
+    (store / run / "checksums.json").unlink()
+    (store / run / name).write_bytes(content)
+    status, said = verified(results, capsys)
+    assert status == 1
+    assert len(said.splitlines()) == 2
+    assert said.startswith(f"{store / run}")
+    if name != "changes.csv":
+        with pytest.raises(SubtuneError, match=f"{store / run}.*; `subtune verify "):
+            tidy.table_of_runs(store, [{"run": run, "experiment": "mine"}])
 
 
 def test_a_record_of_another_run_in_its_place_is_found(results, capsys):
