@@ -9,8 +9,10 @@ from collections import Counter
 import pytest
 
 from subtune import config
-from subtune.config.schema import SEARCHED
+from subtune import plan as plan_module
+from subtune.config.schema import SEARCHED, OwnTask
 from subtune.cost import Estimates
+from subtune.data.sizes import size_of
 from subtune.errors import SubtuneError
 from subtune.pins import COMMITS, SQUAD
 from subtune.plan import plan as plan_of
@@ -486,3 +488,39 @@ def test_a_run_on_fewer_rows_costs_less():
     flops = {p.train_rows: estimates.run(p.run.id).flops for p in made.experiments["layernorm"]
              if (p.task, p.method, p.scope) == ("rte", "full", None)}  # fmt: skip
     assert flops[20] < flops[ROWS] / 2
+
+
+def test_a_plan_defines_and_reads_each_task_as_often_however_many_there_are(tmp_path, monkeypatch):
+    calls = Counter()
+
+    def counted(name, function):
+        def count(*arguments):
+            calls[name] += 1
+            return function(*arguments)
+
+        return count
+
+    monkeypatch.setattr(OwnTask, "task", counted("defined", OwnTask.task))
+    monkeypatch.setattr(plan_module, "size_of", counted("read", size_of))
+    counts = {}
+    for number in (4, 16):
+        data = copy.deepcopy(BASE)
+        data["tasks"] = {f"task-{n}": own_task_in(tmp_path, f"task-{n}") for n in range(number)}
+        experiment = data["experiments"]["layernorm"] | {"tasks": list(data["tasks"])}
+        data["experiments"] = {"one": experiment, "two": experiment}
+        checked = config.check(data)
+        calls.clear()
+        plan_of(checked)
+        counts[number] = {name: count / number for name, count in calls.items()}
+    assert counts[4] == counts[16]
+    assert counts[16]["read"] == 1
+
+
+def own_task_in(folder, name):
+    """A task of a user's own, with the same few rows to train and to judge by."""
+    files = {split: folder / f"{name}-{split}.csv" for split in ("train", "validation")}
+    for path in files.values():
+        path.write_text(f"text,label\n{name},sad\nno,happy\n")
+    paths = {split: str(path) for split, path in files.items()}
+    labels = {"labels": ["sad", "happy"], "metrics": ["accuracy"], "title": name}
+    return {"files": paths, "text": ["text"], **labels}
