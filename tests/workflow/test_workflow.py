@@ -1,6 +1,7 @@
 """The workflow as a user runs it: an experiment end to end, and what each change makes stale."""
 
 import copy
+import os
 import re
 import shutil
 import subprocess
@@ -132,6 +133,14 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(proj
         copied.run(copied.config, "--until", "dataset", "--show-failed-logs")
     assert "mood-train.csv, mood-validation.csv: changed since this was planned" in str(error.value)
     assert not list((copied.directory / "results" / "datasets").glob("mood-*"))
+
+
+def test_a_clock_that_was_ahead_makes_nothing_stale(project, tmp_path):
+    copied = project.copy(tmp_path / "project")
+    for path in copied.directory.rglob("*"):
+        hour_later = path.lstat().st_mtime + 3600
+        os.utime(path, (hour_later, hour_later), follow_symlinks=False)
+    assert "Nothing to be done" in copied.run(copied.config, "-n")
 
 
 def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(

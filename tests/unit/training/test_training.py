@@ -268,6 +268,16 @@ def test_a_delta_holds_the_selected_entries_only(model, task, rows):
     assert result.trainable == 77 + 66  # ⌈0.3·256⌉ of all LayerNorms, and the classifier
 
 
+def test_one_parameter_and_the_classifier_train_where_a_fraction_is_that_small(model, task, rows):
+    whole = {n: e for n, e in examples.entries_of("full", model).items() if n.startswith("class")}
+    name = "encoder.layer.1.output.LayerNorm.bias"
+    one = Member({name: Indices(np.array([3])), **whole}, examples.recipe(), 0)
+    result = train_alone(model, rows, task, one)
+    assert result.trainable == 1 + 66
+    [changed] = result.best.delta[name].values.tolist()
+    assert changed != model.parameters[name][3]
+
+
 def test_a_sweep_gives_every_member_its_own_result_in_any_order(model, task, rows):
     members = [
         member("layernorm", model),
