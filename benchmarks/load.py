@@ -53,6 +53,7 @@ FISHER_ROWS = 64
 LINES = 7
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS = "osD^v<>"
+MEGABYTES = (40, 2500)
 
 
 def main() -> None:
@@ -303,6 +304,7 @@ def plot(tables: Mapping[str, pd.DataFrame], path: Path) -> None:
             panel.set_xlabel(part)
             panel.set_ylabel(unit)
             panel.grid(color="0.9")
+        below.set_ylim(MEGABYTES)
         above.legend(fontsize=8)
     figure.savefig(path, dpi=110)
     plt.close(figure)

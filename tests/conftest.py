@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from transformers import BertConfig, BertModel, RobertaConfig, RobertaForMaskedLM
 
 from subtune.models.files import directory_of_package
@@ -31,6 +32,9 @@ SLOWEST = (
     "test_init",
 )
 
+# A machine with other work takes its time for an example, which says nothing of the code.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 # Tests run side by side, one to a core: more threads of each would only wait for one another.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"

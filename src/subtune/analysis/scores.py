@@ -30,9 +30,10 @@ def collect(
         One row per run and column of its task: what was planned, with the ``learning_rate`` that
         was found where it was ``searched``, and ``best_epoch`` (the first
         with the highest score in the column that decides), ``trainable``, ``classifier`` (how many
-        of these are the classifier's), ``seconds`` of training, ``delta_bytes`` on disk,
-        ``column``, ``metric``, ``value``, ``decides``. Whole methods have no ``scope``, and
-        fraction 1. A run that diverged has no best epoch, and no value.
+        of these are the classifier's), ``seconds`` of training, ``one_answer`` (whether it predicts
+        the same of every row), ``delta_bytes`` on disk, ``column``, ``metric``, ``value``,
+        ``decides``. Whole methods have no ``scope``, and fraction 1. A run that diverged has no
+        best epoch, and no value.
 
     Raises:
         SubtuneError: a record is missing or cannot be read.
@@ -55,6 +56,7 @@ def collect(
                 | {"searched": "learning_rate" in outcome}
                 | {"best_epoch": epoch.get("epoch"), "trainable": outcome["trainable"]}
                 | {"classifier": classifier, "seconds": records.seconds_of(history)}
+                | {"one_answer": records.gives_one_answer(store, entry["run"])}
                 | {"delta_bytes": records.delta_bytes(store, entry["run"])}
                 | {"column": column.key, "metric": column.metric, "decides": column.decides}
                 | {"value": epoch[column.in_history] if epoch else math.nan}

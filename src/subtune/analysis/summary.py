@@ -33,7 +33,8 @@ def summary(chosen: pd.DataFrame) -> pd.DataFrame:
         ``spread`` (mean and standard deviation over seeds), ``seeds``; ``difference`` to full with
         ``low`` and ``high`` of its 95 % interval over seeds; ``trained`` (parameters), ``share`` of
         what full trains; ``delta_bytes``, ``seconds`` of training and ``epoch`` of the best score
-        (medians over seeds); ``on_front``: no other method scores as high with fewer parameters,
+        (medians over seeds); ``one_answer``, of how many seeds runs predict the same of every
+        row; ``on_front``: no other method scores as high with fewer parameters,
         or higher with as many. Methods stand from the highest score to the lowest. One that
         diverged has no score.
     """
@@ -54,6 +55,7 @@ def summary(chosen: pd.DataFrame) -> pd.DataFrame:
                 | {"low": difference.low, "high": difference.high}
                 | {"trained": int(trained), "share": trained / full if full else np.nan}
                 | {name: runs[name].median() for name in ("delta_bytes", "seconds")}
+                | {"one_answer": int(runs.get("one_answer", pd.Series(False, runs.index)).sum())}
                 | {"epoch": runs["best_epoch"].astype(float).median()}
             )
     table = pd.DataFrame(rows)

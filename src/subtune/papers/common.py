@@ -96,7 +96,8 @@ SUMMARY = Table(
     "with its 95 % interval, from three seeds on; trained parameters without the classifier; the "
     "size on disk of the values that changed, with it; seconds of training and evaluating one run, "
     "of those side by side its share; the epoch that counts. Medians over seeds. Methods that no "
-    "other beats in both score and parameters are bold. " + DIVERGED,
+    "other beats in both score and parameters are bold. One answer: the same was predicted of "
+    "every row. " + DIVERGED,
     make="subtune.tables.summary:methods_by_score",
     reads={"chosen": "chosen"},
     facts=("task_titles",),

@@ -98,6 +98,30 @@ def read_outcome(store: Path, run: str) -> dict[str, Any]:
     return outcome
 
 
+def gives_one_answer(store: Path, run: str) -> bool:
+    """Whether a run predicts the same class, number, label or span of every row of each split.
+
+    Its accuracy is then that of the class, and no correlation is defined. A run that diverged
+    predicts nothing.
+
+    Raises:
+        SubtuneError: there is no such record, or it cannot be read.
+    """
+    content = _content(store, run, "predictions.parquet")
+    with readable(store, run):
+        predicted = pd.read_parquet(io.BytesIO(content))
+    logits = predicted.filter(regex="^logit_")
+    match logits.shape[1]:
+        case 0:
+            answers = predicted.get("prediction", predicted["label"])
+        case 1:
+            answers = logits.iloc[:, 0]
+        case _:
+            answers = pd.Series(logits.to_numpy().argmax(axis=1))
+    by_split = answers.groupby(predicted["split"].to_numpy())
+    return bool(len(answers)) and bool((by_split.nunique() == 1).all())
+
+
 def read_provenance(store: Path, run: str) -> dict[str, Any]:
     """Where, when and with what the run was trained; empty for a record that does not say so.
 

@@ -62,6 +62,7 @@ def _columns(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dic
         | {"metric": task.metrics[0], "epochs_trained": len(history)}
         | {"train_loss": history[-1]["train_loss"], "seconds": records.seconds_of(history)}
         | scores
+        | {"one_answer": records.gives_one_answer(store, run)}
         | records.read_provenance(store, run)
         | {"delta_bytes": records.delta_bytes(store, run)}
         | {"record": str(store / run)}

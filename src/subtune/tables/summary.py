@@ -97,7 +97,15 @@ def _score(row: Mapping[str, Any]) -> str:
     if pd.isna(row["score"]):
         return DIVERGED
     spread = "" if pd.isna(row["spread"]) else f" ± {row['spread']:.4f}"
-    return f"{row['score']:.4f}{spread}"
+    return f"{row['score']:.4f}{spread}{_one_answer(row)}"
+
+
+def _one_answer(row: Mapping[str, Any]) -> str:
+    """Says of a score that it is that of the same prediction for every row."""
+    if not row["one_answer"]:
+        return ""
+    some = "" if row["one_answer"] == row["seeds"] else f" in {row['one_answer']} of {row['seeds']}"
+    return f" (one answer{some})"
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -143,6 +143,8 @@ def recorded(store, run, task, history, diverged=False):
     rows = [] if diverged else [(name, 0.1, size) for name, size in sizes.items()]
     changes = pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
     changes.to_csv(store / run / "changes.csv", index=False)
+    predicted = {"split": "validation", "idx": [0, 1], "label": 0, "logit_0": [0.1, 0.2]}
+    pd.DataFrame(predicted).to_parquet(store / run / "predictions.parquet", index=False)
     (store / run / "delta.safetensors").write_bytes(b"0" * 80)
 
 

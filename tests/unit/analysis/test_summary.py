@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from subtune.analysis import answers, summary
 from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED
+from subtune.tables.summary import methods_by_score
 from tests.helpers.examples import scored
 
 CLASSIFIER = 10
@@ -50,6 +51,17 @@ def test_methods_stand_from_the_highest_score_to_the_lowest_with_what_they_cost(
     assert bitfit["spread"] == pytest.approx(math.sqrt(0.02))
     assert (bitfit["trained"], bitfit["share"]) == (400, 0.04)
     assert (bitfit["delta_bytes"], bitfit["seconds"], bitfit["epoch"]) == (1600, 2, 1)
+
+
+def test_a_score_of_one_answer_for_every_row_says_of_how_many_seeds():
+    table = runs({"full": [0.9, 0.8], "bitfit": [0.5, 0.5]})
+    table["one_answer"] = table["method"] == "bitfit"
+    said = methods_by_score(table, {"rte": "RTE"}).shown.set_index("method")["score"]
+    assert said["BitFit"] == "0.5000 ± 0.0000 (one answer)"
+    assert "answer" not in said.drop("BitFit").item()
+    table.loc[table["seed"] == 0, "one_answer"] = False
+    said = methods_by_score(table, {"rte": "RTE"}).shown.set_index("method")["score"]
+    assert said["BitFit"] == "0.5000 ± 0.0000 (one answer in 1 of 2)"
 
 
 def test_a_difference_to_full_is_paired_by_seed_and_has_students_interval():

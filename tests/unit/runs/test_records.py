@@ -166,6 +166,29 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(
+    ("predicted", "one_answer"),
+    [
+        ({"logit_0": [0.1, -2.0, 0.3], "logit_1": [0.2, 1.0, 0.9]}, True),
+        ({"logit_0": [0.1, 2.0, 0.3], "logit_1": [0.2, 1.0, 0.9]}, False),
+        ({"logit_0": [2.5, 2.5, 2.5]}, True),
+        ({"logit_0": [2.5, 2.5, 2.6]}, False),
+        ({"prediction": ["", "", ""]}, True),
+        ({"prediction": [3, 3, 4]}, False),
+    ],
+)
+def test_the_same_class_number_label_or_span_for_every_row_is_one_answer(
+    tmp_path, predicted, one_answer
+):
+    (tmp_path / "run").mkdir()
+    table = pd.DataFrame({"split": ["a", "a", "a"], "idx": range(3), "label": 0, **predicted})
+    other_split = table.assign(split="b")
+    whole = pd.concat([table, other_split], ignore_index=True)
+    for rows, expected in ((whole, one_answer), (table[:0], False)):
+        rows.to_parquet(tmp_path / "run" / "predictions.parquet", index=False)
+        assert records.gives_one_answer(tmp_path, "run") is expected
+
+
 def test_a_flipped_bit_is_found_out_when_its_file_is_read(store, spec, name):
     path = store / spec.id / name
     content = bytearray(path.read_bytes())

@@ -5,7 +5,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from snakemake.common.configfile import load_configfile
 
@@ -43,7 +43,6 @@ def test_what_yaml_would_misread_comes_back_as_it_was(text):
     assert yaml.safe_load(f"{{{writing.quoted(text)}: [{writing.quoted(text)}]}}") == {text: [text]}
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1))
 def test_any_text_comes_back_as_it_was(text):
     assert yaml.safe_load(f"[{writing.quoted(text)}]") == [text]

@@ -106,7 +106,7 @@ def test_windows_of_a_long_question_are_those_of_transformers(tokenizer, theirs)
     assert_windows_are_those_of_transformers(columns, 0, theirs, rows, 140, 30)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(words=st.integers(1, 60), max_length=st.integers(12, 40), doc_stride=st.integers(1, 50))
 def test_no_token_of_a_context_is_left_out(tokenizer, words, max_length, doc_stride):
     context = " ".join(f"w{number}" for number in range(words))

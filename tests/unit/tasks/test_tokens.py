@@ -107,7 +107,7 @@ words_of_any_length = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     sentences=st.lists(words_of_any_length, min_size=1, max_size=4), max_length=st.integers(4, 20)
 )
