@@ -30,14 +30,14 @@ def pins(lock: Path) -> dict[str, str]:
 def licence_of(package: Distribution) -> str:
     """What a package says of itself: an expression, its classifiers, or a line of its own."""
     metadata = package.metadata
-    if expression := metadata.get("License-Expression"):
-        return expression
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
     names = [
         classifier.removeprefix(CLASSIFIER).removeprefix("OSI Approved :: ")
         for classifier in metadata.get_all("Classifier", [])
         if classifier.startswith(CLASSIFIER)
     ]
-    line = (metadata.get("License") or "").strip().partition("\n")[0]
+    line = metadata["License"].strip().partition("\n")[0] if "License" in metadata else ""
     if names or not line or len(line) > LONGEST_NAME:
         return ", ".join(names) or "not said in its metadata"
     return line
