@@ -590,7 +590,8 @@ class Config(Section):
 
     def is_submitted(self, task: str) -> bool:
         """Whether the GLUE server scores predictions of a task's test rows."""
-        return self.source != "builtin" and bool(self.all_tasks()[task].submission)
+        is_official = self.source != "builtin" and task not in self.tasks
+        return is_official and bool(TASKS[task].submission)
 
     def style(self, figure: str) -> Style:
         return self.figures.get(figure, Style())
