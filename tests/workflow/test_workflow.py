@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -133,6 +135,24 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(proj
         copied.run(copied.config, "--until", "dataset", "--show-failed-logs")
     assert "mood-train.csv, mood-validation.csv: changed since this was planned" in str(error.value)
     assert not list((copied.directory / "results" / "datasets").glob("mood-*"))
+
+
+def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(project, tmp_path):
+    copied = project.copy(tmp_path / "project")
+    [table] = (copied.directory / "results" / "layernorm").glob("table1.md")
+    table.unlink()
+    wait = "onstart:\n    shell('while [ ! -e second ]; do sleep 0.1; done')\n"
+    with (copied.directory / "Snakefile").open("a") as file:
+        file.write("\n\n" + wait)
+    with ThreadPoolExecutor() as calls:
+        first = calls.submit(copied.run, copied.config, "--", "results/layernorm/table1.md")
+        while not list(copied.directory.glob(".snakemake/locks/*")):
+            time.sleep(0.1)
+        with pytest.raises(AssertionError, match="Error: Directory cannot be locked"):
+            copied.run(copied.config, "--", "results/layernorm/table1.md")
+        (copied.directory / "second").touch()
+        first.result()
+    assert table.exists()
 
 
 def test_a_clock_that_was_ahead_makes_nothing_stale(project, tmp_path):
