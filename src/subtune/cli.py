@@ -318,21 +318,28 @@ def _verify(options: argparse.Namespace) -> None:
     from subtune.runs import records, verifying
 
     layout = Layout(str(options.results))
-    damaged = verifying.damaged_records(layout)
-    number = len(records.all_runs(Path(layout.records())))
-    if not damaged:
-        if not number:
+    runs = verifying.records_in(layout)
+    damage = verifying.damage(layout)
+    if not (damage.records or damage.sweeps):
+        if not runs:
             raise SubtuneError(f"found no runs in {layout.records()}")
-        print(f"{layout.records()}: {number:,} record(s), no problems found")
+        print(f"{layout.records()}: {len(runs):,} record(s), no problems found")
+        store = Path(layout.records())
+        if without := sum(not records.has_checksums(store, run) for run in runs):
+            print(f"{without:,} have no checksums: of these, only what cannot be read is found")
         return
-    for line in (line for lines in damaged.values() for line in lines):
-        print(line, file=sys.stderr)
+    lines = [*damage.sweeps.values(), *(line for of in damage.records.values() for line in of)]
+    for line in lines:
+        print(printable(line), file=sys.stderr)
     if not options.repair:
-        raise SubtuneError(f"{len(damaged):,} of {number:,} record(s) are damaged or missing")
-    if aside := verifying.set_aside(layout, damaged):
-        print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in aside)}")
-    print(f"Call snakemake as before: it trains {len(damaged):,} run(s) again, and no others:")
-    print(", ".join(damaged))
+        raise SubtuneError(
+            f"{len(damage.records):,} record(s) are damaged or missing, and {len(damage.sweeps):,} "
+            "table(s) of sweeps; --repair sets them aside, to be trained again"
+        )
+    if places := verifying.set_aside(layout, damage):
+        print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in places)}")
+    print("Call snakemake as before: it trains what of this is still asked for, and nothing else:")
+    print(", ".join([*damage.records, *damage.sweeps]))
 
 
 def _export(options: argparse.Namespace) -> None:

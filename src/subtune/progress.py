@@ -49,7 +49,7 @@ def _sweep(
     layout: Layout, plan: Plan, key: str, slurm_jobs: Collection[str] | None
 ) -> SweepProgress:
     log = Path(layout.log("train", key))
-    if Path(layout.sweep(key)).is_file():
+    if _is_done(Path(layout.sweep(key)), Path(layout.repair(key))):
         return SweepProgress(key, DONE, 1.0, log)
     reported = events.read(Path(layout.progress(key)))
     share = _share(Path(layout.records()), plan, key, reported)
@@ -59,6 +59,13 @@ def _sweep(
     silent = datetime.now(UTC) - datetime.fromisoformat(last["time"])
     state = _state(reported, slurm_jobs)
     return SweepProgress(key, state, share, log, last["text"], silent.total_seconds())
+
+
+def _is_done(table: Path, repair: Path) -> bool:
+    """Whether a sweep's table is there, and newer than what asks for some of its runs again."""
+    if not table.is_file():
+        return False
+    return not repair.is_file() or repair.stat().st_mtime <= table.stat().st_mtime
 
 
 def _state(reported: Sequence[Mapping[str, Any]], slurm_jobs: Collection[str] | None) -> str:

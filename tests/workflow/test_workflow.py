@@ -175,6 +175,8 @@ def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
     monkeypatch.chdir(copied.directory)
     assert cli.main(["verify", "--results", "results", "--repair"]) == 0
     assert "Call snakemake as before" in capsys.readouterr().out
+    assert cli.main(["progress", "mine.yaml"]) == 0
+    assert "1 waiting" in capsys.readouterr().out
     copied.run(copied.config)
     assert "Nothing to be done" in copied.run(copied.config, "-n")
     after = copied.records()

@@ -307,6 +307,11 @@ def problems_of(store: Path, run: str) -> list[str]:
     return problems
 
 
+def has_checksums(store: Path, run: str) -> bool:
+    """Whether every change of a record is found; of the earliest versions' what cannot be read."""
+    return (store / run / CHECKSUMS).is_file()
+
+
 @contextlib.contextmanager
 def readable(store: Path, run: str) -> Iterator[None]:
     """Have whatever is wrong in a record that has no checksums said in a line.
@@ -326,6 +331,8 @@ def _content(store: Path, run: str, name: str) -> bytes:
 def _checked(path: Path, sums: Mapping[str, str]) -> bytes:
     """A file that is what its record's checksums say."""
     store = path.parent.parent
+    if path.exists() and not path.is_file():
+        raise SubtuneError(f"{path} is no file; {_mend(store)}")
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -342,10 +349,10 @@ def _checksums(store: Path, run: str) -> dict[str, str]:
     """File to checksum; none of a record of an earlier version."""
     path = store / run / CHECKSUMS
     try:
-        sums = json.loads(path.read_bytes()) if path.exists() else {}
+        sums = json.loads(path.read_bytes()) if path.is_file() else {}
     except (OSError, ValueError):
         sums = None
-    if not isinstance(sums, dict):
+    if not isinstance(sums, dict) or (path.exists() and not sums):
         raise SubtuneError(f"{path} is not readable JSON; {_mend(store)}")
     return sums
 

@@ -1,5 +1,6 @@
 """`subtune verify`: every damage is found, and what is set aside is trained again."""
 
+import os
 import shutil
 from itertools import product
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_every_damage_to_a_record_is_found(results, capsys, name, damage):
     assert status == 1
     assert f"{SPECS[0].id}/" in said
     assert SPECS[1].id not in said
-    assert "1 of " in said
+    assert "1 record(s) are damaged or missing, and 0 table(s)" in said
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,61 @@ def test_damage_to_a_record_of_an_earlier_version_is_found_and_said_in_a_line(
             tidy.table_of_runs(store, [{"run": run, "experiment": "mine"}])
 
 
+TABLES = {
+    "empty": b"",
+    "no runs": b"run,score\n",
+    "an empty cell": b"run,score\n,1\n",
+    "another column": b"ran\n1\n",
+    "bytes": b"\xff\x00\xfe",
+    "a path": b"run\n../../victim\n",
+    "the store": b"run\n.\n",
+    "a terminal's letters": b"run\nabc\x1b[31mred\n",
+}
+
+
+@pytest.mark.parametrize("content", TABLES.values(), ids=TABLES)
+def test_a_table_of_a_sweep_that_is_none_is_named_and_its_sweep_has_a_repair(
+    results, capsys, content
+):
+    (results.parent / "victim").mkdir()
+    table = results / "sweeps" / "one.csv"
+    table.write_bytes(content)
+    said = f"{table} is no table of a sweep's runs"
+    status, printed = verified(results, capsys)
+    assert status == 1 and printed.splitlines()[0] == said
+    status, printed = verified(results, capsys, "--repair")
+    assert status == 0 and "\x1b" not in printed
+    assert [path.name for path in (results / "repairs").iterdir()] == ["one.csv"]
+    assert len(list((results / "runs").iterdir())) == len(SPECS)
+    assert (results.parent / "victim").is_dir()
+
+
+def test_a_pipe_in_the_place_of_a_table_or_of_a_records_file_is_waited_for_by_no_one(
+    results, capsys
+):
+    for path in (results / "sweeps" / "one.csv", results / "runs" / SPECS[2].id / "history.csv"):
+        path.unlink()
+        os.mkfifo(path)
+    status, said = verified(results, capsys)
+    assert status == 1
+    assert "one.csv is no table" in said and "history.csv is no file" in said
+
+
+def test_a_link_that_leads_nowhere_in_the_place_of_a_record_is_set_aside(results, capsys):
+    record = results / "runs" / SPECS[0].id
+    shutil.rmtree(record)
+    record.symlink_to(results / "nowhere")
+    status, _ = verified(results, capsys, "--repair")
+    assert status == 0
+    assert not record.is_symlink() and (results / "damaged" / SPECS[0].id).is_symlink()
+
+
+def test_a_record_without_checksums_is_counted(results, capsys):
+    (results / "runs" / SPECS[0].id / "checksums.json").unlink()
+    status, said = verified(results, capsys)
+    assert status == 0 and "1 have no checksums" in said
+
+
 def test_a_record_of_another_run_in_its_place_is_found(results, capsys):
     first, second = (results / "runs" / spec.id for spec in SPECS[:2])
     shutil.rmtree(first)
@@ -116,12 +172,12 @@ def test_damaged_records_are_set_aside_and_their_sweeps_have_a_repair(results, c
     shutil.rmtree(results / "runs" / gone)
     status, said = verified(results, capsys, "--repair")
     assert status == 0
-    assert "it trains 2 run(s) again, and no others:" in said
+    assert "Call snakemake as before: it trains what of this is still asked for" in said
     again = sorted([damaged, gone])
     assert f"{', '.join(again)}\n" in said
     [repair] = (results / "repairs").iterdir()
     assert repair.name == "one.csv"
-    assert pd.read_csv(repair, dtype=str)["run"].tolist() == again
+    assert sorted(pd.read_csv(repair, dtype=str)["run"]) == again
     assert (results / "damaged" / damaged / "delta.safetensors").is_file()
     assert [path.name for path in (results / "runs").iterdir()] == [SPECS[2].id]
 
