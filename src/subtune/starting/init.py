@@ -60,9 +60,10 @@ def init(request: Request) -> Iterator[str]:
     name = task_named_after(request.train)
     target = request.to or Path(f"{name}.yaml")
     writing.require_free(target)
+    train = tables.read("--train", request.train)
     if request.dev is None:
         raise SubtuneError(say.without_dev(request.train))
-    train, dev = tables.read("--train", request.train), tables.read("--dev", request.dev)
+    dev = tables.read("--dev", request.dev)
     if request.train.samefile(request.dev):
         raise SubtuneError("--dev: found the file of --train, expected other rows to judge by")
     yield from say.of_tables(train, dev)

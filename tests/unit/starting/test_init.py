@@ -177,6 +177,7 @@ REFUSED = [
     ),
     ("--train films-train.csv --dev ./films-train.csv", "--dev: found the file of --train, expec"),
     ("--train none.csv --dev films-dev.csv", "--train: found no file 'none.csv'"),
+    ("--train none.csv", "--train: found no file 'none.csv'"),
     (
         "TABLES --label lable",
         "--label: no such column in films-train.csv: found 'lable', expected",
