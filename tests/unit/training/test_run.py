@@ -2,6 +2,7 @@
 
 import math
 
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -62,13 +63,16 @@ def test_a_run_whose_loss_is_not_finite_has_an_epoch_without_scores(model, rows)
 
 
 def test_a_run_that_predicts_nothing_finite_of_one_dev_row_diverges_though_its_loss_is_finite(
-    model, rows
+    model, tiny_bert
 ):
     unused = 4
-    train_ids = np.concatenate(rows["train"].inputs["input_ids"])
-    assert unused not in train_ids
+    tokens = examples.tokens(TASK, tiny_bert)
+    assert unused not in np.concatenate(tokens["train"]["input_ids"])
     model.parameters["embeddings.word_embeddings.weight"][unused] = math.nan
-    rows["validation"].inputs["input_ids"][2][1] = unused
+    dev = tokens["validation"].to_list()
+    dev[2]["input_ids"][1] = unused
+    tokens["validation"] = datasets.Dataset.from_list(dev, tokens["validation"].features)
+    rows = examples.examples_of(TASK, tokens)
     reports = []
     recipe = examples.recipe()
     [result] = train(
