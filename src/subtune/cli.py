@@ -339,7 +339,7 @@ def _verify(options: argparse.Namespace) -> None:
     if places := verifying.set_aside(layout, damage):
         print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in places)}")
     print("Call snakemake as before: it trains what of this is still asked for, and nothing else:")
-    print(", ".join([*damage.records, *damage.sweeps]))
+    print(printable(", ".join([*damage.records, *damage.sweeps])))
 
 
 def _export(options: argparse.Namespace) -> None:

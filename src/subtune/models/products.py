@@ -18,18 +18,20 @@ def shared_product(x: Tensor, matrix: Tensor) -> Tensor:
     """``x Wᵀ``, ``[k, t, o]``, with one matrix ``[o, i]`` for all runs."""
     if len(matrix) < FEW:
         return product_of_each_run(x, matrix.expand(len(x), -1, -1))
-    return functional.linear(_with_enough_tokens(x), matrix)[:, : x.shape[1]]
+    if x.shape[1] < FEW:
+        return shared_product(_padded(x), matrix)[:, : x.shape[1]]
+    return functional.linear(x, matrix)
 
 
 def product_of_each_run(x: Tensor, matrices: Tensor) -> Tensor:
     """``x Wᵀ``, ``[k, t, o]``, with a matrix of each run ``[k, o, i]``."""
-    runs, tokens = len(matrices), x.shape[1]
-    x = _with_enough_tokens(x)
-    if runs == 1 and matrices.shape[1] < FEW:
-        x, matrices = x.expand(2, -1, -1), matrices.expand(2, -1, -1)
-    return (x @ matrices.mT)[:runs, :tokens]
+    if x.shape[1] < FEW:
+        return product_of_each_run(_padded(x), matrices)[:, : x.shape[1]]
+    if len(matrices) == 1 and matrices.shape[1] < FEW:
+        return product_of_each_run(x.expand(2, -1, -1), matrices.expand(2, -1, -1))[:1]
+    return x @ matrices.mT
 
 
-def _with_enough_tokens(x: Tensor) -> Tensor:
-    missing = FEW - x.shape[1]
-    return functional.pad(x, (0, 0, 0, missing)) if missing > 0 else x
+def _padded(x: Tensor) -> Tensor:
+    """With zeros for the tokens that are missing."""
+    return functional.pad(x, (0, 0, 0, FEW - x.shape[1]))

@@ -131,6 +131,13 @@ def test_a_table_of_a_sweep_that_is_none_is_named_and_its_sweep_has_a_repair(
     assert (results.parent / "victim").is_dir()
 
 
+def test_a_sweep_whose_name_a_terminal_would_obey_is_spelled_out(results, capsys):
+    (results / "sweeps" / "\x1b[31mred.csv").write_bytes(b"")
+    status, printed = verified(results, capsys, "--repair")
+    assert status == 0
+    assert "\x1b" not in printed and "\\x1b[31mred" in printed
+
+
 def test_a_pipe_in_the_place_of_a_table_or_of_a_records_file_is_waited_for_by_no_one(
     results, capsys
 ):
