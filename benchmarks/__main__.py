@@ -18,9 +18,9 @@ import torch
 from transformers.utils import logging
 
 from benchmarks import fisher, inputs, memory, products, profile, report, scaling, sweeps
-from subtune.errors import SubtuneError
-from subtune.hardware import processor_name
-from subtune.malloc import keep_freed_memory
+from subtune.core.errors import SubtuneError
+from subtune.core.hardware import processor_name
+from subtune.core.malloc import keep_freed_memory
 
 # Rows of short sentences, and of long pairs that take as much time.
 FISHER_ROWS = {"cola": 256, "rte": 64}

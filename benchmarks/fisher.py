@@ -18,11 +18,11 @@ from torch.nn import functional
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from benchmarks import inputs
-from subtune.fisher import fisher_information
-from subtune.methods import METHODS
 from subtune.models.encoder import new_classifier, shapes_of
+from subtune.selections.methods import METHODS
 from subtune.selections.whole import require_whole
 from subtune.tasks.examples import Examples
+from subtune.training.fisher import fisher_information
 
 # Examples of one call of vmap, which holds every example's gradient of every parameter.
 VMAP_EXAMPLES = 8

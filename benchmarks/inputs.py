@@ -8,11 +8,11 @@ import torch
 
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
-from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.files import directory_of_package
-from subtune.specs import DataSpec, Recipe
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import DataSpec, Recipe
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member

@@ -27,13 +27,13 @@ import yaml
 
 from benchmarks.inputs import BATCH, MINILM, members
 from subtune import config as subtune_config
-from subtune.directories import new_directory
-from subtune.errors import SubtuneError
-from subtune.layout import Layout
+from subtune.core.directories import new_directory
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
 from subtune.models import encoder
-from subtune.plan import Plan, plan
+from subtune.planning.plan import Plan, plan
 from subtune.runs import records
-from subtune.specs import RunSpec
+from subtune.selections.specs import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import train
 

@@ -9,12 +9,12 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import inputs
 from subtune.data.batches import by_length
-from subtune.methods import METHODS
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, shapes_of
 from subtune.models.forward import logits
 from subtune.models.packed import Packed, pack
 from subtune.selections.entries import Entries
+from subtune.selections.methods import METHODS
 from subtune.training.activations import step_bytes
 from subtune.training.matrices import Matrices
 from subtune.training.stacked import StackedParameters

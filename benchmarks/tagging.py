@@ -30,10 +30,10 @@ from transformers.utils import logging
 
 from benchmarks.inputs import MAX_LENGTH, MINILM, recipe
 from benchmarks.trainer import Clock, arguments
-from subtune.errors import SubtuneError
-from subtune.formats.conll import sentences
+from subtune.core.errors import SubtuneError
 from subtune.models.files import directory_of_package
 from subtune.tasks import TASKS
+from subtune.tasks.formats.conll import sentences
 
 # The label of tokens that the Trainer leaves out of the loss.
 NO_LABEL = -100

@@ -22,11 +22,11 @@ from transformers import (
 
 from benchmarks.inputs import MINILM, Setting
 from benchmarks.outcomes import Outcome
-from subtune.metrics import compute_all
 from subtune.models.files import directory_of_package
 from subtune.selections.entries import Whole
-from subtune.specs import Recipe
+from subtune.selections.specs import Recipe
 from subtune.tasks import Task
+from subtune.tasks.metrics import compute_all
 from subtune.training.recipe import Member
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subtune import __version__, config
-from subtune.errors import SubtuneError, cut, one_of, printable
-from subtune.layout import Layout
+from subtune.core.errors import SubtuneError, cut, one_of, printable
+from subtune.core.layout import Layout
 
 if TYPE_CHECKING:
     from subtune.selections import Selection
@@ -126,15 +126,15 @@ def _results_option(command: argparse.ArgumentParser) -> None:
 
 
 def _init(options: argparse.Namespace) -> None:
-    from subtune.starting.init import Request, init
+    from subtune.init.first_configuration import Request, init
 
     for line in init(Request(**{name: getattr(options, name) for name in Request._fields})):
         print(line, flush=True)
 
 
 def _check(options: argparse.Namespace) -> None:
-    from subtune.download import UnreachableError
-    from subtune.preflight import preflight
+    from subtune.hub.download import UnreachableError
+    from subtune.planning.preflight import preflight
 
     checked = config.read(options.config)
     experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"
@@ -147,7 +147,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _check_submission(options: argparse.Namespace) -> None:
-    from subtune.submission import checking, server
+    from subtune.glue_server import checking, server
 
     checking.check(options.file)
     rows = sum(server.ROWS.values())
@@ -161,9 +161,9 @@ def _schema(options: argparse.Namespace) -> None:
 def _params(options: argparse.Namespace) -> None:
     import pandas as pd
 
-    from subtune.methods import COMBINATIONS, METHODS, named
     from subtune.models.dimensions import AnyDimensions, dimensions_by, dimensions_in, papers_models
-    from subtune.parameter_counts import parameter_counts
+    from subtune.selections.methods import COMBINATIONS, METHODS, named
+    from subtune.selections.parameter_counts import parameter_counts
 
     selections = config.read(options.config).selections if options.config else {}
     models: dict[str, AnyDimensions] = {
@@ -208,7 +208,7 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
     import pandas as pd
 
     from subtune.models.dimensions import dimensions_in, exported_names
-    from subtune.parameter_counts import trained_tensors
+    from subtune.selections.parameter_counts import trained_tensors
 
     shapes = dimensions_in(directory).shapes(labels)
     entries = selection.resolve(shapes, seed=0)
@@ -230,9 +230,9 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
 def _plan(options: argparse.Namespace) -> None:
     import pandas as pd
 
-    from subtune import cost_table
-    from subtune.cost import Estimates
-    from subtune.plan import plan
+    from subtune.planning import cost_table
+    from subtune.planning.cost import Estimates
+    from subtune.planning.plan import plan
 
     checked = config.read(options.config)
     planned = plan(checked)
@@ -268,9 +268,9 @@ def _plan(options: argparse.Namespace) -> None:
 def _progress(options: argparse.Namespace) -> None:
     import pandas as pd
 
-    from subtune import progress
-    from subtune.cost import Estimates
-    from subtune.plan import plan
+    from subtune.planning import progress
+    from subtune.planning.cost import Estimates
+    from subtune.planning.plan import plan
 
     checked = config.read(options.config)
     planned, layout = plan(checked), Layout(checked.results)
@@ -343,14 +343,14 @@ def _verify(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from subtune.directories import require_new
+    from subtune.core.directories import require_new
     from subtune.runs import records
 
     require_new(options.to)
     layout = Layout(str(options.results))
     run = records.find(Path(layout.records()), options.run)
     # Loads transformers, which takes seconds.
-    from subtune import export
+    from subtune.runs import export
 
     write = export.export_adapter if options.adapter else export.export_model
     write(layout, run, options.to)

@@ -9,12 +9,12 @@ import pandas as pd
 from subtune.config import Config, Experiment
 from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
-from subtune.methods import METHODS
+from subtune.families import CANONICAL
 from subtune.models import encoder
-from subtune.models.families import CANONICAL
 from subtune.selections import Selection
+from subtune.selections.methods import METHODS
 from subtune.selections.ranked import Ranked, Top
-from subtune.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
+from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 

@@ -23,11 +23,11 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from subtune.fisher import fisher_information
 from subtune.models import encoder
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import State
+from subtune.training.fisher import fisher_information
 from subtune.training.recipe import Member, train
 from subtune.training.stacked import is_matrix
 from tests.helpers import examples

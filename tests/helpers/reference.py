@@ -13,8 +13,8 @@ from transformers import (
     PretrainedConfig,
 )
 
-from subtune.models.families import family_of
-from subtune.models.families.base import (
+from subtune.families import family_of
+from subtune.families.base import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,

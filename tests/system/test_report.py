@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from subtune.figures import drawing
-from subtune.report import page as report
-from subtune.report.sparkline import sparkline
-from subtune.tables import writing
+from subtune.exhibits.figures import drawing
+from subtune.exhibits.report import page as report
+from subtune.exhibits.report.sparkline import sparkline
+from subtune.exhibits.tables import writing
 from tests.helpers.browser import opened
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from subtune import cli
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from tests.helpers import examples
 
 

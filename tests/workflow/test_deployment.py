@@ -11,8 +11,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from subtune import cli, config, sources
-from subtune.plan import plan as plan_of
+from subtune import cli, config
+from subtune.core import python_path as sources
+from subtune.planning.plan import plan as plan_of
 from tests.helpers.project import ROOT, SNAKEMAKE, call, job_counts
 
 PAGE = (ROOT / "docs" / "cluster.md").read_text()

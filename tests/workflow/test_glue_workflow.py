@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from subtune.submission import checking
+from subtune.glue_server import checking
 from tests.helpers.project import Project
 
 METHODS = ("bitfit", "layernorm")

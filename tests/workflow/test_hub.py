@@ -174,8 +174,8 @@ def run(code: str, endpoint: str, tmp_path: Path) -> subprocess.CompletedProcess
 LOAD = """
 import json
 from subtune.data.load import load
-from subtune.errors import SubtuneError
-from subtune.specs import DataSpec
+from subtune.core.errors import SubtuneError
+from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 try:
     task = TASKS["{task}"]
@@ -242,8 +242,8 @@ def test_a_model_is_downloaded_without_weights_of_other_formats_and_loads(hub, t
     code = f"""
 from pathlib import Path
 from subtune.models import encoder, files
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
-from subtune.specs import ModelSpec
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.selections.specs import ModelSpec
 target = Path({str(tmp_path / "model")!r})
 files.fetch(ModelSpec(source="hub", repository="{MODEL}", version="main"), "{MODEL}", target)
 print(sorted(path.name for path in target.iterdir()))
@@ -258,8 +258,8 @@ print(encoder.load(target, SEQUENCE_CLASSIFICATION, 2).parameters["classifier.we
 PLAN = """
 import json
 from subtune import config
-from subtune.errors import SubtuneError
-from subtune.plan import plan
+from subtune.core.errors import SubtuneError
+from subtune.planning.plan import plan
 settings = {{"models": ["tiny"], "tasks": ["rte"], "methods": {{"full": [1e-3]}}}}
 settings |= {{"epochs": 1, "batch_size": 8}}
 data = {{"results": {results!r}, "revision": {glue!r}, "experiments": {{"mine": settings}}}}

@@ -8,7 +8,7 @@ import shutil
 import pandas as pd
 import pytest
 
-from subtune.layout import RESERVED, folder_of
+from subtune.core.layout import RESERVED, folder_of
 from tests.helpers.browser import opened
 from tests.helpers.project import ROOT, Project, own_task, table
 
@@ -27,7 +27,7 @@ PAPER = Paper(
             "figure9",
             "Curves of toys",
             "Dev score by epoch.",
-            make="subtune.figures.curves:learning_curves",
+            make="subtune.exhibits.figures.curves:learning_curves",
             reads={"chosen": "chosen", "curves": "learning_curves"},
             facts=("task_titles",),
         ),

@@ -7,10 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from subtune import cli, config, progress
-from subtune.cost import Estimates
-from subtune.layout import Layout
-from subtune.plan import plan as plan_of
+from subtune import cli, config
+from subtune.core.layout import Layout
+from subtune.planning import progress
+from subtune.planning.cost import Estimates
+from subtune.planning.plan import plan as plan_of
 from subtune.runs import events
 from tests.helpers.project import Project
 

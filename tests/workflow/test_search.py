@@ -5,10 +5,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from subtune import cli, config, progress
+from subtune import cli, config
 from subtune.config.schema import SEARCHED
-from subtune.layout import Layout
-from subtune.plan import plan as plan_of
+from subtune.core.layout import Layout
+from subtune.planning import progress
+from subtune.planning.plan import plan as plan_of
 from tests.helpers.project import Project
 
 TARGETS = ("results/layernorm/choices.md", "results/layernorm/figure5.png")

@@ -9,13 +9,17 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
-from subtune import contents, facts, layout, papers, sources
-from subtune.cost import Estimates
-from subtune.errors import SubtuneError
+from subtune import papers
+from subtune.exhibits import contents
+from subtune.exhibits import facts
+from subtune.core import layout
+from subtune.core import python_path as sources
+from subtune.planning.cost import Estimates
+from subtune.core.errors import SubtuneError
 from subtune.papers.base import Figure, Table
 from subtune.papers.common import ANSWERS, FRONT, SUMMARIES, SUMMARY
-from subtune.preflight import preflight, require_no_braces
-from subtune.submission.planned import form, submissions, submitted_tasks
+from subtune.planning.preflight import preflight, require_no_braces
+from subtune.planning.submissions import form, submissions, submitted_tasks
 
 
 def files_with_configuration():
@@ -262,6 +266,6 @@ def print_answers(made):
     of_each = [PATHS.exhibit(folder, "answers", "csv") for folder in NAME_OF]
     for path in [of_all] if of_all in made else [p for p in of_each if p in made]:
         # Tables take a second to read, which planning does not need.
-        from subtune.tables.terminal import answers_in_lines
+        from subtune.exhibits.tables.terminal import answers_in_lines
 
         print(answers_in_lines(Path(path)), file=sys.stderr)

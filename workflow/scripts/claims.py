@@ -1,13 +1,13 @@
 """A paper's claims, computed. In: what they are asked of. Out: statistics and verdicts."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     import pandas as pd
 
     from subtune import papers
     from subtune.analysis.claims import claims_table
-    from subtune.making import read
+    from subtune.exhibits.making import read
 
     tables = {name: read(name, path) for name, path in snakemake.input.items()}
     rows = snakemake.params.train_rows

@@ -1,11 +1,11 @@
 """Rows of one task. In: params spec, glue_dir, files, directory. Out: Arrow, all its splits."""
 
-from subtune.logs import download_job, report
+from subtune.core.logs import download_job, report
 
 with download_job(snakemake.log[0], snakemake.resources.hub_cache):
     from subtune.data import versions
     from subtune.data.load import load
-    from subtune.specs import DataSpec
+    from subtune.selections.specs import DataSpec
 
     spec = DataSpec.model_validate_json(snakemake.params.spec)
     params = snakemake.params

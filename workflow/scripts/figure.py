@@ -1,10 +1,10 @@
 """One figure, as its paper declares it. In: the data that it reads. Out: png, pdf."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
-    from subtune.figures import drawing
-    from subtune.making import make
+    from subtune.exhibits.figures import drawing
+    from subtune.exhibits.making import make
 
     asked = snakemake.params
     data = {argument: (name, snakemake.input[argument]) for argument, name in asked.data.items()}

@@ -1,14 +1,15 @@
 """Fisher information of one task. In: tokens, model. Out: vectors' entries, tensors' sums."""
 
-from subtune.logs import job, report
+from subtune.core.logs import job, report
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune import fisher, hardware
+    from subtune.core import hardware
     from subtune.data.rows import read
     from subtune.models import encoder
-    from subtune.specs import FisherSpec
+    from subtune.selections.specs import FisherSpec
+    from subtune.training import fisher
 
     device = hardware.prepare(snakemake.threads)
     spec = FisherSpec.model_validate_json(snakemake.params.spec)

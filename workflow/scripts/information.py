@@ -1,6 +1,6 @@
 """Fisher information by layer and component. In: the tasks' sums. Out: three tables."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     import pandas as pd

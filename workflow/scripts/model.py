@@ -1,12 +1,12 @@
 """Files of one pretrained model. In: params spec, place. Out: a folder that loads offline."""
 
-from subtune.logs import download_job
+from subtune.core.logs import download_job
 
 with download_job(snakemake.log[0], snakemake.resources.hub_cache):
     from pathlib import Path
 
     from subtune.models import files
-    from subtune.specs import ModelSpec
+    from subtune.selections.specs import ModelSpec
 
     spec = ModelSpec.model_validate_json(snakemake.params.spec)
     files.fetch(spec, snakemake.params.place, Path(snakemake.output[0]))

@@ -1,13 +1,13 @@
 """Entries ranked by Fisher information. In: the tasks' Fisher files. Out: each entry's rank."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     import safetensors.numpy
 
-    from subtune import masks
+    from subtune.selections import rankings as masks
     from subtune.selections.whole import WholeTensors
 
     of = WholeTensors.model_validate_json(snakemake.params.of)

@@ -1,6 +1,6 @@
 """The report. In: tables, figures, captions, runs. Out: one HTML page that needs nothing else."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     import pandas as pd
     import yaml
 
-    from subtune.report.page import exhibits_of, page, section
+    from subtune.exhibits.report.page import exhibits_of, page, section
 
     config = yaml.safe_dump(snakemake.params.config, sort_keys=False, allow_unicode=True)
     sections = [section(**facts) for facts in snakemake.params.sections]

@@ -1,6 +1,6 @@
 """Every run of the configuration. In: the sweeps' records. Out: csv, parquet, what columns mean."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

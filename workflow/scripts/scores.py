@@ -2,13 +2,13 @@
 on the most training rows, and those on every number of them in every metric.
 """
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     from subtune.analysis import scores
-    from subtune.analysis.columns import ScoreColumn
+    from subtune.tasks.score_columns import ScoreColumn
 
     columns = [ScoreColumn(**column) for column in snakemake.params.columns]
     store = Path(snakemake.params.store)

@@ -1,6 +1,6 @@
 """Zip files for the GLUE server. In: chosen runs, test predictions. Out: zips, parts, form."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     import pandas as pd
 
     from subtune.analysis import scores
-    from subtune.submission import checking, writing
+    from subtune.glue_server import checking, writing
 
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
     predicted = {path: pd.read_parquet(path) for path in snakemake.input.predicted}

@@ -2,15 +2,15 @@
 figure.
 """
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from subtune.analysis.scores import read_scores
     from subtune.analysis.summary import of_all_experiments
-    from subtune.figures import drawing
-    from subtune.figures.front import score_by_parameters
-    from subtune.tables import writing
-    from subtune.tables.summary import methods_by_score, smallest_methods
+    from subtune.exhibits.figures import drawing
+    from subtune.exhibits.figures.front import score_by_parameters
+    from subtune.exhibits.tables import writing
+    from subtune.exhibits.tables.summary import methods_by_score, smallest_methods
 
     chosen = of_all_experiments([read_scores(path) for path in snakemake.input])
     titles = snakemake.params.task_titles

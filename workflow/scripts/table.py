@@ -1,10 +1,10 @@
 """One table, as its paper declares it. In: the data that it reads. Out: csv, md, tex."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
-    from subtune.making import make
-    from subtune.tables import writing
+    from subtune.exhibits.making import make
+    from subtune.exhibits.tables import writing
 
     asked = snakemake.params
     data = {argument: (name, snakemake.input[argument]) for argument, name in asked.data.items()}

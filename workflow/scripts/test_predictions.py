@@ -1,12 +1,12 @@
 """Predictions of a task's test rows. In: chosen runs, tokens, model. Out: logits, run by run."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune import hardware
     from subtune.analysis import scores
+    from subtune.core import hardware
     from subtune.data.rows import read
     from subtune.models import encoder
     from subtune.runs import records, rescoring

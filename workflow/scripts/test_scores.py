@@ -1,12 +1,12 @@
 """Test scores of the runs that were sent. In: chosen runs, what was entered. Out: one CSV."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     from subtune.analysis import scores
-    from subtune.submission import returned_scores
+    from subtune.glue_server import returned_scores
 
     entered = returned_scores.read(Path(snakemake.input.entered), snakemake.params.forms)
     entered = entered[entered["experiment"] == snakemake.params.experiment]

@@ -1,13 +1,13 @@
 """What a model reads of one task. In: params spec, rows, model. Out: an Arrow folder of splits."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     from subtune.data.rows import read
     from subtune.data.tokens import tokenize
-    from subtune.specs import TokensSpec
+    from subtune.selections.specs import TokensSpec
 
     spec = TokensSpec.model_validate_json(snakemake.params.spec)
     rows = read(Path(snakemake.input.rows))

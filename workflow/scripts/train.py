@@ -3,9 +3,9 @@
 A sweep that is asked to stop keeps a checkpoint, and goes on from it when it is called again.
 """
 
-from subtune.logs import job
+from subtune.core.logs import job
+from subtune.core.stopping import stop_requests
 from subtune.runs.events import attempt
-from subtune.stopping import stop_requests
 
 with (
     job(snakemake.log[0]),
@@ -16,11 +16,12 @@ with (
 
     import pandas as pd
 
-    from subtune import hardware, masks
+    from subtune.core import hardware
     from subtune.data.rows import read
     from subtune.models import encoder
     from subtune.runs import recording, records
-    from subtune.specs import RunSpec
+    from subtune.selections import rankings as masks
+    from subtune.selections.specs import RunSpec
     from subtune.training.checkpoints import Checkpoints
     from subtune.training.reports import Report
 

@@ -1,17 +1,17 @@
 """Scores on the training rows. In: a sweep's records, tokens, model. Out: one row per run."""
 
-from subtune.logs import job
+from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     import pandas as pd
 
-    from subtune import hardware
+    from subtune.core import hardware
     from subtune.data.rows import read
     from subtune.models import encoder
     from subtune.runs import rescoring
-    from subtune.specs import RunSpec
+    from subtune.selections.specs import RunSpec
 
     device = hardware.prepare(snakemake.threads)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]

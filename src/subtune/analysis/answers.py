@@ -21,8 +21,8 @@ from subtune.analysis.summary import (
     candidates,
     with_differences,
 )
-from subtune.methods import title_with_mask
 from subtune.papers.base import EQUIVALENCE_MARGINS
+from subtune.selections.methods import title_with_mask
 
 MARGIN = EQUIVALENCE_MARGINS["score"]
 # More seeds than that no one trains.

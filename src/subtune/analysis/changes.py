@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.analysis.scores import whole_methods
-from subtune.methods import LAYER_PARAMETERS
-from subtune.models.families import CANONICAL
+from subtune.families import CANONICAL
 from subtune.runs import records
+from subtune.selections.methods import LAYER_PARAMETERS
 
 
 def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
@@ -90,7 +90,7 @@ def changes_by_parameter(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         tables: one per seed, of ``parameter``, ``mean_abs_change``, ``size``.
 
     Returns:
-        ``parameter`` (a name of `subtune.methods.LAYER_PARAMETERS`), ``layer``, ``change``: the
+        ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``, ``change``: the
         mean over seeds.
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from subtune.models.families import CANONICAL, naming
+from subtune.families import CANONICAL, naming
 
 
 def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.columns import ScoreColumn
-from subtune.models.families.base import is_classifier
+from subtune.families.base import is_classifier
 from subtune.runs import records
+from subtune.tasks.score_columns import ScoreColumn
 
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
 DTYPES = {"best_epoch": "Int64", "value": float}

@@ -11,7 +11,7 @@ from subtune.config.checks import problems_of, unusable_in
 from subtune.config.loading import load, require_unique_keys
 from subtune.config.messages import lines_of
 from subtune.config.schema import Config, Experiment, Fractions, ModelSource, Paper, Style
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
 
 __all__ = [
     "Config",

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from subtune import papers
 from subtune.config.messages import text_of, text_of_boolean, text_of_no_character
 from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
+from subtune.core.errors import SubtuneError, cut, key_path, one_of
 from subtune.data.minitasks import MINI_TASKS
 from subtune.data.official import RELEASES
 from subtune.data.repositories import is_on_hub
-from subtune.errors import SubtuneError, cut, key_path, one_of
-from subtune.formats.text import NO_CHARACTER
-from subtune.methods import is_built_in
+from subtune.selections.methods import is_built_in
 from subtune.selections.whole import require_whole
 from subtune.tasks import TASKS, Task
+from subtune.tasks.formats.text import NO_CHARACTER
 
 # Of columns that tables of scores have beside those of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")

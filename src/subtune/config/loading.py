@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
 
 # A file of few lines says more where aliases repeat what aliases repeat.
 MOST_VALUES = 1_000_000

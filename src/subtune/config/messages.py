@@ -5,9 +5,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from subtune.config import schema
-from subtune.errors import cut, key_path, one_of
-from subtune.formats.text import NO_CHARACTER
+from subtune.core.errors import cut, key_path, one_of
 from subtune.selections import UNION_MEMBERS, allowed_keys
+from subtune.tasks.formats.text import NO_CHARACTER
 
 # What a value should have been, in the words of YAML.
 IN_YAML = {

@@ -19,13 +19,13 @@ from pydantic import (
 )
 
 from subtune import papers
+from subtune.core.errors import cut, one_of
 from subtune.data.official import RELEASES
-from subtune.errors import cut, one_of
-from subtune.masks import SCOPES, Scope
-from subtune.methods import MASKED_METHOD, named
 from subtune.papers.common import figure_styles, reads_information
 from subtune.selections import NamedSelection
+from subtune.selections.methods import MASKED_METHOD, named
 from subtune.selections.ranked import Fraction
+from subtune.selections.rankings import SCOPES, Scope
 from subtune.tasks import TASKS, Task
 from subtune.tasks.kinds import KINDS
 from subtune.tasks.task import KindName, kind_of_unnamed

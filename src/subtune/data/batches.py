@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from subtune.limits import EVALUATION_TOKENS
+from subtune.core.batch_sizes import EVALUATION_TOKENS
 
 
 def shuffled(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:

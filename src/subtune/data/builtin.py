@@ -9,9 +9,9 @@ import hashlib
 import json
 import random
 
+from subtune.core.errors import SubtuneError, one_of
 from subtune.data.minitasks import MINI_TASKS, draw
 from subtune.data.minitasks.base import Row
-from subtune.errors import SubtuneError, one_of
 from subtune.tasks import Task
 
 TRAIN_ROWS = 200

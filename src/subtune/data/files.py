@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from subtune.core.errors import SubtuneError, one_of
 from subtune.data.columns import columns_from_files
-from subtune.errors import SubtuneError, one_of
-from subtune.formats.paths import is_file
 from subtune.tasks import Task, TaskSpec
+from subtune.tasks.formats.paths import is_file
 
 
 def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:

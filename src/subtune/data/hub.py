@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import datasets
 
+from subtune.core.errors import SubtuneError
 from subtune.data.repositories import Repository, repository_of
 from subtune.data.rows import features, split_from_rows
-from subtune.download import snapshot
-from subtune.errors import SubtuneError
+from subtune.hub.download import snapshot
 from subtune.tasks import TaskSpec
 
 

@@ -6,7 +6,7 @@ import datasets
 
 from subtune.data import builtin, files, hub, official, tsv, versions
 from subtune.data.rows import split_from_columns, split_from_rows
-from subtune.specs import DataSpec
+from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from subtune.core.errors import SubtuneError
 from subtune.data.columns import columns_from_files
-from subtune.errors import SubtuneError
-from subtune.formats import treebank
-from subtune.formats.paths import is_directory, is_file
 from subtune.tasks import TaskSpec
+from subtune.tasks.formats import treebank
+from subtune.tasks.formats.paths import is_directory, is_file
 from subtune.tasks.kind import PlacedRow
 
 

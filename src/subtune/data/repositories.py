@@ -6,8 +6,8 @@ None of it is part of an id: a dataset's version is the commit.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from subtune.errors import SubtuneError
-from subtune.pins import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
+from subtune.core.errors import SubtuneError
+from subtune.hub.commits import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
 from subtune.tasks import DIAGNOSTIC, TASKS
 
 Row = Mapping[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import datasets
 
-from subtune.errors import one_line
+from subtune.core.errors import one_line
 from subtune.tasks import TaskSpec
 
 

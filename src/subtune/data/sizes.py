@@ -41,18 +41,18 @@ class TaskSize(NamedTuple):
 
 @cache
 def of_glue() -> dict[str, TaskSize]:
-    """GLUE's tasks: rows as published, tokens as `resources/sizes/glue.csv` says."""
+    """GLUE's tasks: rows as published, tokens as `glue_sizes.csv` says."""
     return _published("glue")
 
 
 @cache
 def of_words_and_spans() -> dict[str, TaskSize]:
-    """Tasks of other kinds, as `resources/sizes/words_and_spans.csv` says."""
+    """Tasks of other kinds, as `words_and_spans_sizes.csv` says."""
     return _published("words_and_spans")
 
 
 def _published(name: str) -> dict[str, TaskSize]:
-    path = resources.files("subtune") / "resources" / "sizes" / f"{name}.csv"
+    path = resources.files("subtune.data") / f"{name}_sizes.csv"
     with path.open(encoding="utf-8") as file:
         return {row["task"]: _size(row) for row in csv.DictReader(file)}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import datasets
 from tokenizers import Tokenizer
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
 from subtune.models.files import TOKENIZER, has_token_types, longest_text, read_config
 from subtune.models.tokenizer_files import rows_of, too_large
 from subtune.tasks import TaskSpec

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
 
 # The files' own column names, where they are not the hub's.

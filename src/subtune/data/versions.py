@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from subtune.core.content_ids import fingerprint
+from subtune.core.errors import SubtuneError
 from subtune.data import files, official, tsv
-from subtune.errors import SubtuneError
-from subtune.specs import DataSpec
+from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
-from subtune.values import fingerprint
 
 # Of so many files an error message names each.
 NAMED_FILES = 3

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from subtune.errors import SubtuneError
-from subtune.models.families.base import Family
+from subtune.core.errors import SubtuneError
+from subtune.families.base import Family
 
 # As transformers has it in RoBERTa and its like, where a configuration says nothing.
 PADDING = 1

@@ -9,21 +9,21 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from subtune.models.families import family_of, is_packed
-from subtune.models.families.base import (
+from subtune.families import family_of, is_packed
+from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
     Dimensions,
     Shape,
     is_classifier,
 )
-from subtune.models.families.naming import is_embedding
+from subtune.families.naming import is_embedding
 from subtune.models.files import CONFIG, read_config
 
 
 @cache
 def papers_models() -> dict[str, dict[str, Any]]:
     """The fields of the papers' models that decide a shape, as the published ones have them."""
-    path = resources.files("subtune") / "resources" / "sizes" / "models.json"
+    path = resources.files("subtune.models") / "sizes.json"
     return json.loads(path.read_text())
 
 

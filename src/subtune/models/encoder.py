@@ -2,7 +2,7 @@
 
 Parameter names here are canonical: the encoder's own names without a family prefix
 (``encoder.layer.3.output.LayerNorm.weight``, ``pooler.dense.bias``), and ``classifier…`` for what
-no pretrained checkpoint brings. `subtune.models.families` says which is what.
+no pretrained checkpoint brings. `subtune.families` says which is what.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig
 
-from subtune.errors import one_line
+from subtune.core.errors import one_line
+from subtune.families import family_of, is_packed
+from subtune.families.base import Family, HeadLayer, is_classifier
 from subtune.models.dimensions import dimensions_by
-from subtune.models.families import family_of, is_packed
-from subtune.models.families.base import Family, HeadLayer, is_classifier
 from subtune.models.files import CONFIG, read_config, weights_of
 from subtune.models.pretrained import stored_names
 
@@ -106,7 +106,7 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
 
     Args:
         directory: of the model's files.
-        head: its name in `subtune.models.families.base`.
+        head: its name in `subtune.families.base`.
         outputs: the head's width.
 
     Raises:

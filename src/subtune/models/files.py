@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from subtune.download import snapshot
-from subtune.errors import SubtuneError
+from subtune.core.content_ids import fingerprint
+from subtune.core.errors import SubtuneError
+from subtune.families import family_of, is_packed, naming_of
+from subtune.hub.download import snapshot
 from subtune.models.configuration import PADDING, check, check_sizes, require_padding
-from subtune.models.families import family_of, is_packed, naming_of
 from subtune.models.pretrained import header, require_floats, stored_names
 from subtune.models.tokenizer_files import convert, require_rows
-from subtune.specs import ModelSpec
-from subtune.values import fingerprint
+from subtune.selections.specs import ModelSpec
 
 WEIGHTS = "model.safetensors"
 # Where the weights are in several files, it says which.

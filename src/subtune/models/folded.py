@@ -23,11 +23,11 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from transformers.pytorch_utils import Conv1D
 
-from subtune.errors import SubtuneError, reason_of
-from subtune.hardware import is_out_of_memory
+from subtune.core.errors import SubtuneError, reason_of
+from subtune.core.hardware import is_out_of_memory
+from subtune.families.base import QUESTION_ANSWERING
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, Skeleton
-from subtune.models.families.base import QUESTION_ANSWERING
 from subtune.models.packed import Packed
 from subtune.models.products import product_of_each_run, shared_product
 from subtune.models.sparse_grad import sparse_linear

@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PretrainedConfig
 
+from subtune.families import family_of
+from subtune.families.base import Components, Family
 from subtune.models.activations import activation
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
-from subtune.models.families import family_of
-from subtune.models.families.base import Components, Family
 from subtune.models.packed import Grid, Packed, from_grid, to_grid
 from subtune.models.products import product_of_each_run, shared_product
 from subtune.models.sparse_grad import sparse_embedding, sparse_linear

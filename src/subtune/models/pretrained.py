@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from safetensors import safe_open
 
-from subtune.errors import SubtuneError, one_line
-from subtune.models.families.base import Dimensions, Family
+from subtune.core.errors import SubtuneError, one_line
+from subtune.families.base import Dimensions, Family
 
 # In files as old as BERT itself.
 EARLIER_NAMES = {".gamma": ".weight", ".beta": ".bias"}

@@ -18,16 +18,16 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
-from subtune.errors import SubtuneError, one_line, one_of
-from subtune.models import files
-from subtune.models.encoder import Encoder, Skeleton
-from subtune.models.families import naming, naming_of
-from subtune.models.families.base import (
+from subtune.core.errors import SubtuneError, one_line, one_of
+from subtune.families import naming, naming_of
+from subtune.families.base import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
     is_classifier,
 )
+from subtune.models import files
+from subtune.models.encoder import Encoder, Skeleton
 
 AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,
@@ -45,7 +45,7 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
 
     Args:
         directory: of the model's files.
-        head: its name in `subtune.models.families.base`.
+        head: its name in `subtune.families.base`.
         outputs: the head's width.
 
     Raises:

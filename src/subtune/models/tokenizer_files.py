@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from subtune.errors import SubtuneError, reason_of
+from subtune.core.errors import SubtuneError, reason_of
 
 
 def convert(directory: Path, name: str, vocabulary: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ import pkgutil
 from functools import cache
 from pathlib import Path
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
 from subtune.papers import checking
 from subtune.papers.base import Paper
 

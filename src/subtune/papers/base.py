@@ -29,7 +29,7 @@ DATA = (
 )  # fmt: skip
 # What claims read beside them: the paper's own scores, and how many rows each task trains on.
 DATA_OF_CLAIMS = ("printed", "train_rows")
-# What `subtune.facts` knows of an experiment.
+# What `subtune.exhibits.facts` knows of an experiment.
 FACTS = (
     "paper", "source", "tasks", "columns", "task_titles", "column_titles", "models", "selections",
 )  # fmt: skip
@@ -60,7 +60,7 @@ class Table:
         name: the name of its files; ``table2`` is shown as Table 2.
         title: what it shows, as a heading.
         caption: what a reader must know of it.
-        make: the function that returns it, a data frame or a `subtune.tables.writing.Styled`.
+        make: the function that returns it, a data frame or a `Styled` table.
         reads: the function's arguments that are numbers, to their name in `DATA`.
         reads_if_there: the same, where an argument has a default.
         facts: the function's arguments that are among `FACTS`.

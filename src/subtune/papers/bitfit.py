@@ -53,7 +53,7 @@ EXHIBITS = (
         "Score on the training rows, score on dev, and the gap, which is the first minus the "
         "second, at each method's best learning rate and epoch; beside them what section 4 of the "
         "paper says of accuracies, without a table.",
-        make="subtune.tables.gap:generalisation_gap",
+        make="subtune.exhibits.tables.gap:generalisation_gap",
         reads={"scores": "train_scores"},
         facts=("columns",),
         printed="generalisation_gap",
@@ -64,7 +64,7 @@ EXHIBITS = (
         f"{COMPARED} The paper's are of the Penn Treebank (PTB), in the text of section 4, which "
         "does not say of which rows. UD-EWT is another data set, with other texts and more tags: "
         "its scores have none of the paper's to stand beside.",
-        make="subtune.tables.comparison:comparison",
+        make="subtune.exhibits.tables.comparison:comparison",
         reads={"chosen": "chosen"},
         facts=("paper", "columns", "source"),
         options={"exhibits": ["pos"], "printed_tasks": ["ptb"]},
@@ -76,7 +76,7 @@ EXHIBITS = (
         "table6",
         "Best learning rates",
         "The learning rate with the best dev score, by task and model, beside the paper's.",
-        make="subtune.tables.choices:best_learning_rates",
+        make="subtune.exhibits.tables.choices:best_learning_rates",
         reads={"chosen": "chosen"},
         facts=("tasks",),
         printed="table6",

@@ -16,7 +16,7 @@ EXHIBITS = (
         "Variance over seeds",
         "Variance and standard deviation of dev scores over seeds. The paper repeats one method on "
         "one task: b_m2,b_q on RTE three times, with a variance of 1.04 % in accuracy.",
-        make="subtune.tables.significance:repeat_variance",
+        make="subtune.exhibits.tables.significance:repeat_variance",
         reads={"chosen": "chosen"},
         needs=Needs(seeds=2),
     ),

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
-from subtune.errors import one_of
+from subtune.core.errors import one_of
 from subtune.papers.base import (
     DATA,
     DATA_OF_CLAIMS,

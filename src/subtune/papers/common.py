@@ -24,7 +24,7 @@ def dev_scores(name: str, title: str, exhibits: Sequence[str]) -> Table:
         name,
         title,
         COMPARED,
-        make="subtune.tables.comparison:comparison",
+        make="subtune.exhibits.tables.comparison:comparison",
         reads={"chosen": "chosen"},
         facts=("paper", "columns", "source"),
         options={"exhibits": exhibits},
@@ -37,7 +37,7 @@ def test_scores(name: str, exhibits: Sequence[str]) -> Table:
         name,
         "Test scores",
         COMPARED,
-        make="subtune.tables.comparison:comparison",
+        make="subtune.exhibits.tables.comparison:comparison",
         reads={"chosen": "test_scores"},
         facts=("paper", "columns"),
         options={"exhibits": exhibits, "split": "test", "source": "test set"},
@@ -51,7 +51,7 @@ def metrics(name: str) -> Table:
         "Metrics",
         "Each task's metric, by which epoch and learning rate are chosen too, and what else is "
         "computed.",
-        make="subtune.tables.metrics:metrics",
+        make="subtune.exhibits.tables.metrics:metrics",
         facts=("tasks",),
     )
 
@@ -64,7 +64,7 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
         "Mean absolute change of a layer's biases and LayerNorm weights after fine-tuning "
         "(BitFit, section 4), on the figure's own scale. Layers count from 0. What the method "
         "does not train is not shown.",
-        make="subtune.figures.changes:parameter_changes",
+        make="subtune.exhibits.figures.changes:parameter_changes",
         reads={"changes": "parameter_changes"},
         facts=("task_titles",),
         options={"method": method, "task": task},
@@ -84,7 +84,7 @@ ANSWERS = Table(
     "Parameters are counted without the classifier, which every method trains. Learning rates and "
     "epochs were chosen on the same dev rows, and several methods are compared: neither is "
     "corrected for.",
-    make="subtune.tables.summary:smallest_methods",
+    make="subtune.exhibits.tables.summary:smallest_methods",
     reads={"chosen": "chosen"},
     facts=("task_titles",),
 )
@@ -98,7 +98,7 @@ SUMMARY = Table(
     "of those side by side its share; the epoch that counts. Medians over seeds. Methods that no "
     "other beats in both score and parameters are bold. One answer: the same was predicted of "
     "every row. " + DIVERGED,
-    make="subtune.tables.summary:methods_by_score",
+    make="subtune.exhibits.tables.summary:methods_by_score",
     reads={"chosen": "chosen"},
     facts=("task_titles",),
 )
@@ -109,7 +109,7 @@ FRONT = Figure(
     "best learning rate and epoch. Bars are one standard deviation over seeds, where there are "
     "several. The grey line is the front: the best score with at most so many parameters. Masks "
     "of one kind are joined. Methods that diverged are not shown.",
-    make="subtune.figures.front:score_by_parameters",
+    make="subtune.exhibits.figures.front:score_by_parameters",
     reads={"chosen": "chosen"},
     facts=("task_titles",),
 )
@@ -129,7 +129,7 @@ CLAIMS = Table(
     "tasks and where a claim says how much, and ratios within "
     f"{100 * EQUIVALENCE_MARGINS['ratio']:g} %. Parameters are counted without the classifier; a "
     "method that diverged counts as the worst.",
-    make="subtune.tables.claims:checklist",
+    make="subtune.exhibits.tables.claims:checklist",
     reads={"claims": "claims"},
 )
 SCORES = Table(
@@ -137,7 +137,7 @@ SCORES = Table(
     "Dev scores",
     "Scores at each method's best learning rate and epoch. The best are bold; † marks methods that "
     "differ from full fine-tuning. " + DIVERGED,
-    make="subtune.tables.comparison:comparison",
+    make="subtune.exhibits.tables.comparison:comparison",
     reads={"chosen": "chosen"},
     facts=("paper", "columns", "source"),
 )
@@ -147,7 +147,7 @@ REPRODUCTION = Figure(
     "Every score that the paper prints and that this run has, reported against ours, of test sets "
     "too once their scores are entered. Bars are one standard deviation over seeds, where there "
     "are several.",
-    make="subtune.figures.reproduction:reproduction",
+    make="subtune.exhibits.figures.reproduction:reproduction",
     reads={"table": "reproduction"},
     facts=("column_titles",),
     numbers="reproduction",
@@ -157,14 +157,14 @@ PAIRED_TESTS = Table(
     "Pairs of methods",
     "Wilcoxon's signed-rank test of each pair of methods, paired by column: the mean difference "
     "(first minus second) and a two-sided p-value, uncorrected.",
-    make="subtune.tables.significance:paired_tests",
+    make="subtune.exhibits.tables.significance:paired_tests",
     reads={"chosen": "chosen"},
 )
 CHOICES = Table(
     "choices",
     "What was chosen",
     "Learning rate, epoch and run behind every score of the tables.",
-    make="subtune.tables.choices:choices",
+    make="subtune.exhibits.tables.choices:choices",
     reads={"chosen": "chosen"},
     facts=("tasks",),
 )
@@ -173,11 +173,11 @@ LEARNING_CURVES = Figure(
     "Learning curves",
     "Dev score by epoch of the runs that the tables show: each method's best learning rate, and of "
     "several seeds the best. The curve of a run that diverged ends where it did.",
-    make="subtune.figures.curves:learning_curves",
+    make="subtune.exhibits.figures.curves:learning_curves",
     reads={"chosen": "chosen", "curves": "learning_curves"},
     facts=("task_titles",),
 )
-SCORE_BY_TRAIN_ROWS = "subtune.figures.sizes:score_by_train_rows"
+SCORE_BY_TRAIN_ROWS = "subtune.exhibits.figures.sizes:score_by_train_rows"
 SIZES = Figure(
     "sizes",
     "Score by number of training rows",
@@ -194,7 +194,7 @@ SCORES_BY_SIZE = Table(
     "Dev scores in every metric, at each method's best learning rate for so many training rows, by "
     "the metric that the other tables show. The best of each row is bold: where that is another "
     "method than in the row above, curves cross.",
-    make="subtune.tables.sizes:scores_by_train_rows",
+    make="subtune.exhibits.tables.sizes:scores_by_train_rows",
     reads={"sizes": "sizes"},
     facts=("columns",),
 )
@@ -203,7 +203,7 @@ SUBMISSION = Table(
     "Files for the GLUE server",
     "What each file of each zip for the GLUE server is made of: the run that predicted it, or why "
     "it holds a constant. Predictions are of the epoch that is best by the task's first metric.",
-    make="subtune.tables.submission:contents",
+    make="subtune.exhibits.tables.submission:contents",
     reads={"parts": "submission"},
     needs=Needs(submissions=True),
 )

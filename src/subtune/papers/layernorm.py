@@ -14,7 +14,7 @@ EXHIBITS = (
         "Change of each component in full fine-tuning",
         "Mean absolute change (LayerNorm paper, Eq. 1) of every component in every layer after "
         "full fine-tuning, one panel per task, on one logarithmic scale. Layers count from 0.",
-        make="subtune.figures.changes:component_changes",
+        make="subtune.exhibits.figures.changes:component_changes",
         reads={"changes": "changes"},
         facts=("task_titles",),
     ),
@@ -23,7 +23,7 @@ EXHIBITS = (
         "Components by Fisher information",
         "Components by Fisher information before fine-tuning: averaged within each component, "
         "divided by the task's sum, added over tasks. Beside it the paper's rank.",
-        make="subtune.tables.components:component_ranking",
+        make="subtune.exhibits.tables.components:component_ranking",
         reads={"shares": "component_shares"},
         printed="table1",
     ),
@@ -34,7 +34,7 @@ EXHIBITS = (
         "BitFit against LayerNorm",
         "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm: of "
         "these runs, of the paper's printed tables, and as the paper reports them.",
-        make="subtune.tables.significance:kruskal_wallis",
+        make="subtune.exhibits.tables.significance:kruskal_wallis",
         reads={"dev": "chosen"},
         reads_if_there={"test": "test_scores"},
         facts=("paper",),
@@ -49,7 +49,7 @@ EXHIBITS = (
         "Dev score by trained fraction, masks of the task itself",
         "Dev score against the trained fraction of LayerNorm, each task with its own mask. At 100 "
         "% all of LayerNorm trains.",
-        make="subtune.figures.fractions:score_by_fraction",
+        make="subtune.exhibits.figures.fractions:score_by_fraction",
         reads={"chosen": "chosen"},
         facts=("column_titles",),
         options={"scopes": ["individual"], "references": []},
@@ -62,7 +62,7 @@ EXHIBITS = (
         "beside biases. Below it the paper's numbers for BERT-large-cased, whose scale it does not "
         "state: they are no shares, nor parts of a largest value. Hatched are six cells that "
         "cannot be read; what is computed of the paper's numbers leaves their layers out.",
-        make="subtune.figures.information:information_by_task",
+        make="subtune.exhibits.figures.information:information_by_task",
         reads={"shares": "layernorm_information"},
         facts=("task_titles",),
         printed="figure3",
@@ -75,7 +75,7 @@ EXHIBITS = (
         "paper's numbers, which are its Figure 3 taken in this way. (Global masks are made as "
         "section 3.4 says, of weights and biases together.) Colours are multiples of an even "
         "share, on one scale.",
-        make="subtune.figures.information:global_information",
+        make="subtune.exhibits.figures.information:global_information",
         reads={"shares": "global_layernorm_information"},
         printed="figure4",
     ),
@@ -86,7 +86,7 @@ EXHIBITS = (
         "(individual), from all tasks (global) and from all other tasks (cross-validated). Beside "
         "the paper's three curves lines of all of LayerNorm and of full fine-tuning. Bands are one "
         "standard deviation over seeds, where there are several.",
-        make="subtune.figures.fractions:score_by_fraction",
+        make="subtune.exhibits.figures.fractions:score_by_fraction",
         reads={"chosen": "chosen"},
         facts=("column_titles",),
         options={

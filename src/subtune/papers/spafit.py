@@ -15,7 +15,7 @@ EXHIBITS = (
         "are BitFit's: W_m1 is attention.output.dense's matrix, b_m2 intermediate.dense's bias, "
         "b_m3 and b_LN2 are the output's. Full BitFit is what gives the paper's count; its "
         "sentence, the biases of all layers, gives a hundredth of it.",
-        make="subtune.tables.methods:methods_and_parameters",
+        make="subtune.exhibits.tables.methods:methods_and_parameters",
         reads={"directories": "models"},
         facts=("paper", "models", "selections"),
         # As many as its largest task has.

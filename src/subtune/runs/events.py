@@ -29,8 +29,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from subtune import logs
-from subtune.stopping import StoppedError
+from subtune.core import logs
+from subtune.core.stopping import StoppedError
 from subtune.training.reports import Report
 
 STARTED, EPOCH, RECORDED, STOPPED, FAILED, DONE = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from subtune.models.encoder import Encoder, shapes_of
-from subtune.specs import RunSpec
+from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from subtune.errors import SubtuneError
-from subtune.layout import Layout
-from subtune.methods import name_of, with_mask
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
 from subtune.runs import records
+from subtune.selections.methods import name_of, with_mask
 
 
 def given_names(results: str) -> dict[str, tuple[str, str]]:

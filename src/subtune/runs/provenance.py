@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import subtune
-from subtune.hardware import device_name
+from subtune.core.hardware import device_name
 
 PACKAGES = ("subtune", "torch", "transformers", "tokenizers", "datasets")
 

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import safetensors.torch
 
-from subtune.directories import new_directory
-from subtune.errors import SubtuneError
-from subtune.hardware import EnergyMeter
+from subtune.core.directories import new_directory
+from subtune.core.errors import SubtuneError
+from subtune.core.hardware import EnergyMeter
 from subtune.models.encoder import Encoder
 from subtune.runs import events, records, search
 from subtune.runs.job import Job
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
-from subtune.specs import RunSpec
+from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints

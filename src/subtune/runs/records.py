@@ -34,9 +34,9 @@ import safetensors.numpy
 from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 from safetensors import SafetensorError
 
-from subtune.errors import SubtuneError, one_line
-from subtune.specs import RunSpec
-from subtune.values import canonical, checksum, id_of
+from subtune.core.content_ids import canonical, checksum, id_of
+from subtune.core.errors import SubtuneError, one_line
+from subtune.selections.specs import RunSpec
 
 CHECKSUMS = "checksums.json"
 # Of every record, whatever its version.

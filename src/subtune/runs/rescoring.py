@@ -11,7 +11,7 @@ import pandas as pd
 
 from subtune.models.encoder import Encoder
 from subtune.runs import records
-from subtune.specs import RunSpec
+from subtune.selections.specs import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, from_stored
 from subtune.training.evaluation import logits_of

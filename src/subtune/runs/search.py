@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.directories import new_directory
-from subtune.errors import SubtuneError
+from subtune.core.directories import new_directory
+from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.runs.job import Job
-from subtune.specs import TRIAL, RunSpec
+from subtune.selections.specs import TRIAL, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.training.reports import Report
 from subtune.training.run import Result

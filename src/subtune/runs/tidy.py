@@ -13,7 +13,7 @@ import pandas as pd
 from subtune.runs import records
 
 # Pattern of columns to their meaning, in the table's order.
-_TEXT = (resources.files("subtune") / "resources" / "runs_columns.csv").read_text(encoding="utf-8")
+_TEXT = (resources.files("subtune.runs") / "columns.csv").read_text(encoding="utf-8")
 COLUMNS = {row["column"]: row["meaning"] for row in csv.DictReader(_TEXT.splitlines())}
 
 

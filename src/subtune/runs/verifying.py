@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from subtune.errors import SubtuneError
-from subtune.layout import Layout
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
 from subtune.runs import records
 
 RUN_ID = re.compile("[0-9a-f]{12}")

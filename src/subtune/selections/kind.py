@@ -3,10 +3,10 @@
 from abc import abstractmethod
 from enum import Enum
 
-from subtune.errors import SubtuneError
-from subtune.models.families.base import is_classifier
+from subtune.core.content_ids import Value
+from subtune.core.errors import SubtuneError
+from subtune.families.base import is_classifier
 from subtune.selections.entries import Entries, Indices, Ranks, Shapes, Whole
-from subtune.values import Value
 
 
 class Work(Enum):

@@ -2,12 +2,12 @@
 
 from pydantic import Field
 
-from subtune.errors import SubtuneError
-from subtune.models.families.naming import is_embedding
+from subtune.core.content_ids import Value
+from subtune.core.errors import SubtuneError
+from subtune.families.naming import is_embedding
 from subtune.selections.entries import Entries, LowRank, Ranks, Shapes, Whole
 from subtune.selections.kind import Kind, Work
 from subtune.selections.patterns import Patterns, listed, matching
-from subtune.values import Value
 
 
 class LoraSettings(Value):

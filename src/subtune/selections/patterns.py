@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from subtune.errors import SubtuneError
-from subtune.models.families.base import is_classifier
+from subtune.core.errors import SubtuneError
+from subtune.families.base import is_classifier
 from subtune.selections.entries import Shapes
 
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]

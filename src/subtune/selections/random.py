@@ -7,11 +7,11 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from subtune.errors import SubtuneError
+from subtune.core.content_ids import Value
+from subtune.core.errors import SubtuneError
 from subtune.selections.entries import Entries, Indices, Ranks, Shapes, Whole
 from subtune.selections.kind import Kind, Work
 from subtune.selections.patterns import Patterns, listed, matching
-from subtune.values import Value
 
 
 class Draw(Value):

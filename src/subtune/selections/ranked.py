@@ -7,9 +7,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from subtune.core.content_ids import Value
 from subtune.selections.entries import Entries, Indices, Ranks, Shapes
 from subtune.selections.kind import Kind, Work
-from subtune.values import Value
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from functools import cache
 
-from subtune.errors import SubtuneError
-from subtune.models.families import CANONICAL, naming
+from subtune.core.errors import SubtuneError
+from subtune.families import CANONICAL, naming
 from subtune.selections.entries import Entries, Ranks, Shapes, Whole
 from subtune.selections.kind import Kind, Work
 from subtune.selections.patterns import MAX_LAYERS, Patterns, listed, matching

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from subtune import metrics
-from subtune.errors import SubtuneError, one_of
-from subtune.tasks import sentences
+from subtune.core.errors import SubtuneError, one_of
+from subtune.tasks import metrics, sentences
 from subtune.tasks.kind import Kind
 
 if TYPE_CHECKING:

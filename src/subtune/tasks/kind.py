@@ -69,7 +69,7 @@ class Kind:
         label: the column of labels of a task that names none, and of all where ``text`` is fixed.
         has_label_words: whether its tasks list label words.
         formats: endings of the files that users have.
-        head: the head that is read, by its name in `subtune.models.families.base`.
+        head: the head that is read, by its name in `subtune.families.base`.
         outputs: the head's width ``o``.
         reads: the tokens that it reads.
         auto_class: transformers' class of exported models.

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from subtune import metrics
-from subtune.errors import SubtuneError
-from subtune.tasks import sentences
+from subtune.core.errors import SubtuneError
+from subtune.tasks import metrics, sentences
 from subtune.tasks.classification import CLASSIFICATION
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from subtune.errors import SubtuneError, one_of
-from subtune.formats import delimited, json_lines
-from subtune.formats.text import NO_CHARACTER
+from subtune.core.errors import SubtuneError, one_of
+from subtune.tasks.formats import delimited, json_lines
+from subtune.tasks.formats.text import NO_CHARACTER
 from subtune.tasks.kind import FromRows, PlacedRow
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from subtune.errors import SubtuneError
-from subtune.formats import squad
-from subtune.metrics import answers
+from subtune.core.errors import SubtuneError
 from subtune.tasks import special_tokens
+from subtune.tasks.formats import squad
 from subtune.tasks.kind import Kind, PlacedRow
+from subtune.tasks.metrics import answers
 
 if TYPE_CHECKING:
     import pandas as pd

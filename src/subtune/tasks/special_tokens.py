@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

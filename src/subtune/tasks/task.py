@@ -5,10 +5,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from subtune import resources
+from subtune.core import resources
+from subtune.core.content_ids import Value
 from subtune.tasks.kind import Kind
 from subtune.tasks.kinds import KINDS
-from subtune.values import Value
 
 KindName = Literal["classification", "regression", "tokens", "span"]
 # Those that label words tell apart: their names are part of no id.
@@ -115,5 +115,6 @@ class Task(TaskSpec):
 
 
 TASKS: dict[str, Task] = {
-    name: Task(name=name, **fields) for name, fields in resources.read("tasks").items()
+    name: Task(name=name, **fields)
+    for name, fields in resources.read_yaml("subtune.tasks", "tasks.yaml").items()
 }

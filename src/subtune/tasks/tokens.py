@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from subtune import metrics
-from subtune.errors import SubtuneError, one_of
-from subtune.formats import conll, json_lines
-from subtune.tasks import special_tokens
+from subtune.core.errors import SubtuneError, one_of
+from subtune.tasks import metrics, special_tokens
 from subtune.tasks.classification import CLASSIFICATION
+from subtune.tasks.formats import conll, json_lines
 from subtune.tasks.kind import Kind, PlacedRow
 from subtune.tasks.sentences import NO_LABEL
 

@@ -5,8 +5,8 @@ Shapes: ``t`` tokens of a batch, ``m`` examples of a grid, ``l`` tokens of its l
 
 from collections.abc import Sequence
 
+from subtune.families.base import Family, reads_first_only
 from subtune.models.encoder import Encoder
-from subtune.models.families.base import Family, reads_first_only
 from subtune.selections.entries import Entries, Indices, LowRank, count
 
 FLOAT_BYTES = 4

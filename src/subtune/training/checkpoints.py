@@ -20,10 +20,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from subtune.directories import flush
-from subtune.limits import CHECKPOINTS_KEPT
-from subtune.stopping import StoppedError
-from subtune.values import ID_LENGTH
+from subtune.core.batch_sizes import CHECKPOINTS_KEPT
+from subtune.core.content_ids import ID_LENGTH
+from subtune.core.directories import flush
+from subtune.core.stopping import StoppedError
 
 ENDING = ".safetensors"
 # Raised when a state's contents change: what another version has kept is left aside.

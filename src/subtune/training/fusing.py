@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from subtune.limits import CPU_TOKENS
+from subtune.core.batch_sizes import CPU_TOKENS
+from subtune.families.base import is_classifier
 from subtune.models.encoder import Encoder
-from subtune.models.families.base import is_classifier
 from subtune.selections.entries import Entries, LowRank
 from subtune.tasks.examples import Examples
 from subtune.training.activations import step_bytes

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from subtune.core.hardware import is_out_of_memory
 from subtune.data.batches import by_length
-from subtune.hardware import is_out_of_memory
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, new_classifier
 from subtune.models.packed import pack

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from subtune.core.errors import SubtuneError
+from subtune.core.hardware import is_out_of_memory
 from subtune.data.batches import by_length, shuffled
-from subtune.errors import SubtuneError
-from subtune.hardware import is_out_of_memory
 from subtune.models.dropout import DropoutMasks, MasksState
 from subtune.models.encoder import Encoder
 from subtune.models.packed import micro_batches, pack
 from subtune.models.passes import logits
 from subtune.selections.entries import Entries
-from subtune.specs import Recipe
+from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State

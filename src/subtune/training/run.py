@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from subtune.specs import Recipe
+from subtune.selections.specs import Recipe
 from subtune.training.checkpoints import State, below
 from subtune.training.delta import from_stored, to_stored
 from subtune.training.evaluation import Evaluation

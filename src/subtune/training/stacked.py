@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from subtune.families.base import is_classifier
 from subtune.models.encoder import Encoder, new_classifier
-from subtune.models.families.base import is_classifier
 from subtune.models.weights import LowRankUpdate, PerRun, Weight
 from subtune.selections.entries import Entries, Entry, Indices, LowRank, Whole
 from subtune.training.delta import AddedUpdate, ChangedEntries, ChangedTensor, Delta

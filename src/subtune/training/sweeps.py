@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
 from subtune.models.encoder import Encoder
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples

@@ -19,10 +19,10 @@ from subtune.analysis.verdicts import (
     NOT_SUPPORTED,
     SUPPORTED,
 )
-from subtune.models.families import CANONICAL
+from subtune.exhibits.tables import claims as table
+from subtune.families import CANONICAL
 from subtune.papers import printed
 from subtune.papers.base import Claim
-from subtune.tables import claims as table
 
 CLAIMS = [
     pytest.param(paper, claim, id=f"{paper.name}-{claim.text}")

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import gap
-from subtune.analysis.columns import columns_of
 from subtune.tasks import TASKS
+from subtune.tasks.score_columns import columns_of
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made
 

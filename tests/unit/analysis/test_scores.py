@@ -8,8 +8,8 @@ import pytest
 
 from subtune import papers
 from subtune.analysis import curves, scores, significance, statistics
-from subtune.analysis.columns import columns_of
 from subtune.tasks import TASKS
+from subtune.tasks.score_columns import columns_of
 from tests.helpers import examples
 from tests.helpers.examples import scored
 

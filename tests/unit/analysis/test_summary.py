@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from subtune.analysis import answers, summary
 from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED
-from subtune.tables.summary import methods_by_score
+from subtune.exhibits.tables.summary import methods_by_score
 from tests.helpers.examples import scored
 
 CLASSIFIER = 10

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from subtune import config
-from subtune.errors import SubtuneError
-from subtune.preflight import preflight
+from subtune.core.errors import SubtuneError
+from subtune.planning.preflight import preflight
 from tests.helpers.project import own_task, table
 
 NUMBERS = st.one_of(

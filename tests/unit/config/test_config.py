@@ -11,9 +11,9 @@ from transformers import BertConfig
 
 from subtune import cli, config, papers
 from subtune.config.loading import load
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
 from subtune.models.dimensions import dimensions_of
-from subtune.plan import plan as plan_of
+from subtune.planning.plan import plan as plan_of
 from tests.helpers.families import save_tokenizer
 from tests.helpers.project import ROOT
 

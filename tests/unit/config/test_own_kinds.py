@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from subtune import cli, config
-from subtune.errors import SubtuneError
-from subtune.plan import plan as plan_of
+from subtune.core.errors import SubtuneError
+from subtune.planning.plan import plan as plan_of
 from subtune.tasks.kinds import KINDS
 
 CONLLU = """# text = It runs .

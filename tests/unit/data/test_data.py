@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
+from subtune.core.errors import SubtuneError
 from subtune.data import builtin, files, tsv
 from subtune.data.load import load
 from subtune.data.minitasks import sentences
 from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
-from subtune.errors import SubtuneError
-from subtune.specs import DataSpec
+from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, Task
 
 GLUE_ROWS = {

@@ -4,11 +4,11 @@ import codecs
 
 import pytest
 
+from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.load import load
 from subtune.data.sizes import size_of
-from subtune.errors import SubtuneError
-from subtune.specs import DataSpec
+from subtune.selections.specs import DataSpec
 from subtune.tasks import Task
 
 MOOD = Task(name="mood", title="Mood", text=("text",), labels=("sad", "happy"), metrics=("f1",))

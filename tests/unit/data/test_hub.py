@@ -3,9 +3,9 @@
 import datasets
 import pytest
 
+from subtune.core.errors import SubtuneError
 from subtune.data.hub import read_files
 from subtune.data.repositories import REPOSITORIES, is_on_hub, repository_of
-from subtune.errors import SubtuneError
 from subtune.tasks import TASKS
 
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from subtune.core.errors import SubtuneError
 from subtune.data import official
 from subtune.data.load import load
 from subtune.data.versions import paths_of, require_version, version_of
-from subtune.errors import SubtuneError
-from subtune.specs import DataSpec
+from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 
 CONLLU = """\

@@ -2,8 +2,8 @@
 
 import pytest
 
+from subtune.core.errors import SubtuneError
 from subtune.data import rows
-from subtune.errors import SubtuneError
 from subtune.tasks import TASKS
 from tests.helpers import examples
 

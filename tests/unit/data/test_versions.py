@@ -2,9 +2,9 @@
 
 import pytest
 
+from subtune.core.errors import SubtuneError
 from subtune.data import versions
-from subtune.errors import SubtuneError
-from subtune.specs import DataSpec
+from subtune.selections.specs import DataSpec
 from subtune.tasks import Task
 
 TASK = Task(name="mood", title="Mood", text=("text",), labels=("sad", "happy"), metrics=("f1",))

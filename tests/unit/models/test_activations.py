@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers.activations import ACT2FN
 
+from subtune.families.bert import ACTIVATIONS
 from subtune.models.activations import USUAL, activation
-from subtune.models.families.bert import ACTIVATIONS
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
+from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models import encoder
-from subtune.models.families.base import HEADS, SEQUENCE_CLASSIFICATION, is_classifier
 
 
 @pytest.fixture(params=["tiny_bert", "tiny_roberta"])

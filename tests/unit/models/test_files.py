@@ -8,10 +8,10 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForSequenceClassification
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder, files
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
-from subtune.specs import ModelSpec
+from subtune.selections.specs import ModelSpec
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from subtune.models import encoder, forward, packed
-from subtune.models.dimensions import dimensions_by
-from subtune.models.dropout import DropoutMasks
-from subtune.models.families.base import (
+from subtune.families.base import (
     HEADS,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
+from subtune.models import encoder, forward, packed
+from subtune.models.dimensions import dimensions_by
+from subtune.models.dropout import DropoutMasks
 from subtune.models.packed import from_grid, pack, to_grid
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries
 from tests.helpers import examples, reference

@@ -11,13 +11,13 @@ from transformers import AutoConfig
 
 from subtune import cli
 from subtune.config.schema import ModelSource
-from subtune.errors import SubtuneError
-from subtune.methods import METHODS, named
+from subtune.core.errors import SubtuneError
+from subtune.families import FAMILIES, NAMINGS, naming
+from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
 from subtune.models import encoder, files
 from subtune.models.dimensions import dimensions_in, exported_names
-from subtune.models.families import FAMILIES, NAMINGS, naming
-from subtune.models.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
 from subtune.selections import SELECTION
+from subtune.selections.methods import METHODS, named
 from subtune.tasks import TASKS
 from subtune.training.proof import difference_side_by_side
 from subtune.training.recipe import Member
@@ -204,7 +204,7 @@ def test_the_example_fits_models_as_deep_as_the_published_ones(family, layers, t
 
 def test_a_family_is_added_as_the_page_shows():
     module, row = BLOCKS["python"]
-    assert module == (ROOT / "src/subtune/models/families/gpt2.py").read_text()
+    assert module == (ROOT / "src/subtune/families/gpt2.py").read_text()
     assert row in (ROOT / "tests/helpers/families.py").read_text()
 
 

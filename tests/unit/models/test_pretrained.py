@@ -7,9 +7,9 @@ import pytest
 import safetensors.torch
 import torch
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.files import WEIGHTS, version_of
 
 QUERY = "encoder.layer.1.attention.self.query.weight"

@@ -10,12 +10,12 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoConfig
 
+from subtune.core.errors import SubtuneError
 from subtune.data.tokens import tokenize
-from subtune.errors import SubtuneError
+from subtune.families import naming_of
+from subtune.families.base import SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
 from subtune.models import encoder, files, skeletons
 from subtune.models.dimensions import dimensions_in
-from subtune.models.families import naming_of
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
 from subtune.tasks import TASKS
 from tests.helpers import examples, families
 

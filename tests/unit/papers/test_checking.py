@@ -11,7 +11,7 @@ from subtune.papers.checking import problems
 
 SPAFIT = papers.find("spafit")
 TABLE = Table(
-    "table9", "Title", "Caption.", make="subtune.tables.metrics:metrics", facts=("tasks",)
+    "table9", "Title", "Caption.", make="subtune.exhibits.tables.metrics:metrics", facts=("tasks",)
 )
 CLAIM = Claim("It holds", "1", "difference", "same", of=("full", "bitfit"))
 
@@ -35,10 +35,10 @@ def test_the_papers_have_no_problems(name):
         (changed(name="Table 9"), "name: expected small letters"),
         (changed(reads={"tasks": "chosn"}, facts=()), "reads: found 'chosn'.*mean 'chosen'"),
         (changed(facts=("task",)), "facts: found 'task'.*did you mean 'tasks'"),
-        (changed(make="subtune.tables.metrics:metric"), "make: found no function"),
-        (changed(make="subtune.tables.none:metrics"), "make: found no function"),
+        (changed(make="subtune.exhibits.tables.metrics:metric"), "make: found no function"),
+        (changed(make="subtune.exhibits.tables.none:metrics"), "make: found no function"),
         (changed(options={"width": 3}), "make: found 'width', expected one of tasks"),
-        (changed(facts=()), "make: subtune.tables.metrics:metrics needs 'tasks'"),
+        (changed(facts=()), "make: subtune.exhibits.tables.metrics:metrics needs 'tasks'"),
         (changed(printed="table9"), "printed: found no file printed/spafit/table9.csv"),
         (changed(options={"exhibits": ["table8"]}), "options.exhibits: found 'table8'"),
         (replace(SPAFIT, claims=(replace(CLAIM, kind="smae"),)), "kind: found 'smae'.*'same'"),
@@ -68,7 +68,7 @@ def test_the_numbers_beside_a_figure_are_ones_that_are_made():
         "figure9",
         "Title",
         "Caption.",
-        make="subtune.figures.curves:learning_curves",
+        make="subtune.exhibits.figures.curves:learning_curves",
         reads={"chosen": "chosen", "curves": "learning_curves"},
         facts=("task_titles",),
         numbers="curves",

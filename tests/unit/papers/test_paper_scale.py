@@ -7,10 +7,10 @@ import yaml
 
 from subtune import config, papers
 from subtune.config import Config
-from subtune.errors import SubtuneError
-from subtune.methods import named
+from subtune.core.errors import SubtuneError
 from subtune.papers import printed
-from subtune.plan import plan
+from subtune.planning.plan import plan
+from subtune.selections.methods import named
 from tests.helpers.project import ROOT
 
 PAPERS = ["layernorm", "bitfit", "bitfit_plus", "spafit"]

@@ -9,11 +9,12 @@ from pkgutil import resolve_name
 
 import pytest
 
-from subtune import facts, papers
-from subtune.methods import METHODS
+from subtune import papers
+from subtune.exhibits import facts
 from subtune.papers import printed
 from subtune.papers.base import FACTS, Figure
 from subtune.papers.common import exhibits_around
+from subtune.selections.methods import METHODS
 from tests.helpers.project import ROOT
 
 PAPERS = list(papers.all_papers().values())
@@ -88,9 +89,9 @@ def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
         for path in files
         if "papers" not in path.parts and path.is_file() and names & set(literals(path))
     }
-    assert naming == {"src/subtune/methods.py"}
+    assert naming == {"src/subtune/selections/methods.py"}
     assert names - set(METHODS) == {"bitfit_plus", "spafit"}
-    assert not names - set(METHODS) & set(literals(ROOT / "src" / "subtune" / "methods.py"))
+    assert not names - set(METHODS) & set(literals(ROOT / "src/subtune/selections/methods.py"))
 
 
 def test_what_exhibits_may_be_told_is_what_is_known_of_an_experiment():

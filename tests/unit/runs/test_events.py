@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
+from subtune.core.stopping import StoppedError
 from subtune.runs import events
-from subtune.stopping import StoppedError
 from subtune.training.reports import Report
 
 

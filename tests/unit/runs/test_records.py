@@ -12,12 +12,12 @@ import safetensors.torch
 
 from subtune import cli
 from subtune.analysis import scores
-from subtune.analysis.columns import ScoreColumn
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import listing, recording, records, rescoring, tidy
 from subtune.selections.random import Random
+from subtune.tasks.score_columns import ScoreColumn
 from tests.helpers import examples
 
 DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}

@@ -9,10 +9,10 @@ import pytest
 
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
-from subtune.methods import METHODS
 from subtune.models import encoder
 from subtune.runs import recording, records, rescoring
-from subtune.specs import DataSpec
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, from_stored

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.analysis import scores
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
+from subtune.core.stopping import StoppedError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import listing, recording, records
 from subtune.runs.search import Trial, finalists
-from subtune.stopping import StoppedError
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.recipe import Member, train

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import recording, records
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep

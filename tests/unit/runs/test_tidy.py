@@ -6,8 +6,8 @@ import shutil
 import pandas as pd
 import pytest
 
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import recording, records, tidy
 from tests.helpers import examples
 

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from subtune import cli
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import recording, records, tidy
 from tests.helpers import examples
 

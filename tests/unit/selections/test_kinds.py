@@ -3,10 +3,10 @@
 import pytest
 from pydantic import ValidationError
 
-from subtune.methods import METHODS
 from subtune.selections import NAMED_KINDS, SELECTION, allowed_keys
 from subtune.selections.entries import Whole
 from subtune.selections.kind import Work
+from subtune.selections.methods import METHODS
 from subtune.selections.ranked import Ranked, Top
 from tests.helpers.examples import CLASSIFIER
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
 from subtune.selections.patterns import matching
 from subtune.selections.whole import WholeTensors
 

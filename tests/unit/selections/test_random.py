@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from subtune.errors import SubtuneError
-from subtune.methods import METHODS
+from subtune.core.errors import SubtuneError
 from subtune.selections.entries import Indices, count
+from subtune.selections.methods import METHODS
 from subtune.selections.random import Draw, Lines, Random
 from tests.helpers.examples import CLASSIFIER
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from subtune.errors import SubtuneError
-from subtune.methods import METHODS
+from subtune.core.errors import SubtuneError
 from subtune.models.dimensions import dimensions_of
 from subtune.selections.entries import count
+from subtune.selections.methods import METHODS
 from subtune.selections.whole import WholeTensors, require_whole
 from tests.helpers.examples import CLASSIFIER
 

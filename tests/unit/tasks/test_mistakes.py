@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from subtune.config.schema import OwnTask
+from subtune.core.errors import SubtuneError
 from subtune.data import files
-from subtune.errors import SubtuneError
 from tests.helpers.project import ROOT
 
 PAGE = (ROOT / "docs" / "tasks.md").read_text()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
 from subtune.tasks import TASKS
 from subtune.tasks.regression import parse_score
 

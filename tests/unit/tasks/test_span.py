@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
+from subtune.core.errors import SubtuneError
 from subtune.data.tokens import read_tokenizer
-from subtune.errors import SubtuneError
-from subtune.formats import squad
+from subtune.families.base import QUESTION_ANSWERING
 from subtune.models import encoder
-from subtune.models.families.base import QUESTION_ANSWERING
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
+from subtune.tasks.formats import squad
 from subtune.tasks.span import LONGEST_ANSWER, LONGEST_QUESTION, OUTSIDE, SPAN
 from subtune.training.evaluation import logits_of
 from tests.helpers import question_answering

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from subtune.core.errors import SubtuneError
 from subtune.data.rows import split_from_rows
 from subtune.data.tokens import read_tokenizer
-from subtune.errors import SubtuneError
-from subtune.formats import conll
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
+from subtune.tasks.formats import conll
 from subtune.tasks.tokens import TOKENS
 
 CHUNKS = Task(

@@ -6,17 +6,17 @@ import torch
 from benchmarks.memory import peak_bytes
 from transformers import BertConfig
 
-from subtune.methods import named
-from subtune.models import encoder
-from subtune.models.dimensions import dimensions_by
-from subtune.models.encoder import Encoder
-from subtune.models.families.base import (
+from subtune.families.base import (
     HEADS,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
+from subtune.models import encoder
+from subtune.models.dimensions import dimensions_by
+from subtune.models.encoder import Encoder
 from subtune.models.packed import pack
+from subtune.selections.methods import named
 from subtune.training.activations import step_bytes
 from tests.helpers import examples
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from subtune.errors import SubtuneError
+from subtune.core.errors import SubtuneError
+from subtune.core.stopping import StoppedError, stop_requests
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.runs import recording, records
-from subtune.stopping import StoppedError, stop_requests
 from subtune.tasks import TASKS
 from subtune.training import checkpoints, recipe, run
 from subtune.training.checkpoints import Checkpoints, State
@@ -250,7 +250,7 @@ def test_a_signal_becomes_a_question(name):
 
 def test_a_second_interrupt_from_the_keyboard_ends_the_job():
     program = (
-        "import time\nfrom subtune.stopping import StoppedError, stop_requests\n"
+        "import time\nfrom subtune.core.stopping import StoppedError, stop_requests\n"
         "with stop_requests():\n    print('ready', flush=True)\n"
         "    while True: time.sleep(0.1)\n"
     )
@@ -489,7 +489,7 @@ import resource, sys
 from pathlib import Path
 import torch
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training import sweeps
 from subtune.training.recipe import Member

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from subtune.errors import SubtuneError
-from subtune.methods import METHODS
+from subtune.core.errors import SubtuneError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder, skeletons
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.packed import micro_batches, pack
 from subtune.models.passes import logits
 from subtune.runs import recording
+from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.training import fusing, proof
 from subtune.training.evaluation import logits_of

@@ -2,9 +2,9 @@
 
 import pytest
 
-from subtune.methods import METHODS
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
+from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.training.activations import step_bytes
 from subtune.training.fusing import CPU_TOKENS, group_runs, runs_at_once, runs_within

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training.delta import ChangedTensor
 from subtune.training.evaluation import Evaluation, without_scores

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from subtune.families.base import QUESTION_ANSWERING, TOKEN_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import QUESTION_ANSWERING, TOKEN_CLASSIFICATION
 from subtune.models.forward import logits
 from subtune.models.packed import pack
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from subtune.data.batches import in_length_order, shuffled
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.entries import Indices, LowRank, Whole
 from subtune.tasks import TASKS
 from subtune.training.delta import applied, to_stored

@@ -31,8 +31,8 @@ def scores(paper: str, exhibits: Collection[str] | None = None) -> pd.DataFrame:
     """Printed scores of a paper, or of some of its exhibits, on the scale 0–1.
 
     Returns:
-        ``exhibit``, ``model``, ``split``, ``method`` (as `subtune.methods` names it, where it knows
-        it), ``params``, ``task`` (``mnli_matched`` and ``mnli_mismatched`` apart), ``metric``,
+        ``exhibit``, ``model``, ``split``, ``method`` (its name in `METHODS`, if any),
+        ``params``, ``task`` (``mnli_matched`` and ``mnli_mismatched`` apart), ``metric``,
         ``value`` and ``is_average``, true of means over the paper's tasks.
     """
     rows = _table_if_there(paper, "scores", SCORES)

@@ -5,9 +5,9 @@ import pytest
 
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
-from subtune.methods import METHODS
 from subtune.models import encoder
-from subtune.specs import DataSpec
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.training.recipe import Member, train
 from tests.helpers import examples

@@ -13,10 +13,10 @@ from sklearn.preprocessing import StandardScaler
 from subtune.data.load import load
 from subtune.data.minitasks.sentences import MINI_TASKS
 from subtune.data.tokens import tokenize
-from subtune.methods import METHODS
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.families.base import SEQUENCE_CLASSIFICATION
-from subtune.specs import DataSpec
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.training.evaluation import logits_of
 from subtune.training.recipe import Member, train

@@ -1,0 +1,61 @@
+"""Directories that are written whole or not at all, and are on the disk when they are there."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from safetensors import SafetensorError
+
+from subtune.core.errors import SubtuneError
+
+
+@contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """A hidden directory to write into, which gets the name ``target`` once it is on the disk.
+
+    After an error nothing of it is left.
+
+    Raises:
+        SubtuneError: ``target`` is there already, the disk is full, or the place cannot be written.
+    """
+    require_new(target)
+    # A process on another node may have the same number.
+    draft = target.parent / f".{target.name}.{uuid4().hex}"
+    try:
+        draft.mkdir(parents=True)
+        yield draft
+        for path in draft.rglob("*"):
+            flush(path)
+        flush(draft)
+        draft.rename(target)
+        flush(target.parent)
+    except (OSError, SafetensorError) as error:
+        raise SubtuneError(f"cannot write {target}: {_cause(error)}") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def require_new(target: Path) -> None:
+    """Check that nothing has a name yet.
+
+    Raises:
+        SubtuneError: something has it.
+    """
+    if target.exists():
+        raise SubtuneError(f"{target} is there already; move it away or name a new directory")
+
+
+def _cause(error: Exception) -> str:
+    return getattr(error, "strerror", None) or " ".join(str(error).split())
+
+
+def flush(path: Path) -> None:
+    """Have a file's content, or a directory's names, on the disk before anything that follows."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,118 @@
+"""Score against the number of trained parameters: the picture of what each method costs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from subtune.analysis.summary import QUESTION, REFERENCE, summary
+from subtune.exhibits.figures.drawing import COLOURS, COLUMN, MARKERS, panels_of, without_numbers
+from subtune.exhibits.tables.writing import METRIC_TITLES
+from subtune.selections.methods import title_of
+
+# The lines of what trains everything, and nothing but the classifier.
+FULL: dict[str, Any] = {"color": "0.35", "linestyle": "-"}
+FROZEN: dict[str, Any] = {"color": "0.35", "linestyle": ":"}
+# How many letters of a legend are as wide as a page's text, and as the mark before each label.
+LETTERS_OF_A_LINE, LETTERS_OF_A_MARK = 110, 7
+FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
+
+
+def score_by_parameters(
+    chosen: pd.DataFrame, task_titles: Mapping[str, str], style: Mapping[str, Any]
+) -> Figure:
+    """Dev score against trained parameters on a logarithmic axis, a panel per model and task.
+
+    A method is a point, with a bar of one standard deviation where there are several seeds; masks
+    of one method and kind are points of one colour, joined. Full fine-tuning, and what trains
+    nothing but the classifier, are horizontal lines. The grey line is the front: the best score
+    with at most so many parameters.
+
+    Args:
+        chosen: the runs of the best learning rates.
+        task_titles: task name to title.
+        style: ``width`` in inches.
+    """
+    rows = summary(chosen).dropna(subset="score")
+    if rows.empty:
+        return without_numbers(style["width"])
+    series = _series(rows)
+    questions = [*rows.groupby(QUESTION, sort=False)]
+    share = COLUMN if len(questions) == 1 else 1
+    figure, panels = panels_of(len(questions), share * style["width"], height_of_panel=0.75)
+    trained = rows.loc[rows["trained"] > 0, "trained"]
+    for panel, ((model, task, metric), of_question) in zip(panels, questions, strict=False):
+        _draw(panel, of_question, series)
+        panel.set_xscale("log")
+        if len(trained):
+            panel.set_xlim(trained.min() / 2, trained.max() * 2)
+        several = rows["model"].nunique() > 1
+        panel.set_title(task_titles[task] + (f" ({model})" if several else ""))
+        panel.set_ylabel(METRIC_TITLES[metric], fontsize=7)
+    figure.supxlabel("trained parameters, without the classifier")
+    handles = [Line2D([], [], label=title_of(REFERENCE), **FULL)]
+    if (rows["trained"] == 0).any():
+        handles.append(Line2D([], [], label="classifier alone", **FROZEN))
+    handles.append(Line2D([], [], label="front", **FRONT))
+    handles += [
+        Line2D([], [], linestyle="", markersize=4, label=label, **_point(number))
+        for number, label in enumerate(series)
+    ]
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    columns = max(1, int(share * LETTERS_OF_A_LINE / (longest + LETTERS_OF_A_MARK)))
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
+    return figure
+
+
+def _series(rows: pd.DataFrame) -> list[str]:
+    """What has a colour: a method, or a method's masks of one kind."""
+    between = rows[(rows["trained"] > 0) & ~_is_reference(rows)]
+    return list(dict.fromkeys(between.sort_values("trained").apply(_label, axis=1)))
+
+
+def _label(row: pd.Series) -> str:
+    title = title_of(row["method"])
+    return title if pd.isna(row["scope"]) else f"{title}, masked, {row['scope']}"
+
+
+def _is_reference(rows: pd.DataFrame) -> pd.Series:
+    return (rows["method"] == REFERENCE) & rows["scope"].isna()
+
+
+def _point(number: int) -> dict[str, Any]:
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number // len(COLOURS) % len(MARKERS)],
+    }
+
+
+def _draw(panel: Axes, rows: pd.DataFrame, series: list[str]) -> None:
+    for of_line, line_style in (
+        (rows[_is_reference(rows)], FULL),
+        (rows[rows["trained"] == 0], FROZEN),
+    ):
+        for score in of_line["score"]:
+            panel.axhline(score, **line_style)
+    trained = rows[rows["trained"] > 0].sort_values("trained")
+    front = trained[trained["on_front"]]
+    panel.step(front["trained"], front["score"], where="post", **FRONT)
+    between = trained[~_is_reference(trained)]
+    labels = between.apply(_label, axis=1)
+    for number, label in enumerate(series):
+        points = between[labels == label] if len(between) else between
+        panel.errorbar(
+            points["trained"],
+            points["score"],
+            yerr=points["spread"].fillna(0),
+            markersize=3.5,
+            elinewidth=0.7,
+            linewidth=0.7,
+            linestyle="-" if len(points) > 1 else "",
+            **_point(number),
+        )
+    panel.grid(color="0.92")
+    panel.set_axisbelow(True)
+    panel.tick_params(labelsize=6)

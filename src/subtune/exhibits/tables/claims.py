@@ -1,0 +1,69 @@
+"""A paper's claims as a checklist."""
+
+from typing import Any
+
+import pandas as pd
+
+from subtune.analysis.verdicts import NOT_ENOUGH, NOT_PRINTED
+from subtune.exhibits.tables.writing import EMPTY, Emphasis, Styled
+
+# What wraps in a paper's table.
+WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
+VERDICTS = ("as the paper judges", "by the interval")
+
+
+def checklist(claims: pd.DataFrame) -> Styled:
+    """One row per claim: both verdicts, what they follow from, and what the paper's numbers say.
+
+    Verdicts that runs were enough for are bold.
+
+    Args:
+        claims: from `subtune.analysis.claims.claims_table`.
+    """
+    rows = [_row(claim) for claim in claims.to_dict("records")]
+    table = pd.DataFrame(rows)
+    bold = pd.DataFrame(False, index=table.index, columns=table.columns)
+    bold = bold.assign(**{name: ~table[name].isin([NOT_ENOUGH, EMPTY]) for name in VERDICTS})
+    return Styled(table, Emphasis(bold=bold, wide=WIDE))
+
+
+def _row(claim: dict[str, Any]) -> dict[str, str]:
+    has_interval = not pd.isna(claim["low"])
+    return {
+        "claim": claim["claim"],
+        "as the paper judges": claim["judged"],
+        "judged by": claim["judged_by"],
+        "this run": _decides(claim, "ours", "cells", "judged"),
+        "paper": _decides(claim, "paper", "paper_cells", "paper_judged"),
+        "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
+        "mean": _number(claim["mean"]),
+        "95 % interval": f"{_number(claim['low'])} to {_number(claim['high'])}"
+        if has_interval
+        else EMPTY,
+        "over": _over(claim) if claim["units"] else EMPTY,
+        "statistic": claim["statistic"],
+        "printed in": claim["printed_in"],
+        "contradicted by": EMPTY if pd.isna(claim["contradicted_by"]) else claim["contradicted_by"],
+    }
+
+
+def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
+    """What decides as the paper judges: a mean, a count, a p-value or an order."""
+    if claim[judged] == NOT_ENOUGH:
+        return EMPTY
+    if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":
+        return str(claim[judged])
+    if claim["judged_by"].startswith("at least"):
+        return f"{claim[value]:.0f} of {claim[cells]}"
+    return _number(claim[value])
+
+
+def _over(claim: dict[str, Any]) -> str:
+    """How many units, in words: ``3 seeds``, ``27 models × tasks``."""
+    parts = str(claim["unit"]).split(" × ")
+    plural = "" if claim["units"] == 1 else "s"
+    return f"{claim['units']} " + " × ".join(f"{part}{plural}" for part in parts)
+
+
+def _number(value: float) -> str:
+    return EMPTY if pd.isna(value) else f"{value:.3f}"

@@ -1,0 +1,92 @@
+"""BERT (Devlin et al., 2019)."""
+
+from subtune.families.base import (
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+    Components,
+    Dimensions,
+    Embeddings,
+    Family,
+    HeadLayer,
+    reads_first_only,
+)
+
+# Those of transformers that look at each number alone and have no parameters.
+ACTIVATIONS = (
+    *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
+    *("gelu_python_tanh", "gelu_pytorch_tanh", "hardswish", "leaky_relu", "linear", "mish"),
+    *("quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh"),
+)
+CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
+# What reads every token by itself.
+TOKEN_HEADS = {
+    TOKEN_CLASSIFICATION: (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),),
+    QUESTION_ANSWERING: (HeadLayer("classifier", "qa_outputs"),),
+}
+
+
+def _forward_flops(d: Dimensions, tokens: float, head: str) -> float:
+    """As in `subtune.models.forward`, where a head reads the first token alone the last layer
+    computes that, keys and values."""
+    h, i = d.hidden_size, d.intermediate_size
+    linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h
+    attention = 2 * 2 * tokens * h
+    if not reads_first_only(head):
+        return d.num_hidden_layers * tokens * (linear + attention)
+    full = (d.num_hidden_layers - 1) * tokens * (linear + attention)
+    return full + tokens * keys_and_values + linear - keys_and_values + attention + 2 * h * h
+
+
+BERT = Family(
+    model_type="bert",
+    layers="encoder.layer.",
+    components=Components(
+        query="attention.self.query",
+        key="attention.self.key",
+        value="attention.self.value",
+        attention_output="attention.output.dense",
+        attention_norm="attention.output.LayerNorm",
+        intermediate="intermediate.dense",
+        output="output.dense",
+        output_norm="output.LayerNorm",
+    ),
+    embeddings=Embeddings(
+        word="embeddings.word_embeddings",
+        position="embeddings.position_embeddings",
+        token_type="embeddings.token_type_embeddings",
+        norm="embeddings.LayerNorm",
+    ),
+    first_position=lambda padding: 0,
+    defaults={
+        "vocab_size": 30522,
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "pad_token_id": 0,
+    },
+    computed={
+        "hidden_act": ACTIVATIONS,
+        "position_embedding_type": ("absolute",),
+        "is_decoder": (False,),
+        "is_encoder_decoder": (False,),
+        "add_cross_attention": (False,),
+        "pruned_heads": ({},),
+        "per_layer_config": ({},),
+        "quantization_config": (),
+        # Code of the model's own.
+        "auto_map": (),
+    },
+    heads={
+        SEQUENCE_CLASSIFICATION: (
+            HeadLayer("pooler.dense", exported="bert.pooler.dense", activation="tanh"),
+            HeadLayer("classifier", exported="classifier", dropout=CLASSIFIER_DROPOUT),
+        ),
+        **TOKEN_HEADS,
+    },
+    backbone="bert",
+    forward_flops=_forward_flops,
+)

@@ -1,0 +1,89 @@
+"""Which commit a branch or tag of the hub stands for: asked once, and kept with the results.
+
+So later plans are the same, with or without a network, and a branch that has moved retrains
+nothing. Who wants its newer commit deletes its line in the file.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Literal
+from uuid import uuid4
+
+from subtune.core.errors import SubtuneError
+from subtune.hub.download import commit_of
+
+GLUE = "nyu-mll/glue"
+SQUAD = "rajpurkar/squad"
+UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
+# What is taken of a repository where a configuration names no revision; of all others, `main`.
+COMMITS = {
+    GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
+    SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
+    # Of its branch `refs/convert/parquet`.
+    UNIVERSAL_DEPENDENCIES: "bc04fa5dd6c03bcb03355f289f2ce385fecc7250",
+    "google-bert/bert-base-cased": "cd5ef92a9fb2f889e972770a36d4ed042daf221e",
+    "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
+    "FacebookAI/roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
+}
+COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def pinned(
+    repository: str,
+    revision: str | None,
+    repo_type: Literal["model", "dataset"],
+    kept: Path,
+    key: str,
+) -> str:
+    """The commit that a revision of a repository stands for.
+
+    Args:
+        revision: a commit, tag or branch; none for the repository's own in `COMMITS`, or `main`.
+        kept: the file with the commits that were asked for before.
+        key: the key of the configuration, which an error message begins with.
+
+    Raises:
+        SubtuneError: the hub cannot be asked, or has no such revision; or the file cannot be read
+            or written.
+    """
+    revision = revision or COMMITS.get(repository, "main")
+    if COMMIT.fullmatch(revision):
+        return revision
+    commits = _read(kept)
+    name = f"{repository}@{revision}"
+    if name not in commits:
+        commit = commit_of(repository, revision, repo_type=repo_type, key=key)
+        # Another plan may have asked for another meanwhile, or for the same.
+        commits = {name: commit} | _read(kept)
+        _write(kept, commits)
+    return commits[name]
+
+
+def _read(kept: Path) -> dict[str, str]:
+    try:
+        commits = json.loads(kept.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        commits = None
+    if not isinstance(commits, dict) or not all(
+        isinstance(commit, str) and COMMIT.fullmatch(commit) for commit in commits.values()
+    ):
+        raise SubtuneError(
+            f"{kept}: found something else than a commit (40 hexadecimal digits) for each "
+            "repository and revision; mend or delete it"
+        )
+    return commits
+
+
+def _write(kept: Path, commits: dict[str, str]) -> None:
+    draft = kept.with_name(f".{kept.name}.{uuid4().hex}")
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(commits, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        draft.replace(kept)
+    except OSError as error:
+        raise SubtuneError(f"cannot write {kept}: {error.strerror or error}") from None
+    finally:
+        draft.unlink(missing_ok=True)

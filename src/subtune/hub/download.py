@@ -1,0 +1,94 @@
+"""Files and commits from the hub, and one line that helps where they cannot be had."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from subtune.core.errors import SubtuneError
+
+SECONDS_TO_ANSWER = 20
+
+
+class UnreachableError(SubtuneError):
+    """The hub cannot be reached from here, now."""
+
+
+def snapshot(
+    repository: str,
+    revision: str,
+    patterns: Sequence[str],
+    *,
+    repo_type: str,
+    name: str,
+    instead: str,
+) -> Path:
+    """Download the files of a repository that match ``patterns`` at a revision.
+
+    Args:
+        repo_type: ``model`` or ``dataset``.
+        name: how an error message begins: what could not be downloaded.
+        instead: what a user without a network can do.
+
+    Returns:
+        The local directory that holds the files.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, or has no such repository or revision.
+    """
+    import huggingface_hub
+
+    advice = f"check the network of the machine that runs downloads, or {instead}"
+    with _one_line(f"{name} at {revision}", advice):
+        folder = huggingface_hub.snapshot_download(
+            repository, repo_type=repo_type, revision=revision, allow_patterns=list(patterns)
+        )
+    return Path(folder)
+
+
+def commit_of(
+    repository: str, revision: str, *, repo_type: Literal["model", "dataset"], key: str
+) -> str:
+    """The commit that a branch or tag stands for now.
+
+    Args:
+        key: the key of the configuration, which an error message begins with.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, or has no such repository or revision.
+    """
+    import huggingface_hub
+
+    problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
+    advice = "name a commit (40 hexadecimal digits), or plan once where there is a network"
+    with _one_line(problem, advice):
+        about = huggingface_hub.HfApi().repo_info(
+            repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER
+        )
+    return str(about.sha)
+
+
+@contextmanager
+def _one_line(problem: str, advice: str) -> Iterator[None]:
+    """What the hub's library raises as one line: what failed, why, and what helps."""
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
+    from huggingface_hub.utils import httpx
+
+    try:
+        yield
+    except (
+        httpx.HTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        OSError,
+    ) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        has_answered = isinstance(error, HfHubHTTPError | HFValidationError)
+        kind = SubtuneError if has_answered else UnreachableError
+        raise kind(f"{problem} ({reason}); {advice}") from None

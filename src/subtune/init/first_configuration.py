@@ -1,0 +1,156 @@
+"""From someone's tables to a configuration, and what is said on the way."""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import yaml
+
+from subtune import config
+from subtune.config import Config
+from subtune.core import python_path as sources
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
+from subtune.data import files
+from subtune.init import lengths, messages, tables, writing
+from subtune.init.choosing import settings_for
+from subtune.init.defaults import DEFAULTS
+from subtune.init.labels import labels_of, remarks
+from subtune.init.models import StartingModel, model_called, without_parameters
+from subtune.init.names import task_named_after
+from subtune.init.tables import Table
+from subtune.planning.cost import Estimates
+from subtune.planning.plan import Plan, plan
+from subtune.tasks import Task
+from subtune.tasks.formats.paths import is_file
+
+# Of a model on the hub a plan that is only estimated needs some commit, and no network.
+SOME_COMMIT = "0" * 40
+SNAKEFILE = "Snakefile"
+
+
+class Request(NamedTuple):
+    """What someone says of their tables; what is None is guessed.
+
+    ``kind``: of the task. ``model``: a directory, a package, or a repository on the hub. ``to``:
+    where the configuration goes.
+    """
+
+    train: Path
+    dev: Path | None = None
+    text: str | None = None
+    text2: str | None = None
+    label: str | None = None
+    kind: Literal["classification", "regression"] | None = None
+    model: str | None = None
+    to: Path | None = None
+
+
+def init(request: Request) -> Iterator[str]:
+    """Write a configuration; say line by line what is in the tables and what follows from it.
+
+    Raises:
+        SubtuneError: a table cannot be trained on, something cannot be guessed, or the
+            configuration cannot be written.
+    """
+    load, _, _ = os.getloadavg()
+    name = task_named_after(request.train)
+    target = request.to or Path(f"{name}.yaml")
+    writing.require_free(target)
+    train = tables.read("--train", request.train)
+    if request.dev is None:
+        raise SubtuneError(messages.without_dev(request.train))
+    dev = tables.read("--dev", request.dev)
+    if request.train.samefile(request.dev):
+        raise SubtuneError("--dev: found the file of --train, expected other rows to judge by")
+    yield from messages.of_tables(train, dev)
+    label, text = _columns(request, train, dev)
+    labels = labels_of(train, dev, label, request.kind)
+    task = Task(
+        name=name, title=name, text=text, label=label, labels=labels.words, metrics=labels.metrics
+    )
+    paths = {"train": str(request.train), "validation": str(request.dev)}
+    columns = files.columns_of(task, files.paths(paths, task))
+    yield messages.of_texts(task, request.text is None)
+    yield from messages.of_labels(labels, request.label is None)
+    yield from remarks(labels)
+    yield from messages.of_repeats(task, columns["train"], columns["validation"])
+
+    model = model_called(request.model)
+    yield messages.of_model(model)
+    problems = without_parameters(model, task, DEFAULTS.methods)
+    methods = [method for method in DEFAULTS.methods if method not in problems]
+    yield from (f"method {method} is left out: {why}" for method, why in problems.items())
+    counts = lengths.token_counts(task, columns["train"], model.directory)
+    max_length = lengths.window(counts, model.longest_text)
+    settings = settings_for(len(train.rows), max_length, model.hidden_size, methods)
+    yield messages.of_lengths(counts, max_length, lengths.has_tokenizer(model.directory))
+    yield messages.of_runs(settings)
+
+    beside_keys = messages.beside_keys(model, task, settings, counts, len(train.rows))
+    # It imports torch, which takes seconds.
+    from subtune.init.measuring import assumptions_here, cores, jobs_at_once
+
+    at_once = jobs_at_once()
+    command = _command(target, cores(), at_once)
+    parts = command, task, paths, model, settings, beside_keys, settings.runs_per_job(at_once)
+    checked, planned = _planned(writing.text_of(*parts), model)
+
+    measured = assumptions_here(planned, task, columns["train"], model.directory, settings)
+    checked = checked.model_copy(update={"assumptions": measured})
+    yield from messages.of_time(checked, planned, Estimates(checked, planned), at_once, load)
+    writing.write(target, writing.text_of(*parts, measured))
+    yield f"{target} says all of this, with comments on what to change. To train:"
+    yield f"    {command}"
+    layout = Layout(checked.results)
+    answers = layout.of_all_experiments("answers", "md")
+    yield f"The answer is then in {answers}, and everything on one page in {layout.report()}"
+
+
+def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str, ...]]:
+    """The columns of the label and of the texts."""
+    asked = {"--label": request.label, "--text": request.text, "--text2": request.text2}
+    for option, column in asked.items():
+        if column is not None:
+            tables.require_column(option, train, column)
+    label = request.label or tables.label_column(train)
+    named = tuple(column for column in (request.text, request.text2) if column is not None)
+    text = named if request.text is not None else tables.text_columns(train, label)
+    if request.text is None and request.text2 is not None:
+        raise SubtuneError(f"--text: missing, and needed beside --text2 {request.text2!r}")
+    columns = (*text, label)
+    if len(set(columns)) < len(columns):
+        raise SubtuneError(
+            f"--text, --label: found a column twice ({', '.join(columns)}), expected different ones"
+        )
+    for column in columns:
+        tables.require_column("--dev", dev, column)
+    return label, text
+
+
+def _planned(text: str, model: StartingModel) -> tuple[Config, Plan]:
+    """A configuration's content and its plan, for which nothing on the hub is asked."""
+    checked = config.check(yaml.safe_load(text))
+    source = checked.models[model.name]
+    if source.hub:
+        source = source.model_copy(update={"revision": SOME_COMMIT})
+    offline = checked.model_copy(update={"models": {model.name: source}})
+    return checked, plan(offline)
+
+
+def _command(target: Path, cores: int, at_once: int) -> str:
+    """What trains a configuration, as it is called here; a GPU takes fewer jobs than cores."""
+    snakemake = "snakemake"
+    if not shutil.which(snakemake):
+        beside_python = Path(sys.executable).with_name(snakemake)
+        inside = beside_python.is_relative_to(Path.cwd())
+        snakemake = str(beside_python.relative_to(Path.cwd()) if inside else beside_python)
+    elsewhere = Path(sources.__file__).resolve().parents[2] / SNAKEFILE
+    workflow = [] if is_file(Path(SNAKEFILE)) or not is_file(elsewhere) else ["-s", str(elsewhere)]
+    gpu = ["--resources", "gpu=1"] if at_once < cores else []
+    words = [snakemake, f"-c{cores}", *gpu, *workflow, "--configfile", str(target)]
+    return shlex.join(words)

@@ -1,0 +1,128 @@
+"""The encoder to start with: where it is, and how large."""
+
+import importlib.util
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from subtune.config.schema import HUB_MODELS
+from subtune.core.content_ids import Value
+from subtune.core.errors import SubtuneError, cut
+from subtune.init.defaults import DEFAULTS
+from subtune.init.names import named_like
+from subtune.models.dimensions import AnyDimensions, dimensions_of
+from subtune.models.files import directory_of_package, longest_text, read_config
+from subtune.selections.methods import METHODS
+from subtune.tasks import TaskSpec
+from subtune.tasks.formats.paths import is_directory
+
+REPOSITORY = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
+
+
+class StartingModel(Value):
+    """A model as a configuration names it: by ``source``, which is ``reference``.
+
+    ``reason``: why it is this one, and from where, in words.
+    """
+
+    source: Literal["hub", "path", "package"]
+    reference: str
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """What the configuration calls it."""
+        if self.reference in HUB_MODELS.values():
+            return next(name for name, hub in HUB_MODELS.items() if hub == self.reference)
+        if self.reference in (DEFAULTS.model.package, DEFAULTS.model.hub):
+            return "minilm"
+        last = Path(self.reference).resolve().name if self.source == "path" else self.reference
+        return named_like(last.rpartition("/")[2], HUB_MODELS, "model")
+
+    @property
+    def directory(self) -> Path | None:
+        """Where its files are, if they are here."""
+        if self.source == "package":
+            return directory_of_package(self.reference)
+        return Path(self.reference) if self.source == "path" else None
+
+    @cached_property
+    def dimensions(self) -> AnyDimensions | None:
+        """Its dimensions, as far as they are known before it is downloaded."""
+        return dimensions_of(str(self.directory or self.reference))
+
+    @property
+    def hidden_size(self) -> int:
+        """Its width, or that of most encoders where it is not known."""
+        if self.dimensions:
+            return self.dimensions.hidden_size
+        return DEFAULTS.hidden_sizes.get(self.reference, DEFAULTS.unknown_hidden_size)
+
+    @property
+    def longest_text(self) -> int:
+        """The tokens of the longest window that it and the library take."""
+        directory = self.directory
+        positions = longest_text(read_config(directory)) if directory else DEFAULTS.longest_window
+        return min(positions, DEFAULTS.longest_window)
+
+
+def model_called(name: str | None) -> StartingModel:
+    """The model that someone names, or one that suits anyone.
+
+    Args:
+        name: a local directory, an installed package or a repository on the hub.
+
+    Raises:
+        SubtuneError: it is none of these, or the directory or package holds no model.
+    """
+    package = DEFAULTS.model.package
+    if name is None and importlib.util.find_spec(package):
+        reason = "small, good at sentences, and installed here: nothing is downloaded"
+        return StartingModel(source="package", reference=package, reason=reason)
+    if name is None:
+        reason = "small and good at sentences; it is downloaded from the hub"
+        return StartingModel(source="hub", reference=DEFAULTS.model.hub, reason=reason)
+    try:
+        if is_directory(Path(name)):
+            read_config(Path(name))
+            return StartingModel(source="path", reference=name, reason="a local directory")
+        if _is_package(name):
+            read_config(directory_of_package(name))
+            return StartingModel(source="package", reference=name, reason="an installed package")
+    except SubtuneError as error:
+        raise SubtuneError(f"--model: {error}") from None
+    if not REPOSITORY.fullmatch(name) or name.startswith("."):
+        raise SubtuneError(
+            f"--model: found {cut(name)!r}, expected a directory that is there, an installed "
+            "package, or a repository on the hub such as google-bert/bert-base-cased"
+        )
+    hub = HUB_MODELS.get(name, name)
+    return StartingModel(source="hub", reference=hub, reason="it is downloaded from the hub")
+
+
+def _is_package(name: str) -> bool:
+    try:
+        return name.isidentifier() and importlib.util.find_spec(name) is not None
+    except ValueError:  # as of a program's own main module
+        return False
+
+
+def without_parameters(
+    model: StartingModel, task: TaskSpec, methods: Iterable[str]
+) -> Mapping[str, str]:
+    """The methods that select what a model has not, each with what the library says of it.
+
+    There are none of a model that is not here yet.
+    """
+    if model.dimensions is None:
+        return {}
+    shapes = model.dimensions.shapes(task.outputs, task.of_kind.head)
+    problems = {}
+    for method in methods:
+        try:
+            METHODS[method].resolve(shapes, seed=0)
+        except SubtuneError as error:
+            problems[method] = str(error)
+    return problems

@@ -1,0 +1,139 @@
+"""A configuration as text, with comments that say what to change."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import yaml
+
+from subtune.config.schema import Assumptions
+from subtune.core.errors import SubtuneError
+from subtune.init.choosing import Settings
+from subtune.init.defaults import DEFAULTS
+from subtune.init.models import StartingModel
+from subtune.tasks import Task
+from subtune.tasks.formats.paths import is_directory
+
+# The only experiment's name; one that is called as a paper would make the paper's tables.
+EXPERIMENT = "mine"
+# What every reader of YAML takes for text, unless it is one of the words below.
+PLAIN = re.compile(r"[A-Za-z_](?:[\w./ +-]*[\w./+-])?", re.ASCII)
+WORDS_OF_YAML = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf")
+
+
+def text_of(
+    command: str,
+    task: Task,
+    files: Mapping[str, str],
+    model: StartingModel,
+    settings: Settings,
+    remarks: Mapping[str, str],
+    runs_per_job: int,
+    assumptions: Assumptions | None = None,
+) -> str:
+    """The whole file.
+
+    Args:
+        command: what trains it.
+        files: split to path.
+        remarks: what stands beside some keys, in words, without the sign of a comment.
+        assumptions: of this machine, once they are known.
+    """
+    name, of_model = quoted(task.name), quoted(model.name)
+    lines = [
+        "# Written by `subtune init`. Train it with",
+        f"#   {command}",
+        "# in the folder that the paths below begin in.",
+        f"results: {quoted('results/' + task.name)}",
+        "models:",
+        f"  {of_model}:",
+        f"    {model.source}: {quoted(model.reference)}  # {remarks['model']}",
+        "tasks:",
+        f"  {name}:",
+        "    files:",
+        *(f"      {split}: {quoted(path)}" for split, path in files.items()),
+        f"    text: {_list(task.text)}  # one column, or the two of a pair",
+        f"    label: {quoted(task.label)}",
+    ]
+    if task.labels:
+        lines.append(f"    labels: {_list(task.labels)}  # without this line a number is predicted")
+    lines += [
+        f"    metrics: {_list(task.metrics)}  # {remarks['metrics']}",
+        "experiments:",
+        f"  {EXPERIMENT}:",
+        f"    models: [{of_model}]",
+        f"    tasks: [{name}]",
+        "    methods:  # each with the learning rates that it is tried with",
+    ]
+    for method, rates in settings.methods.items():
+        listed = ", ".join(map(_rate, rates))
+        lines.append(f"      {quoted(method)}: [{listed}]  # {DEFAULTS.methods[method].trains}")
+    lines += [
+        f"    seeds: [{', '.join(map(str, settings.seeds))}]  # {remarks['seeds']}",
+        f"    epochs: {settings.epochs}  # {remarks['epochs']}",
+        f"    batch_size: {settings.batch_size}",
+        f"    max_length: {settings.max_length}  # {remarks['max_length']}",
+        f"    schedule: {DEFAULTS.schedule}",
+        f"    warmup: {DEFAULTS.warmup}",
+        f"runs_per_job: {runs_per_job}  # as many jobs as train at once here",
+    ]
+    if assumptions:
+        lines += _assumptions(assumptions)
+    return "\n".join(lines) + "\n"
+
+
+def _assumptions(measured: Assumptions) -> Iterable[str]:
+    yield "assumptions:  # of this machine, measured; `subtune plan` computes with them"
+    yield f"  device: {quoted(measured.device)}"
+    teraflops = ", ".join(f"{key}: {rate}" for key, rate in measured.teraflops.items())
+    yield f"  teraflops: {{{teraflops}}}"
+    yield f"  milliseconds_per_layer: {measured.milliseconds_per_layer}"
+    yield f"  runs_side_by_side: {measured.runs_side_by_side}"
+    yield f"  start_minutes: {measured.start_minutes}"
+
+
+def quoted(text: str) -> str:
+    """A text as YAML has it, in quotation marks unless everyone reads it as text without them."""
+    if PLAIN.fullmatch(text) and text.casefold() not in WORDS_OF_YAML:
+        return text
+    return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=10**9).rstrip("\n")
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"[{', '.join(map(quoted, texts))}]"
+
+
+def _rate(number: float) -> str:
+    # YAML's numbers with an exponent have a point.
+    digits, _, exponent = f"{number:.1e}".partition("e")
+    return f"{digits}e{int(exponent)}"
+
+
+def require_free(path: Path) -> None:
+    """Check that a file can be written here, before anything else is done for it.
+
+    Raises:
+        SubtuneError: it is there already, its folder is not, or its name is no line of text.
+    """
+    if not str(path).isprintable():
+        raise SubtuneError(f"--to: found {str(path)!r}, expected a name in one line")
+    if os.path.lexists(path):
+        raise SubtuneError(f"--to: {path} is there already; move it away or name another file")
+    if not is_directory(path.parent):
+        raise SubtuneError(f"--to: found no directory {str(path.parent)!r}")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that is not there yet.
+
+    Raises:
+        SubtuneError: it is there, or cannot be written.
+    """
+    require_free(path)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        reason = (error.strerror or "cannot be written").lower()
+        raise SubtuneError(f"--to: cannot write {path}: {reason}") from None

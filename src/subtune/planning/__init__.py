@@ -1,0 +1,1 @@
+"""Planning: from a configuration to runs, their inputs, jobs and costs."""

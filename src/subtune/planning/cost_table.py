@@ -1,0 +1,98 @@
+"""What a configuration asks for, per experiment, and what that is expected to cost."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from subtune import papers
+from subtune.config import Config, Experiment
+from subtune.core.layout import Layout
+from subtune.papers.common import reads_information
+from subtune.planning.cost import Cost, Estimates
+from subtune.planning.plan import Plan
+from subtune.planning.submissions import submissions, submitted_tasks
+
+COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
+TOTAL = "all, each once"
+
+
+def cost_table(config: Config, plan: Plan, estimates: Estimates) -> pd.DataFrame:
+    """One row per experiment, and one of all, where what they have in common counts once.
+
+    Columns: `COLUMNS`. ``jobs`` are those that the Slurm profile submits: one per sweep, one per
+    task's Fisher information, one per model and task whose test rows are predicted, one for all
+    token ids. ``tokens`` are trained on or evaluated, ``flops`` floating-point operations,
+    ``hours`` those of the assumed device, ``gigabytes`` what the run records take.
+    """
+    names = list(config.experiments)
+    runs = {name: {p.run.id for p in plan.experiments[name]} for name in names}
+    fishers = {name: _fishers(plan, name, config.experiments[name]) for name in names}
+    tests = {name: _test_predictions(config, plan, name) for name in names}
+    rows = [
+        _row(name, estimates, runs[name], plan.sweeps_of(name), fishers[name], tests[name])
+        for name in names
+    ]
+    all_fishers = set[str]().union(*fishers.values())
+    all_tests = [job for jobs in tests.values() for job in jobs]
+    rows.append(_row(TOTAL, estimates, set(plan.runs), list(plan.sweeps), all_fishers, all_tests))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _test_predictions(config: Config, plan: Plan, name: str) -> list[list[str]]:
+    """Of each job that predicts test rows, the runs."""
+    experiment = config.experiments[name]
+    if not submissions(config, experiment):
+        return []
+    return [
+        list(plan.runs_on(name, model, task).values())
+        for model in experiment.models
+        for task in submitted_tasks(config, experiment)
+    ]
+
+
+def _fishers(plan: Plan, name: str, experiment: Experiment) -> set[str]:
+    """Keys of the Fisher information that an experiment's masks or tables are made of."""
+    if not reads_information(papers.find(experiment.paper)) and experiment.fractions is None:
+        return set()
+    return {fisher.key for fisher in plan.experiment_fishers[name].values()}
+
+
+def _row(
+    name: str,
+    estimates: Estimates,
+    runs: set[str],
+    sweeps: list[str],
+    fishers: set[str],
+    tests: list[list[str]],
+) -> tuple:
+    costs = [estimates.run(run) for run in sorted(runs)]
+    costs += [estimates.fisher(fisher) for fisher in sorted(fishers)]
+    costs += [estimates.test_predictions(runs) for runs in tests]
+    costs += [estimates.start()] * len(sweeps)
+    cost = sum(costs, Cost())
+    jobs = len(sweeps) + len(fishers) + len(tests) + 1
+    hours, gigabytes = cost.seconds / 3600, cost.bytes / 1e9
+    return name, len(runs), len(sweeps), jobs, cost.tokens, cost.flops, hours, gigabytes
+
+
+def largest_checkpoints(plan: Plan, estimates: Estimates) -> float:
+    """Gigabytes that the checkpoints of one job take at most, while it runs."""
+    return max(estimates.checkpoints(sweep) for sweep in plan.sweeps) / 1e9
+
+
+def longest_sweep(plan: Plan, estimates: Estimates) -> float:
+    """Hours of the longest job."""
+    return max(estimates.sweep(sweep).seconds for sweep in plan.sweeps) / 3600
+
+
+def measured(
+    layout: Layout, sweeps: Iterable[str], estimates: Estimates
+) -> list[tuple[str, float, float]]:
+    """Sweeps that are done: key, seconds of the attempt that ended them, estimated seconds."""
+    benchmarks = {sweep: Path(layout.benchmark("train", sweep)) for sweep in sweeps}
+    return [
+        (sweep, float(pd.read_csv(path, sep="\t")["s"].iloc[0]), estimates.sweep(sweep).seconds)
+        for sweep, path in benchmarks.items()
+        if path.is_file()
+    ]

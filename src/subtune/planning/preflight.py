@@ -1,0 +1,68 @@
+"""All that can be known of a configuration before anything runs."""
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from subtune.config import Config
+from subtune.core.errors import SubtuneError, cut
+from subtune.planning.plan import Plan, plan
+from subtune.planning.submissions import form
+
+
+class Preflight(NamedTuple):
+    """What a configuration asks for: every stage, and the scores that the GLUE server returns.
+
+    ``forms`` has the rows of `subtune.planning.submissions.form` of all experiments.
+    """
+
+    plan: Plan
+    forms: list[dict[str, Any]]
+
+
+def require_no_braces(directory: str) -> None:
+    """Refuse a directory of the workflow whose name Snakemake would fill in.
+
+    Raises:
+        SubtuneError: it has braces.
+    """
+    if set(directory) & set("{}"):
+        raise SubtuneError(f"{directory}: found a brace, which Snakemake fills in, expected none")
+
+
+def preflight(config: Config) -> Preflight:
+    """Lay out all that a configuration asks for; its files and models are looked at.
+
+    Raises:
+        SubtuneError: something that it names is missing, or not what it should be.
+    """
+    _require_place(Path(config.results))
+    planned = plan(config)
+    forms = [row for name in config.experiments for row in form(config, name)]
+    if config.test_scores:
+        # Tables take a second to read, which planning does not need.
+        from subtune.glue_server import returned_scores
+
+        returned_scores.read(Path(config.test_scores), forms)
+    return Preflight(planned, forms)
+
+
+def _require_place(results: Path) -> None:
+    """Refuse results that cannot be a directory here, as a file stands in their place or above."""
+    try:
+        os.fsencode(results)
+    except UnicodeEncodeError:
+        raise SubtuneError(
+            f"results: found {str(results)!r}, which has letters that this locale lacks; set "
+            "PYTHONUTF8=1"
+        ) from None
+    for place in (results, *results.parents):
+        try:
+            is_directory = place.is_dir()
+            is_there = place.exists()
+        except OSError as error:  # of a name that no file system takes
+            raise SubtuneError(f"results: {cut(str(results))}: {error.strerror}") from None
+        if is_directory:
+            return
+        if is_there:
+            raise SubtuneError(f"results: found the file {str(place)!r}, expected a directory")

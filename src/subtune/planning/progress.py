@@ -1,0 +1,140 @@
+"""How far a plan's sweeps are, by the events that their jobs have reported."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from subtune.core.layout import Layout
+from subtune.planning.cost import Estimates
+from subtune.planning.cost_table import measured
+from subtune.planning.plan import Plan
+from subtune.runs import events
+from subtune.runs.records import is_recorded
+
+DONE, RUNNING, STOPPED, FAILED, LOST, WAITING = (
+    "done", "running", "stopped", "failed", "lost", "waiting",
+)  # fmt: skip
+
+
+class SweepProgress(NamedTuple):
+    """One sweep: its state, which share of its epochs is done, its log, what it reported last."""
+
+    key: str
+    state: str
+    share: float
+    log: Path
+    last: str = ""
+    silent_seconds: float = 0.0
+
+
+def sweeps(layout: Layout, plan: Plan, slurm_jobs: Collection[str] | None) -> list[SweepProgress]:
+    """Every sweep of a plan.
+
+    ``stopped`` ones go on in another attempt; ``lost`` ones were cut off without a word.
+
+    Args:
+        layout: of the results.
+        plan: the plan.
+        slurm_jobs: ids of the jobs that Slurm knows to wait or run; None without Slurm.
+    """
+    return [_sweep(layout, plan, key, slurm_jobs) for key in plan.sweeps]
+
+
+def _sweep(
+    layout: Layout, plan: Plan, key: str, slurm_jobs: Collection[str] | None
+) -> SweepProgress:
+    log = Path(layout.log("train", key))
+    if _is_done(Path(layout.sweep(key)), Path(layout.repair(key))):
+        return SweepProgress(key, DONE, 1.0, log)
+    reported = events.read(Path(layout.progress(key)))
+    share = _share(Path(layout.records()), plan, key, reported)
+    if not reported or reported[-1]["event"] == events.DONE:
+        return SweepProgress(key, WAITING, share, log)
+    last = reported[-1]
+    silent = datetime.now(UTC) - datetime.fromisoformat(last["time"])
+    state = _state(reported, slurm_jobs)
+    return SweepProgress(key, state, share, log, last["text"], silent.total_seconds())
+
+
+def _is_done(table: Path, repair: Path) -> bool:
+    """Whether a sweep's table is there, and newer than what asks for some of its runs again."""
+    if not table.is_file():
+        return False
+    return not repair.is_file() or repair.stat().st_mtime <= table.stat().st_mtime
+
+
+def _state(reported: Sequence[Mapping[str, Any]], slurm_jobs: Collection[str] | None) -> str:
+    ends = {events.STOPPED: STOPPED, events.FAILED: FAILED}
+    if reported[-1]["event"] in ends:
+        return ends[reported[-1]["event"]]
+    started = [event for event in reported if event["event"] == events.STARTED]
+    attempt = started[-1] if started else {}
+    slurm_job = attempt.get("slurm_job")
+    is_lost = slurm_jobs is not None and slurm_job and slurm_job not in slurm_jobs
+    return LOST if is_lost or _has_ended(attempt) else RUNNING
+
+
+def _has_ended(attempt: Mapping[str, Any]) -> bool:
+    """Whether an attempt's process, as far as it is one of this machine, is there no more."""
+    if attempt.get("host") != socket.gethostname() or not isinstance(attempt.get("process"), int):
+        return False
+    try:
+        os.kill(attempt["process"], 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _share(store: Path, plan: Plan, sweep: str, reported: Sequence[Mapping[str, Any]]) -> float:
+    trained: dict[str, int] = {}
+    for event in reported:
+        if event["event"] == events.EPOCH:
+            trained[event["run"]] = max(event["epoch"], trained.get(event["run"], 0))
+        elif event["event"] == events.RECORDED:
+            # From here on the record says it; where that is deleted, the run trains anew.
+            trained.pop(event["run"], None)
+    finished, planned = 0.0, 0.0
+    for run in plan.sweeps[sweep].runs:
+        spec = plan.runs[run]
+        epochs = spec.recipe.epochs * spec.recipe.whole_runs
+        # A search trains runs of one learning rate each.
+        done = sum(
+            spec.recipe.epochs if is_recorded(store, one) else trained.get(one, 0)
+            for one in [run, *(spec.at(rate).id for rate in spec.recipe.searched)]
+        )
+        finished += epochs if is_recorded(store, run) else done
+        planned += epochs
+    return finished / planned
+
+
+def seconds_left(
+    layout: Layout, sweeps: Sequence[SweepProgress], estimates: Estimates
+) -> float | None:
+    """Seconds until all is done, if as many sweeps go on running as do now; None if none runs.
+
+    Estimates are scaled by what the sweeps that are done took.
+    """
+    running = sum(sweep.state == RUNNING for sweep in sweeps)
+    if not running:
+        return None
+    past = measured(layout, [s.key for s in sweeps if s.state == DONE], estimates)
+    scale = sum(took for _, took, _ in past) / sum(e for *_, e in past) if past else 1.0
+    left = [(1 - s.share) * estimates.sweep(s.key).seconds * scale for s in sweeps]
+    return max(sum(left) / running, max(left))
+
+
+def jobs_in_slurm() -> set[str] | None:
+    """Ids of this user's jobs that wait or run; None where there is no Slurm to ask."""
+    if shutil.which("squeue") is None:
+        return None
+    asked = subprocess.run(
+        ["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True
+    )
+    return set(asked.stdout.split()) if asked.returncode == 0 else None

@@ -1,0 +1,182 @@
+"""A recorded run as a model that transformers loads by itself, or as a PEFT adapter."""
+
+import copy
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import safetensors.torch
+import torch
+import transformers
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import PretrainedConfig, PreTrainedModel
+
+from subtune.core.directories import new_directory
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
+from subtune.families.base import is_classifier
+from subtune.models import encoder
+from subtune.models.encoder import Encoder
+from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER, TOKENIZER_CONFIG
+from subtune.models.skeletons import quiet
+from subtune.runs import records
+from subtune.selections.lora import Lora
+from subtune.selections.specs import RunSpec
+from subtune.tasks import TaskSpec
+from subtune.training.delta import AddedUpdate, Delta, applied, from_stored
+
+
+def export_model(layout: Layout, run: str, target: Path) -> None:
+    """Write a run's model: configuration, all weights in float32 as safetensors, tokenizer.
+
+    ``from_pretrained(target)`` of transformers' class for the task, such as
+    ``AutoModelForSequenceClassification``, predicts what the record says.
+
+    Args:
+        layout: of a results directory with the run's record and its model.
+        run: the run's id.
+        target: a directory that is not there yet.
+
+    Raises:
+        SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
+            cannot be made.
+    """
+    store = Path(layout.records())
+    spec = records.read_spec(store, run)
+    delta = from_stored(records.read_delta(store, run))
+    pretrained = _pretrained(layout, spec)
+    task = spec.tokens.data.task
+    model = _encoder(pretrained, task)
+    _require_tensors(run, delta, model)
+    weights = applied(model.parameters, delta)
+    config = _config(model, task)
+    whole = getattr(transformers, task.of_kind.auto_class).from_config(config)
+    whole.load_state_dict(_state(weights, model, whole))
+    with new_directory(target) as draft, quiet():
+        whole.save_pretrained(draft)
+        for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
+            if (pretrained / name).is_file():
+                shutil.copyfile(pretrained / name, draft / name)
+        if model.skeleton is not None:
+            _name_padding(draft, model.config.pad_token_id)
+
+
+def _name_padding(directory: Path, padding: int) -> None:
+    """Have a tokenizer that has no token of padding take the model's, behind the text."""
+    path = directory / TOKENIZER_CONFIG
+    fields = json.loads(path.read_text()) if path.is_file() else {}
+    if not fields.get("pad_token"):
+        fields["pad_token"] = Tokenizer.from_file(str(directory / TOKENIZER)).id_to_token(padding)
+    path.write_text(json.dumps(fields | {"padding_side": "right"}, indent=2) + "\n")
+
+
+def export_adapter(layout: Layout, run: str, target: Path) -> None:
+    """Write a LoRA run as an adapter: ``PeftModel.from_pretrained(base, target)`` loads it.
+
+    The base is the pretrained model with a classifier of its own; the adapter brings the trained
+    one. What trained whole beside LoRA is saved with the module that it belongs to. All is float32,
+    which a base that is loaded in half precision would round.
+
+    Raises:
+        SubtuneError: the run trained without LoRA, or as for `export_model`.
+    """
+    store = Path(layout.records())
+    spec = records.read_spec(store, run)
+    delta = from_stored(records.read_delta(store, run))
+    if not isinstance(spec.selection, Lora):
+        raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
+    pretrained = _pretrained(layout, spec)
+    task = spec.tokens.data.task
+    model = _encoder(pretrained, task)
+    _require_tensors(run, delta, model)
+    updates = {name: c for name, c in delta.items() if isinstance(c, AddedUpdate)}
+    others = {name: change for name, change in delta.items() if name not in updates}
+    saved = sorted({_saved_module(name, model) for name in others})
+    applied_whole = applied(model.parameters, others)
+    weights = {
+        f"base_model.model.{name}": value
+        for name, value in _exported(applied_whole, model).items()
+        if any(name.startswith(f"{module}.") for module in saved)
+    }
+    for name, update in updates.items():
+        module = f"base_model.model.{model.exported_name(name).removesuffix('.weight')}"
+        weights[f"{module}.lora_A.weight"] = update.lora_a
+        weights[f"{module}.lora_B.weight"] = update.lora_b
+    config = {
+        "peft_type": "LORA",
+        "task_type": task.of_kind.peft_type,
+        "base_model_name_or_path": str(pretrained),
+        "inference_mode": True,
+        "r": spec.selection.lora.rank,
+        "lora_alpha": spec.selection.lora.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": any(model.is_transposed(name) for name in updates),
+        "target_modules": [model.exported_name(name).removesuffix(".weight") for name in updates],
+        "modules_to_save": saved,
+    }
+    with new_directory(target) as draft:
+        safetensors.torch.save_file(weights, draft / "adapter_model.safetensors")
+        (draft / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def _pretrained(layout: Layout, spec: RunSpec) -> Path:
+    directory = Path(layout.model(spec.model.id))
+    if not directory.is_dir():
+        raise SubtuneError(f"found no pretrained model {directory}, which the run started from")
+    return directory
+
+
+def _encoder(pretrained: Path, task: TaskSpec) -> Encoder:
+    kind = task.of_kind
+    return encoder.load(pretrained, kind.head, kind.outputs(task))
+
+
+def _require_tensors(run: str, delta: Delta, model: Encoder) -> None:
+    for name in delta:
+        if name not in model.parameters:
+            raise SubtuneError(
+                f"run {run} has trained {name}, which its model has not: an earlier version had "
+                "another classifier; train it again"
+            )
+
+
+def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
+    config = copy.deepcopy(model.config)
+    kind = task.of_kind
+    config.num_labels = kind.outputs(task)
+    config.problem_type = kind.problem_type
+    # A stored model in half precision is trained in float32; half would round away what was learnt.
+    config.dtype = torch.float32
+    if task.labels is not None:
+        config.id2label = dict(enumerate(task.labels))
+        config.label2id = {label: number for number, label in enumerate(task.labels)}
+    return config
+
+
+def _saved_module(name: str, model: Encoder) -> str:
+    """The module that PEFT saves whole where a parameter of it trains whole."""
+    exported = model.exported_name(name)
+    # To PEFT transformers' head is one module, however many layers it has.
+    return exported.partition(".")[0] if is_classifier(name) else exported.rpartition(".")[0]
+
+
+def _state(
+    parameters: Mapping[str, Tensor], model: Encoder, whole: PreTrainedModel
+) -> dict[str, Tensor]:
+    """All that transformers' model keeps: parameters, buffers, and twins under all their names."""
+    exported = _exported(parameters, model)
+    numbers = {id(value): exported[own] for own, value in whole.named_parameters()}
+    twins = whole.named_parameters(remove_duplicate=False)
+    buffers = model.skeleton.buffers if model.skeleton else {}
+    every = dict(buffers) | {own: numbers[id(value)] for own, value in twins}
+    return {own: every[own] for own in whole.state_dict()}
+
+
+def _exported(parameters: Mapping[str, Tensor], model: Encoder) -> dict[str, Tensor]:
+    return {
+        model.exported_name(name): (value.mT if model.is_transposed(name) else value).contiguous()
+        for name, value in parameters.items()
+    }

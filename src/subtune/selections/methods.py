@@ -1,0 +1,161 @@
+"""The papers' methods by name, and how names combine: ``b_m2,b_q``, ``bitfit without b_q``.
+
+A name stands for a selection. A comma adds selections, ``without`` takes parameters away from
+all that stands left of it.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from subtune.core import resources
+from subtune.core.content_ids import Value
+from subtune.core.errors import SubtuneError, one_of
+from subtune.selections import NamedSelection, Selection
+from subtune.selections.lora import Lora, LoraSettings
+from subtune.selections.random import Draw, Random
+from subtune.selections.whole import WholeTensors
+
+# What masks are fractions of, where a configuration does not say it.
+MASKED_METHOD = "layernorm"
+RAND_THOUSANDS = re.compile(r"rand_(\d+)k")
+SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
+
+
+class _Resource(Value):
+    """What `methods.yaml` says; its comments name the sources."""
+
+    methods: dict[str, NamedSelection]
+    layer_parameters: dict[str, str]
+    rand_uniform: dict[str, int]
+    combinations: tuple[str, ...]
+    titles: dict[str, str]
+
+
+_PAPERS = _Resource.model_validate(resources.read_yaml("subtune.selections", "methods.yaml"))
+# Name to the parameter of each layer.
+LAYER_PARAMETERS = _PAPERS.layer_parameters
+COMBINATIONS = _PAPERS.combinations
+METHODS: dict[str, NamedSelection] = _PAPERS.methods | {
+    name: WholeTensors(parameters=(f"encoder.layer.*.{parameter}",))
+    for name, parameter in LAYER_PARAMETERS.items()
+}
+
+
+def title_of(method: str) -> str:
+    """A method's name as the paper writes it; a user's own method keeps its name."""
+    return _PAPERS.titles.get(method, method)
+
+
+def title_with_mask(method: str, fraction: float, scope: str | None) -> str:
+    """The same, and which fraction of it trains, by which kind of mask."""
+    return with_mask(title_of(method), fraction, scope)
+
+
+def with_mask(name: str, fraction: float, scope: str | None) -> str:
+    """A name or title, and which fraction of the method trains, by which kind of mask."""
+    return name if scope is None else f"{name}, top {100 * fraction:g}%, {scope}"
+
+
+def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:
+    """The selection that a method's name stands for.
+
+    Args:
+        name: one name, or several put together by commas and ``without``.
+        users: the user's selections by names of their own.
+        model: the model's name, which decides how many entries ``rand_uniform`` draws.
+
+    Raises:
+        SubtuneError: a name is unknown, or the selections cannot be put together.
+    """
+    known = METHODS | dict(users)
+    if name == "rand_uniform" and model in _PAPERS.rand_uniform:
+        return Random(random=Draw(count=_PAPERS.rand_uniform[model]))
+    if name in known:
+        return known[name]
+    thousands = RAND_THOUSANDS.fullmatch(name)
+    if thousands and int(thousands[1]):
+        return Random(random=Draw(count=1000 * int(thousands[1])))
+    strata = SPAFIT.fullmatch(name)
+    if strata:
+        return _spafit(int(strata[1]), int(strata[2]), strata[3])
+    kept, *taken = re.split(r"\s+without\s+", name)
+    if len(taken) > 1:
+        raise SubtuneError(f"found {name!r}, expected 'without' once: 'a,b without c,d'")
+    parts = _parts(kept, known)
+    if not taken and len(parts) == 1:
+        return parts[0]
+    return WholeTensors(
+        parameters=_patterns(name, parts),
+        without=_patterns(name, _parts(taken[0], known)) if taken else None,
+    )
+
+
+def is_built_in(name: str) -> bool:
+    """Whether a name, or what tables call a method, is one of the papers' methods."""
+    try:
+        named(name, {})
+    except SubtuneError:
+        return name in _PAPERS.titles.values()
+    return True
+
+
+@cache
+def _names() -> dict[Selection, str]:
+    names = [*METHODS, *COMBINATIONS]
+    # The strata of 24 layers, as many as the papers' deepest model has.
+    strata = itertools.combinations(range(24), 2)
+    names += [f"SPAFIT-{a}-{b}-{kind}" for a, b in strata for kind in ("I", "II")]
+    return {named(name, {}): name for name in reversed(names)}
+
+
+def name_of(selection: Selection) -> str | None:
+    """A selection's name in the papers, if it has one."""
+    return _names().get(selection)
+
+
+def _spafit(first: int, second: int, kind: str) -> Lora:
+    """SPAFIT, section 3: layers 0 to ``first`` are frozen, those to ``second`` train their biases.
+
+    In the layers after ``second`` LoRA adapts attention, and the biases outside attention train.
+    """
+    if first >= second:
+        raise SubtuneError(
+            f"found 'SPAFIT-{first}-{second}-{kind}', expected its first number below its second"
+        )
+    biases, adapted = f"{first + 1}-{second}", f"{second + 1}-"
+    of_all_layers = METHODS[f"lora-{kind}"]
+    assert isinstance(of_all_layers, Lora)
+    lora = of_all_layers.lora
+    targets = tuple(target.replace("layer.*", f"layer.{adapted}") for target in lora.targets)
+    return Lora(
+        lora=LoraSettings(targets=targets, rank=lora.rank, alpha=lora.alpha),
+        parameters=(
+            f"encoder.layer.{biases}.**.bias",
+            f"encoder.layer.{adapted}.intermediate.dense.bias",
+            f"encoder.layer.{adapted}.output.*.bias",
+        ),
+    )
+
+
+def _parts(names: str, known: Mapping[str, NamedSelection]) -> list[NamedSelection]:
+    parts = []
+    for name in (part.strip() for part in names.split(",")):
+        if name not in known:
+            raise SubtuneError(one_of(name, known))
+        parts.append(known[name])
+    return parts
+
+
+def _patterns(name: str, parts: Iterable[NamedSelection]) -> tuple[str, ...]:
+    """All patterns of some selections, in an order that does not depend on theirs."""
+    patterns: set[str] = set()
+    for part in parts:
+        if not isinstance(part, WholeTensors) or part.without:
+            raise SubtuneError(
+                f"found {name!r}, expected names of whole parameters: a random draw, LoRA or a "
+                "selection that leaves parameters out cannot be part of another"
+            )
+        patterns.update(part.parameters)
+    return tuple(sorted(patterns))

@@ -1,0 +1,80 @@
+"""CSV and TSV files that people write: a header, and below it rows of as many cells."""
+
+import csv
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+
+from subtune.core.errors import SubtuneError, cut, listed
+
+# What stands between cells in files of other programs.
+DIVIDERS = ";\t,|"
+
+
+def rows(
+    path: Path,
+    delimiter: str,
+    columns: Collection[str],
+    is_row: Callable[[Mapping[str, str]], bool],
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows below the header, by column, each with the line on which it begins.
+
+    A cell that begins with ``"`` ends with the next one; in between ``""`` stands for a quotation
+    mark, and line ends are text. In other cells a ``"`` is a letter.
+
+    Args:
+        path: a UTF-8 file.
+        delimiter: what stands between two cells.
+        columns: those that are read, and so may not be there twice.
+        is_row: whether the cells of a line can be a whole row. Lines that all can, and are in one
+            row nevertheless, tell of a quotation mark that nothing closes.
+
+    Raises:
+        SubtuneError: a row has more or fewer cells than the header, a column is there twice, or a
+            quotation mark is not closed.
+        ValueError: the file is not UTF-8.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = list(file)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        header = next(filter(None, reader), [])
+        if len(header) == 1 and not set(columns) <= set(header) and set(DIVIDERS) & set(header[0]):
+            raise SubtuneError(
+                f"{path}: line {reader.line_num}: found no column but {cut(header[0])!r}, expected "
+                f"{listed(columns)}, with {delimiter!r} between cells"
+            )
+        for name in columns:
+            if header.count(name) > 1:
+                raise SubtuneError(
+                    f"{path}: line {reader.line_num}: found column {name!r} twice, expected it once"
+                )
+        first = reader.line_num + 1
+        for cells in reader:
+            if len(cells) not in (0, len(header)):
+                hint = f"; a cell with {delimiter!r} in it is written in quotes"
+                raise SubtuneError(
+                    f"{path}: line {first}: found {len(cells)} cells, expected {len(header)} "
+                    f"({listed(header)}){hint if len(cells) > len(header) else ''}"
+                )
+            row_lines = lines[first - 1 : reader.line_num]
+            if len(row_lines) > 1 and all(_can_be_row(row_lines, header, delimiter, is_row)):
+                raise SubtuneError(
+                    f"{path}: line {first}: found a '\"' that nothing closes before line "
+                    f"{reader.line_num}, expected '\"\"\"' where a quote begins a cell's text"
+                )
+            if cells:
+                yield first, dict(zip(header, cells, strict=True))
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise SubtuneError(
+            f"{path}: not a readable {path.suffix} file: line {first}: {error}; a cell that begins "
+            "with '\"' is quoted up to the next one"
+        ) from None
+
+
+def _can_be_row(
+    lines: list[str], header: list[str], delimiter: str, is_row: Callable[[Mapping[str, str]], bool]
+) -> Iterator[bool]:
+    """Of each line, whether it is a row where quotation marks are letters."""
+    for cells in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE):
+        yield len(cells) == len(header) and is_row(dict(zip(header, cells, strict=True)))

@@ -1,0 +1,58 @@
+"""A directory appears whole under its name, or not at all."""
+
+import resource
+from contextlib import contextmanager
+
+import pytest
+import safetensors.torch
+import torch
+
+from subtune.core.directories import new_directory
+from subtune.core.errors import SubtuneError
+
+
+@contextmanager
+def almost_full_disk():
+    """Files of at most 1,000 bytes, the tests' own output too: to be put around few lines."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_directory_has_its_name_only_once_it_is_whole(tmp_path):
+    with new_directory(tmp_path / "a" / "b") as draft:
+        (draft / "file").write_text("1")
+        assert not (tmp_path / "a" / "b").exists()
+    assert (tmp_path / "a" / "b" / "file").read_text() == "1"
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
+
+
+def test_an_error_leaves_nothing(tmp_path):
+    with pytest.raises(ZeroDivisionError), new_directory(tmp_path / "a") as draft:
+        (draft / "file").write_text("1")
+        _ = 1 / 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_there_is_not_overwritten(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(SubtuneError, match="is there already"), new_directory(tmp_path / "a"):
+        pytest.fail("the block ran")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda file: file.write_text("1" * 10_000),
+        lambda file: safetensors.torch.save_file({"weight": torch.ones(10_000)}, file),
+    ],
+    ids=["text", "tensors"],
+)
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, write):
+    expected = pytest.raises(SubtuneError, match=r"cannot write .*a: .*File too large")
+    with expected, almost_full_disk(), new_directory(tmp_path / "a") as draft:
+        write(draft / "file")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,60 @@
+"""Score against trained parameters, drawn."""
+
+import pandas as pd
+
+from subtune.exhibits.figures import drawing
+from subtune.exhibits.figures.drawing import save
+from subtune.exhibits.figures.front import score_by_parameters
+from tests.unit.analysis.test_summary import runs
+
+STYLE = {"width": 6.3}
+TITLES = {"rte": "RTE", "cola": "CoLA"}
+SCORES = {"full": [1.0, 0.75], "bitfit": [0.8, 0.7], "layernorm": [0.8, 0.8], "frozen": [0.5, 0.5]}
+
+
+def test_full_and_the_classifier_alone_are_lines_and_others_points_over_their_size():
+    [panel] = score_by_parameters(runs(SCORES), TITLES, STYLE).axes
+    assert panel.get_xscale() == "log" and panel.get_title() == "RTE"
+    levels = [line.get_ydata()[0] for line in panel.lines if list(line.get_xdata()) == [0, 1]]
+    assert levels == [0.875, 0.5]
+    points = {tuple(container[0].get_xdata()) for container in panel.containers}
+    assert points == {(100,), (400,)}
+
+
+def test_the_front_rises_and_leaves_out_what_is_beaten():
+    [panel] = score_by_parameters(runs(SCORES), TITLES, STYLE).axes
+    [front] = [line for line in panel.lines if line.get_linewidth() == 3]
+    assert list(front.get_xdata()) == [100, 10_000]
+    assert list(front.get_ydata()) == [0.8, 0.875]
+
+
+def test_every_task_has_a_panel_and_a_file_is_written_twice_alike(tmp_path):
+    table = pd.concat([runs(SCORES), runs(SCORES, task="cola")], ignore_index=True)
+    for name in ("a", "b"):
+        figure = score_by_parameters(table, TITLES, STYLE)
+        assert [panel.get_title() for panel in figure.axes] == ["RTE", "CoLA"]
+        save(figure, [tmp_path / f"{name}.png"])
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_of_more_tasks_than_a_figure_has_panels_the_first_are_drawn_and_it_says_so(monkeypatch):
+    monkeypatch.setattr(drawing, "MOST_PANELS", 2)
+    titles = {name: name.upper() for name in ("a", "b", "c")}
+    table = pd.concat([runs(SCORES, task=task) for task in titles], ignore_index=True)
+    figure = score_by_parameters(table, titles, STYLE)
+    first, note = figure.axes
+    assert first.get_title() == "A"
+    assert [text.get_text() for text in note.texts] == ["2 more:\nsee the tables"]
+
+
+def test_runs_that_all_diverged_leave_nothing_to_draw():
+    figure = score_by_parameters(runs({"full": [float("nan")]}), TITLES, STYLE)
+    assert "diverged" in figure.get_suptitle()
+
+
+def test_the_legend_of_many_methods_is_no_wider_than_the_figure():
+    methods = {name: [0.8, 0.7] for name in ("b_m2,b_q", "bitfit without b_m2,b_q", "rand_uniform")}
+    figure = score_by_parameters(runs(SCORES | methods), TITLES, STYLE)
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.width

@@ -1,0 +1,71 @@
+"""Scores by the number of training rows, drawn."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from subtune.exhibits.figures.drawing import save
+from subtune.exhibits.figures.sizes import score_by_train_rows
+from tests.helpers.examples import scored
+
+STYLE = {"width": 6.3}
+SQUAD = {"squad": "SQuAD"}
+
+
+def sizes(metric="exact_match", seeds=1, **methods):
+    """Scores on SQuAD: method to its scores on 100, 1,000 … rows; each seed adds 0.1."""
+    parts = [
+        scored(("squad", method, 1.0, None, 1e-3, seed, value + seed / 10)).assign(
+            train_rows=10 ** (2 + number)
+        )
+        for method, values in methods.items()
+        for number, value in enumerate(values)
+        for seed in range(seeds)
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    return table.assign(metric=metric, decides=metric == "exact_match")
+
+
+def test_a_method_is_a_line_over_the_numbers_of_rows_on_a_logarithmic_axis():
+    figure = score_by_train_rows(sizes(full=[0.1, 0.6], bitfit=[0.3, 0.5]), SQUAD, STYLE)
+    [panel] = figure.axes
+    assert panel.get_xscale() == "log" and panel.get_title() == "SQuAD"
+    lines = {line.get_label(): line.get_ydata().tolist() for line in panel.lines}
+    assert lines == {"Full": [0.1, 0.6], "BitFit": [0.3, 0.5]}
+    assert panel.lines[0].get_xdata().tolist() == [100, 1000]
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["100", "1,000"]
+    assert not panel.collections
+
+
+def test_a_band_shows_the_spread_over_seeds():
+    figure = score_by_train_rows(sizes(full=[0.1, 0.6], seeds=3), SQUAD, STYLE)
+    [panel] = figure.axes
+    assert panel.lines[0].get_ydata().tolist() == pytest.approx([0.2, 0.7])
+    [band] = panel.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((0.1, 0.8))
+
+
+def test_a_figure_of_one_metric_and_some_methods_shows_those():
+    table = pd.concat([sizes(full=[0.1], bitfit=[0.2]), sizes("f1", full=[0.3], bitfit=[0.4])])
+    [panel] = score_by_train_rows(table, SQUAD, STYLE, "f1", ["bitfit"]).axes
+    assert panel.get_ylabel() == "F1"
+    assert [line.get_ydata().tolist() for line in panel.lines] == [[0.4]]
+    [panel] = score_by_train_rows(table, SQUAD, STYLE).axes
+    assert panel.get_ylabel() == "exact match"
+    assert [line.get_ydata().tolist() for line in panel.lines] == [[0.1], [0.2]]
+
+
+def test_every_task_and_model_has_a_panel():
+    squad = sizes(full=[0.1, 0.6])
+    table = pd.concat([squad, squad.assign(model="other"), squad.assign(task="rte", column="rte")])
+    panels = score_by_train_rows(table, {"rte": "RTE", **SQUAD}, STYLE).axes
+    assert [p.get_title() for p in panels] == ["RTE (minilm)", "SQuAD (minilm)", "SQuAD (other)"]
+
+
+def test_a_number_of_rows_on_which_a_run_diverged_is_a_gap(tmp_path, recwarn):
+    figure = score_by_train_rows(sizes(full=[0.1, math.nan, 0.6]), SQUAD, STYLE)
+    assert pd.isna(figure.axes[0].lines[0].get_ydata()).tolist() == [False, True, False]
+    save(figure, [tmp_path / "figure.png"])
+    assert not list(recwarn)

@@ -1,0 +1,202 @@
+"""Methods task by task, ours above a paper's."""
+
+import math
+
+import pandas as pd
+
+from subtune import papers
+from subtune.analysis import reproduction
+from subtune.exhibits.tables import comparison, writing
+from subtune.papers import printed
+from subtune.tasks import TASKS
+from subtune.tasks.score_columns import columns_of
+from tests.helpers.examples import scored
+from tests.helpers.exhibits import made
+
+PAPER_ORDER = [
+    TASKS[name] for name in ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
+]
+
+
+def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
+    table = printed.scores("layernorm", ["table2"])
+    assert len(table) == 36
+    columns = [column.key for column in columns_of(PAPER_ORDER, {})]
+    assert list(table["task"].drop_duplicates()) == columns
+
+
+def compared(chosen, source="layernorm", exhibit="table2", tasks=("rte",)):
+    columns = columns_of([TASKS[task] for task in tasks], papers.find(source).metrics)
+    return made(source, exhibit, chosen=chosen, columns=columns, source="builtin data").table
+
+
+AVERAGE = "average of CoLA, MRPC, RTE"
+
+
+def averaged(*rows, tasks=("cola", "mrpc", "rte")):
+    table = scored(*[(task, "bitfit", 1.0, None, 1e-3, seed, v) for task, seed, v in rows])
+    return compared(table, "bitfit_plus", "figure3", tasks), reproduction.reproduction(
+        table, printed.scores("bitfit_plus")
+    )
+
+
+def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
+    rows = [("rte", "full", 1.0, None, 1e-5, 0, 0.9), ("rte", "layernorm", 1.0, None, 1e-3, 0, 0.8)]
+    table = compared(scored(*rows).assign(trainable=[2000, 50]))
+    ours = "this run: minilm, builtin data"
+    assert table.iloc[0].tolist() == [ours, "Full", "2,000", "100.000%", "0.9000"]
+    assert table.iloc[1].tolist() == [ours, "LayerNorm", "50", "2.500%", "0.8000"]
+    paper = "paper: bert-large-cased"
+    assert table.iloc[4].tolist() == [paper, "LayerNorm", "51,202", "0.015%", "0.7401"]
+
+
+def test_beside_a_task_of_ones_own_stand_the_papers_rows_of_the_same_methods_only():
+    weather = TASKS["rte"].model_copy(update={"name": "weather", "title": "Weather"})
+    columns = columns_of([weather, TASKS["rte"]], {})
+    rows = [(task, "layernorm", 1.0, None, 1e-3, 0, 0.8) for task in ("weather", "rte")]
+    table = made("layernorm", "table2", chosen=scored(*rows), columns=columns, source="files").table
+    assert table[["scores of", "method", "Weather", "RTE"]].to_numpy().tolist() == [
+        ["this run: minilm, files", "LayerNorm", "0.8000", "0.8000"],
+        ["paper: bert-large-cased", "LayerNorm", "–", "0.7401"],
+    ]
+
+
+def test_ours_are_without_the_methods_that_another_exhibit_prints_for_these_tasks_only():
+    exhibits = printed.scores("bitfit")
+    assert "frozen" in set(exhibits.query("exhibit == 'table3' and task == 'rte'")["method"])
+    for task, exhibit, methods in (
+        ("rte", "table1", ["BitFit"]),
+        ("ud_ewt", "pos", ["BitFit", "Frozen"]),
+    ):
+        rows = [(task, name, 1.0, None, 1e-3, 0, 0.9) for name in ("bitfit", "frozen")]
+        table = compared(scored(*rows), "bitfit", exhibit, [task])
+        ours = table[table["scores of"].str.startswith("this run")]
+        assert ours["method"].tolist() == methods
+
+
+def test_what_an_exhibit_of_averages_prints_is_elsewhere_for_every_task():
+    rows = [("rte", name, 1.0, None, 1e-3, 0, 0.9) for name in ("bitfit", "g_LN1,g_LN2")]
+    table = compared(scored(*rows), "bitfit_plus", "figure3", ["rte"])
+    ours = table[table["scores of"].str.startswith("this run")]
+    assert ours["method"].tolist() == ["BitFit"]
+
+
+def test_a_papers_shares_of_parameters_are_shown_where_it_prints_them_beside_the_scores_or_not():
+    table = compared(scored(("rte", "g_LN1", 1.0, None, 1e-3, 0, 0.5)), "bitfit_plus", "figure7")
+    theirs = table[table["scores of"].str.startswith("paper")].set_index("method")["% of full"]
+    assert theirs["BitFit"] == "0.09%"
+    assert theirs["bitfit without b_m2,b_q"] == "0.05%"
+    # The text has none.
+    assert theirs["bitfit,g_LN1,g_LN2"] == "–"
+
+
+def test_a_comparison_ends_with_an_average_where_the_paper_has_one():
+    table, reproduced = averaged(("cola", 0, 0.4), ("rte", 0, 0.6), ("mrpc", 0, 0.8))
+    assert table.columns[-1] == AVERAGE
+    assert table[AVERAGE].iloc[0] == "0.6000"
+    bitfit = table[(table["method"] == "BitFit") & table["scores of"].str.startswith("paper")]
+    # Its own replication, and what the original paper reports.
+    assert bitfit[AVERAGE].tolist() == ["0.7330", "0.7380"]
+    assert "Full (of the BitFit paper)" in table["method"].tolist()
+    assert reproduced.query("task == 'average'")["ours"].dropna().round(6).unique() == [0.6]
+
+
+def test_an_average_spreads_over_the_seeds_that_have_every_task():
+    first = [("cola", 0, 0.5), ("rte", 0, 0.6), ("mrpc", 0, 0.7)]
+    second = [("cola", 1, 0.7), ("rte", 1, 0.8), ("mrpc", 1, 0.9)]
+    table, reproduced = averaged(*first, *second, ("rte", 2, 1.0))
+    assert table[AVERAGE].iloc[0] == "0.7000 ± 0.1414"
+    row = reproduced.query("task == 'average'").dropna(subset=["ours"]).iloc[0]
+    assert (row["seeds"], round(row["standard_deviation"], 4)) == (2, 0.1414)
+
+
+def test_an_average_over_other_tasks_is_not_beside_the_papers():
+    table, reproduced = averaged(("sst2", 0, 0.9), ("rte", 0, 0.6), tasks=("sst2", "rte"))
+    assert table.iloc[0][AVERAGE] == "–"
+    assert table.iloc[0]["average of this run"] == "0.7500"
+    assert table.iloc[-1]["average of this run"] == "–"
+    assert reproduced.query("task == 'average'")["ours"].isna().all()
+
+
+def test_a_comparison_leaves_out_what_the_paper_shows_elsewhere():
+    rows = [("rte", method, 1.0, None, 1e-3, 0, 0.5) for method in ("full", "b_q", "mine")]
+    ours = compared(scored(*rows), "bitfit", "table2")
+    assert ours["method"].tolist()[:2] == ["Full", "mine"]
+    assert "b_q" not in ours["method"].tolist()
+
+
+def test_the_best_score_of_a_block_is_marked_and_full_does_not_compete_in_spafit():
+    rows = [
+        ("rte", m, 1.0, None, 1e-3, 0, v)
+        for m, v in (("full", 0.9), ("lora-I", 0.7), ("lora-II", 0.7), ("full-bitfit", 0.6))
+    ]
+    table = compared(scored(*rows), "spafit", "table2")
+    best = comparison.best_scores(table, papers.find("spafit"))
+    assert best["RTE"].tolist()[:4] == [False, True, True, False]
+    assert not best["method"].any()
+
+
+def test_several_seeds_show_their_spread_and_one_seed_shows_none():
+    rows = [("rte", "full", 1.0, None, 1e-5, seed, value) for seed, value in ((0, 0.8), (1, 0.9))]
+    assert compared(scored(*rows)).iloc[0]["RTE"] == "0.8500 ± 0.0707"
+
+
+def test_what_differs_from_full_fine_tuning_is_marked():
+    """Six columns that all differ are what the test needs; five are not."""
+    names = ["scores of", "method", "parameters", "% of full"]
+    scores = {f"c{column}": ["0.9000", f"0.8{column}00", "–"] for column in range(6)}
+    about = dict(zip(names, (["run"] * 3, ["Full", "BitFit", "Random"], "–", "–"), strict=True))
+    table = pd.DataFrame(about | scores)
+    assert comparison.differing(table)["method"].tolist() == ["", " †", ""]
+    assert not comparison.differing(table.drop(columns="c5")).to_numpy().any()
+    assert not comparison.differing(table[table["method"] != "Full"]).to_numpy().any()
+
+
+def test_a_method_that_diverged_says_so_in_every_format_and_is_never_best(tmp_path):
+    rows = [
+        ("rte", "full", 1.0, None, 1e-5, 0, 0.5),
+        ("rte", "layernorm", 1.0, None, 1e-3, 0, math.nan),
+        ("cola", "full", 1.0, None, 1e-5, 0, math.nan),
+        ("cola", "layernorm", 1.0, None, 1e-3, 0, 0.2),
+    ]
+    columns = columns_of([TASKS["rte"], TASKS["cola"]], {})
+    made_of = {"chosen": scored(*rows), "columns": columns, "source": "builtin data"}
+    styled = made("layernorm", "table2", **made_of)
+    assert styled.table.iloc[0, 4:6].tolist() == ["0.5000", "diverged"]
+    assert styled.table.iloc[1, 4:6].tolist() == ["diverged", "0.2000"]
+    assert styled.emphasis.bold.iloc[:2, 4:6].to_numpy().tolist() == [[True, False], [False, True]]
+    for ending in ("csv", "md", "tex"):
+        writing.write(styled, [tmp_path / f"table2.{ending}"])
+        text = (tmp_path / f"table2.{ending}").read_text()
+        assert text.count("diverged") == 2 and "nan" not in text
+
+
+def test_an_average_over_a_task_that_diverged_has_diverged():
+    table, reproduced = averaged(("cola", 0, 0.4), ("rte", 0, math.nan), ("mrpc", 0, 0.8))
+    assert table[AVERAGE].iloc[0] == "diverged"
+    assert reproduced.query("task in ('average', 'rte')")["ours"].isna().all()
+    assert reproduced.query("task == 'cola'")["ours"].notna().any()
+
+
+def test_scores_on_another_treebank_stand_beside_the_printed_ones_under_its_name():
+    table = compared(
+        scored(("ud_ewt", "bitfit", 1.0, None, 1e-3, 0, 0.9)), "bitfit", "pos", ["ud_ewt"]
+    )
+    assert list(table)[4:] == ["POS (UD-EWT)", "POS (PTB)"]
+    assert table.iloc[0, 4:].tolist() == ["0.9000", "–"]
+    theirs = table.iloc[1:].set_index(["scores of", "method"])
+    assert set(theirs["POS (UD-EWT)"]) == {"–"}
+    assert theirs["POS (PTB)"].to_dict() == {
+        ("paper: bert-base-cased", "Full"): "0.9720",
+        ("paper: bert-base-cased", "BitFit"): "0.9720",
+        ("paper: bert-large-cased", "Full"): "0.9740",
+        ("paper: bert-large-cased", "BitFit"): "0.9740",
+        ("paper: roberta-base", "Full"): "0.9720",
+        ("paper: roberta-base", "BitFit"): "0.9710",
+    }
+
+
+def test_scores_on_the_papers_treebank_stand_above_the_printed_ones():
+    table = compared(scored(("ptb", "full", 1.0, None, 1e-3, 0, 0.9)), "bitfit", "pos", ["ptb"])
+    assert list(table)[4:] == ["POS (PTB)"]
+    assert table["POS (PTB)"].tolist()[:2] == ["0.9000", "0.9720"]

@@ -1,0 +1,91 @@
+"""SPAFIT's Table 1: what trains in which group of layers."""
+
+import json
+
+import pytest
+
+from subtune.core.errors import SubtuneError
+from subtune.exhibits.tables.strata import strata, strata_of_first
+from subtune.models.dimensions import dimensions_of, papers_models
+from subtune.papers import printed
+from subtune.selections.methods import named
+from subtune.selections.whole import WholeTensors
+from tests.helpers.exhibits import made
+
+LORA = "LoRA (rank 64, alpha 128) on W_q, W_k, W_v"
+OTHER_BIASES = "b_m2, b_m3, b_LN2"
+
+
+@pytest.fixture(scope="module")
+def bert_large():
+    return dimensions_of("bert-large-cased").shapes(outputs=3)
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("full", ("–", "–", *["all parameters"] * 4)),
+        ("full-bitfit-text", ("–", "–", *["all biases"] * 3, "nothing")),
+        ("bitfit", ("–", "–", *["all biases"] * 4)),
+        ("lora-I", ("–", "–", *[LORA] * 3, "nothing")),
+        ("lora-II", ("–", "–", *[f"{LORA}, W_m1"] * 3, "nothing")),
+        (
+            "SPAFIT-8-12-I",
+            ("8", "12", "nothing", "all biases", f"{LORA}; {OTHER_BIASES}", "nothing"),
+        ),
+        (
+            "SPAFIT-4-14-II",
+            ("4", "14", "nothing", "all biases", f"{LORA}, W_m1; {OTHER_BIASES}", "nothing"),
+        ),
+        ("frozen", ("–", "–", *["nothing"] * 4)),
+        ("g_LN1,b_q", ("–", "–", *["b_q, g_LN1"] * 3, "nothing")),
+    ],
+)
+def test_each_group_of_layers_says_what_trains_in_it(method, expected, bert_large):
+    assert strata(named(method, {}), bert_large) == expected
+
+
+def test_full_bitfit_by_its_count_trains_what_is_in_no_layer_and_not_the_keys_biases(bert_large):
+    found = strata(named("full-bitfit", {}), bert_large)
+    assert found.group1 == "b_q, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2"
+    assert found.outside == "all parameters"
+
+
+def test_layers_that_fall_into_two_groups_have_one_border(bert_large):
+    late = WholeTensors(parameters=("encoder.layer.20-.**.bias",))
+    assert strata(late, bert_large) == ("19", "–", "nothing", "all biases", "–", "nothing")
+
+
+def test_what_is_drawn_or_has_more_groups_is_told_once_for_all_layers(bert_large):
+    ends = WholeTensors(parameters=("encoder.layer.1-2.**.bias", "encoder.layer.5.**.bias"))
+    for selection in (ends, named("rand_bias", {})):
+        assert strata(selection, bert_large)[2:5] == (selection.in_words(),) * 3
+
+
+def test_a_method_that_no_model_has_the_layers_for_has_empty_groups(bert_large):
+    deep = WholeTensors(parameters=("encoder.layer.30.**",))
+    with pytest.raises(SubtuneError):
+        strata(deep, bert_large)
+    assert set(strata_of_first(deep, {"bert": bert_large})) == {"–"}
+
+
+def test_table_1_has_the_papers_columns_and_counts(tmp_path):
+    fields = papers_models()["bert-large-cased"]
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    methods = printed.counts("spafit")["method"]
+    table, emphasis, _ = made(
+        "spafit",
+        "table1",
+        directories=[tmp_path],
+        models=["bert-large-cased"],
+        selections={method: named(method, {}) for method in methods},
+    )
+    groups = ["N1", "N2", "group 1", "group 2", "group 3", "outside the layers"]
+    ours, papers = "parameters: bert-large-cased", "paper: bert-large-cased"
+    assert list(table) == ["method", *groups, ours, papers]
+    assert list(table[ours]) == list(table[papers])
+    spafit = table[table["method"].str.startswith("SPAFIT")]
+    assert ("SPAFIT-" + spafit["N1"] + "-" + spafit["N2"] + "-").tolist() == [
+        name.rstrip("I") for name in spafit["method"]
+    ]
+    assert set(emphasis.wide) <= set(table)

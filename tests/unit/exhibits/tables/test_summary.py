@@ -1,0 +1,65 @@
+"""Answers and costs as tables, and as lines of a terminal."""
+
+import pandas as pd
+import pytest
+
+from subtune.exhibits.tables import writing
+from subtune.exhibits.tables.summary import bytes_in_words, methods_by_score, smallest_methods
+from subtune.exhibits.tables.terminal import answers_in_lines
+from tests.unit.analysis.test_summary import runs
+
+TITLES = {"rte": "RTE"}
+SCORES = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "frozen": [0.5, 0.6, float("nan")]}
+
+
+def test_programs_read_numbers_and_people_words(tmp_path):
+    made = methods_by_score(runs(SCORES), TITLES)
+    writing.write(made, [tmp_path / "summary.csv", tmp_path / "summary.md"])
+    numbers = pd.read_csv(tmp_path / "summary.csv")
+    assert numbers["score"].tolist()[:2] == pytest.approx([0.9, 0.89])
+    lines = (tmp_path / "summary.md").read_text().splitlines()
+    bitfit = [cell.strip() for cell in lines[3].split("|")]
+    assert bitfit[4:8] == ["**BitFit**", "0.8900 ± 0.0000", "-0.0100", "-0.0100 to -0.0100"]
+    assert bitfit[8:11] == ["400", "4 %", "1.6 kB"]
+    assert "diverged" in lines[4]
+
+
+def test_answers_that_runs_are_enough_for_are_bold():
+    sure = smallest_methods(runs(SCORES), TITLES)
+    unsure = smallest_methods(runs({"full": [0.9], "bitfit": [0.9]}), TITLES)
+    assert [made.emphasis.bold["surely"].tolist() for made in (sure, unsure)] == [[True], [False]]
+    columns = ["task", "by the mean", "surely", "to be sure"]
+    rows = [made.shown[columns].to_numpy().tolist() for made in (sure, unsure)]
+    assert rows == [[["RTE", "BitFit", "BitFit", "–"]], [["RTE", "BitFit", "–", "2 more seeds"]]]
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ({"full": [0.9], "bitfit": [0.5]}, "none; nearest is BitFit"),
+        (
+            {"bitfit": [0.5]},
+            "Full fine-tuning is not among the methods to compare with: add `full`.",
+        ),
+    ],
+)
+def test_where_no_method_is_good_enough_the_table_says_why(scores, words):
+    assert smallest_methods(runs(scores), TITLES).shown["by the mean"].tolist() == [words]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 300])
+def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    path = tmp_path / "answers.csv"
+    writing.write(smallest_methods(runs(SCORES), TITLES), [path])
+    lines = answers_in_lines(path).splitlines()
+    assert "  RTE: BitFit, 400 parameters" in answers_in_lines(path)
+    assert max(map(len, lines[:-1])) <= max(columns, len(lines[2]))
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0 bytes"), (999, "999 bytes"), (43_210, "43.2 kB"), (9.1e7, "91 MB"), (2.5e9, "2.5 GB")],
+)
+def test_sizes_are_shown_with_a_unit(count, words):
+    assert bytes_in_words(count) == words

@@ -1,0 +1,149 @@
+"""An experiment makes the tables and figures for which it has the runs."""
+
+import pytest
+
+from subtune import papers
+from subtune.exhibits import contents
+from subtune.planning.plan import plan
+from tests.helpers.examples import config, experiment
+
+FRACTIONS = {"values": [0.2], "learning_rates": [1e-3]}
+
+
+def names(settings, **changed):
+    return list(contents.exhibits(config(settings, **changed), settings))
+
+
+@pytest.mark.parametrize(("seeds", "there"), [([0], False), ([0, 1], True)])
+def test_a_variance_over_repeats_needs_repeats(seeds, there):
+    assert ("repeat_variance" in names(experiment(paper="bitfit_plus", seeds=seeds))) is there
+
+
+def test_a_map_of_changes_needs_its_method_and_its_task():
+    settings = experiment(paper="bitfit_plus", methods={"g_LN1": [1e-3]})
+    assert "figure8" in names(settings) and "figure9" not in names(settings)
+    drawn = contents.parameters_drawn(config(settings), settings)
+    assert drawn == [{"method": "g_LN1", "task": "rte"}]
+    settings = experiment(paper="bitfit_plus", tasks=["sst2"])
+    assert not contents.parameters_drawn(config(settings), settings)
+
+
+def test_curves_need_fractions():
+    assert "figure5" not in names(experiment(paper="layernorm"))
+    assert "figure5" in names(experiment(paper="layernorm", fractions=FRACTIONS))
+
+
+@pytest.mark.parametrize("paper", papers.all_papers())
+def test_an_experiment_with_all_runs_has_every_exhibit(paper):
+    every = papers.find(paper).exhibits
+    methods = {method for exhibit in every for method in exhibit.needs.methods}
+    settings = experiment(
+        paper=paper,
+        methods={method: [1e-3] for method in ("full", *methods)},
+        tasks=["rte", "cola", "mrpc", "stsb", "ptb", "squad"],
+        fractions=FRACTIONS,
+        seeds=[0, 1],
+        train_rows=[100, "all"],
+    )
+    around = {
+        "answers",
+        "front",
+        "summary",
+        "claims",
+        "reproduction",
+        "paired_tests",
+        "choices",
+        "learning_curves",
+    }
+    around |= {"sizes", "scores_by_size", "submission/contents"}
+    there = {*(exhibit.name for exhibit in every), *around}
+    assert set(names(settings, test_scores="scores.csv")) == there
+
+
+def test_exhibits_are_in_the_papers_order():
+    every = names(experiment(paper="layernorm", methods={"full": [1e-3]}, fractions=FRACTIONS))
+    assert every[:6] == ["answers", "front", "summary", "claims", "figure1", "table1"]
+    assert every.index("figure2") < every.index("figure5") < every.index("choices")
+
+
+def test_test_scores_have_a_table_once_there_are_some():
+    settings = experiment(paper="layernorm")
+    assert "table3" not in names(settings)
+    assert "table3" in names(settings, test_scores="scores.csv")
+
+
+def test_an_experiment_without_a_paper_has_what_needs_none():
+    answer = ["answers", "front", "summary"]
+    expected = [*answer, "scores", "paired_tests", "choices", "learning_curves"]
+    expected.append("submission/contents")
+    assert names(experiment()) == expected
+    assert names(experiment(), source="builtin") == expected[:-1]
+    assert contents.data_of_claims(config(experiment()), experiment()) == ["chosen"]
+
+
+def test_claims_read_test_scores_once_there_are_some():
+    settings = experiment(paper="layernorm")
+    assert "test_scores" not in contents.data_of_claims(config(settings), settings)
+    returned = config(settings, test_scores="scores.csv")
+    assert "test_scores" in contents.data_of_claims(returned, settings)
+
+
+@pytest.mark.parametrize(("asked", "rows"), [(None, 2490), (64, 64)])
+def test_a_task_trains_on_its_own_rows_or_as_many_as_are_asked_for(tiny_bert, asked, rows):
+    settings = experiment(train_rows=asked, max_length=64)
+    models = {"minilm": {"path": str(tiny_bert)}}
+    assert contents.train_rows(plan(config(settings, models=models)), "mine") == {"rte": rows}
+
+
+def test_a_table_reads_what_is_optional_where_it_is_there():
+    settings = experiment(paper="layernorm")
+    table = contents.exhibits(config(settings), settings)["kruskal_wallis"]
+    assert contents.data_read(config(settings), settings, table) == {"dev": "chosen"}
+    both = contents.data_read(config(settings, test_scores="scores.csv"), settings, table)
+    assert both == {"dev": "chosen", "test": "test_scores"}
+
+
+@pytest.mark.parametrize(("rows", "there"), [(100, False), ([100, "all"], True)])
+def test_curves_over_training_rows_need_several_numbers_of_them(rows, there):
+    assert ({"sizes", "scores_by_size"} <= set(names(experiment(train_rows=rows)))) is there
+    methods = {"full": [1e-3], "bitfit": [1e-3]}
+    squad = experiment(paper="bitfit", tasks=["squad"], train_rows=rows, methods=methods)
+    assert ({"figure2", "figure6"} <= set(names(squad))) is there
+    assert ("sizes" in contents.data_of_claims(config(squad), squad)) is there
+
+
+@pytest.mark.parametrize("tasks", [["ptb"], ["ud_ewt"], ["squad"], ["ud_ewt", "squad"]])
+def test_tasks_that_a_paper_has_apart_have_no_exhibits_and_no_claims_of_the_others(tasks):
+    settings = experiment(paper="bitfit", tasks=tasks, methods={"full": [1e-3], "bitfit": [1e-3]})
+    shown = set(names(settings))
+    assert ("pos" in shown) is ("squad" not in tasks or "ud_ewt" in tasks)
+    assert not {name for name in shown if name.startswith(("table", "figure", "generalisation"))}
+    # Of these the Penn Treebank alone has printed scores.
+    assert ("reproduction" in shown) is (tasks == ["ptb"])
+    asked = contents.declared_claims(settings)
+    assert asked and all(set(claim["tasks"]) & set(tasks) for claim in asked)
+
+
+def test_an_experiment_without_them_has_none_of_their_exhibits_and_claims():
+    settings = experiment(paper="bitfit", tasks=["rte", "cola"], train_rows=[100, "all"])
+    assert not {"pos", "figure2", "figure6"} & set(names(settings))
+    apart = set(papers.find("bitfit").tasks_apart)
+    assert not any(set(c["tasks"]) & apart for c in contents.declared_claims(settings))
+
+
+def test_an_exhibit_is_of_its_own_tasks_alone():
+    settings = experiment(paper="bitfit", tasks=["rte", "ud_ewt", "squad"])
+    exhibits = contents.exhibits(config(settings), settings)
+    left_out = {name: contents.left_out(settings, exhibit) for name, exhibit in exhibits.items()}
+    assert left_out["table2"] == ["ud_ewt", "squad"]
+    assert left_out["pos"] == ["rte", "squad"]
+    assert left_out["choices"] == []
+    assert contents.as_shown(settings, exhibits["pos"]).tasks == ("ud_ewt",)
+
+
+def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
+    settings = experiment(paper="bitfit", train_rows=[16, "all"], max_length=64)
+    made = config(settings, models={"minilm": {"path": str(tiny_bert)}})
+    planned = plan(made)
+    [scored] = contents.scored_on_training_rows(made, planned, "mine")
+    assert planned.runs[scored].recipe.train_rows is None

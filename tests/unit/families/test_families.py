@@ -1,0 +1,236 @@
+"""What every family says of its models, against transformers' own."""
+
+import ast
+import copy
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import (
+    AutoModel,
+    BertConfig,
+    PretrainedConfig,
+    RobertaConfig,
+    XLMRobertaConfig,
+)
+from transformers.activations import ACT2FN
+
+import subtune
+from subtune.core.errors import SubtuneError
+from subtune.families import FAMILIES, family_of
+from subtune.families.base import (
+    HEADS,
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    Component,
+    is_classifier,
+)
+from subtune.models.dimensions import dimensions_by, dimensions_in, dimensions_of
+from subtune.models.files import has_token_types, longest_text, read_config
+from tests.helpers.reference import CLASSES
+
+SHAPE = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 60}
+# One row per family: a model of three layers, and the row of its table that position 0 reads.
+MODELS = {
+    "bert": (BertConfig(**SHAPE, num_hidden_layers=3), 0),
+    "roberta": (RobertaConfig(**SHAPE, num_hidden_layers=3, pad_token_id=1), 2),
+    "xlm-roberta": (XLMRobertaConfig(**SHAPE, num_hidden_layers=3, pad_token_id=1), 2),
+}
+
+
+@pytest.fixture(params=MODELS)
+def config(request) -> PretrainedConfig:
+    return MODELS[request.param][0]
+
+
+@pytest.fixture
+def family(config):
+    return family_of(config.model_type)
+
+
+def test_every_family_has_its_row():
+    assert MODELS.keys() == FAMILIES.keys()
+
+
+@pytest.fixture(params=HEADS)
+def head(request):
+    return request.param
+
+
+@pytest.fixture
+def shapes(config, head):
+    return dimensions_by(config.to_dict()).shapes(2, head)
+
+
+@pytest.fixture
+def theirs(config, head):
+    """transformers' own model with a head of two outputs, without weights."""
+    with torch.device("meta"):
+        return CLASSES[head].from_config(config)
+
+
+def test_every_family_has_every_head(family):
+    assert family.heads.keys() == set(HEADS)
+
+
+def test_names_and_shapes_are_those_of_transformers_model(theirs, family, head, shapes):
+    exported = {family.exported_name(name, head): shape for name, shape in shapes.items()}
+    assert exported == {name: tuple(value.shape) for name, value in theirs.named_parameters()}
+    assert theirs.base_model_prefix == family.backbone
+
+
+def test_what_a_checkpoint_brings_is_all_but_the_classifier(family, head, shapes):
+    assert family.names(3, head) == [name for name in shapes if not is_classifier(name)]
+    assert any(map(is_classifier, shapes))
+    # No head reads more of a checkpoint than it must have.
+    assert set(family.names(3, head)) <= set(family.checkpoint_names(3))
+
+
+def test_norms_and_embeddings_are_those_of_the_model(theirs, family, head, shapes):
+    for name in shapes:
+        module = theirs.get_submodule(family.exported_name(name, head).rpartition(".")[0])
+        assert family.is_norm(name) == isinstance(module, torch.nn.LayerNorm), name
+        assert family.is_embedding(name) == isinstance(module, torch.nn.Embedding), name
+
+
+def test_a_parameter_belongs_to_its_component(family):
+    for layer in (0, 11):
+        for component in family.components:
+            name = f"{family.layers}{layer}.{component}.bias"
+            assert family.component_of(name) == Component(component, layer, "bias")
+    module = family.heads[SEQUENCE_CLASSIFICATION][0].module
+    assert family.component_of(f"{module}.weight") == (module, None, "weight")
+
+
+def test_a_head_drops_as_much_as_the_configuration_says(config, family, head):
+    last, config = family.heads[head][-1], copy.deepcopy(config)
+    config.classifier_dropout = None
+    drops = head != QUESTION_ANSWERING
+    assert last.dropout_of(config) == drops * config.hidden_dropout_prob
+    config.classifier_dropout = 0.5
+    assert last.dropout_of(config) == drops * 0.5
+
+
+def test_what_cancels_changes_nothing_in_transformers_own_model(config, family):
+    model = AutoModel.from_config(config).double().eval()
+    ids = torch.tensor([[5, 6, 7, 8], [9, 5, 5, 6]])
+    with torch.no_grad():
+        before = model(input_ids=ids).last_hidden_state
+        moved = [name for name, _ in model.named_parameters() if family.cancels(name)]
+        for name in moved:
+            model.get_parameter(name).normal_()
+        torch.testing.assert_close(model(input_ids=ids).last_hidden_state, before)
+    assert len(moved) == config.num_hidden_layers
+
+
+def test_positions_are_counted_from_where_the_model_counts_them(config, family):
+    model = AutoModel.from_config(config).eval()
+    rows = []
+    table = model.get_submodule(family.embeddings.position)
+    table.register_forward_hook(lambda module, inputs, output: rows.append(inputs[0]))
+    model(input_ids=torch.tensor([[5, 6, 7]]))
+    first = family.first_position(config.pad_token_id)
+    assert rows[0].flatten().tolist() == [first, first + 1, first + 2]
+    assert first == MODELS[config.model_type][1]
+
+
+def test_the_longest_text_is_the_longest_that_the_model_takes(config):
+    model = AutoModel.from_config(config).eval()
+    longest = longest_text(config.to_dict())
+    model(input_ids=torch.full((1, longest), 5))
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.full((1, longest + 1), 5))
+
+
+def test_defaults_are_those_of_the_model(config, family):
+    assert type(config)().to_dict().items() >= family.defaults.items()
+
+
+# What a pass reads beside the sizes, and what changes nothing that a classifier computes.
+READ = {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"}
+READ |= {"layer_norm_eps", "initializer_range", "model_type"}
+WITHOUT_EFFECT = {"_name_or_path", "architectures", "dtype", "transformers_version", "return_dict"}
+WITHOUT_EFFECT |= {"output_attentions", "output_hidden_states", "use_cache", "tie_word_embeddings"}
+WITHOUT_EFFECT |= {"bos_token_id", "eos_token_id", "id2label", "label2id", "problem_type"}
+WITHOUT_EFFECT |= {"chunk_size_feed_forward"}
+
+
+def test_every_field_of_a_configuration_is_read_or_refused_or_without_effect(config, family):
+    assert set(config.to_dict()) <= {*family.defaults, *family.computed, *READ, *WITHOUT_EFFECT}
+
+
+def test_activations_are_transformers_own(family):
+    for name in family.computed["hidden_act"]:
+        assert not list(ACT2FN[name].parameters())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("is_decoder", True, "found true, expected false"),
+        ("add_cross_attention", True, "found true, expected false"),
+        ("position_embedding_type", "relative_key", 'found "relative_key", expected "absolute"'),
+        ("hidden_act", "gleu", 'found "gleu", expected "gelu" or "gelu_10" or '),
+        ("pruned_heads", {"0": [1]}, 'found {"0": [1]}, expected {}'),
+        ("quantization_config", {"bits": 8}, 'found {"bits": 8}, expected nothing'),
+        ("num_hidden_layers", "3", 'found "3", expected a whole number from 1'),
+        ("num_attention_heads", 0, "found 0, expected a whole number from 1"),
+        ("pad_token_id", None, "found null, expected a whole number from "),
+        ("hidden_dropout_prob", "0.1", 'found "0.1", expected a number from 0, below 1'),
+        ("classifier_dropout", 1.0, "found 1.0, expected a number from 0, below 1"),
+        ("hidden_size", 33, "found 33, expected a multiple of num_attention_heads, 2"),
+    ],
+)
+def test_what_is_not_computed_here_is_refused_by_name(field, value, problem, config, tmp_path):
+    config.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    fields = json.loads(path.read_text())
+    assert read_config(tmp_path) == fields
+    path.write_text(json.dumps(fields | {field: value}))
+    with pytest.raises(SubtuneError) as error:
+        read_config(tmp_path)
+    assert str(error.value).startswith(f"{path}: {field}: {problem}")
+
+
+def test_token_types_are_told_apart_where_there_are_several():
+    assert has_token_types({"type_vocab_size": 2})
+    assert not has_token_types({"type_vocab_size": 1})
+    assert not has_token_types({})
+
+
+def test_dimensions_count_what_a_checkpoint_has(config, tmp_path):
+    config.save_pretrained(tmp_path)
+    shapes = dimensions_of(str(tmp_path)).shapes(2, SEQUENCE_CLASSIFICATION)
+    counted = sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
+    assert dimensions_of(str(tmp_path)).parameters == counted
+
+
+@pytest.mark.parametrize("own_code", [{}, {"auto_map": {"AutoConfig": "mine.Config"}}])
+def test_a_model_that_transformers_has_not_is_refused_in_one_line(own_code, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "robeta"} | own_code))
+    with pytest.raises(SubtuneError) as error:
+        dimensions_in(tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path / 'config.json'}: model_type: found 'robeta', expected a model that "
+        "transformers has (did you mean 'roberta'?)"
+    )
+
+
+def test_a_model_of_no_type_is_refused_in_one_line(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 3}))
+    with pytest.raises(SubtuneError, match=r"model_type: found None, expected a model's name$"):
+        read_config(tmp_path)
+
+
+def test_no_other_file_names_a_family():
+    source = Path(subtune.__file__).parent
+    for path in source.rglob("*.py"):
+        if path.parent != source / "models" / "families":
+            strings = (
+                node.value
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.Constant)
+            )
+            assert not FAMILIES.keys() & {s for s in strings if isinstance(s, str)}, path

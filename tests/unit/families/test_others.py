@@ -1,0 +1,179 @@
+"""Families that have no forward pass of their own: names, shapes, runs folded into one batch."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from subtune.core.errors import SubtuneError
+from subtune.families import NAMINGS, naming
+from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
+from subtune.models import encoder, passes, skeletons
+from subtune.models.dimensions import dimensions_in
+from subtune.models.dropout import DropoutMasks
+from subtune.models.packed import pack
+from subtune.models.weights import PerRun
+from subtune.selections.methods import METHODS, named
+from subtune.tasks import TASKS
+from subtune.training.proof import difference_side_by_side
+from subtune.training.recipe import Member
+from tests.helpers import examples, reference
+from tests.helpers.families import FIELDS
+
+TASK = TASKS["sst2"]
+# Tables of relative positions have no examples, and so cannot differ by run.
+NOT_FOLDED = {"deberta", "deberta-v2"}
+# What stands where in a layer; of matrices that are one, in theirs.
+ROLES = {
+    "post": [naming.ATTENTION_OUTPUT, naming.ATTENTION_NORM, naming.OUTPUT, naming.OUTPUT_NORM],
+    "query": [naming.QUERY, naming.QUERY_KEY_VALUE],
+    "intermediate": [naming.INTERMEDIATE, naming.GATE_AND_INTERMEDIATE],
+}
+
+
+@pytest.fixture(params=FIELDS)
+def directory(request, directory_of):
+    return directory_of(request.param)
+
+
+@pytest.fixture
+def model(directory):
+    return encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+
+
+@pytest.fixture
+def batch(model, directory):
+    rows = examples.examples_of(TASK, examples.tokens(TASK, directory, rows=6))["train"]
+    return pack(rows, np.arange(6), model)
+
+
+def test_every_family_is_tried():
+    tried = {id(NAMINGS[name]) for name in FIELDS}
+    assert tried == set(map(id, NAMINGS.values()))
+
+
+def test_a_layer_has_the_roles_of_berts(model):
+    # ModernBERT's first has no norm before attention, and ALBERT has one layer.
+    last = [name for name in model.parameters if name.startswith(naming.LAYERS)][-1]
+    prefix = ".".join(last.split(".")[:3]) + "."
+    modules = {
+        name.removeprefix(prefix).rpartition(".")[0]
+        for name in model.parameters
+        if name.startswith(prefix)
+    }
+    assert modules >= set(ROLES["post"])
+    assert modules & set(ROLES["query"])
+    assert modules & set(ROLES["intermediate"])
+
+
+def test_norms_and_tables_are_known_by_their_names(model):
+    module = model.skeleton.module
+    for name in model.parameters:
+        kind = type(module.get_submodule(model.exported_name(name).rpartition(".")[0])).__name__
+        if not is_classifier(name):
+            assert naming.is_norm(name) == ("Norm" in kind), name
+        assert naming.is_embedding(name) == ("Embedding" in kind), name
+
+
+def test_shapes_are_known_without_weights(model, directory):
+    assert skeletons.shapes(directory, SEQUENCE_CLASSIFICATION, 2) == encoder.shapes_of(model)
+    dimensions = dimensions_in(directory)
+    pretrained = sum(v.numel() for n, v in model.parameters.items() if not is_classifier(n))
+    assert dimensions.parameters == pretrained
+    # Twice as many tokens cost twice as much, and what looks from token to token four times.
+    assert 2 < dimensions.forward_flops(64) / dimensions.forward_flops(32) < 4
+
+
+def test_logits_are_those_of_transformers_model(model, batch, directory):
+    start = encoder.new_classifier(model, 0)
+    model = replace(model, parameters=model.parameters | start)
+    theirs = reference.CLASSES[SEQUENCE_CLASSIFICATION].from_pretrained(
+        directory, attn_implementation="eager"
+    )
+    own = {
+        model.exported_name(name): value.mT if model.is_transposed(name) else value
+        for name, value in model.parameters.items()
+    }
+    theirs.eval().load_state_dict(own)
+    ids = [row.tolist() for row in batch.ids.split(batch.example.bincount().tolist())]
+    with torch.no_grad():
+        expected = theirs(**reference.padded({"input_ids": ids})).logits
+        torch.testing.assert_close(passes.logits(model, batch)[0], expected, rtol=0, atol=1e-6)
+
+
+def test_runs_side_by_side_compute_what_each_computes_alone(model, batch, directory, request):
+    if request.node.callspec.params["directory"] in NOT_FOLDED:
+        pytest.skip("it trains one by one, which the next test sees")
+    generator = torch.Generator().manual_seed(1)
+    vectors = {n: v for n, v in model.parameters.items() if v.ndim == 1 or is_classifier(n)}
+
+    def noisy(value):
+        return value + 0.1 * torch.randn(3, *value.shape, generator=generator)
+
+    values = {name: noisy(value).requires_grad_(True) for name, value in vectors.items()}
+    together = passes.logits(
+        model, batch, {n: PerRun(v) for n, v in values.items()}, DropoutMasks(0, model.device)
+    )
+    weights = torch.linspace(-1, 1, 12).view(6, 2)
+    (together * weights).sum().backward()
+    for run in range(3):
+        own = {n: v[run : run + 1].detach().requires_grad_(True) for n, v in values.items()}
+        alone = passes.logits(
+            model, batch, {n: PerRun(v) for n, v in own.items()}, DropoutMasks(0, model.device)
+        )
+        torch.testing.assert_close(alone[0], together[run], rtol=0, atol=2e-6)
+        (alone * weights).sum().backward()
+        for name, value in own.items():
+            if value.grad is None:
+                assert name in model.skeleton.without_effect
+                continue
+            torch.testing.assert_close(
+                value.grad[0], values[name].grad[run], rtol=1e-4, atol=1e-5, msg=name
+            )
+
+
+def test_what_cannot_be_folded_is_told_before_it_trains(directory, model, request):
+    rows = examples.examples_of(TASK, examples.tokens(TASK, directory, rows=6))["train"]
+    every = METHODS["full"].resolve(encoder.shapes_of(model), 0)
+    entries = {n: e for n, e in every.items() if model.parameters[n].ndim == 1 or is_classifier(n)}
+    members = [Member(entries, examples.recipe(learning_rate=r), 0) for r in (1e-3, 1e-2)]
+    difference = difference_side_by_side(model, rows, members)
+    assert bool(difference) == (request.node.callspec.params["directory"] in NOT_FOLDED)
+
+
+def test_what_mixes_runs_up_is_told_before_it_trains(directory_of, monkeypatch):
+    directory = directory_of("electra")
+    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+    rows = examples.examples_of(TASK, examples.tokens(TASK, directory, rows=6))["train"]
+    entries = METHODS["bitfit"].resolve(encoder.shapes_of(model), 0)
+    members = [Member(entries, examples.recipe(learning_rate=r), 0) for r in (1e-3, 1e-2)]
+    assert difference_side_by_side(model, rows, members) is None
+    mixing = type(model.skeleton.module.electra.encoder.layer[0].output)
+    forward = mixing.forward
+    monkeypatch.setattr(mixing, "forward", lambda self, x, y: forward(self, x.roll(1, 0), y))
+    difference = difference_side_by_side(model, rows, members)
+    assert difference == "their logits side by side are not those of each by itself"
+
+
+@pytest.mark.parametrize(
+    ("family", "method", "instead"),
+    [
+        ("llama", "bitfit", "encoder.layer.*.attention.output.LayerNorm.weight"),
+        ("modernbert", "b_q", "embeddings.LayerNorm.weight"),
+    ],
+)
+def test_a_method_that_a_model_lacks_says_what_the_model_has(family, method, instead, directory_of):
+    shapes = dimensions_in(directory_of(family)).shapes(2)
+    with pytest.raises(SubtuneError, match="matches no parameter of the model, whose vectors are"):
+        named(method, {}).resolve(shapes, 0)
+    with pytest.raises(SubtuneError) as error:
+        named(method, {}).resolve(shapes, 0)
+    assert instead in str(error.value)
+
+
+def test_the_method_of_layer_norms_is_refused_by_a_model_that_has_none(tiny_bert):
+    shapes = dimensions_in(tiny_bert).shapes(2)
+    without = {name: shape for name, shape in shapes.items() if "LayerNorm" not in name}
+    with pytest.raises(SubtuneError, match="matches no parameter of the model, whose vectors are"):
+        named("layernorm", {}).resolve(without, 0)

@@ -1,0 +1,156 @@
+"""Scores that the GLUE server returns: from the form to Table 3 and the combined test."""
+
+import pandas as pd
+import pytest
+
+from subtune.core.errors import SubtuneError
+from subtune.glue_server import returned_scores
+from subtune.papers import printed
+from subtune.planning import submissions as planned
+from subtune.tasks import TASKS
+from tests.helpers import examples
+from tests.helpers.exhibits import made
+
+METHODS = ("full", "bitfit", "layernorm", "random")
+
+
+@pytest.fixture
+def form():
+    experiment = examples.experiment(
+        models=["bert-large-cased"],
+        tasks=[name for name in TASKS if name != "wnli"],
+        methods={method: [1e-3] for method in METHODS},
+    )
+    config = examples.config(experiment).model_copy(
+        update={"experiments": {"layernorm": experiment}}
+    )
+    return pd.DataFrame(planned.form(config, "layernorm"))
+
+
+def as_ours(exhibit):
+    """What a table of the LayerNorm paper prints, as if it were ours."""
+    table = printed.scores("layernorm", [exhibit]).rename(columns={"task": "column"})
+    return table.assign(
+        run=table["method"] + "/" + table["column"].str.partition("_")[0],
+        task=table["column"].str.partition("_")[0],
+        scope=None,
+        fraction=1.0,
+        seed=0,
+        decides=~table["column"].str.endswith("mismatched"),
+    )
+
+
+def entered(form, path, **changed):
+    """The form, filled with what the paper's Table 3 prints."""
+    scores = printed.scores("layernorm", ["table3"]).set_index(["method", "task"])["value"]
+    form["score"] = [100 * scores[key] for key in zip(form["method"], form["task"], strict=True)]
+    for column, value in changed.items():
+        form[column] = form[column].astype(object)
+        form.loc[0, column] = value
+    form.to_csv(path, index=False)
+    return path
+
+
+def test_the_papers_own_test_scores_give_the_papers_p_values(form, tmp_path):
+    scores = returned_scores.read(entered(form.copy(), tmp_path / "scores.csv"), form)
+    dev = as_ours("table2")
+    test = returned_scores.as_chosen(dev, scores)
+    table = made("layernorm", "kruskal_wallis", dev=dev, test=test).set_index("scores")
+    for ours, papers in (
+        ("this run's table 2 (validation)", "paper's table2 (validation)"),
+        ("this run's table 3 (test)", "paper's table3 (test)"),
+        ("this run's table 2 + table 3", "paper's table2 + table3"),
+    ):
+        assert round(table["p_value"][ours], 5) == table["reported"][papers]
+
+
+def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
+    form.to_csv(tmp_path / "empty.csv", index=False)
+    scores = returned_scores.read(tmp_path / "empty.csv", form)
+    assert scores.empty
+    assert returned_scores.as_chosen(as_ours("table2"), scores).empty
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"method": "bitft"}, "line 2: method: found 'bitft'.*did you mean 'bitfit'"),
+        ({"task": "mnli"}, "line 2: task: found 'mnli', expected one of .*mnli_matched"),
+        ({"experiment": "mine"}, "line 2: experiment: found 'mine', expected one of layernorm"),
+        ({"score": "high"}, "line 2: score: found 'high', expected a number, 0 to 100"),
+        ({"score": "912"}, "line 2: score: found '912', expected a number, 0 to 100"),
+        ({"score": "nan"}, "line 2: score: found 'nan', expected a number, 0 to 100"),
+        ({"score": "-3"}, "line 2: score: found '-3', expected the server's scale, 0 to 100"),
+        ({"score": "0.912"}, "line 2: score: found '0.912', expected the server's scale, 0 to"),
+        ({"task": "sst2"}, "line 3: entered twice, in line 2 too"),
+    ],
+)
+def test_a_mistake_in_the_form_is_one_line(form, changed, message, tmp_path):
+    path = entered(form.copy(), tmp_path / "scores.csv", **changed)
+    with pytest.raises(SubtuneError, match=message):
+        returned_scores.read(path, form)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda line: f"{line},", "line 2: found 7 cells, expected 6"),
+        (lambda line: line.rpartition(",")[0], "line 2: found 5 cells, expected 6"),
+        (
+            lambda line: line.replace(",full,", ',"full,'),
+            "line 2: ',' expected after",
+        ),
+    ],
+)
+def test_a_form_whose_rows_are_not_as_its_header_is_refused(form, change, message, tmp_path):
+    path = entered(form.copy(), tmp_path / "scores.csv")
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([header, *map(change, lines)]))
+    with pytest.raises(SubtuneError, match=f"test_scores: .*{message}"):
+        returned_scores.read(path, form)
+
+
+def test_a_form_with_two_columns_of_scores_is_refused(form, tmp_path):
+    path = entered(form.copy(), tmp_path / "scores.csv")
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([f"{header},score", *(f"{line},50" for line in lines)]))
+    with pytest.raises(SubtuneError, match="line 1: found column 'score' twice"):
+        returned_scores.read(path, form)
+
+
+def test_a_form_is_read_as_a_spreadsheet_saves_it(form, tmp_path):
+    path = entered(form.copy(), tmp_path / "scores.csv")
+    expected = returned_scores.read(path, form)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n,,,,,\r\n")
+    pd.testing.assert_frame_equal(returned_scores.read(path, form), expected)
+
+
+def test_shares_in_place_of_percentages_are_noticed(form, tmp_path):
+    path = entered(form.copy(), tmp_path / "scores.csv")
+    table = pd.read_csv(path)
+    table.assign(score=table["score"] / 100).to_csv(path, index=False)
+    with pytest.raises(SubtuneError, match="expected the server's scale, 0 to 100"):
+        returned_scores.read(path, form)
+
+
+def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
+    form.drop(columns="model").to_csv(tmp_path / "scores.csv", index=False)
+    with pytest.raises(SubtuneError, match="column 'model' is missing"):
+        returned_scores.read(tmp_path / "scores.csv", form)
+    with pytest.raises(SubtuneError, match="found no file"):
+        returned_scores.read(tmp_path / "none.csv", form)
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(
+        SubtuneError, match=r"empty\.csv: found no rows, expected those of the form"
+    ):
+        returned_scores.read(tmp_path / "empty.csv", form)
+
+
+def test_a_score_of_constants_in_place_of_a_run_that_diverged_counts_for_no_run(form, tmp_path):
+    scores = returned_scores.read(entered(form.copy(), tmp_path / "scores.csv"), form)
+    dev = as_ours("table2")
+    diverged = (dev["method"] == "bitfit") & (dev["task"] == "rte")
+    dev["value"] = dev["value"].mask(diverged)
+    test = returned_scores.as_chosen(dev, scores)
+    assert not ((test["method"] == "bitfit") & (test["task"] == "rte")).any()
+    assert len(test) == len(dev) - 1

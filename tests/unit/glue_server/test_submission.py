@@ -1,0 +1,310 @@
+"""What goes to the GLUE server: zip files that it takes, and damaged ones that we refuse first."""
+
+import zipfile
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+
+from subtune import cli
+from subtune.core.errors import SubtuneError
+from subtune.data import sizes, tsv
+from subtune.data.load import load
+from subtune.data.tokens import tokenize
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.glue_server import checking, server, writing
+from subtune.models import encoder
+from subtune.planning import submissions as planned
+from subtune.runs import recording, rescoring
+from subtune.selections.specs import DataSpec
+from subtune.tasks import TASKS
+from tests.helpers import examples
+from tests.helpers.examples import config, experiment
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory):
+    """A submission of nothing but constants."""
+    path = tmp_path_factory.mktemp("submission") / "constants.zip"
+    writing.write(path, {})
+    return path
+
+
+def damaged(right, path, change):
+    """A copy of a right submission, its files changed as text: name to content."""
+    with zipfile.ZipFile(right) as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    change(files)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def lines(name, first, second):
+    """Put one line of a file in place of another."""
+
+    def change(files):
+        assert first in files[name]
+        files[name] = files[name].replace(first, second, 1)
+
+    return change
+
+
+def renamed(old, new):
+    def change(files):
+        files[new] = files.pop(old)
+
+    return change
+
+
+DAMAGES = {
+    "a file is missing": (lambda files: files.pop("AX.tsv"), "AX.tsv: missing, and needed"),
+    "a file has another name": (
+        renamed("CoLA.tsv", "cola.tsv"),
+        "cola.tsv: found 'cola.tsv', expected one of .*did you mean 'CoLA.tsv'",
+    ),
+    "files are in a directory": (
+        renamed("RTE.tsv", "submission/RTE.tsv"),
+        "submission/RTE.tsv: expected RTE.tsv at the top of the zip",
+    ),
+    "a file does not belong": (
+        lambda files: files.update({"notes.txt": "x"}),
+        "notes.txt: found 'notes.txt', expected one of",
+    ),
+    "there is no header": (
+        lines("MRPC.tsv", "index\tprediction\n", ""),
+        r"MRPC.tsv: line 1: found '0\\t0', expected the header",
+    ),
+    "cells are parted by commas": (
+        lambda files: files.update({"SST-2.tsv": files["SST-2.tsv"].replace("\t", ",")}),
+        "SST-2.tsv: line 1: found 'index,prediction', expected the header",
+    ),
+    "there is a byte-order mark": (
+        lines("QNLI.tsv", "index", "\ufeffindex"),
+        "QNLI.tsv: line 1: found a byte-order mark",
+    ),
+    "rows are missing": (
+        lines("WNLI.tsv", "145\t0\n", ""),
+        "WNLI.tsv: found 145 rows, expected 146",
+    ),
+    "there are too many rows": (
+        lines("WNLI.tsv", "145\t0\n", "145\t0\n146\t0\n"),
+        "WNLI.tsv: found 147 rows, expected 146",
+    ),
+    "a row is twice there": (
+        lines("CoLA.tsv", "7\t0\n8\t0\n", "7\t0\n7\t0\n"),
+        "CoLA.tsv: line 10: found index '7', expected 8",
+    ),
+    "rows count from 1": (
+        lines("RTE.tsv", "0\tentailment\n", "1\tentailment\n"),
+        "RTE.tsv: line 2: found index '1', expected 0",
+    ),
+    "a label is a number": (
+        lines("RTE.tsv", "3\tentailment", "3\t1"),
+        "RTE.tsv: line 5: prediction: found '1', expected one of entailment, not_entailment",
+    ),
+    "a label is another task's": (
+        lines("QNLI.tsv", "3\tentailment", "3\tneutral"),
+        "QNLI.tsv: line 5: prediction: found 'neutral', expected one of entailment",
+    ),
+    "a label is a word": (
+        lines("WNLI.tsv", "2\t0", "2\tentailment"),
+        "WNLI.tsv: line 4: prediction: found 'entailment', expected one of 0, 1",
+    ),
+    "a score is out of range": (
+        lines("STS-B.tsv", "4\t0.000", "4\t5.2"),
+        "STS-B.tsv: line 6: prediction: found '5.2', expected a number from 0 to 5",
+    ),
+    "a score is not a number": (
+        lines("STS-B.tsv", "4\t0.000", "4\tnan"),
+        "STS-B.tsv: line 6: prediction: found 'nan', expected a number from 0 to 5",
+    ),
+    "a row has a third cell": (
+        lines("MNLI-m.tsv", "9\tentailment", "9\tentailment\t0.9"),
+        "MNLI-m.tsv: line 11: found .*expected an index, a tab and a prediction",
+    ),
+    "a prediction is empty": (
+        lines("SST-2.tsv", "1\t0\n", "1\t\n"),
+        "SST-2.tsv: line 3: prediction: found ''",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_submission_is_refused_with_what_is_wrong(damage, right, tmp_path):
+    change, message = DAMAGES[damage]
+    path = damaged(right, tmp_path / "damaged.zip", change)
+    with pytest.raises(SubtuneError, match=message):
+        checking.check(path)
+
+
+def test_a_file_that_is_twice_in_the_zip_is_named(right, tmp_path):
+    path = damaged(right, tmp_path / "twice.zip", lambda files: None)
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("RTE.tsv", "index\tprediction\n")
+    with pytest.raises(SubtuneError, match=r"RTE\.tsv: found 2 times, expected once"):
+        checking.check(path)
+
+
+def test_a_zip_that_was_cut_off_and_bytes_that_are_not_text_are_named(right, tmp_path):
+    cut = tmp_path / "cut.zip"
+    cut.write_bytes(right.read_bytes()[:-400])
+    with pytest.raises(SubtuneError, match="not a zip file, or one that was cut off"):
+        checking.check(cut)
+    content = bytearray(damaged(right, tmp_path / "flipped.zip", lambda files: None).read_bytes())
+    content[content.index(b"index\tprediction") + 3] ^= 0xFF
+    (tmp_path / "flipped.zip").write_bytes(content)
+    with pytest.raises(SubtuneError, match=r"CoLA\.tsv: damaged in the zip file"):
+        checking.check(tmp_path / "flipped.zip")
+    with zipfile.ZipFile(tmp_path / "latin.zip", "w") as archive:
+        archive.writestr("RTE.tsv", b"index\tprediction\n0\tcaf\xe9\n")
+    with pytest.raises(SubtuneError, match=r"RTE\.tsv: found bytes that are not UTF-8"):
+        checking.check(tmp_path / "latin.zip")
+
+
+def test_all_that_is_wrong_is_told_at_once(right, tmp_path, capsys):
+    def change(files):
+        del files["AX.tsv"]
+        files["RTE.tsv"] = files["RTE.tsv"].replace("0\tentailment", "0\tmaybe")
+
+    path = damaged(right, tmp_path / "both.zip", change)
+    assert cli.main(["check-submission", str(path)]) == 1
+    problems = capsys.readouterr().err.splitlines()
+    assert len(problems) == 2 and all(line.startswith(f"{path}: ") for line in problems)
+
+
+def test_the_command_says_that_a_right_submission_is_right(right, capsys):
+    assert cli.main(["check-submission", str(right)]) == 0
+    assert "11 files, 426,309 predictions, no problems found" in capsys.readouterr().out
+
+
+def test_line_ends_of_windows_are_taken(right, tmp_path):
+    def change(files):
+        files["RTE.tsv"] = files["RTE.tsv"].replace("\n", "\r\n")
+
+    checking.check(damaged(right, tmp_path / "windows.zip", change))
+
+
+def test_the_same_predictions_make_the_same_file(right, tmp_path):
+    writing.write(tmp_path / "again.zip", {})
+    assert (tmp_path / "again.zip").read_bytes() == right.read_bytes()
+
+
+def test_classes_are_words_for_inference_and_numbers_elsewhere_and_scores_stay_in_range():
+    logits = np.array([[2.0, 1.0], [0.0, 1.0]])
+    assert writing.in_words(server.FILES["RTE.tsv"], logits) == ["entailment", "not_entailment"]
+    assert writing.in_words(server.FILES["WNLI.tsv"], logits) == ["0", "1"]
+    scores = np.array([[-0.3], [2.34567], [7.0]])
+    assert writing.in_words(server.FILES["STS-B.tsv"], scores) == ["0.000", "2.346", "5.000"]
+
+
+def predictions(file, run):
+    width = len(file.labels) if file.labels else 1
+    logits = np.random.default_rng(0).normal(size=(file.rows, width))
+    table = pd.DataFrame(logits, columns=[f"logit_{k}" for k in range(width)])
+    return table.assign(run=run, split=file.split)
+
+
+def test_the_diagnostic_set_is_predicted_by_the_mnli_model(tmp_path):
+    files = [file for file in server.FILES.values() if file.task == "mnli"]
+    assert [file.name for file in files] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
+    predicted = {"mnli": pd.concat(predictions(file, "a1") for file in files)}
+    best = pd.DataFrame(
+        {"task": ["mnli"], "run": ["a1"], "learning_rate": [1e-3], "seed": [0], "value": [0.5]}
+    )
+    found, parts = writing.submission(predicted, best)
+    assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in files}
+    assert dict(zip(parts["file"], parts["made_of"], strict=True))["AX.tsv"] == "run a1"
+    writing.write(tmp_path / "mnli.zip", found)
+    checking.check(tmp_path / "mnli.zip")
+
+
+def test_what_was_not_predicted_is_a_constant_and_told():
+    file = server.FILES["RTE.tsv"]
+    best = pd.DataFrame(
+        {"task": ["rte"], "run": ["a1"], "learning_rate": [1e-3], "seed": [0], "value": [0.5]}
+    )
+    found, parts = writing.submission({"rte": predictions(file, "a1").head(10)}, best)
+    told = dict(zip(parts["file"], parts["made_of"], strict=True))
+    assert not found
+    assert told["RTE.tsv"] == (
+        "every row entailment: found 10 test rows, where the server has 3,000"
+    )
+    assert told["QQP.tsv"] == "every row 0: the task was not run"
+
+
+def test_a_run_that_diverged_predicts_nothing_for_the_server_and_is_named():
+    file = server.FILES["CoLA.tsv"]
+    best = pd.DataFrame(
+        {
+            "task": ["rte", "cola"],
+            "run": ["a1", "b2"],
+            "learning_rate": 1e-3,
+            "seed": 0,
+            "value": [np.nan, 0.5],
+        }
+    )
+    overflown = predictions(file, "b2").assign(logit_1=np.inf)
+    found, parts = writing.submission({"cola": overflown}, best)
+    made_of = dict(zip(parts["file"], parts["made_of"], strict=True))
+    assert not found
+    assert made_of["RTE.tsv"] == "every row entailment: run a1 diverged"
+    assert made_of["CoLA.tsv"] == "every row 0: run b2 predicts what is not finite"
+
+
+@pytest.mark.slow
+def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_path):
+    """A tiny model is trained on a few rows of each task, and predicts all its real test rows."""
+    predicted, rows = {}, []
+    for name in ("cola", "mrpc", "stsb", "rte", "wnli"):
+        task = TASKS[name]
+        spec = examples.run_spec(task=name, train_rows=8)
+        labelled = DataSpec(task=task, source="tsv", version="1")
+        tests = DataSpec(task=task, source="tsv", version="1", splits=task.test)
+        real = load(labelled, glue_dir=str(glue_dir))
+        few = {split: real[split].select(range(20)) for split in task.labelled}
+        tokens = tokenize(task, datasets.DatasetDict(few), tiny_bert, 24)
+        tokens_of_tests = tokenize(task, load(tests, glue_dir=str(glue_dir)), tiny_bert, 24)
+        model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
+        recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda line: None)
+        predicted[name] = rescoring.on_test_rows(tmp_path, [spec], model, tokens_of_tests)
+        rows.append((name, spec.id, spec.recipe.learning_rate, spec.seed, 0.5))
+    names = ["task", "run", "learning_rate", "seed", "value"]
+    found, parts = writing.submission(predicted, pd.DataFrame(rows, columns=names))
+    assert set(found) == {"CoLA.tsv", "MRPC.tsv", "STS-B.tsv", "RTE.tsv", "WNLI.tsv"}
+    writing.write(tmp_path / "real.zip", found)
+    checking.check(tmp_path / "real.zip")
+    assert parts["made_of"].str.startswith("run ").sum() == 5
+
+
+def test_the_server_has_as_many_rows_of_a_task_as_its_test_splits():
+    for name, size in sizes.of_glue().items():
+        rows = [file.rows for file in server.FILES.values() if file.task == name]
+        assert sum(rows) == size.test_rows
+
+
+def test_the_real_diagnostic_set_is_mnlis_third_test_split(glue_dir, tmp_path):
+    task = TASKS["mnli"]
+    path = tsv.path_of(glue_dir, task, "diagnostic")
+    rows = list(tsv.rows(path, task, labelled=False))
+    assert len(rows) == server.ROWS["AX.tsv"]
+    assert rows[0]["premise"] == "The cat sat on the mat."
+
+
+def test_a_submission_is_named_after_its_method_and_where_models_are_several_after_both():
+    one = experiment(methods={"bitfit": [1e-3], "full": [1e-4]})
+    assert list(planned.submissions(config(one), one)) == ["bitfit", "full"]
+    two = experiment(paper="bitfit", models=["bert-base-cased", "roberta-base"])
+    assert list(planned.submissions(config(two), two)) == [
+        "bert-base-cased/bitfit",
+        "roberta-base/bitfit",
+    ]
+
+
+def test_what_is_not_glue_is_not_submitted():
+    of = experiment()
+    assert planned.submissions(config(of, source="builtin"), of) == {}
+    own = {"files": {}, "text": ["text"], "metrics": ["spearmanr"]}
+    assert planned.submissions(config(of, tasks={"rte": own}), of) == {}

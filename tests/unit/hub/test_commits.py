@@ -1,0 +1,38 @@
+"""Commits of the hub that are known without asking it. `tests/workflow/test_hub.py` asks."""
+
+import json
+
+import pytest
+
+from subtune.config.schema import HUB_MODELS
+from subtune.core.errors import SubtuneError
+from subtune.hub.commits import COMMIT, GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, pinned
+
+COMMIT_OF_MAIN = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return tmp_path / "pinned.json"
+
+
+def test_a_commit_is_taken_as_it_is(kept):
+    assert pinned("a/b", COMMIT_OF_MAIN, "model", kept, "revision") == COMMIT_OF_MAIN
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("repository", [GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, *HUB_MODELS.values()])
+def test_what_the_papers_use_is_at_one_commit_where_no_revision_is_named(repository, kept):
+    assert COMMIT.fullmatch(pinned(repository, None, "model", kept, "revision"))
+
+
+def test_what_was_asked_before_is_not_asked_again(kept):
+    kept.write_text(json.dumps({"a/b@main": COMMIT_OF_MAIN}))
+    assert pinned("a/b", None, "model", kept, "revision") == COMMIT_OF_MAIN
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a/b@main": "main"}', '{"a/b@main": 7}'])
+def test_a_file_of_commits_that_is_damaged_is_named_in_one_line(kept, text):
+    kept.write_text(text)
+    with pytest.raises(SubtuneError, match=r"pinned\.json: found something else than a commit"):
+        pinned("a/b", "main", "model", kept, "revision")

@@ -1,0 +1,244 @@
+"""`subtune init`, from tables to a configuration that can be planned."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from subtune import cli, config
+from subtune.config.schema import Assumptions
+from subtune.init import measuring
+from subtune.planning.plan import Plan
+from subtune.planning.plan import plan as plan_of
+from tests.helpers.tables import glue_csv, glue_rows, write
+
+MINE = Path("mine.yaml")
+# Of a machine that no test runs on.
+ASSUMED = Assumptions(device="a slow one", teraflops={"fp32": 0.05, "bf16": 0.01})
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """A directory to work in, on a machine of known speed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measuring, "assumptions_here", lambda *of_runs: ASSUMED)
+    return tmp_path
+
+
+def rows_of(labels=("good", "bad"), columns=("sentence", "label"), rows=12, about="film"):
+    """Rows that differ in text and label."""
+    cells = [(f"this {about} has part {n} of {rows}", labels[n % len(labels)]) for n in range(rows)]
+    return [dict(zip(columns, row, strict=True)) for row in cells]
+
+
+def tables(here, columns=("sentence", "label"), **others) -> tuple[str, str, str, str]:
+    """The arguments that name two small tables with these columns."""
+    train = write(here / "films-train.csv", columns, rows_of(columns=columns, **others))
+    dev = write(here / "films-dev.csv", columns, rows_of(columns=columns, about="book", **others))
+    return "--train", train.name, "--dev", dev.name
+
+
+def call(capsys, *arguments) -> tuple[int, str, str]:
+    """The status of `subtune init`, what it says, and its error."""
+    status = cli.main(["init", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def written(capsys, *arguments) -> tuple[config.Config, Plan, str]:
+    """What `subtune init` wrote and what it said."""
+    status, said, problem = call(capsys, *arguments, "--to", MINE)
+    assert (status, problem) == (0, "")
+    assert len(MINE.read_text().splitlines()) <= 40
+    checked = config.read(MINE)
+    return checked, plan_of(checked), said
+
+
+# GLUE's task, its rows, its label words, and which metric and how many epochs and seeds suit it.
+REAL = [
+    ("sst2", 200, ("0", "1"), "accuracy", 20, 3),
+    ("sst2", 20_000, ("0", "1"), "accuracy", 3, 1),
+    ("cola", None, ("0", "1"), "matthews_correlation", 4, 1),
+    ("mrpc", None, ("0", "1"), "matthews_correlation", 5, 3),
+    ("rte", None, ("entailment", "not_entailment"), "accuracy", 5, 3),
+    ("stsb", None, None, "spearmanr", 4, 1),
+]
+
+
+@pytest.mark.parametrize(("task", "rows", "labels", "metric", "epochs", "seeds"), REAL)
+def test_real_tables_are_understood_without_a_word(
+    here, capsys, glue_dir, task, rows, labels, metric, epochs, seeds
+):
+    train, dev = glue_csv(glue_dir, task, here, rows)
+    checked, planned, said = written(capsys, "--train", train, "--dev", dev)
+    ((name, of_task),) = checked.tasks.items()
+    experiment = checked.experiments["mine"]
+    assert name == f"{task}-task"
+    assert of_task.labels == labels
+    assert of_task.metrics[0] == metric
+    assert (experiment.epochs, len(experiment.seeds)) == (epochs, seeds)
+    assert list(experiment.methods) == ["full", "bitfit", "layernorm", "lora-I", "frozen"]
+    assert len(planned.runs) == 12 * seeds
+    assert "time: about " in said
+
+
+def test_three_classes_in_words_are_understood(here, capsys, glue_dir):
+    for split, path in (("train", "pairs-train.csv"), ("validation", "pairs-dev.csv")):
+        rows = glue_rows(glue_dir, "stsb", split)[::20]
+        for row in rows:
+            row["likeness"] = ("none", "some", "much")[min(2, int(float(row["label"]) / 2))]
+        write(here / path, ("genre", "sentence1", "sentence2", "likeness"), rows)
+    arguments = "--train", "pairs-train.csv", "--dev", "pairs-dev.csv", "--label", "likeness"
+    checked, _, said = written(capsys, *arguments)
+    assert checked.tasks["pairs"].labels == ("much", "none", "some")
+    assert checked.tasks["pairs"].text == ("sentence1", "sentence2")
+    assert "3 classes: much (" in said
+
+
+def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
+    checked, planned, said = written(capsys, *tables(here), "--model", tiny_bert)
+    experiment = checked.experiments["mine"]
+    assert checked.assumptions == ASSUMED
+    assert checked.models["tiny-bert0"].path == str(tiny_bert)
+    for line in (
+        "films-train.csv: 12 rows to train on; columns sentence, label",
+        "text: column 'sentence' (a guess; --text names another)",
+        "2 classes: bad (6), good (6)",
+        "always saying good is right in 50% of the dev rows",
+        f"max_length {experiment.max_length}, which cuts none",
+        f"{len(planned.runs)} runs: methods × learning rates",
+        "snakemake",
+        "results/films/answers.md",
+    ):
+        assert line in said
+
+
+def test_what_is_named_is_not_guessed(here, capsys, tiny_bert):
+    arguments = tables(here, ("review", "mood"), labels=("1", "2", "3", "4"))
+    arguments += "--text", "review", "--label", "mood", "--regression", "--model", str(tiny_bert)
+    checked, _, said = written(capsys, *arguments)
+    task = checked.tasks["films"]
+    assert (task.text, task.label, task.kind_name) == (("review",), "mood", "regression")
+    assert "a guess" not in said
+
+
+@pytest.mark.parametrize("labels", [("yes", "no"), ("null", "1e-3"), ("²", "~"), ("0.0", "1.0")])
+def test_labels_that_yaml_would_misread_train(here, capsys, tiny_bert, labels):
+    arguments = tables(here, ("a: 'b'", "label"), labels=labels)
+    checked, _, _ = written(capsys, *arguments, "--model", tiny_bert)
+    assert set(checked.tasks["films"].labels) == set(labels)
+    assert checked.tasks["films"].text == ("a: 'b'",)
+
+
+def test_files_may_be_called_anything_and_be_of_any_format(here, capsys, tiny_bert):
+    folder = here / "größere Tabellen: 1"
+    folder.mkdir()
+    lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows_of())
+    (folder / "Güte train.jsonl").write_text(lines)
+    (folder / "dev #2.tsv").write_text("label\tsentence\ngood\ta b\nbad\tc d\n")
+    files = folder.name + "/Güte train.jsonl", folder.name + "/dev #2.tsv"
+    arguments = "--train", files[0], "--dev", files[1], "--model", tiny_bert
+    checked, _, _ = written(capsys, *arguments)
+    assert tuple(checked.tasks["Gute"].files.values()) == files
+
+
+def test_methods_that_a_decoder_has_not_are_left_out(here, capsys, directory_of):
+    llama = directory_of("llama")
+    capsys.readouterr()
+    checked, _, said = written(capsys, *tables(here), "--model", llama)
+    methods = checked.experiments["mine"].methods
+    assert "bitfit" not in methods
+    assert "layernorm" in methods
+    assert "method bitfit is left out: selection: " in said
+
+
+def test_a_model_on_the_hub_is_not_asked_for(here, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "subtune.hub.commits.commit_of", lambda *of_repository, **others: pytest.fail()
+    )
+    status, said, problem = call(capsys, *tables(here), "--model", "someone/some-model")
+    assert (status, problem) == (0, "")
+    assert config.read(Path("films.yaml")).models["some-model"].hub == "someone/some-model"
+    assert "tokens, guessed by their words" in said
+    assert "time: not known before someone/some-model is downloaded" in said
+
+
+def test_what_may_be_a_mistake_is_said(here, capsys, tiny_bert):
+    arguments = tables(here)
+    write(here / "films-dev.csv", ("sentence", "label"), [*rows_of()[:2], *rows_of(("odd",))[2:3]])
+    _, _, said = written(capsys, *arguments, "--model", tiny_bert)
+    assert "3 of the 3 dev rows are in the training file, too" in said
+    assert "label 'odd' is in no training row" in said
+
+
+# Arguments, of which TABLES are two good ones, and the only line that is printed.
+REFUSED = [
+    (
+        "--train films-train.csv",
+        "--dev: missing, and needed: rows to judge by, which no run trains",
+    ),
+    ("--train films-train.csv --dev ./films-train.csv", "--dev: found the file of --train, expec"),
+    ("--train none.csv --dev films-dev.csv", "--train: found no file 'none.csv'"),
+    ("--train none.csv", "--train: found no file 'none.csv'"),
+    (
+        "TABLES --label lable",
+        "--label: no such column in films-train.csv: found 'lable', expected",
+    ),
+    ("TABLES --text text", "--text: no such column in films-train.csv: found 'text', expected on"),
+    ("TABLES --text2 sentence", "--text: missing, and needed beside --text2 'sentence'"),
+    ("TABLES --text label", "--text, --label: found a column twice (label, label), expected"),
+    ("TABLES --regression", "films-train.csv: line 2: label: found 'good', expected a number"),
+    ("TABLES --to films-dev.csv", "--to: films-dev.csv is there already; move it away or name"),
+    ("TABLES --to none/mine.yaml", "--to: found no directory 'none'"),
+    ("TABLES --model ./none", "--model: found './none', expected a directory that is there, an"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED)
+def test_a_mistake_is_said_in_one_line_and_nothing_is_written(here, capsys, arguments, message):
+    words = arguments.replace("TABLES", " ".join(tables(here))).split()
+    status, _, problem = call(capsys, *words)
+    assert status == 1
+    assert problem.startswith(message)
+    assert problem.count("\n") == 1
+    assert not list(here.glob("*.yaml"))
+
+
+def test_a_dev_table_without_the_columns_is_refused(here, capsys):
+    arguments = tables(here)
+    (here / "films-dev.csv").write_text("text,label\na b c,good\n")
+    status, _, problem = call(capsys, *arguments)
+    assert status == 1
+    assert problem.startswith("--dev: no such column in films-dev.csv: found 'sentence', expected")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("sentence,label\n,good\nb,bad\n", "line 2: found no text, expected some to learn from"),
+        ("sentence,label\na,good\nb,\n", "line 3: found no text or number in column 'label'"),
+        ("sentence,label\na,good\nb,good\n", "found the label 'good' in every row, expected at"),
+        ("sentence,label\na b c\0,good\nd e f,bad\n", "line 2: found '\\x00', expected text"),
+        ("sentence,label\na,b,good\n", "line 2: found 3 cells, expected 2 (sentence, label)"),
+        (
+            'sentence,label\n"a,good\nb,bad\nc",good\nd,bad\n',
+            "line 2: found a '\"' that nothing closes before line 4, expected",
+        ),
+    ],
+)
+def test_a_table_that_training_would_refuse_is_refused(here, capsys, content, message):
+    arguments = tables(here)
+    (here / "films-train.csv").write_text(content)
+    status, _, problem = call(capsys, *arguments)
+    assert (status, problem.count("\n")) == (1, 1)
+    assert problem.startswith(f"films-train.csv: {message}")
+
+
+@pytest.mark.slow
+def test_a_few_steps_say_how_fast_this_machine_trains(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    checked, _, said = written(capsys, *tables(tmp_path))
+    assumed = checked.assumptions
+    assert assumed.teraflops["fp32"] > 0.001
+    assert 0 <= assumed.milliseconds_per_layer < 1000
+    assert "time: about " in said

@@ -1,0 +1,125 @@
+"""Which columns of a table are its texts and its label."""
+
+import json
+
+import pytest
+
+from subtune.core.errors import SubtuneError
+from subtune.init import tables
+
+SENTENCES = ("a film that one forgets", "it moves and it amuses", "no one laughs at this")
+
+
+def table_of(tmp_path, **columns):
+    """A table of JSON lines with these columns."""
+    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    path = tmp_path / "table.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return tables.read("--train", path)
+
+
+@pytest.mark.parametrize(
+    ("ending", "content"),
+    [
+        ("csv", 'text,label\n"a, b",x\nc,y\n'),
+        ("tsv", "text\tlabel\na, b\tx\nc\ty\n"),
+        ("jsonl", '{"text": "a, b", "label": "x"}\n{"text": "c", "label": "y"}\n'),
+    ],
+)
+def test_every_format_that_trains_is_read(tmp_path, ending, content):
+    path = tmp_path / f"größer als.{ending}"
+    path.write_text(content, encoding="utf-8")
+    table = tables.read("--train", path)
+    assert table.columns == ("text", "label")
+    assert table.cells("text") == ["a, b", "c"]
+    assert table.cells("label") == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.xlsx", b"", "--train: found '.xlsx', expected one of .csv, .tsv, .jsonl as the ending"),
+        ("a.csv", b"", "a.csv: found no rows, expected at least one"),
+        ("a.csv", b"text,label\n", "a.csv: found no rows, expected at least one"),
+        ("a.csv", bytes(range(256)), "a.csv: not a readable .csv file: 'utf-8' codec can't decode"),
+        ("a.csv", "text,label\nx,y\n".encode("utf-16"), "a.csv: not a readable .csv file: 'utf-8'"),
+        ("a.csv", b"text;label\nx;y\n", "a.csv: found no column but 'text;label', expected cells"),
+        ("a.jsonl", b"x\n", "a.jsonl: not a readable .jsonl file: line 1: Expecting value in"),
+        ("a.csv", None, "--train: found no file"),
+        ("folder", None, "--train: found the directory"),
+    ],
+)
+def test_what_is_no_table_is_refused_in_a_line(tmp_path, name, content, message):
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SubtuneError) as error:
+        tables.read("--train", path)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "label"),
+    [
+        (("text", "label"), "label"),
+        (("text", "Class"), "Class"),
+        (("y", "text"), "y"),
+        (("score", "text", "label"), "label"),
+    ],
+)
+def test_the_label_is_in_the_column_that_is_called_so(tmp_path, columns, label):
+    table = table_of(tmp_path, **{column: ["a", "b"] for column in columns})
+    assert tables.label_column(table) == label
+
+
+def test_without_a_column_that_is_called_so_the_label_is_asked_for(tmp_path):
+    table = table_of(tmp_path, text=["a"], mood=["x"])
+    with pytest.raises(SubtuneError, match=r"--label: missing, .* expected one of text, mood"):
+        tables.label_column(table)
+
+
+@pytest.mark.parametrize(
+    ("columns", "texts"),
+    [
+        ({"id": ["1", "2", "3"], "review": SENTENCES}, ("review",)),
+        ({"first": SENTENCES, "second": SENTENCES[::-1]}, ("first", "second")),
+        ({"name": ["Ada", "Grace", "Emmy"], "born": ["1815", "1906", "1882"]}, ("name",)),
+        ({"genre": ["a comedy of manners"] * 30, "review": [*SENTENCES] * 10}, ("review",)),
+        ({"review": [*SENTENCES, None], "year": [1, 2, 3, 4]}, ("review",)),
+    ],
+)
+def test_the_text_is_in_the_columns_that_hold_sentences(tmp_path, columns, texts):
+    rows = len(next(iter(columns.values())))
+    if rows == 30:  # texts are repeated here no more than in real tables
+        columns = columns | {"review": [f"{text} {n}" for n, text in enumerate(columns["review"])]}
+    table = table_of(tmp_path, **columns, label=["x"] * rows)
+    assert tables.text_columns(table, "label") == texts
+
+
+def test_where_several_columns_may_be_the_text_it_is_asked_for(tmp_path):
+    table = table_of(tmp_path, a=SENTENCES, b=SENTENCES, c=SENTENCES, label=["x"] * 3)
+    with pytest.raises(SubtuneError, match=r"--text: missing, .* \(a, b, c\); expected one of a, "):
+        tables.text_columns(table, "label")
+
+
+def test_where_no_column_holds_text_that_is_said(tmp_path):
+    table = table_of(tmp_path, year=["1", "2"], label=["x", "y"])
+    with pytest.raises(
+        SubtuneError, match=r"--text: missing, .* none holds text; expected one of y"
+    ):
+        tables.text_columns(table, "label")
+
+
+def test_where_there_is_nothing_but_a_label_that_is_said(tmp_path):
+    with pytest.raises(SubtuneError, match=r"--text: .* has no column beside that of the label"):
+        tables.text_columns(table_of(tmp_path, label=["x", "y"]), "label")
+
+
+def test_a_column_that_is_not_there_is_named_with_the_nearest(tmp_path):
+    table = table_of(tmp_path, sentence=["a"], label=["x"])
+    with pytest.raises(SubtuneError) as error:
+        tables.require_column("--text", table, "sentense")
+    assert ".jsonl: found 'sentense', expected one of sentence, label (did" in str(error.value)
+    assert "(did you mean 'sentence'?)" in str(error.value)

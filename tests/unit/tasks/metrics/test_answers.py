@@ -1,0 +1,165 @@
+"""SQuAD's metrics, on cases that are worked out by hand and on properties that hold for all."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subtune.tasks.metrics.answers import exact_match, f1, normalised
+
+# Few words, so that texts share some; with what normalising takes away, and what it leaves.
+WORDS = [
+    "a",
+    "an",
+    "the",
+    "The",
+    "cat",
+    "Cat",
+    "dog",
+    "cat-dog",
+    "cat's",
+    "ÉTÉ",
+    "–",
+    "“a”",
+    "...",
+    "",
+]
+SEPARATORS = [" ", "  ", "\t", "\n", "\u00a0", ", ", "-"]
+TEXTS = st.lists(
+    st.sampled_from(WORDS) | st.sampled_from(SEPARATORS) | st.sampled_from("éÀßİΣ東½_“–"),
+    max_size=8,
+).map("".join)
+ANSWERS = st.lists(TEXTS, min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The Cat", "cat"),
+        ("  cat \t\n dog\u00a0", "cat dog"),
+        ("a an the", ""),
+        ("?!...", ""),
+        ("", ""),
+        # An article is a whole word.
+        ("another theatre", "another theatre"),
+        # Punctuation goes without a space in its place, before articles are looked for.
+        ("well-known", "wellknown"),
+        ("cat's", "cats"),
+        ("a-b", "ab"),
+        ("U.S.A.", "usa"),
+        ("t.h.e", ""),
+        ("$1,000.50", "100050"),
+        # Punctuation outside ASCII stays, and bounds words.
+        ("“the cat”", "“ cat”"),
+        ("1914–18", "1914–18"),
+        ("a–b", "–b"),
+        # A letter outside ASCII is a letter.
+        ("ÉCOLE", "école"),
+        ("été a", "été"),
+        ("éa", "éa"),
+        ("東京 the 塔", "東京 塔"),
+    ],
+)
+def test_a_text_is_normalised_as_squad_does(text, expected):
+    assert normalised(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answers", "expected"),
+    [
+        ("the Denver Broncos", ["Denver Broncos"], 1),
+        ("Denver", ["Denver Broncos"], 0),
+        ("Broncos Denver", ["Denver Broncos"], 0),
+        ("Denver", ["Broncos", "Denver Broncos", "Denver."], 1),
+        ("", ["Denver"], 0),
+        ("", ["the"], 1),
+        ("?", ["a"], 1),
+    ],
+)
+def test_an_exact_match_is_equality_with_an_answer_after_normalising(prediction, answers, expected):
+    assert exact_match(prediction, answers) == expected
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answers", "expected"),
+    [
+        ("Denver Broncos", ["the Denver Broncos!"], 1),
+        ("Broncos Denver", ["Denver Broncos"], 1),
+        # Precision 1, recall 1/2.
+        ("Denver", ["Denver Broncos"], 2 / 3),
+        # Precision 1/3, recall 1/2.
+        ("in Denver today", ["Denver Broncos"], 2 / 5),
+        # One of the prediction's three is in the answer once: precision 1/3, recall 1.
+        ("cat cat cat", ["cat"], 1 / 2),
+        # Twice in both, of three and of two: precision 2/3, recall 1.
+        ("cat dog cat", ["cat cat"], 4 / 5),
+        # Half of the first answer, two thirds of the second: F1 2/3 and 4/5.
+        ("red cat", ["red cat of old times now", "red cat runs"], 4 / 5),
+        ("dog", ["cat"], 0),
+        ("", ["cat"], 0),
+        ("cat", ["the"], 0),
+        # No word on either side: an exact match, but no word in common.
+        ("", ["the"], 0),
+        ("the", ["..."], 0),
+    ],
+)
+def test_f1_is_of_bags_of_words_and_the_best_over_answers(prediction, answers, expected):
+    assert f1(prediction, answers) == pytest.approx(expected, abs=1e-15)
+
+
+def best_f1_word_by_word(prediction, answers):
+    """F1 by its definition: each word of the prediction takes one of the answer's away."""
+    best = 0
+    for answer in answers:
+        predicted, accepted = normalised(prediction).split(), normalised(answer).split()
+        left = list(accepted)
+        for word in predicted:
+            if word in left:
+                left.remove(word)
+        shared = len(accepted) - len(left)
+        if shared:
+            precision, recall = shared / len(predicted), shared / len(accepted)
+            best = max(best, 2 * precision * recall / (precision + recall))
+    return best
+
+
+@given(TEXTS, ANSWERS)
+def test_f1_is_the_harmonic_mean_of_precision_and_recall(prediction, answers):
+    assert f1(prediction, answers) == pytest.approx(best_f1_word_by_word(prediction, answers))
+
+
+@given(TEXTS, ANSWERS)
+def test_scores_lie_between_0_and_1(prediction, answers):
+    assert exact_match(prediction, answers) in (0, 1)
+    assert 0 <= f1(prediction, answers) <= 1
+
+
+@given(TEXTS, ANSWERS)
+def test_an_exact_match_has_an_f1_of_1_unless_it_has_no_words(prediction, answers):
+    for answer in (prediction, *answers):
+        if exact_match(prediction, [answer]):
+            assert f1(prediction, [answer]) == (1 if normalised(prediction) else 0)
+
+
+@given(TEXTS, ANSWERS, st.randoms())
+def test_the_order_of_answers_does_not_matter(prediction, answers, random):
+    shuffled = random.sample(answers, len(answers))
+    assert exact_match(prediction, shuffled) == exact_match(prediction, answers)
+    assert f1(prediction, shuffled) == f1(prediction, answers)
+
+
+@given(TEXTS, ANSWERS, TEXTS)
+def test_a_further_answer_never_lowers_a_score(prediction, answers, further):
+    assert exact_match(prediction, [*answers, further]) >= exact_match(prediction, answers)
+    assert f1(prediction, [*answers, further]) >= f1(prediction, answers)
+
+
+@given(TEXTS, TEXTS)
+def test_f1_of_a_prediction_and_one_answer_is_symmetric(prediction, answer):
+    assert f1(prediction, [answer]) == f1(answer, [prediction])
+
+
+@given(TEXTS)
+def test_what_is_normalised_keeps_no_capitals_and_no_space_at_its_ends(text):
+    clean = normalised(text)
+    assert clean == clean.strip() == " ".join(clean.split())
+    assert clean == clean.lower()
