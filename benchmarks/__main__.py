@@ -17,14 +17,14 @@ import datasets
 import torch
 from transformers.utils import logging
 
-from benchmarks import fisher, inputs, memory, products, profile, report, scaling, sweeps
+from benchmarks import fisher, inputs, products, profile, report, scaling, sweeps
 from subtune.core.errors import SubtuneError
 from subtune.core.hardware import processor_name
 from subtune.core.malloc import keep_freed_memory
 
 # Rows of short sentences, and of long pairs that take as much time.
 FISHER_ROWS = {"cola": 256, "rte": 64}
-PARTS = ["machine", "products", "fisher", "profile", "memory", "scaling", "sweeps"]
+PARTS = ["machine", "products", "fisher", "profile", "scaling", "sweeps"]
 
 
 def main() -> None:
@@ -60,7 +60,6 @@ def _measure(options: argparse.Namespace) -> None:
         "products": products.measure,
         "fisher": lambda: fisher.measure(glue, _fisher_rows(options)),
         "profile": lambda: profile.measure(glue, options.tasks),
-        "memory": lambda: memory.measure(glue, options.tasks),
         "scaling": lambda: scaling.measure(glue, options.tasks, options.models, options.rows),
         "sweeps": lambda: sweeps.measure(glue, options.tasks, options.epochs, options.rows),
     }

@@ -11,6 +11,7 @@ from subtune.data.tokens import tokenize
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.files import directory_of_package
+from subtune.models.load import load_model
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec, Recipe
 from subtune.tasks import TASKS, Task
@@ -53,7 +54,7 @@ def glue(name: str, glue_dir: Path, directory: Path | None = None, **rows: int |
     for split, every in data.items():
         limit = rows.get("train" if split == "train" else "others") or len(every)
         data[split] = every.select(range(min(limit, len(every))))
-    model = encoder.load(directory, task.of_kind.head, task.outputs).to(device())
+    model = load_model(directory, task.of_kind.head, task.outputs).to(device())
     return Setting(directory, model, task, tokenize(task, data, minilm, MAX_LENGTH))
 
 

@@ -30,7 +30,7 @@ from subtune import config as subtune_config
 from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.planning.plan import Plan, plan
 from subtune.runs import records
 from subtune.selections.specs import RunSpec
@@ -142,7 +142,7 @@ def first_steps(configuration: str) -> None:
     task = spec.tokens.data.task
     tokens = datasets.load_from_disk(layout.tokens(spec.tokens.key))
     examples = {split: Examples(tokens[split], task.of_kind.reads) for split in task.labelled}
-    model = encoder.load(Path(layout.model(spec.model.id)), task.of_kind.head, task.outputs)
+    model = load_model(Path(layout.model(spec.model.id)), task.of_kind.head, task.outputs)
     share = min(1.0, FEW_STEPS * BATCH / len(examples["train"]))
     train(model, examples, task, members(model, (1e-3,), 1, "bitfit"), share=share)
 

@@ -8,7 +8,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import inputs
-from subtune.training.fusing import runs_at_once
+from subtune.training.groups import runs_at_once
 from subtune.training.recipe import train
 
 STEPS = 8

@@ -30,8 +30,6 @@ def markdown(measured: dict[str, Any]) -> str:
         _scaling(measured["scaling"], fp32).to_markdown(index=False, disable_numparse=True),
         "Where the time goes, MiniLM:",
         _profile(measured["profile"]).to_markdown(disable_numparse=True),
-        "The most memory that a training step holds, MiniLM, batches of 16:",
-        _memory(measured["memory"]).to_markdown(index=False, disable_numparse=True),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -88,20 +86,6 @@ def _profile(rows: list[dict[str, Any]]) -> pd.DataFrame:
     table["setting"] = table["task"] + ", " + table["runs"].astype(str) + " side by side"
     table["share"] = table["share"].map("{:.0%}".format)
     return table.pivot_table("share", "kind", "setting", aggfunc="first", sort=False)
-
-
-def _memory(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "task": row["task"],
-            "method": row["method"],
-            "side by side": row["runs"],
-            "estimated, MB": f"{row['estimated'] / 1e6:.0f}",
-            "allocated, MB": f"{row['allocated'] / 1e6:.0f}",
-            "estimated / allocated": f"{row['estimated'] / row['allocated']:.2f}",
-        }
-        for row in rows
-    )
 
 
 def plot(measured: dict[str, Any], path: Path) -> None:

@@ -13,7 +13,7 @@ from transformers import AutoModel, BertConfig
 
 from benchmarks import inputs, trainer
 from benchmarks.products import flops_per_token
-from subtune.training.fusing import runs_at_once
+from subtune.training.groups import runs_at_once
 from subtune.training.recipe import train
 
 VOCABULARY = 30_522

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.tasks import TASKS
 from subtune.training import recipe
 from subtune.training.checkpoints import State
@@ -116,7 +116,7 @@ def register() -> None:
 def main(directory: str, task_name: str, kinds: str, precisions: str, *mistake: str) -> None:
     register()
     task = TASKS[task_name]
-    model = encoder.load(Path(directory), task.of_kind.head, task.outputs)
+    model = load_model(Path(directory), task.of_kind.head, task.outputs)
     tokens = examples.tokens(task, Path(directory))
     split_examples = examples.examples_of(task, tokens)
     mode = FakeTensorMode()

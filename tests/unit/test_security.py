@@ -10,7 +10,7 @@ import torch
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
+from subtune.models.load import load_model
 from tests.helpers import examples
 
 
@@ -43,11 +43,11 @@ def test_a_pickle_among_a_models_files_is_never_read(
     shutil.copytree(tiny_bert, model)
     torch.save({"embeddings": Bomb(mark)}, model / name)
     if has_safetensors:
-        assert encoder.load(model, SEQUENCE_CLASSIFICATION, 2).parameters
+        assert load_model(model, SEQUENCE_CLASSIFICATION, 2).parameters
     else:
         (model / "model.safetensors").unlink()
         with pytest.raises(SubtuneError, match=r"has no model\.safetensors"):
-            encoder.load(model, SEQUENCE_CLASSIFICATION, 2)
+            load_model(model, SEQUENCE_CLASSIFICATION, 2)
     assert not mark.exists()
 
 
@@ -56,7 +56,7 @@ def test_a_pickle_under_the_name_of_safetensors_is_refused(tmp_path, mark, tiny_
     shutil.copytree(tiny_bert, model)
     torch.save({"embeddings": Bomb(mark)}, model / "model.safetensors")
     with pytest.raises(SubtuneError):
-        encoder.load(model, SEQUENCE_CLASSIFICATION, 2)
+        load_model(model, SEQUENCE_CLASSIFICATION, 2)
     assert not mark.exists()
 
 
@@ -65,7 +65,7 @@ def test_code_beside_a_model_is_never_run(tmp_path, mark, tiny_bert):
     shutil.copytree(tiny_bert, model)
     for name in ("modeling_own.py", "tokenization_own.py", "configuration_own.py", "__init__.py"):
         (model / name).write_text(f"open({str(mark)!r}, 'w')\n")
-    assert encoder.load(model, SEQUENCE_CLASSIFICATION, 2).parameters
+    assert load_model(model, SEQUENCE_CLASSIFICATION, 2).parameters
     assert examples.tokens(examples.run_spec().tokens.data.task, model)
     assert not mark.exists()
 

@@ -8,13 +8,14 @@ with job(snakemake.log[0]):
     from subtune.core import hardware
     from subtune.data.rows import read
     from subtune.models import encoder
+    from subtune.models.load import load_model
     from subtune.selections.specs import FisherSpec
     from subtune.training import fisher
 
     device = hardware.prepare(snakemake.threads)
     spec = FisherSpec.model_validate_json(snakemake.params.spec)
     task = spec.tokens.data.task
-    model = encoder.load(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
+    model = load_model(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
     tokens = read(Path(snakemake.input.tokens))["train"]
     in_full = spec.in_full.names(encoder.shapes_of(model)) if spec.in_full else []
     information = fisher.fisher_information(

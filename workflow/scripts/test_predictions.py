@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     from subtune.analysis import scores
     from subtune.core import hardware
     from subtune.data.rows import read
-    from subtune.models import encoder
+    from subtune.models.load import load_model
     from subtune.runs import records, rescoring
 
     device = hardware.prepare(snakemake.threads)
@@ -19,7 +19,7 @@ with job(snakemake.log[0]):
     task = records.read_spec(store, best["run"].iloc[0]).tokens.data.task
     predicting = best.dropna(subset=["value"])["run"].unique()
     specs = [records.read_spec(store, run) for run in predicting]
-    model = encoder.load(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
+    model = load_model(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
     tokens = read(Path(snakemake.input.tokens))
     predicted = rescoring.on_test_rows(store, specs, model, tokens)
     predicted.to_parquet(snakemake.output[0], index=False)

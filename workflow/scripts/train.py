@@ -18,7 +18,7 @@ with (
 
     from subtune.core import hardware
     from subtune.data.rows import read
-    from subtune.models import encoder
+    from subtune.models.load import load_model
     from subtune.runs import recording, records
     from subtune.selections import rankings as masks
     from subtune.selections.specs import RunSpec
@@ -36,7 +36,7 @@ with (
     if missing:
         task = specs[0].tokens.data.task
         directory = Path(snakemake.input.model)
-        model = encoder.load(directory, task.of_kind.head, task.outputs).to(device)
+        model = load_model(directory, task.of_kind.head, task.outputs).to(device)
         tokens = read(Path(snakemake.input.tokens))
         rankings = {Path(path).stem: masks.read(Path(path)) for path in snakemake.input.rankings}
         recording.train_and_record(

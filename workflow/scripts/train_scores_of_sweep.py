@@ -9,14 +9,14 @@ with job(snakemake.log[0]):
 
     from subtune.core import hardware
     from subtune.data.rows import read
-    from subtune.models import encoder
+    from subtune.models.load import load_model
     from subtune.runs import rescoring
     from subtune.selections.specs import RunSpec
 
     device = hardware.prepare(snakemake.threads)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
     task = specs[0].tokens.data.task
-    model = encoder.load(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
+    model = load_model(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
     rows = read(Path(snakemake.input.tokens))["train"]
     store = Path(snakemake.params.store)
     scores = [

@@ -27,7 +27,7 @@ TOKEN_HEADS = {
 
 
 def _forward_flops(d: Dimensions, tokens: float, head: str) -> float:
-    """As in `subtune.models.forward`, where a head reads the first token alone the last layer
+    """As in `subtune.models.packed_pass`, where a head reads the first token alone the last layer
     computes that, keys and values."""
     h, i = d.hidden_size, d.intermediate_size
     linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h

@@ -19,19 +19,19 @@ from subtune.core import hardware
 from subtune.data.batches import by_length
 from subtune.init.choosing import Settings
 from subtune.init.lengths import encoded, has_tokenizer, some_of
-from subtune.models import encoder
 from subtune.models.dimensions import dimensions_in
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, shapes_of
+from subtune.models.forward import logits
+from subtune.models.load import load_model
 from subtune.models.packed import pack
-from subtune.models.passes import logits
 from subtune.planning.plan import Plan, trains_alone, work
 from subtune.selections.kind import Work
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.fusing import runs_at_once
+from subtune.training.groups import runs_at_once
 from subtune.training.matrices import Matrices
 from subtune.training.recipe import Member
 from subtune.training.run import Run
@@ -196,7 +196,7 @@ def _steps(
         tokens: of a row, as estimates count them.
         planned: how many runs may share a step.
     """
-    model = encoder.load(directory, task.of_kind.head, task.outputs).to(device)
+    model = load_model(directory, task.of_kind.head, task.outputs).to(device)
     train = _examples(task, columns, directory, settings)
     dimensions = dimensions_in(directory)
     flops = dimensions.forward_flops(tokens, task.of_kind.head)

@@ -40,9 +40,9 @@ class OtherDimensions:
     @property
     def parameters(self) -> int:
         """How many parameters a pretrained checkpoint has, which is all but the classifier's."""
-        from subtune.models import skeletons
+        from subtune.models import transformers_models
 
-        shapes = self.shapes(1, skeletons.first_head(self.directory))
+        shapes = self.shapes(1, transformers_models.first_head(self.directory))
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
@@ -65,15 +65,15 @@ class OtherDimensions:
 @cache
 def _shapes(directory: Path, head: str, outputs: int) -> dict[str, Shape]:
     # The shapes of transformers' own models are those of its code, which takes seconds to import.
-    from subtune.models import skeletons
+    from subtune.models import transformers_models
 
-    return skeletons.shapes(directory, head, outputs)
+    return transformers_models.shapes(directory, head, outputs)
 
 
 def _other_dimensions(directory: Path) -> OtherDimensions:
-    from subtune.models import skeletons
+    from subtune.models import transformers_models
 
-    config = skeletons.read_config(directory, outputs=1).get_text_config()
+    config = transformers_models.read_config(directory, outputs=1).get_text_config()
 
     def size(name: str, default: int) -> int:
         value = getattr(config, name, None)
@@ -132,6 +132,6 @@ def exported_names(directory: Path) -> dict[str, str]:
         dimensions = dimensions_by(fields)
         names = dimensions.shapes(outputs=1)
         return {n: dimensions.family.exported_name(n, SEQUENCE_CLASSIFICATION) for n in names}
-    from subtune.models import skeletons
+    from subtune.models import transformers_models
 
-    return skeletons.own_names(directory, SEQUENCE_CLASSIFICATION)
+    return transformers_models.own_names(directory, SEQUENCE_CLASSIFICATION)

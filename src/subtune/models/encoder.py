@@ -6,21 +6,14 @@ no pretrained checkpoint brings. `subtune.families` says which is what.
 """
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
-from transformers import AutoConfig, PretrainedConfig
+from transformers import PretrainedConfig
 
-from subtune.core.errors import one_line
-from subtune.families import family_of, is_packed
+from subtune.families import family_of
 from subtune.families.base import Family, HeadLayer, is_classifier
-from subtune.models.dimensions import dimensions_by
-from subtune.models.files import CONFIG, read_config, weights_of
-from subtune.models.pretrained import stored_names
 
 # What transformers' configurations say that say nothing.
 INITIALIZER_RANGE = 0.02
@@ -101,39 +94,6 @@ class Encoder:
         return self.skeleton is not None and self.exported_name(name) in self.skeleton.transposed
 
 
-def load(directory: Path, head: str, outputs: int) -> Encoder:
-    """Pretrained weights in float32 with a classifier of zeros; nothing is fetched.
-
-    Args:
-        directory: of the model's files.
-        head: its name in `subtune.families.base`.
-        outputs: the head's width.
-
-    Raises:
-        SubtuneError: a weight is missing or cannot be read.
-    """
-    fields = read_config(directory)
-    if not is_packed(fields["model_type"]):
-        # What takes seconds to import and most models do without.
-        from subtune.models import skeletons
-
-        return skeletons.load(directory, head, outputs)
-    dimensions = dimensions_by(fields)
-    stored = stored_names(weights_of(directory), dimensions)
-    with ExitStack() as stack:
-        files = {
-            path: stack.enter_context(safe_open(path, framework="pt"))
-            for path in {of.path for of in stored.values()}
-        }
-        parameters = {
-            name: torch.zeros(shape)
-            if is_classifier(name)
-            else files[stored[name].path].get_tensor(stored[name].name).to(torch.float32, copy=True)
-            for name, shape in dimensions.shapes(outputs, head).items()
-        }
-    return Encoder(_config(directory), parameters, head)
-
-
 def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:
     """Canonical name to shape of every parameter, classifier included."""
     return {name: tuple(value.shape) for name, value in model.parameters.items()}
@@ -154,8 +114,3 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
                 drawn.fill_(1)
             parameters[name] = drawn.to(value)
     return parameters
-
-
-def _config(directory: Path) -> PretrainedConfig:
-    with one_line(f"{directory / CONFIG} cannot be read"):
-        return AutoConfig.from_pretrained(directory, local_files_only=True)

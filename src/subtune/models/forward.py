@@ -1,52 +1,14 @@
-"""The encoder and head of several runs, in one pass through the weights that they share.
+"""The forward pass of runs side by side, by the code that computes their model."""
 
-A weight is the same to all runs, or has a value of each run's own (`subtune.models.weights`). Every
-run reads the same batch under the same dropout masks, so that below the first weight that differs
-all compute the same: there ``k`` is 1, and from there on the number of runs. What a run computes
-does not depend on the others.
+from collections.abc import Mapping
 
-Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
-``h`` hidden size, ``i`` inputs, ``o`` outputs.
-"""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
-import torch
 from torch import Tensor
-from torch.nn import functional
-from transformers import PretrainedConfig
 
-from subtune.families import family_of
-from subtune.families.base import Components, Family
-from subtune.models.activations import activation
+from subtune.models import packed_pass
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
-from subtune.models.packed import Grid, Packed, from_grid, to_grid
-from subtune.models.products import product_of_each_run, shared_product
-from subtune.models.sparse_grad import sparse_embedding, sparse_linear
-from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
-
-Watch = Callable[[str, Tensor, Tensor], None]
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """What every part of one forward pass reads."""
-
-    config: PretrainedConfig
-    shared: Mapping[str, Tensor]
-    trained: Mapping[str, Weight]
-    batch: Packed
-    masks: DropoutMasks | None
-    watch: Watch | None
-
-    @property
-    def family(self) -> Family:
-        return family_of(self.config.model_type)
-
-    def weight(self, name: str) -> Weight:
-        return self.trained[name] if name in self.trained else self.shared[name]
+from subtune.models.packed import Packed
+from subtune.models.weights import Weight
 
 
 def logits(
@@ -54,159 +16,18 @@ def logits(
     batch: Packed,
     trained: Mapping[str, Weight] | None = None,
     masks: DropoutMasks | None = None,
-    watch: Watch | None = None,
 ) -> Tensor:
-    """Logits ``[k, q, o]`` of every run.
+    """Return logits ``[k, q, o]``: of every run, every token that the head reads, every output.
 
     Args:
         model: what all runs share.
         batch: what every run reads.
-        trained: canonical name to what runs have in the place of the model's own tensor.
+        trained: canonical name to the weight that replaces the model's own tensor.
         masks: dropout masks; without them nothing is dropped.
-        watch: is shown every module's name, input ``[k, t, i]`` (of embeddings: ids ``[t]``) and
-            output ``[k, t, o]``, which it may ask for a gradient.
     """
-    run = _Pass(model.config, model.parameters, trained or {}, batch, masks, watch)
-    x = _layer_norm(run, run.family.embeddings.norm, _embedded(run))
-    x = _dropped(run, x, run.config.hidden_dropout_prob)
-    for number in range(model.config.num_hidden_layers):
-        # Where the head reads first tokens alone the last layer computes nothing else.
-        last = number == model.config.num_hidden_layers - 1
-        x = _layer(run, run.family.components_of(number), x, last and batch.reads is None)
-    if batch.reads is not None:
-        x = x.index_select(1, batch.reads)
-    for layer in model.head_layers:
-        x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(run.config)))
-        x = activation(layer.activation)(x)
-    return x
+    if model.skeleton is None:
+        return packed_pass.logits(model, batch, trained, masks)
+    # Transformers' code takes seconds to import; packed models do not need it.
+    from subtune.models import transformers_pass
 
-
-def _embedded(run: _Pass) -> Tensor:
-    """``[1, t, h]``."""
-    batch = run.batch
-    names = run.family.embeddings
-    start = run.family.first_position(run.config.pad_token_id)
-    types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
-    ids = {names.word: batch.ids, names.position: batch.positions + start, names.token_type: types}
-    words, positions, types = (_embedding(run, name, ids[name]) for name in ids)
-    x = (words + types + positions)[None]
-    for name in ids:
-        _show(run, name, ids[name], x)
-    return x
-
-
-def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
-    table = run.weight(f"{module}.weight")
-    if isinstance(table, SparseEntries):
-        return sparse_embedding(ids, table)
-    return functional.embedding(ids, _shared(table))
-
-
-def _layer(run: _Pass, names: Components, x: Tensor, first_only: bool) -> Tensor:
-    """``[k, t, h]`` to the same, or to ``[k, n, h]`` of the first tokens."""
-    asking = x.index_select(1, run.batch.first) if first_only else x
-    query, key, value = _as_many_runs(
-        _linear(run, names.query, asking),
-        _linear(run, names.key, x),
-        _linear(run, names.value, x),
-    )
-    attended = _attention(run, query, key, value)
-    attended = _add_and_norm(run, names.attention_output, names.attention_norm, attended, asking)
-    between = _linear(run, names.intermediate, attended)
-    between = activation(run.config.hidden_act)(between)
-    return _add_and_norm(run, names.output, names.output_norm, between, attended)
-
-
-def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """``[k, t, h]`` for queries of all tokens, ``[k, n, h]`` for queries of first tokens."""
-    grids = run.batch.grids
-    tokens = [grid.tokens for grid in grids]
-    asking = tokens if query.shape[1] == key.shape[1] else [grid.size[0] for grid in grids]
-    pieces = zip(
-        grids, query.split(asking, 1), key.split(tokens, 1), value.split(tokens, 1), strict=True
-    )
-    return torch.cat([_attention_on_grid(run, *piece) for piece in pieces], 1)
-
-
-def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """`_attention` of a grid's examples."""
-    heads = run.config.num_attention_heads
-    examples, longest = grid.size
-    first_only = query.shape[1] == examples
-    key, value = to_grid(key, grid, heads), to_grid(value, grid, heads)
-    query = query.reshape(len(key), 1, -1) if first_only else to_grid(query, grid, heads)
-    outside = grid.outside.to(key.dtype)[None, :, None]
-    outside = outside.expand(len(key) // (examples * heads), -1, heads, -1)
-    scores = torch.baddbmm(
-        outside.reshape(len(key), 1, longest), query, key.mT, alpha=query.shape[-1] ** -0.5
-    )
-    weights = scores.softmax(-1)
-    if run.masks is not None and run.config.attention_probs_dropout_prob:
-        every = weights.view(-1, examples * heads, *weights.shape[1:])
-        mask = run.masks.draw(every.shape[1:], run.config.attention_probs_dropout_prob)
-        weights = (every * mask).view_as(weights)
-    attended = weights @ value
-    if first_only:
-        return attended.view(-1, examples, heads * value.shape[2])
-    return from_grid(attended, grid, heads)
-
-
-def _add_and_norm(run: _Pass, dense: str, norm: str, x: Tensor, residual: Tensor) -> Tensor:
-    x = _dropped(run, _linear(run, dense, x), run.config.hidden_dropout_prob)
-    return _layer_norm(run, norm, x + residual)
-
-
-def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
-    """``[k, t, i]`` to ``[k, t, o]``.
-
-    A product may be bfloat16; biases are added to it in float32, whether or not runs share them.
-    """
-    weight, bias_name = run.weight(f"{module}.weight"), f"{module}.bias"
-    match weight:
-        case PerRun(values):
-            y = product_of_each_run(x, values)
-        case SparseEntries():
-            y = sparse_linear(x, weight)
-        case LowRankUpdate(lora_a, lora_b):
-            shared = run.shared[f"{module}.weight"]
-            low_rank = product_of_each_run(product_of_each_run(x, lora_a), lora_b)
-            y = shared_product(x, shared) + low_rank
-        case _:
-            y = shared_product(x, weight)
-    if not run.family.cancels(bias_name):
-        y = y + _over_tokens(run.weight(bias_name))
-    _show(run, module, x, y)
-    return y
-
-
-def _layer_norm(run: _Pass, module: str, x: Tensor) -> Tensor:
-    weight, bias = (_over_tokens(run.weight(f"{module}.{part}")) for part in ("weight", "bias"))
-    normalised = functional.layer_norm(x, x.shape[-1:], eps=run.config.layer_norm_eps)
-    y = torch.addcmul(bias, normalised, weight)
-    _show(run, module, x, y)
-    return y
-
-
-def _as_many_runs(*tensors: Tensor) -> list[Tensor]:
-    """Tensors ``[k, …]`` of which some may have a ``k`` of 1."""
-    runs = max(map(len, tensors))
-    return [x.expand(runs, -1, -1) for x in tensors]
-
-
-def _over_tokens(vector: Weight) -> Tensor:
-    """A vector that all runs share as it is, ``[h]``; each run's own as ``[k, 1, h]``."""
-    return vector.values[:, None] if isinstance(vector, PerRun) else _shared(vector)
-
-
-def _shared(weight: Weight) -> Tensor:
-    assert isinstance(weight, Tensor), f"{type(weight).__name__} cannot train here"
-    return weight
-
-
-def _dropped(run: _Pass, x: Tensor, p: float) -> Tensor:
-    return x if run.masks is None or p == 0.0 else x * run.masks.draw(x.shape[1:], p)
-
-
-def _show(run: _Pass, module: str, x: Tensor, y: Tensor) -> None:
-    if run.watch is not None:
-        run.watch(module, x, y)
+    return transformers_pass.logits(model, batch, trained, masks)

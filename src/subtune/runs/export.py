@@ -17,10 +17,10 @@ from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.families.base import is_classifier
-from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER, TOKENIZER_CONFIG
-from subtune.models.skeletons import quiet
+from subtune.models.load import load_model
+from subtune.models.transformers_models import quiet
 from subtune.runs import records
 from subtune.selections.lora import Lora
 from subtune.selections.specs import RunSpec
@@ -131,7 +131,7 @@ def _pretrained(layout: Layout, spec: RunSpec) -> Path:
 
 def _encoder(pretrained: Path, task: TaskSpec) -> Encoder:
     kind = task.of_kind
-    return encoder.load(pretrained, kind.head, kind.outputs(task))
+    return load_model(pretrained, kind.head, kind.outputs(task))
 
 
 def _require_tensors(run: str, delta: Delta, model: Encoder) -> None:

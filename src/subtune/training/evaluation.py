@@ -12,8 +12,8 @@ import torch
 
 from subtune.data.batches import in_length_order
 from subtune.models.encoder import Encoder
+from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
-from subtune.models.passes import logits
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.delta import Delta, applied, moved

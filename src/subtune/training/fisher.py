@@ -25,10 +25,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from subtune.data.batches import in_length_order
-from subtune.models import passes
+from subtune.models import forward
 from subtune.models.encoder import Encoder, new_classifier
-from subtune.models.forward import logits
 from subtune.models.packed import Packed, pack
+from subtune.models.packed_pass import logits
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 
@@ -152,7 +152,7 @@ def _add_example_by_example(
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
     for number in range(len(examples)):
         batch = pack(examples, np.array([number]), model)
-        loss = nats(passes.logits(model, batch, leaves), batch)
+        loss = nats(forward.logits(model, batch, leaves), batch)
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         for total, gradient in zip(totals.values(), gradients, strict=True):
             if gradient is not None:

@@ -13,8 +13,8 @@ from subtune.core.hardware import is_out_of_memory
 from subtune.data.batches import by_length, shuffled
 from subtune.models.dropout import DropoutMasks, MasksState
 from subtune.models.encoder import Encoder
+from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
-from subtune.models.passes import logits
 from subtune.selections.entries import Entries
 from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec

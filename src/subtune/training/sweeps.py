@@ -7,8 +7,8 @@ from subtune.models.encoder import Encoder
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints, State
-from subtune.training.fusing import group_runs
-from subtune.training.proof import without_padding_where_it_is_seen
+from subtune.training.groups import group_runs
+from subtune.training.padding import without_padding_where_it_is_seen
 from subtune.training.recipe import Member, OutOfMemoryError, train
 from subtune.training.reports import ONE_BY_ONE, WITHOUT_PADDING, Report
 from subtune.training.run import Result

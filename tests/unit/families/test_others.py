@@ -1,4 +1,4 @@
-"""Families that have no forward pass of their own: names, shapes, runs folded into one batch."""
+"""Families that compute by transformers' own code: names, shapes, runs side by side."""
 
 from dataclasses import replace
 
@@ -9,21 +9,18 @@ import torch
 from subtune.core.errors import SubtuneError
 from subtune.families import NAMINGS, naming
 from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
-from subtune.models import encoder, passes, skeletons
+from subtune.models import encoder, forward, transformers_models
 from subtune.models.dimensions import dimensions_in
 from subtune.models.dropout import DropoutMasks
+from subtune.models.load import load_model
 from subtune.models.packed import pack
 from subtune.models.weights import PerRun
-from subtune.selections.methods import METHODS, named
+from subtune.selections.methods import named
 from subtune.tasks import TASKS
-from subtune.training.proof import difference_side_by_side
-from subtune.training.recipe import Member
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 
 TASK = TASKS["sst2"]
-# Tables of relative positions have no examples, and so cannot differ by run.
-NOT_FOLDED = {"deberta", "deberta-v2"}
 # What stands where in a layer; of matrices that are one, in theirs.
 ROLES = {
     "post": [naming.ATTENTION_OUTPUT, naming.ATTENTION_NORM, naming.OUTPUT, naming.OUTPUT_NORM],
@@ -39,7 +36,7 @@ def directory(request, directory_of):
 
 @pytest.fixture
 def model(directory):
-    return encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+    return load_model(directory, SEQUENCE_CLASSIFICATION, 2)
 
 
 @pytest.fixture
@@ -77,7 +74,9 @@ def test_norms_and_tables_are_known_by_their_names(model):
 
 
 def test_shapes_are_known_without_weights(model, directory):
-    assert skeletons.shapes(directory, SEQUENCE_CLASSIFICATION, 2) == encoder.shapes_of(model)
+    assert transformers_models.shapes(directory, SEQUENCE_CLASSIFICATION, 2) == encoder.shapes_of(
+        model
+    )
     dimensions = dimensions_in(directory)
     pretrained = sum(v.numel() for n, v in model.parameters.items() if not is_classifier(n))
     assert dimensions.parameters == pretrained
@@ -99,12 +98,10 @@ def test_logits_are_those_of_transformers_model(model, batch, directory):
     ids = [row.tolist() for row in batch.ids.split(batch.example.bincount().tolist())]
     with torch.no_grad():
         expected = theirs(**reference.padded({"input_ids": ids})).logits
-        torch.testing.assert_close(passes.logits(model, batch)[0], expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(forward.logits(model, batch)[0], expected, rtol=0, atol=1e-6)
 
 
-def test_runs_side_by_side_compute_what_each_computes_alone(model, batch, directory, request):
-    if request.node.callspec.params["directory"] in NOT_FOLDED:
-        pytest.skip("it trains one by one, which the next test sees")
+def test_runs_side_by_side_compute_what_each_computes_alone(model, batch):
     generator = torch.Generator().manual_seed(1)
     vectors = {n: v for n, v in model.parameters.items() if v.ndim == 1 or is_classifier(n)}
 
@@ -112,14 +109,14 @@ def test_runs_side_by_side_compute_what_each_computes_alone(model, batch, direct
         return value + 0.1 * torch.randn(3, *value.shape, generator=generator)
 
     values = {name: noisy(value).requires_grad_(True) for name, value in vectors.items()}
-    together = passes.logits(
+    together = forward.logits(
         model, batch, {n: PerRun(v) for n, v in values.items()}, DropoutMasks(0, model.device)
     )
     weights = torch.linspace(-1, 1, 12).view(6, 2)
     (together * weights).sum().backward()
     for run in range(3):
         own = {n: v[run : run + 1].detach().requires_grad_(True) for n, v in values.items()}
-        alone = passes.logits(
+        alone = forward.logits(
             model, batch, {n: PerRun(v) for n, v in own.items()}, DropoutMasks(0, model.device)
         )
         torch.testing.assert_close(alone[0], together[run], rtol=0, atol=2e-6)
@@ -131,29 +128,6 @@ def test_runs_side_by_side_compute_what_each_computes_alone(model, batch, direct
             torch.testing.assert_close(
                 value.grad[0], values[name].grad[run], rtol=1e-4, atol=1e-5, msg=name
             )
-
-
-def test_what_cannot_be_folded_is_told_before_it_trains(directory, model, request):
-    rows = examples.examples_of(TASK, examples.tokens(TASK, directory, rows=6))["train"]
-    every = METHODS["full"].resolve(encoder.shapes_of(model), 0)
-    entries = {n: e for n, e in every.items() if model.parameters[n].ndim == 1 or is_classifier(n)}
-    members = [Member(entries, examples.recipe(learning_rate=r), 0) for r in (1e-3, 1e-2)]
-    difference = difference_side_by_side(model, rows, members)
-    assert bool(difference) == (request.node.callspec.params["directory"] in NOT_FOLDED)
-
-
-def test_what_mixes_runs_up_is_told_before_it_trains(directory_of, monkeypatch):
-    directory = directory_of("electra")
-    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(TASK, examples.tokens(TASK, directory, rows=6))["train"]
-    entries = METHODS["bitfit"].resolve(encoder.shapes_of(model), 0)
-    members = [Member(entries, examples.recipe(learning_rate=r), 0) for r in (1e-3, 1e-2)]
-    assert difference_side_by_side(model, rows, members) is None
-    mixing = type(model.skeleton.module.electra.encoder.layer[0].output)
-    forward = mixing.forward
-    monkeypatch.setattr(mixing, "forward", lambda self, x, y: forward(self, x.roll(1, 0), y))
-    difference = difference_side_by_side(model, rows, members)
-    assert difference == "their logits side by side are not those of each by itself"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from subtune.data.load import load
 from subtune.data.tokens import tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.glue_server import checking, server, writing
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.planning import submissions as planned
 from subtune.runs import recording, rescoring
 from subtune.selections.specs import DataSpec
@@ -267,7 +267,7 @@ def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_p
         few = {split: real[split].select(range(20)) for split in task.labelled}
         tokens = tokenize(task, datasets.DatasetDict(few), tiny_bert, 24)
         tokens_of_tests = tokenize(task, load(tests, glue_dir=str(glue_dir)), tiny_bert, 24)
-        model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
+        model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
         recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda line: None)
         predicted[name] = rescoring.on_test_rows(tmp_path, [spec], model, tokens_of_tests)
         rows.append((name, spec.id, spec.recipe.learning_rate, spec.seed, 0.5))

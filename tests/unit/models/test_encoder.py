@@ -10,6 +10,7 @@ from transformers import AutoModel
 from subtune.core.errors import SubtuneError
 from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models import encoder
+from subtune.models.load import load_model
 
 
 @pytest.fixture(params=["tiny_bert", "tiny_roberta"])
@@ -19,7 +20,7 @@ def directory(request):
 
 @pytest.mark.parametrize("head", HEADS)
 def test_a_seed_draws_the_whole_classifier(directory, head):
-    model = encoder.load(directory, head, 3)
+    model = load_model(directory, head, 3)
     first, same, other = (encoder.new_classifier(model, seed) for seed in (1, 1, 2))
     assert list(first) == [name for name in model.parameters if is_classifier(name)]
     for name, values in first.items():
@@ -35,7 +36,7 @@ def test_a_seed_draws_the_whole_classifier(directory, head):
 @pytest.mark.parametrize("head", HEADS)
 def test_what_is_pretrained_is_what_transformers_reads(directory, head):
     theirs = AutoModel.from_pretrained(directory).state_dict()
-    model = encoder.load(directory, head, 2)
+    model = load_model(directory, head, 2)
     for name, values in model.parameters.items():
         assert torch.equal(
             values, torch.zeros(values.shape) if is_classifier(name) else theirs[name]
@@ -47,4 +48,4 @@ def test_a_configuration_that_transformers_does_not_read_is_refused(tiny_bert, t
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"use_cache": "maybe"}))
     with pytest.raises(SubtuneError, match=r"config\.json cannot be read: .*use_cache"):
-        encoder.load(tmp_path, SEQUENCE_CLASSIFICATION, 2)
+        load_model(tmp_path, SEQUENCE_CLASSIFICATION, 2)

@@ -10,7 +10,8 @@ from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder, files
+from subtune.models import files
+from subtune.models.load import load_model
 from subtune.selections.specs import ModelSpec
 
 
@@ -65,8 +66,7 @@ def test_weights_in_several_files_are_those_in_one(family, with_bert, tmp_path):
     spec = ModelSpec(source="files", version=files.version_of(directory))
     files.fetch(spec, str(directory), tmp_path / "copy")
     whole, in_parts = (
-        encoder.load(of, SEQUENCE_CLASSIFICATION, 2)
-        for of in (with_bert(family), tmp_path / "copy")
+        load_model(of, SEQUENCE_CLASSIFICATION, 2) for of in (with_bert(family), tmp_path / "copy")
     )
     for name, value in whole.parameters.items():
         assert torch.equal(value, in_parts.parameters[name]), name

@@ -14,14 +14,11 @@ from subtune.config.schema import ModelSource
 from subtune.core.errors import SubtuneError
 from subtune.families import FAMILIES, NAMINGS, naming
 from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
-from subtune.models import encoder, files
+from subtune.models import files
 from subtune.models.dimensions import dimensions_in, exported_names
+from subtune.models.load import load_model
 from subtune.selections import SELECTION
 from subtune.selections.methods import METHODS, named
-from subtune.tasks import TASKS
-from subtune.training.proof import difference_side_by_side
-from subtune.training.recipe import Member
-from tests.helpers import examples
 from tests.helpers.families import DECODER, SHAPE, USUAL
 from tests.helpers.project import ROOT
 
@@ -128,31 +125,11 @@ def test_the_methods_of_the_page_are_there_and_fit_bert(tiny_bert):
         named(method, {}).resolve(shapes, 0)
 
 
-@pytest.mark.parametrize(
-    ("family", "method", "folded"),
-    [
-        ("deberta", "layernorm", True),
-        ("deberta", "b_m1", True),
-        ("deberta", "b_v", False),
-        ("deberta-v2", "b_v", True),
-        ("deberta-v2", "b_q", False),
-        ("deberta-v2", "b_k", False),
-    ],
-)
-def test_debertas_runs_are_folded_where_the_page_says_so(family, method, folded, directory_of):
-    directory, task = directory_of(family), TASKS["sst2"]
-    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(task, examples.tokens(task, directory, rows=6))["train"]
-    entries = named(method, {}).resolve(encoder.shapes_of(model), 0)
-    members = [Member(entries, examples.recipe(learning_rate=r), 0) for r in (1e-3, 1e-2)]
-    assert (difference_side_by_side(model, rows, members) is None) == folded
-
-
 def test_a_decoder_without_padding_has_the_end_of_the_text(my_model):
     config = json.loads((my_model / "config.json").read_text())
     fields = {"pad_token_id": None, "eos_token_id": 3}
     (my_model / "config.json").write_text(json.dumps(config | fields))
-    assert encoder.load(my_model, SEQUENCE_CLASSIFICATION, 2).config.pad_token_id == 3
+    assert load_model(my_model, SEQUENCE_CLASSIFICATION, 2).config.pad_token_id == 3
 
 
 def test_families_without_biases_are_those_that_the_page_names(directory_of):
@@ -230,7 +207,7 @@ def test_a_model_is_refused_in_the_words_of_the_page(fields, head, my_model):
     config = json.loads((my_model / "config.json").read_text())
     (my_model / "config.json").write_text(json.dumps(config | fields))
     with pytest.raises(SubtuneError) as error:
-        encoder.load(my_model, head, 2)
+        load_model(my_model, head, 2)
     assert f"`{error.value}`" in PAGE
 
 

@@ -9,8 +9,8 @@ import torch
 
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
 from subtune.models.files import WEIGHTS, version_of
+from subtune.models.load import load_model
 
 QUERY = "encoder.layer.1.attention.self.query.weight"
 WORDS = "embeddings.word_embeddings.weight"
@@ -81,7 +81,7 @@ def changed(name, change):
     ids=["layer", "prefix", "pooler", "more layers", "shape", "int8"],
 )
 @pytest.mark.parametrize(
-    "read", [version_of, lambda directory: encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)]
+    "read", [version_of, lambda directory: load_model(directory, SEQUENCE_CLASSIFICATION, 2)]
 )
 def test_weights_that_do_not_fit_are_refused_by_name(read, change, problem, copied):
     directory = copied(change)
@@ -116,8 +116,8 @@ def renamed(weights):
 
 @pytest.mark.parametrize("change", [renamed, prefixed("bert.")])
 def test_names_of_published_checkpoints_are_read(change, copied, tiny_bert):
-    expected = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2).parameters
-    parameters = encoder.load(copied(change), SEQUENCE_CLASSIFICATION, 2).parameters
+    expected = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2).parameters
+    parameters = load_model(copied(change), SEQUENCE_CLASSIFICATION, 2).parameters
     assert all(torch.equal(parameters[name], value) for name, value in expected.items())
 
 
@@ -125,8 +125,8 @@ def test_half_precision_is_read_as_float32(copied, tiny_bert):
     directory = copied(lambda weights: {name: value.half() for name, value in weights.items()})
     config = json.loads((directory / "config.json").read_text())
     (directory / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
-    value = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2).parameters[QUERY]
+    value = load_model(directory, SEQUENCE_CLASSIFICATION, 2).parameters[QUERY]
     assert value.dtype == torch.float32
     assert torch.equal(
-        value, encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2).parameters[QUERY].half().float()
+        value, load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2).parameters[QUERY].half().float()
     )

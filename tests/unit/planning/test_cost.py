@@ -13,6 +13,7 @@ from subtune.data.tokens import tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of, papers_models
+from subtune.models.load import load_model
 from subtune.planning import cost_table
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import Plan, trains_alone, work
@@ -81,7 +82,7 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
     """Against torch's own counter, over training and evaluation of a few rows."""
     assert METHODS[method].work() is trains
     task = TASKS["sst2"]
-    model = encoder.load(minilm, SEQUENCE_CLASSIFICATION, 2)
+    model = load_model(minilm, SEQUENCE_CLASSIFICATION, 2)
     tokens = examples.tokens(task, minilm, rows=32, evaluation=8)
     rows = {split: Examples(tokens[split]) for split in ("train", "validation")}
     entries = METHODS[method].resolve(encoder.shapes_of(model), 0)

@@ -24,8 +24,9 @@ from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.forward import logits
+from subtune.models.load import load_model
 from subtune.models.packed import pack
+from subtune.models.packed_pass import logits
 from subtune.runs import listing, recording, records
 from subtune.runs.export import export_adapter, export_model
 from subtune.selections.lora import Lora, LoraSettings
@@ -79,7 +80,7 @@ def recorded(results, directory, selection, task="sst2", learning_rate=3e-2):
     spec = examples.run_spec(selection, task, learning_rate=learning_rate)
     place = results / "models" / spec.model.id
     shutil.copytree(directory, place, dirs_exist_ok=True)
-    model = encoder.load(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
+    model = load_model(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
     tokens = examples.tokens(TASKS[task], directory)
     recording.train_and_record([spec], results / "runs", model, tokens, {}, lambda line: None)
     return spec, tokens
@@ -119,7 +120,7 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
 @pytest.mark.parametrize("method", ["layernorm", "rand_row_col", "lora-II"])
 def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, tmp_path, tiny_bert):
     spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
     values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
     trained = replace(model, parameters=delta.applied(model.parameters, values))
     predicted = logits_of(trained, Examples(tokens["validation"]), "fp32")
@@ -180,7 +181,7 @@ def with_noise(results, directory, selection, task):
     spec = examples.run_spec(selection, task)
     shutil.copytree(directory, results / "models" / spec.model.id)
     kind = TASKS[task].of_kind
-    model = encoder.load(directory, kind.head, kind.outputs(TASKS[task]))
+    model = load_model(directory, kind.head, kind.outputs(TASKS[task]))
     stacked = StackedParameters(model, [selection.resolve(encoder.shapes_of(model), 0)], seed=0)
     stacked.values[0].data.add_(torch.randn(stacked.values[0].shape), alpha=0.1)
     values = stacked.delta(0)
@@ -264,7 +265,7 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     selection = BIASES_THEN_LORA if adapter else METHODS["bitfit"]
     spec, tokens = recorded(tmp_path, directory, selection, task)
     kind = TASKS[task].of_kind
-    model = encoder.load(directory, kind.head, TASKS[task].outputs)
+    model = load_model(directory, kind.head, TASKS[task].outputs)
     values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
     trained = replace(model, parameters=delta.applied(model.parameters, values))
     rows = Examples(tokens["validation"], kind.reads)

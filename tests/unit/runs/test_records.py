@@ -14,7 +14,7 @@ from subtune import cli
 from subtune.analysis import scores
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.runs import listing, recording, records, rescoring, tidy
 from subtune.selections.random import Random
 from subtune.tasks.score_columns import ScoreColumn
@@ -38,7 +38,7 @@ def store(tmp_path, spec, tiny_bert):
 
 def record(store, specs, directory):
     task = specs[0].tokens.data.task
-    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, task.outputs)
+    model = load_model(directory, SEQUENCE_CLASSIFICATION, task.outputs)
     lines = []
     recording.train_and_record(
         specs, store, model, examples.tokens(task, directory), {}, lines.append
@@ -297,7 +297,7 @@ def test_nothing_is_predicted_with_a_run_that_diverged(
         assert diverged in line and "diverged in epoch 1" in line
     assert not (tmp_path / "out").exists()
     spec = records.read_spec(store, diverged)
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     tokens = examples.tokens(spec.tokens.data.task, tiny_bert)
     with pytest.raises(SubtuneError, match="diverged"):
         rescoring.on_test_rows(store, [spec], model, tokens)

@@ -9,7 +9,7 @@ import pytest
 
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.runs import recording, records, rescoring
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec
@@ -25,7 +25,7 @@ KINDS = ["sst2", "stsb", "ud_ewt", "squad"]
 def recorded(store, directory, task, **recipe):
     spec = examples.run_spec(METHODS["bitfit"], task, **recipe)
     task = TASKS[task]
-    model = encoder.load(directory, task.of_kind.head, task.outputs)
+    model = load_model(directory, task.of_kind.head, task.outputs)
     tokens = examples.tokens(task, directory)
     recording.train_and_record([spec], store, model, tokens, {}, lambda report: None)
     return spec, model, tokens

@@ -16,6 +16,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.stopping import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.runs import listing, recording, records
 from subtune.runs.search import Trial, finalists
 from subtune.tasks import TASKS
@@ -34,7 +35,7 @@ def searching():
 
 
 def record(store, specs, directory, checkpoints=None):
-    model = encoder.load(directory, SEQUENCE_CLASSIFICATION, TASK.outputs)
+    model = load_model(directory, SEQUENCE_CLASSIFICATION, TASK.outputs)
     reports = []
     tokens = examples.tokens(TASK, directory)
     recording.train_and_record(specs, store, model, tokens, {}, reports.append, None, checkpoints)
@@ -80,7 +81,7 @@ def test_of_equal_scores_on_trial_the_loss_decides():
 
 
 def test_a_trial_is_a_whole_training_with_fewer_steps(tiny_bert):
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
     rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
     entries = examples.run_spec().selection.resolve(encoder.shapes_of(model), 0, None)
 

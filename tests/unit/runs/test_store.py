@@ -9,7 +9,7 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.runs import recording, records
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
@@ -24,7 +24,7 @@ def trained(tiny_bert):
     spec = examples.run_spec()
     task = spec.tokens.data.task
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
     member = Member(examples.entries_of("layernorm", model), spec.recipe, spec.seed)
     [(_, result)] = train_sweep(model, rows, task, {"a": member}, lambda line: None)
     return spec, result, rows

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.runs import recording, records, tidy
 from tests.helpers import examples
 
@@ -18,7 +18,7 @@ def store(tmp_path_factory, tiny_bert):
     for task in ("sst2", "stsb"):
         spec = examples.run_spec(task=task)
         data = spec.tokens.data.task
-        model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, data.outputs)
+        model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, data.outputs)
         tokens = examples.tokens(data, tiny_bert)
         recording.train_and_record([spec], path, model, tokens, {}, lambda line: None)
     return path

@@ -11,7 +11,7 @@ import pytest
 from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.runs import recording, records, tidy
 from tests.helpers import examples
 
@@ -24,7 +24,7 @@ def recorded(tmp_path_factory, tiny_bert):
     """Results with three records of two sweeps."""
     results = tmp_path_factory.mktemp("results")
     task = SPECS[0].tokens.data.task
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
     tokens = examples.tokens(task, tiny_bert)
     recording.train_and_record(SPECS, results / "runs", model, tokens, {}, lambda report: None)
     for name, specs in (("one", SPECS[:2]), ("two", SPECS[2:])):

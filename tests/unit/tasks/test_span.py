@@ -12,7 +12,7 @@ from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 from subtune.core.errors import SubtuneError
 from subtune.data.tokens import read_tokenizer
 from subtune.families.base import QUESTION_ANSWERING
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.formats import squad
@@ -237,7 +237,7 @@ def answering(minilm):
     model = BertForQuestionAnswering.from_pretrained(minilm).eval()
     head = {"weight": torch.randn(2, 384), "bias": torch.randn(2)}
     model.qa_outputs.load_state_dict(head)
-    ours = encoder.load(minilm, QUESTION_ANSWERING, 2)
+    ours = load_model(minilm, QUESTION_ANSWERING, 2)
     ours.parameters.update({f"classifier.{name}": value for name, value in head.items()})
     return model, ours
 

@@ -18,9 +18,10 @@ import torch
 from transformers import get_scheduler
 
 from subtune.models import encoder, packed
+from subtune.models.load import load_model
 from subtune.selections.entries import Indices, LowRank
 from subtune.tasks import TASKS
-from subtune.training import fusing, recipe
+from subtune.training import groups, recipe
 from subtune.training.delta import applied
 from subtune.training.evaluation import Evaluation, evaluate
 from subtune.training.recipe import Member
@@ -71,7 +72,7 @@ SETTINGS = [
 
 def pretrained(directory, task):
     """With noise in every parameter, so that none is 0 or 1, in float64."""
-    model = encoder.load(directory, task.of_kind.head, task.outputs)
+    model = load_model(directory, task.of_kind.head, task.outputs)
     generator = torch.Generator().manual_seed(0)
 
     def noise(value):
@@ -202,7 +203,7 @@ def test_training_ends_where_transformers_and_adamw_end(
     monkeypatch.setattr(recipe, "evaluate", evaluated)
     monkeypatch.setattr(Evaluation, "first_score", property(lambda self: vars(self)["order"]))
     # On a CPU runs of transformers' own models train one by one, where time decides.
-    monkeypatch.setattr(fusing, "runs_at_once", lambda model, train, members: len(members))
+    monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
     if runs == 1:
         # As many passes as lengths.
         monkeypatch.setitem(packed.TOKENS_OF_A_PASS, "cpu", 1)

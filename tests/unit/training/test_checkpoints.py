@@ -14,7 +14,7 @@ import torch
 from subtune.core.errors import SubtuneError
 from subtune.core.stopping import StoppedError, stop_requests
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.runs import recording, records
 from subtune.tasks import TASKS
 from subtune.training import checkpoints, recipe, run
@@ -35,7 +35,7 @@ def model(tiny_bert):
 
 def with_dropout(directory, task):
     """A model with dropout, whose masks are part of what decides a result."""
-    model = encoder.load(directory, task.of_kind.head, task.outputs)
+    model = load_model(directory, task.of_kind.head, task.outputs)
     model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
     return model
 
@@ -196,7 +196,7 @@ def test_where_none_can_be_written_training_goes_on(model, rows, tmp_path):
 
 
 def sweep(tiny_bert, store, specs, kept, report=print):
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
     tokens = examples.tokens(TASK, tiny_bert)
     recording.train_and_record(specs, store, model, tokens, {}, report, None, kept)
 
@@ -488,7 +488,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 import torch
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import TASKS
 from subtune.training import sweeps
@@ -498,7 +498,7 @@ from tests.helpers import examples
 torch.set_num_threads(1)
 task = TASKS["sst2"]
 directory, runs, extra = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-model = encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
 rows = examples.examples_of(task, examples.tokens(task, directory, rows=32))
 recipe = examples.recipe(batch_size=32, epochs=1)
 members = {str(n): Member(examples.entries_of("bitfit", model), recipe, 0) for n in range(runs)}

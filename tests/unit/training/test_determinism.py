@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.training.delta import to_stored
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
@@ -33,7 +33,7 @@ def assert_same_bits(results, expected):
 def test_a_run_has_the_same_bits_alone_and_beside_others_in_any_order(name, batch_size, minilm):
     task = examples.TASKS[name]
     rows = examples.examples_of(task, examples.tokens(task, minilm))
-    model = encoder.load(minilm, task.of_kind.head, task.outputs)
+    model = load_model(minilm, task.of_kind.head, task.outputs)
     recipe = examples.recipe(batch_size=batch_size, epochs=2)
     members = {
         str(number): Member(examples.entries_of(kind, model), recipe, seed=0)

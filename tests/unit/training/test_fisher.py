@@ -13,6 +13,7 @@ from subtune.families.base import (
     TOKEN_CLASSIFICATION,
 )
 from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.selections.rankings import ranks, summed
 from subtune.tasks import TASKS
 from subtune.training import fisher
@@ -53,7 +54,7 @@ def test_it_agrees_with_transformers_own_gradients_for_every_other_family(
     if family == "gemma3_text" and task.kind == "tokens":
         pytest.skip("transformers has no such model")
     tokens = examples.tokens(task, directory, rows=4)["train"]
-    model = encoder.load(directory, task.of_kind.head, task.outputs)
+    model = load_model(directory, task.of_kind.head, task.outputs)
     start = model.parameters | encoder.new_classifier(model, 0)
     theirs = reference.CLASSES[model.head].from_pretrained(
         directory,
@@ -104,7 +105,7 @@ def test_it_agrees_with_the_loop_for_both_families_and_all_kinds_of_task(task, f
     directory = request.getfixturevalue(family)
     task = TASKS[task]
     tokens = examples.tokens(task, directory)["train"]
-    model = encoder.load(directory, task.of_kind.head, task.outputs)
+    model = load_model(directory, task.of_kind.head, task.outputs)
     expected = loop(model, tokens, task)
     assert_agrees(fisher_information(model, tokens, task), expected)
     complete = fisher_information(model, tokens, task, in_full=matrices(model))
@@ -135,7 +136,7 @@ def nats_of(head, logits, label):
 def test_the_information_of_an_example_is_that_of_all_its_tokens(case, family, request):
     outputs, reads, labels = OF_TOKENS[case]
     head = QUESTION_ANSWERING if case == QUESTION_ANSWERING else TOKEN_CLASSIFICATION
-    model = encoder.load(request.getfixturevalue(family), head, outputs)
+    model = load_model(request.getfixturevalue(family), head, outputs)
     model = replace(model, parameters=model.parameters | encoder.new_classifier(model, 0))
     leaves = {name: value.clone().requires_grad_(True) for name, value in model.parameters.items()}
     expected = {name: np.zeros(value.shape) for name, value in leaves.items()}
@@ -169,7 +170,7 @@ def test_the_information_of_an_example_is_that_of_all_its_tokens(case, family, r
 def test_the_size_of_a_tile_does_not_matter(tile, tiny_bert, monkeypatch):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert, rows=3)["train"]
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     monkeypatch.setattr(fisher, "TILE", tile)
     estimate = fisher_information(model, tokens, task, in_full=matrices(model))
     assert_agrees(estimate, loop(model, tokens, task))
@@ -179,7 +180,7 @@ def test_the_size_of_a_tile_does_not_matter(tile, tiny_bert, monkeypatch):
 def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
     task = TASKS["mrpc"]
     tokens = examples.tokens(task, minilm, rows=6)["train"]
-    model = encoder.load(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
+    model = load_model(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
     estimate = fisher_information(model, tokens, task)
     expected = loop(model, tokens, task)
     assert_agrees(estimate, expected)
@@ -200,7 +201,7 @@ def test_it_agrees_with_the_loop_on_minilm_and_so_do_the_masks(minilm):
 def test_squaring_a_batch_mean_gradient_would_be_a_different_number(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert)["train"]
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     estimate = fisher_information(model, tokens, task).entries["classifier.bias"]
     start = model.parameters | encoder.new_classifier(model, 0)
     bias = start["classifier.bias"].requires_grad_(True)
@@ -213,7 +214,7 @@ def test_squaring_a_batch_mean_gradient_would_be_a_different_number(tiny_bert):
 def test_only_what_is_asked_for_is_computed_and_it_is_the_same(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert)["train"]
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     names = [name for name in model.parameters if ".output.LayerNorm." in name]
     complete = fisher_information(model, tokens, task)
     estimate = fisher_information(model, tokens, task, only=names)
@@ -225,7 +226,7 @@ def test_only_what_is_asked_for_is_computed_and_it_is_the_same(tiny_bert):
 def test_a_keys_bias_has_no_information_at_all(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert)["train"]
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     estimate = fisher_information(model, tokens, task)
     without = [name for name, values in estimate.entries.items() if not values.any()]
     assert without == [name for name in model.parameters if name.endswith("key.bias")]
@@ -235,7 +236,7 @@ def test_a_keys_bias_has_no_information_at_all(tiny_bert):
 def test_a_sample_is_drawn_by_seed_and_is_a_part_of_the_rows(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert, rows=12)["train"]
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
 
     def bias(rows, seed=0):
         return fisher_information(model, tokens, task, rows, seed).entries["pooler.dense.bias"]
@@ -248,7 +249,7 @@ def test_the_order_of_rows_does_not_matter(tiny_bert):
     task = TASKS["sst2"]
     tokens = examples.tokens(task, tiny_bert)["train"]
     turned = tokens.select(range(len(tokens) - 1, -1, -1))
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
     one = fisher_information(model, tokens, task)
     other = fisher_information(model, datasets.Dataset.from_list(turned.to_list()), task)
     assert one.sums["information"].to_numpy() == pytest.approx(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.tasks import TASKS
 from subtune.training.delta import ChangedTensor
 from subtune.training.evaluation import Evaluation, without_scores
@@ -21,7 +21,7 @@ TASK = TASKS["sst2"]
 
 @pytest.fixture
 def model(tiny_bert):
-    return encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    return load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from subtune.families.base import QUESTION_ANSWERING, TOKEN_CLASSIFICATION
-from subtune.models import encoder
-from subtune.models.forward import logits
+from subtune.models.load import load_model
 from subtune.models.packed import pack
+from subtune.models.packed_pass import logits
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries
 from subtune.training.matrices import Matrices
 from subtune.training.stacked import StackedParameters
@@ -32,7 +32,7 @@ SHARED = ["bitfit", "layernorm", "top", "lora-II"]
 
 def pretrained(directory, head):
     """With noise in every parameter, so that none is 0 or 1, in float64."""
-    model = encoder.load(directory, head, OUTPUTS[head])
+    model = load_model(directory, head, OUTPUTS[head])
     generator = torch.Generator().manual_seed(0)
     noisy = {
         name: value.double() + 0.05 * torch.randn(value.shape, generator=generator).double()

@@ -10,6 +10,7 @@ from subtune.data.batches import in_length_order, shuffled
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
+from subtune.models.load import load_model
 from subtune.selections.entries import Indices, LowRank, Whole
 from subtune.tasks import TASKS
 from subtune.training.delta import applied, to_stored
@@ -27,7 +28,7 @@ def directory(request):
 
 @pytest.fixture
 def model(directory):
-    return encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+    return load_model(directory, SEQUENCE_CLASSIFICATION, 2)
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +190,7 @@ def test_beside_others_a_run_computes_what_it_computes_alone(kinds, precision, m
 @pytest.mark.parametrize("kinds", [("bitfit", "layernorm", "top"), ("lora-II",) * 3], ids=" ".join)
 def test_of_words_and_spans_too_a_run_computes_what_it_computes_alone(task, kinds, tiny_bert):
     task = TASKS[task]
-    model = encoder.load(tiny_bert, task.of_kind.head, task.outputs)
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
     model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
     members = [
@@ -317,7 +318,7 @@ def test_the_best_epoch_is_the_first_with_the_highest_dev_score(model, task, row
 def test_a_regression_learns_real_scores(tiny_bert):
     task = TASKS["stsb"]
     rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
-    model = encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 1)
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 1)
     result = train_alone(model, rows, task, member("full", model, epochs=6))
     assert set(result.best.scores["validation"]) == {"spearmanr", "pearsonr"}
     assert result.history[-1]["train_loss"] < result.history[0]["train_loss"] / 2

@@ -6,6 +6,7 @@ import pytest
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
 from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
@@ -20,7 +21,7 @@ def trained(name, minilm, epochs, doc_stride=None):
     task = TASKS[name]
     data = load(DataSpec(task=task, source="builtin", version="1"))
     rows = examples.examples_of(task, tokenize(task, data, minilm, 128, doc_stride))
-    model = encoder.load(minilm, task.of_kind.head, task.outputs)
+    model = load_model(minilm, task.of_kind.head, task.outputs)
     entries = METHODS["full"].resolve(encoder.shapes_of(model), seed=0)
     recipe = examples.recipe(learning_rate=3e-4, batch_size=8, epochs=epochs, schedule="constant")
     [result] = train(model, rows, task, [Member(entries, recipe, seed=0)])

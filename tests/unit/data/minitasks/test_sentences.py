@@ -15,6 +15,7 @@ from subtune.data.minitasks.sentences import MINI_TASKS
 from subtune.data.tokens import tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
@@ -46,7 +47,7 @@ def pooled(model, rows):
 def gain_of_a_linear_probe(name, minilm):
     """Dev accuracy above the majority's; of a regression, Spearman's correlation."""
     task, rows = mini(name, minilm)
-    model = encoder.load(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
+    model = load_model(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
     estimator = Ridge(1000) if task.labels is None else LogisticRegression(C=0.01, max_iter=1000)
     probe = make_pipeline(StandardScaler(), estimator)
     probe.fit(pooled(model, rows["train"]), rows["train"].labels)
@@ -66,7 +67,7 @@ def test_a_frozen_minilm_clearly_beats_the_majority_on_most_tasks(minilm):
 @pytest.mark.parametrize("name", ["sst2", "rte", "mrpc"])
 def test_a_tuned_minilm_clearly_beats_the_majority_and_is_not_perfect(name, minilm):
     task, rows = mini(name, minilm)
-    model = encoder.load(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
+    model = load_model(minilm, SEQUENCE_CLASSIFICATION, task.outputs)
     entries = METHODS["full"].resolve(encoder.shapes_of(model), seed=0)
     recipe = examples.recipe(learning_rate=3e-4, batch_size=16, epochs=3)
     [result] = train(model, rows, task, [Member(entries, recipe, seed=0)])

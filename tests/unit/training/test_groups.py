@@ -2,19 +2,20 @@
 
 import pytest
 
+from subtune.core.batch_sizes import CPU_TOKENS
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
+from subtune.models.load import load_model
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
-from subtune.training.activations import step_bytes
-from subtune.training.fusing import CPU_TOKENS, group_runs, runs_at_once, runs_within
+from subtune.training.groups import group_runs, runs_at_once
 from subtune.training.recipe import Member
 from tests.helpers import examples
 
 
 @pytest.fixture(scope="module")
 def model(tiny_bert):
-    return encoder.load(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    return load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +66,8 @@ def test_a_pass_holds_as_many_runs_as_it_may(model, train_rows):
 
 
 def test_on_a_cpu_the_tokens_of_a_pass_are_bounded(model, train_rows):
-    runs = runs_at_once(model, train_rows, [member("layernorm", model, batch_size=4)])
+    members = [member("layernorm", model, batch_size=4)] * 100
+    runs = runs_at_once(model, train_rows, members)
     tokens = train_rows.lengths.mean() * 4
     assert runs * tokens <= CPU_TOKENS < (runs + 1) * tokens
     assert runs_at_once(model, train_rows, [member("layernorm", model, batch_size=10**6)]) >= 1
-
-
-def test_on_a_gpu_memory_bounds_a_pass(model, train_rows):
-    members = [member("layernorm", model), member("bitfit", model)]
-    longest = int(train_rows.lengths.max())
-    batch = members[0].recipe.batch_size
-    run, once = step_bytes(model, members[1].entries, batch * longest, [(batch, longest)])
-    at_least = runs_within(once + 8 * run, model, train_rows, [members[1]])
-    assert at_least == 8
-    # Of unlike runs the values of both are counted.
-    assert 1 <= runs_within(once + 8 * run, model, train_rows, members) <= at_least
-    assert runs_within(0, model, train_rows, members) == 1

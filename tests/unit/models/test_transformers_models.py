@@ -14,8 +14,9 @@ from subtune.core.errors import SubtuneError
 from subtune.data.tokens import tokenize
 from subtune.families import naming_of
 from subtune.families.base import SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
-from subtune.models import encoder, files, skeletons
+from subtune.models import files, transformers_models
 from subtune.models.dimensions import dimensions_in
+from subtune.models.load import load_model
 from subtune.tasks import TASKS
 from tests.helpers import examples, families
 
@@ -82,7 +83,7 @@ UP = "model.layers.{}.mlp.up_proj.weight"
     "read",
     [
         lambda directory: dimensions_in(directory).shapes(2),
-        lambda directory: encoder.load(directory, SEQUENCE_CLASSIFICATION, 2),
+        lambda directory: load_model(directory, SEQUENCE_CLASSIFICATION, 2),
     ],
     ids=["planned", "loaded"],
 )
@@ -94,7 +95,7 @@ def test_weights_that_are_not_those_of_the_configuration_are_refused(change, pro
 
 def test_another_head_beside_the_weights_does_not_matter(copied):
     directory = with_weights(copied("llama"), beside("lm_head.weight", WORDS))
-    assert encoder.load(directory, SEQUENCE_CLASSIFICATION, 2).outputs == 2
+    assert load_model(directory, SEQUENCE_CLASSIFICATION, 2).outputs == 2
 
 
 def test_weights_that_are_whole_numbers_are_refused(copied):
@@ -139,7 +140,7 @@ def test_a_configuration_that_is_nested_without_end_is_one_line(copied):
 @pytest.mark.parametrize("padding", [-1, 45, 999])
 def test_padding_that_is_no_word_is_none_and_the_texts_end_pads(padding, copied, capsys):
     directory = with_fields(copied("llama"), pad_token_id=padding, eos_token_id=3)
-    assert skeletons.read_config(directory, outputs=2).pad_token_id == 3
+    assert transformers_models.read_config(directory, outputs=2).pad_token_id == 3
     assert capsys.readouterr().err == ""
 
 
@@ -182,9 +183,9 @@ def test_positions_of_robertas_like_begin_behind_padding(model_type):
 def test_a_model_that_has_no_head_for_sequences_is_loaded_with_that_for_words(tmp_path):
     fields = families.SHAPE | families.USUAL | families.DECODER
     config = AutoConfig.for_model("apertus", **fields)
-    model = skeletons.AUTO_CLASSES[TOKEN_CLASSIFICATION].from_config(config)
+    model = transformers_models.AUTO_CLASSES[TOKEN_CLASSIFICATION].from_config(config)
     model.save_pretrained(tmp_path)
-    assert encoder.load(tmp_path, TOKEN_CLASSIFICATION, 3).outputs == 3
+    assert load_model(tmp_path, TOKEN_CLASSIFICATION, 3).outputs == 3
     dimensions = dimensions_in(tmp_path)
     assert dimensions.shapes(3, TOKEN_CLASSIFICATION)["classifier.score.weight"] == (3, 32)
     assert dimensions.parameters > 0

@@ -19,6 +19,7 @@ from subtune.families.base import (
 from subtune.models import encoder, forward, packed
 from subtune.models.dimensions import dimensions_by
 from subtune.models.dropout import DropoutMasks
+from subtune.models.load import load_model
 from subtune.models.packed import from_grid, pack, to_grid
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries
 from tests.helpers import examples, reference
@@ -45,7 +46,7 @@ MODELS = [(name, head) for head in HEADS for name in ("tiny_bert", "tiny_roberta
 def model(request):
     """With a classifier that is not zero."""
     name, head = request.param
-    pretrained = encoder.load(request.getfixturevalue(name), head, OUTPUTS[head])
+    pretrained = load_model(request.getfixturevalue(name), head, OUTPUTS[head])
     new = encoder.new_classifier(pretrained, 0)
     return replace(pretrained, parameters=pretrained.parameters | new)
 
@@ -297,7 +298,7 @@ def test_tokens_go_onto_the_grid_and_back(model):
     ],
 )
 def test_what_a_head_reads_of_a_batch_and_its_labels(head, reads, read_of, labels, tiny_bert):
-    of_three = batch(encoder.load(tiny_bert, head, OUTPUTS[head]), (3, 1, 2))
+    of_three = batch(load_model(tiny_bert, head, OUTPUTS[head]), (3, 1, 2))
     assert (of_three.reads if reads is None else of_three.reads.tolist()) == reads
     assert of_three.read_of.tolist() == read_of
     assert of_three.labels.tolist() == labels
@@ -333,7 +334,7 @@ def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(size, le
 
 def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(tiny_bert, directory_of, monkeypatch):
     own, in_packed_pass = (
-        encoder.load(directory, SEQUENCE_CLASSIFICATION, 2)
+        load_model(directory, SEQUENCE_CLASSIFICATION, 2)
         for directory in (directory_of("electra"), tiny_bert)
     )
     index, lengths = np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104])

@@ -1,0 +1,181 @@
+"""The forward pass of any model that transformers loads, by transformers' own code.
+
+One run computes with its own values in place of the pretrained ones (`torch.func.functional_call`).
+Several runs compute side by side by `torch.func.vmap`, which gives every run's values one more
+dimension, and refuses code that it cannot compute.
+
+Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest, ``q`` tokens that the head reads,
+``i`` inputs, ``o`` outputs, ``r`` rank.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+from transformers.pytorch_utils import Conv1D
+
+from subtune.core.errors import SubtuneError, reason_of
+from subtune.core.hardware import is_out_of_memory
+from subtune.families.base import QUESTION_ANSWERING
+from subtune.models.dropout import DropoutMasks
+from subtune.models.encoder import Encoder, Skeleton
+from subtune.models.packed import Packed
+from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
+
+# A module's name to the two matrices of its low-rank update, ``[r, i]`` and ``[o, r]``.
+Updates = Mapping[str, tuple[Tensor, Tensor]]
+
+
+def logits(
+    model: Encoder,
+    batch: Packed,
+    trained: Mapping[str, Weight] | None = None,
+    masks: DropoutMasks | None = None,
+) -> Tensor:
+    """Return logits ``[k, q, o]``, as `subtune.models.forward.logits` does.
+
+    Raises:
+        SubtuneError: a low-rank update belongs to a tensor that is not a linear layer's matrix;
+            or transformers' code fails on texts, or vmap refuses it.
+    """
+    skeleton = model.skeleton
+    assert skeleton is not None, "packed families have a forward pass of their own"
+    shared = {skeleton.own_names[name]: value for name, value in model.parameters.items()}
+    own: dict[str, Tensor] = {}
+    updates: dict[str, tuple[Tensor, Tensor]] = {}
+    for name, weight in (trained or {}).items():
+        own_name = skeleton.own_names[name]
+        match weight:
+            case _ if name in skeleton.without_effect:
+                pass
+            case PerRun(values):
+                own[own_name] = values
+            case LowRankUpdate(lora_a, lora_b):
+                updates[_linear_module(skeleton, own_name)] = lora_a, lora_b
+            case SparseEntries(matrix, values, rows, columns):
+                shared[own_name] = matrix.index_put((rows, columns), values)
+            case Tensor():
+                shared[own_name] = weight
+    skeleton.module.train(masks is not None)
+    compute = partial(_logits_of_run, model, batch, shared)
+    with _Dropout(masks), _in_one_line(model.config.model_type):
+        if own or updates:
+            [runs] = {len(values) for values in [*own.values(), *(a for a, _ in updates.values())]}
+            if runs > 1:
+                return vmap(compute)(own, updates)
+        first = torch.utils._pytree.tree_map(lambda values: values[0], (own, updates))
+        return compute(*first)[None]
+
+
+def _logits_of_run(
+    model: Encoder,
+    batch: Packed,
+    shared: Mapping[str, Tensor],
+    own: Mapping[str, Tensor],
+    updates: Updates,
+) -> Tensor:
+    """Return the logits ``[q, o]`` of one run, with its ``own`` tensors and ``updates``."""
+    skeleton = model.skeleton
+    assert skeleton is not None
+    tensors = {**shared, **own}
+    # GPT-2's linear layers hold their matrices as [i, o].
+    tensors |= {name: tensors[name].mT for name in skeleton.transposed}
+    with _updated(skeleton.module, updates):
+        outputs = functional_call(
+            skeleton.module, tensors | dict(skeleton.buffers), (), _inputs(model, batch)
+        )
+    if model.head == QUESTION_ANSWERING:
+        every = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
+    else:
+        every = outputs.logits
+    if batch.reads is None:
+        return every
+    return every[batch.read_of, batch.reads - batch.first[batch.read_of]]
+
+
+def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
+    """Return the batch ``[n, l]``, padded on the right to its longest example."""
+    size = len(batch.first), batch.longest
+    where = batch.example, batch.positions
+    columns = {
+        "input_ids": (batch.ids.new_full(size, model.config.pad_token_id), batch.ids),
+        "attention_mask": (batch.ids.new_zeros(size), torch.ones_like(batch.ids)),
+    }
+    if batch.token_type_ids is not None:
+        columns["token_type_ids"] = (batch.ids.new_zeros(size), batch.token_type_ids)
+    return {name: grid.index_put(where, values) for name, (grid, values) in columns.items()}
+
+
+def _linear_module(skeleton: Skeleton, own_name: str) -> str:
+    """Return the name of the linear layer whose matrix this is."""
+    name, _, part = own_name.rpartition(".")
+    module = skeleton.module.get_submodule(name)
+    if type(module) not in (nn.Linear, Conv1D):
+        raise SubtuneError(
+            f"selection: {part!r} of {type(module).__name__} is not a linear layer's matrix, "
+            "as LoRA needs"
+        )
+    return name
+
+
+@contextmanager
+def _updated(model: nn.Module, updates: Updates) -> Iterator[None]:
+    """Add low-rank updates to what linear layers compute: two thin products, never the matrix."""
+    handles = []
+    try:
+        for name, (lora_a, lora_b) in updates.items():
+            handles.append(
+                model.get_submodule(name).register_forward_hook(
+                    lambda _, inputs, y, a=lora_a, b=lora_b: y + inputs[0] @ a.mT @ b.mT
+                )
+            )
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _in_one_line(model_type: str) -> Iterator[None]:
+    """Turn errors of transformers' code into one line, except for a lack of memory."""
+    try:
+        yield
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        raise SubtuneError(
+            f"transformers' model of {model_type!r} fails on texts such as these: "
+            f"{reason_of(error)}"
+        ) from error
+
+
+class _Dropout(TorchFunctionMode):
+    """Dropout with the masks of a run's seed, which runs side by side share."""
+
+    def __init__(self, masks: DropoutMasks | None):
+        super().__init__()
+        self._masks = masks
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func is functional.dropout:
+            return self._dropped(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def _dropped(
+        self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        if not training or not p or self._masks is None:
+            return input
+        return input * self._masks.draw(input.shape, p)

@@ -1,0 +1,92 @@
+"""Groups of a sweep's runs that train side by side."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from subtune.core.batch_sizes import CPU_TOKENS
+from subtune.core.errors import SubtuneError, reason_of
+from subtune.families.base import is_classifier
+from subtune.models.dropout import DropoutMasks
+from subtune.models.encoder import Encoder
+from subtune.models.forward import logits
+from subtune.models.packed import pack
+from subtune.selections.entries import LowRank
+from subtune.tasks.examples import Examples
+from subtune.training.recipe import Member
+from subtune.training.stacked import StackedParameters, is_matrix
+
+
+def group_runs(
+    model: Encoder,
+    train: Examples,
+    members: Sequence[Member],
+    max_side_by_side: int | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> list[list[int]]:
+    """Return the numbers of the runs in each group, in the runs' order.
+
+    Args:
+        model: on its device.
+        train: the training split.
+        members: the runs of a sweep.
+        max_side_by_side: the largest size of a group.
+        report: is told why runs train one by one, where the model is the reason.
+    """
+    alike: dict[tuple, list[int]] = {}
+    for number, member in enumerate(members):
+        alike.setdefault(_shared_settings(model, member, number), []).append(number)
+    groups = []
+    for numbers in alike.values():
+        size = runs_at_once(model, train, [members[number] for number in numbers])
+        size = min(size, max_side_by_side or size)
+        if model.skeleton is not None and size > 1:
+            reason = reason_to_train_alone(model, train, [members[n] for n in numbers[:2]])
+            if reason:
+                report(f"these runs train one by one: {reason}")
+                size = 1
+        groups += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    return groups
+
+
+def _shared_settings(model: Encoder, member: Member, number: int) -> tuple:
+    """Return what runs of a group have in common: batches, dropout and the work of a step."""
+    if any(is_matrix(model, name, entry) for name, entry in member.entries.items()):
+        return (number,)
+    recipe = member.recipe
+    ranks = {n: e for n, e in member.entries.items() if isinstance(e, LowRank)}
+    reaches_encoder = not all(map(is_classifier, member.entries))
+    return (
+        *(member.seed, recipe.batch_size, recipe.epochs, recipe.train_rows, recipe.precision),
+        *(tuple(ranks.items()), reaches_encoder),
+    )
+
+
+def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> int:
+    """Return how many of these runs a pass may hold.
+
+    On a CPU the tokens of a pass are bounded. On a GPU all runs start side by side, and halve where
+    memory is not enough (`subtune.training.sweeps.train_sweep`).
+    """
+    if model.device.type != "cpu":
+        return len(members)
+    if model.skeleton is not None:
+        # Every run computes its whole pass, and on a CPU no kernel waits to be started.
+        return 1
+    tokens = train.lengths.mean() * min(members[0].recipe.batch_size, len(train))
+    return min(len(members), max(1, int(CPU_TOKENS / tokens)))
+
+
+def reason_to_train_alone(model: Encoder, train: Examples, members: Sequence[Member]) -> str | None:
+    """Return why `torch.func.vmap` cannot compute a step of these runs, or None if it can."""
+    index = np.arange(min(members[0].recipe.batch_size, len(train)))
+    seed = members[0].seed
+    stacked = StackedParameters(model, [member.entries for member in members], seed)
+    masks = DropoutMasks(seed, model.device)
+    try:
+        computed = logits(model, pack(train, index, model), stacked.weights(), masks)
+        computed.sum().backward()
+    except (SubtuneError, RuntimeError) as error:
+        cause = reason_of(error.__cause__ or error)
+        return f"this model cannot compute several runs in one pass ({cause})"
+    return None
