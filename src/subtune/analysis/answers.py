@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from subtune.analysis import verdicts
 from subtune.analysis.summary import (
@@ -164,10 +163,12 @@ def more_seeds(values: Sequence[float], margin: float) -> int | None:
     The mean and the standard deviation are taken to stay what they are; none where it would take
     more than `SEEDS_TO_ASK_FOR`.
     """
+    from scipy import stats
+
     distance, spread = abs(float(np.mean(values)) + margin), float(np.std(values, ddof=1))
     for number in range(len(values) + 1, SEEDS_TO_ASK_FOR + 1):
         error = spread / math.sqrt(number)
-        if scipy.stats.t.ppf((1 + verdicts.LEVEL) / 2, number - 1) * error <= distance:
+        if stats.t.ppf((1 + verdicts.LEVEL) / 2, number - 1) * error <= distance:
             return number - len(values)
     return None
 

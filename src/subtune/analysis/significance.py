@@ -4,16 +4,17 @@ import itertools
 from collections.abc import Sequence
 
 import pandas as pd
-import scipy
 
 from subtune.analysis.scores import by_method, whole_methods
 
 
 def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
     """P-value of the Kruskal–Wallis test between two groups of scores."""
+    from scipy import stats
+
     if len({*first, *second}) == 1:
         return 1.0
-    return float(scipy.stats.kruskal(first, second).pvalue)
+    return float(stats.kruskal(first, second).pvalue)
 
 
 def scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
@@ -41,9 +42,11 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 
 def wilcoxon(difference: pd.Series) -> float | None:
     """Two-sided p-value of the signed-rank test: 1 where nothing differs, none of less than two."""
+    from scipy import stats
+
     if len(difference) < 2:
         return None
-    return 1.0 if (difference == 0).all() else float(scipy.stats.wilcoxon(difference).pvalue)
+    return 1.0 if (difference == 0).all() else float(stats.wilcoxon(difference).pvalue)
 
 
 def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:

@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from subtune.papers.base import Kind
 
@@ -82,15 +81,17 @@ def _words(cells: pd.Series) -> str:
 
 def interval(values: Sequence[float]) -> Interval:
     """The mean of a claim's units and its interval."""
+    from scipy import stats
+
     if not len(values):
         return Interval(math.nan, math.nan, math.nan)
     mean = float(np.mean(values))
     if len(values) < FEWEST_UNITS:
         return Interval(mean, math.nan, math.nan)
-    error = scipy.stats.sem(values)
+    error = stats.sem(values)
     if error == 0:
         return Interval(mean, mean, mean)
-    low, high = scipy.stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=error)
+    low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=error)
     return Interval(mean, float(low), float(high))
 
 

@@ -1,26 +1,35 @@
 """How much training changed parameters, layer by layer."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 
-from subtune.exhibits.figures.drawing import COLUMN, layer_ticks, panels_of, without_numbers
+from subtune.exhibits.figures.drawing import (
+    COLUMN,
+    layer_ticks,
+    new_figure,
+    panels_of,
+    without_numbers,
+)
 from subtune.families import naming
 from subtune.selections.methods import LAYER_PARAMETERS, title_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def component_changes(
     changes: pd.DataFrame, task_titles: Mapping[str, str], style: Mapping[str, Any]
-) -> Figure:
+) -> "Figure":
     """Mean |change| of each component (rows) in each layer (columns), one panel per task.
 
     Args:
         changes: ``task``, ``component``, ``layer``, ``change``.
         task_titles: task name to title, in the order of the panels.
     """
+    from matplotlib.colors import LogNorm
+
     if changes.empty:
         return without_numbers(style["width"])
     tasks = [task for task in task_titles if task in set(changes["task"])]
@@ -50,7 +59,7 @@ def parameter_changes(
     method: str,
     task: str,
     style: Mapping[str, Any],
-) -> Figure:
+) -> "Figure":
     """Mean |change| of each parameter of a layer (rows) in each layer (columns), a panel per model.
 
     Args:
@@ -68,8 +77,7 @@ def parameter_changes(
     models = list(changes["model"].unique())
     order = [name for name in LAYER_PARAMETERS if name in set(changes["parameter"])]
     width = style["width"] * (COLUMN if len(models) == 1 else 1)
-    size = (width, 0.9 + 0.2 * len(order))
-    figure = Figure(figsize=size, layout="constrained")
+    figure = new_figure(width, 0.9 + 0.2 * len(order))
     panels = figure.subplots(1, len(models), squeeze=False).ravel()
     for axes, model in zip(panels, models, strict=True):
         rows = changes[changes["model"] == model]

@@ -1,16 +1,17 @@
 """Learning curves of the runs that the tables show."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from subtune.analysis.scores import best_of_seeds
 from subtune.exhibits.figures.drawing import COLOURS, LINE_STYLES, panels_of
 from subtune.exhibits.tables.writing import METRIC_TITLES
 from subtune.selections.methods import title_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def learning_curves(
@@ -18,7 +19,7 @@ def learning_curves(
     curves: pd.DataFrame,
     task_titles: Mapping[str, str],
     style: Mapping[str, Any],
-) -> Figure:
+) -> "Figure":
     """Dev score by epoch, a line per method and a panel per task, and per model if several.
 
     Args:
@@ -27,6 +28,8 @@ def learning_curves(
         task_titles: task name to title, in the order of the panels.
         style: ``width`` in inches.
     """
+    from matplotlib.ticker import MaxNLocator
+
     runs = best_of_seeds(chosen)[["model", "task", "method", "run"]]
     curves = runs.merge(curves, on="run")
     several = curves["model"].nunique() > 1

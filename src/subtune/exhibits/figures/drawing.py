@@ -3,19 +3,18 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
-from matplotlib.patches import Rectangle
 
-matplotlib.use("Agg")
-# Read at the size that they are drawn in: a paper's text. Fonts in PDF files are TrueType, whole.
-matplotlib.rcParams |= {
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+# Sizes for a figure that stands in a paper's text. PDF files hold whole TrueType fonts.
+SETTINGS = {
     "font.size": 8,
     "axes.titlesize": 8,
     "figure.titlesize": 8,
@@ -44,14 +43,23 @@ MARKERS = "osD^v<>P*X"
 LINE_STYLES = ("-", "--", ":", "-.")
 
 
-def save(figure: Figure, outputs: Sequence[str | Path]) -> None:
+def new_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure, its size in inches."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    matplotlib.rcParams |= SETTINGS
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: "Figure", outputs: Sequence[str | Path]) -> None:
     """Write the figure to each output, in the format of its ending, without a time stamp."""
     for path in map(Path, outputs):
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
 
 
-def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure, list[Axes]]:
+def panels_of(count: int, width: float, height_of_panel: float) -> "tuple[Figure, list[Axes]]":
     """A figure with ``count`` panels; height is a share of a panel's width.
 
     Of more than `MOST_PANELS` it has the first, and in the last place says how many it lacks.
@@ -62,7 +70,7 @@ def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure,
     columns = min((4, 3), key=lambda width: -places % width) if places > 4 else places
     rows = math.ceil(places / columns)
     height = 0.8 + rows * height_of_panel * width / columns * 1.2
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = new_figure(width, height)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for spare in axes[places:]:
         spare.remove()
@@ -72,20 +80,22 @@ def panels_of(count: int, width: float, height_of_panel: float) -> tuple[Figure,
     return figure, list(axes[:shown])
 
 
-def without_numbers(width: float) -> Figure:
+def without_numbers(width: float) -> "Figure":
     """A figure that says why nothing is drawn: every run that it would show diverged."""
-    figure = Figure(figsize=(width, 1), layout="constrained")
+    figure = new_figure(width, 1)
     figure.suptitle("every run diverged: there is nothing to draw")
     return figure
 
 
 def heat_map(
-    panel: Axes, grid: pd.DataFrame, colormap: str, limits: tuple[float, float], number: str
-) -> AxesImage:
+    panel: "Axes", grid: pd.DataFrame, colormap: str, limits: tuple[float, float], number: str
+) -> "AxesImage":
     """Draw a table as colours with its numbers in them, rows and columns named as they are.
 
     Missing cells are grey and hatched.
     """
+    from matplotlib.patches import Rectangle
+
     image = panel.imshow(grid, aspect="auto", cmap=colormap, vmin=limits[0], vmax=limits[1])
     panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right")
     panel.set_yticks(range(grid.shape[0]), [str(layer) for layer in grid.index])

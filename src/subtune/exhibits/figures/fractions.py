@@ -1,16 +1,17 @@
 """Scores by the fraction of a selection that trains."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from subtune.analysis.scores import masked, whole_methods, with_whole_selection
 from subtune.exhibits.figures.drawing import panels_of
 from subtune.exhibits.tables.writing import METRIC_TITLES
 from subtune.selections.methods import title_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCOPE_TITLES = {"individual": "individual", "global": "global", "cv": "cross-validated"}
 # Line styles and markers carry the meaning too, so that the figures read in grey.
@@ -31,7 +32,7 @@ def score_by_fraction(
     scopes: Sequence[str],
     references: Sequence[str],
     style: Mapping[str, Any],
-) -> Figure:
+) -> "Figure":
     """Dev score against the trained fraction of LayerNorm, a panel per column.
 
     Args:
@@ -41,6 +42,8 @@ def score_by_fraction(
         references: at most two methods that are a horizontal line.
         style: ``width`` in inches.
     """
+    from matplotlib.ticker import PercentFormatter
+
     scores = with_whole_selection(chosen)
     columns = [column for column in column_titles if column in set(scores["column"])]
     scopes = [scope for scope in scopes if scope in set(scores["scope"])]

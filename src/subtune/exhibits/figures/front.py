@@ -1,17 +1,18 @@
 """Score against the number of trained parameters: the picture of what each method costs."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from subtune.analysis.summary import QUESTION, REFERENCE, summary
 from subtune.exhibits.figures.drawing import COLOURS, COLUMN, MARKERS, panels_of, without_numbers
 from subtune.exhibits.tables.writing import METRIC_TITLES
 from subtune.selections.methods import title_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # The lines of what trains everything, and nothing but the classifier.
 FULL: dict[str, Any] = {"color": "0.35", "linestyle": "-"}
@@ -23,7 +24,7 @@ FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
 
 def score_by_parameters(
     chosen: pd.DataFrame, task_titles: Mapping[str, str], style: Mapping[str, Any]
-) -> Figure:
+) -> "Figure":
     """Dev score against trained parameters on a logarithmic axis, a panel per model and task.
 
     A method is a point, with a bar of one standard deviation where there are several seeds; masks
@@ -36,6 +37,8 @@ def score_by_parameters(
         task_titles: task name to title.
         style: ``width`` in inches.
     """
+    from matplotlib.lines import Line2D
+
     rows = summary(chosen).dropna(subset="score")
     if rows.empty:
         return without_numbers(style["width"])
@@ -89,7 +92,7 @@ def _point(number: int) -> dict[str, Any]:
     }
 
 
-def _draw(panel: Axes, rows: pd.DataFrame, series: list[str]) -> None:
+def _draw(panel: "Axes", rows: pd.DataFrame, series: list[str]) -> None:
     for of_line, line_style in (
         (rows[_is_reference(rows)], FULL),
         (rows[rows["trained"] == 0], FROZEN),

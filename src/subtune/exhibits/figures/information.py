@@ -1,13 +1,15 @@
 """Fisher information of LayerNorm, layer by layer: ours and a paper's."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
-from subtune.exhibits.figures.drawing import COLUMN, heat_map
+from subtune.exhibits.figures.drawing import COLUMN, heat_map, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PARTS = ("weight", "bias")
 HEIGHT_OF_LAYER = 0.14
@@ -18,7 +20,7 @@ def information_by_task(
     printed: pd.DataFrame,
     task_titles: Mapping[str, str],
     style: Mapping[str, Any],
-) -> Figure:
+) -> "Figure":
     """LayerNorm's Fisher information, layer × task, weight and bias: ours and the paper's.
 
     Args:
@@ -30,7 +32,7 @@ def information_by_task(
     """
     layers = [shares["layer"].nunique(), printed["layer"].nunique()]
     height = 2.6 + HEIGHT_OF_LAYER * sum(layers)
-    figure = Figure(figsize=(style["width"], height), layout="constrained")
+    figure = new_figure(style["width"], height)
     panels = figure.subplots(2, 2, height_ratios=layers)
     largest = shares["share"].max()
     for part, ours, theirs in zip(PARTS, *panels, strict=True):
@@ -51,7 +53,7 @@ def information_by_task(
 
 def global_information(
     shares: pd.DataFrame, printed: pd.DataFrame, style: Mapping[str, Any]
-) -> Figure:
+) -> "Figure":
     """LayerNorm's global Fisher information, layer × part: ours and the paper's.
 
     Every column adds up to the number of tasks; norms without biases have one. Colours are on one
@@ -72,8 +74,8 @@ def global_information(
         [np.ravel(grid) / even_shares[title] for title, grid in grids.items()]
     )
     low, high = float(np.nanmin(multiples)), float(np.nanmax(multiples))
-    size = (style["width"] * COLUMN, 1.4 + HEIGHT_OF_LAYER * max(map(len, grids.values())))
-    figure = Figure(figsize=size, layout="constrained")
+    height = 1.4 + HEIGHT_OF_LAYER * max(map(len, grids.values()))
+    figure = new_figure(style["width"] * COLUMN, height)
     panels = figure.subplots(1, 2)
     for panel, (title, grid) in zip(panels, grids.items(), strict=True):
         limits = (low * even_shares[title], high * even_shares[title])

@@ -2,14 +2,16 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from subtune.exhibits.figures.drawing import COLOURS, COLUMN
+from subtune.exhibits.figures.drawing import COLOURS, COLUMN, new_figure
 from subtune.exhibits.tables.writing import EMPTY
 from subtune.papers.printed import AVERAGE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MARKERS = "osD^v<>P*X"
 CELL = ["split", "model", "method", "task"]
@@ -18,7 +20,7 @@ SPLITS = ("validation", "test")
 
 def reproduction(
     table: pd.DataFrame, column_titles: Mapping[str, str], style: Mapping[str, Any]
-) -> Figure:
+) -> "Figure":
     """One point per score that a paper prints and that we have; the diagonal is agreement.
 
     Scores of dev and of test sets have markers that differ.
@@ -29,7 +31,7 @@ def reproduction(
         style: ``width`` in inches.
     """
     width = style["width"] * COLUMN
-    figure = Figure(figsize=(width, width * 1.05), layout="constrained")
+    figure = new_figure(width, width * 1.05)
     axes = figure.subplots()
     table = table[table["metric"] != AVERAGE]
     both = table.dropna(subset=["ours"]).drop_duplicates([*CELL, "our_model"])

@@ -1,14 +1,16 @@
 """Scores by the number of training rows."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from subtune.exhibits.figures.drawing import COLOURS, COLUMN, LINE_STYLES, MARKERS, panels_of
 from subtune.exhibits.tables.writing import METRIC_TITLES
 from subtune.selections.methods import title_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def score_by_train_rows(
@@ -17,7 +19,7 @@ def score_by_train_rows(
     style: Mapping[str, Any],
     metric: str | None = None,
     methods: Sequence[str] | None = None,
-) -> Figure:
+) -> "Figure":
     """Dev score against the number of training rows, a line per method and a panel per task.
 
     Where there are several models each has panels of its own, and so has each of a task's columns.

@@ -103,7 +103,7 @@ def page(
         config: the configuration as YAML.
     """
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("subtune", "report"),
+        loader=jinja2.PackageLoader("subtune.exhibits", "report"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
