@@ -16,39 +16,65 @@ class Value(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    def written(self) -> dict[str, Any]:
+        """Return the value as JSON has it, without the fields that have their default.
+
+        A new field with a default therefore changes no id. Versions are always written: a newer
+        version is another value.
+        """
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return {
+            name: _written(content)
+            for name, content in fields.items()
+            if name.endswith("_version") or content != self._default(name, fields)
+        }
+
+    def _default(self, name: str, fields: dict[str, Any]) -> Any:
+        """Return a field's default, which may depend on the other fields."""
+        field = type(self).model_fields[name]
+        return field.get_default(call_default_factory=True, validated_data=fields)
+
     def canonical(self) -> str:
-        """The value as JSON with sorted keys; unset options are left out."""
-        return canonical(self.model_dump(mode="json", exclude_none=True))
+        """Return `written` as JSON with sorted keys and without spaces."""
+        return canonical(self.written())
 
     def replaced(self, **fields: Any) -> Self:
-        """The same value with other fields."""
-        # Not a copy, which would have the id of what it is copied from.
+        """Return the same value with other fields."""
+        # `model_copy` would copy the cached id, too.
         same = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**same | fields)
 
     @cached_property
     def id(self) -> str:
-        """Content id: the first 12 hexadecimal digits of the SHA-256 of the canonical JSON."""
+        """The first 12 hexadecimal digits of the SHA-256 of the canonical JSON."""
         return id_of(self.canonical())
 
 
+def _written(content: Any) -> Any:
+    if isinstance(content, Value):
+        return content.written()
+    if isinstance(content, tuple):
+        return [_written(item) for item in content]
+    return content
+
+
 def canonical(data: Any) -> str:
-    """JSON with sorted keys and without spaces."""
+    """Return JSON with sorted keys and without spaces."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def id_of(canonical_json: str) -> str:
-    """The content id of a value, of any version of its class."""
+    """Return the content id of canonical JSON, written by any version of its class."""
     return hashlib.sha256(canonical_json.encode()).hexdigest()[:ID_LENGTH]
 
 
 def checksum(content: bytes) -> str:
-    """What a file's content is known again by."""
+    """Return the hash that shows later whether a file has changed."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def fingerprint(*paths: Path) -> str:
-    """Content hash of files, in the order given: where they lie does not matter."""
+    """Return the hash of the content of files, in the order given. Their paths do not matter."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         with path.open("rb") as file:

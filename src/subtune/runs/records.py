@@ -2,7 +2,8 @@
 
 A record is a directory named after the run's content id, written once, whole, by an atomic rename::
 
-    spec.json            everything that decided the result
+    spec.json            everything that decided the result, without fields that have their
+                         default; records of earlier versions have these, too
     scores.json          best epoch, its scores, the number of trained parameters, divergence
     history.csv          one row per epoch
     predictions.parquet  split, idx, label and what was predicted of the evaluation splits, at the
@@ -281,8 +282,9 @@ def _no_table(path: Path) -> SubtuneError:
 
 def complete(folder: Path, spec: RunSpec) -> None:
     """Write the last files of a record: its spec, and what every file is known again by."""
-    text = spec.model_dump_json(indent=2, exclude_none=True)
-    (folder / "spec.json").write_text(text + "\n")
+    # The id is that of what is written here, and stays so whatever fields later versions add.
+    text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
+    (folder / "spec.json").write_text(text + "\n", encoding="utf-8")
     paths = [path for path in sorted(folder.iterdir()) if path.name != CHECKSUMS]
     sums = {path.name: checksum(path.read_bytes()) for path in paths}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n")

@@ -187,7 +187,7 @@ def with_noise(results, directory, selection, task):
     values = stacked.delta(0)
     record = results / "runs" / spec.id
     record.mkdir(parents=True)
-    (record / "spec.json").write_text(spec.model_dump_json(exclude_none=True))
+    (record / "spec.json").write_text(spec.canonical())
     (record / "scores.json").write_text(json.dumps({"diverged": False}))
     safetensors.torch.save_file(delta.to_stored(values), record / "delta.safetensors")
     trained = replace(model, parameters=delta.applied(model.parameters, values))

@@ -317,6 +317,31 @@ RECIPE_4 = """{"model": {"source": "files", "version": "9bd18841c7f1f8d133bc9c61
 "seed": 0, "recipe_version": 4}"""
 
 
+# Before ids left defaults out, every field was written.
+ALL_FIELDS = """{"model": {"source": "files", "version": "9bd18841c7f1f8d133bc9c6135ff739d"},
+"tokens": {"data": {"task": {"name": "mrpc", "text": ["sentence1", "sentence2"],
+"label": "label", "labels": ["not_equivalent", "equivalent"], "metrics": ["f1", "accuracy"],
+"evaluation": ["validation"]}, "source": "builtin", "version": "6acd1069a09cb6ac",
+"splits": ["train", "validation"], "data_version": 1}, "tokenizer": "70d4ad241a93",
+"max_length": 64, "tokens_version": 1},
+"selection": {"top": {"ranking": "e1f17929bc6a", "fraction": 0.05}},
+"recipe": {"learning_rate": 0.01, "batch_size": 4, "epochs": 3, "schedule": "linear",
+"warmup": 0.1, "weight_decay": 0.01, "max_grad_norm": 1.0, "precision": "fp32"},
+"seed": 0, "recipe_version": 5}"""
+
+
+def test_a_record_with_all_fields_is_read_under_its_own_id(tmp_path):
+    (tmp_path / "02d8e6e8e8e2").mkdir()
+    (tmp_path / "02d8e6e8e8e2" / "spec.json").write_text(ALL_FIELDS)
+    spec = records.read_spec(tmp_path, "02d8e6e8e8e2")
+    assert spec.tokens.data.task.name == "mrpc"
+    assert spec.tokens.data.splits == ("train", "validation")
+    assert spec.recipe.train_rows is None
+    # The same run has a new id today.
+    assert spec.id != "02d8e6e8e8e2"
+    assert records.find(tmp_path, "02d8") == "02d8e6e8e8e2"
+
+
 def test_a_record_of_recipe_version_4_is_read_under_its_own_id(tmp_path):
     (tmp_path / "02004ecd37cf").mkdir()
     (tmp_path / "02004ecd37cf" / "spec.json").write_text(RECIPE_4)
