@@ -39,18 +39,19 @@ rule all:
     default_target: True
     input:
         [files_of_all_experiments(exhibit) for exhibit in SUMMARIES],
-        [files_of_experiment(folder) for folder in NAME_OF],
+        [files_of_experiment(name) for name in CONFIG.experiments],
         PATHS.report(),
         PATHS.table_of_runs("csv"),
 
 
-for folder in NAME_OF:
+for experiment in CONFIG.experiments:
+    require_no_rule(experiment)
 
     rule:
         name:
-            folder
+            experiment
         input:
-            files_of_experiment(folder),
+            files_of_experiment(experiment),
         localrule: True
 
 

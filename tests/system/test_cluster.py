@@ -21,7 +21,7 @@ PROFILE = [
     "--latency-wait",
     "5",
 ]
-TABLE = "results/layernorm/choices.md"
+TABLE = "results/experiments/layernorm/choices.md"
 STEPS_BEFORE = 10
 
 
@@ -226,7 +226,11 @@ def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tm
     config |= {"experiments": {"layernorm": experiment}, "results": "results"}
     laptop, on_slurm = (Project(tmp_path / name, tiny_bert) for name in ("laptop", "on-slurm"))
     names = ("table1", "table2", "choices", "kruskal_wallis")
-    targets = [f"results/layernorm/{name}.{ending}" for name in names for ending in ("csv", "md")]
+    targets = [
+        f"results/experiments/layernorm/{name}.{ending}"
+        for name in names
+        for ending in ("csv", "md")
+    ]
     on_slurm.config = config
     submitted = submit(on_slurm, targets=targets)
     laptop.run(config, "--", *targets)

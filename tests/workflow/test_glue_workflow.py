@@ -40,7 +40,7 @@ def project(config, tmp_path_factory, tiny_bert) -> Project:
 
 @pytest.fixture(scope="module")
 def folder(project):
-    return project.directory / "results" / "layernorm"
+    return project.directory / "results" / "experiments" / "layernorm"
 
 
 def test_every_method_has_a_zip_that_is_taken_and_its_constants_are_named(folder):

@@ -338,7 +338,7 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
         f"{MODEL}@main": COMMIT
     }
     assert list((project.directory / "downloads").glob("models--*"))
-    table = "results/layernorm/table2.md"
+    table = "results/experiments/layernorm/table2.md"
     done = subprocess.run(
         [*no_network, *SNAKEMAKE, "-c2", "--configfile", "mine.yaml", "--", table],
         cwd=project.directory,

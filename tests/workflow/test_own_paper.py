@@ -8,7 +8,6 @@ import shutil
 import pandas as pd
 import pytest
 
-from subtune.core.layout import RESERVED, folder_of
 from tests.helpers.browser import opened
 from tests.helpers.project import ROOT, Project, own_task, table
 
@@ -61,8 +60,8 @@ def project(tmp_path_factory, tiny_bert) -> Project:
         "tasks": {task: own_task(task) for task in ("mood", "global")},
         "experiments": {
             "toy": {**COMMON, "tasks": ["mood"], "methods": RATES},
-            "train": {**COMMON, "tasks": ["mood"], "methods": RATES},
-            "runs": {**COMMON, "tasks": ["mood"], "methods": {"bitfit": [1e-2]}},
+            "datasets": {**COMMON, "tasks": ["mood"], "methods": RATES},
+            "masks": {**COMMON, "tasks": ["mood"], "methods": {"bitfit": [1e-2]}},
             "a+b": {**COMMON, "tasks": ["global"], "methods": {"bitfit": [1e-2]}},
             "layernorm": {**COMMON, "tasks": ["mood", "global"], "methods": RATES},
         },
@@ -77,7 +76,7 @@ def planned(project, *arguments):
 
 
 def test_a_papers_table_figure_and_claim_come_out(project):
-    folder = project.directory / "results" / "toy"
+    folder = project.directory / "results" / "experiments" / "toy"
     scores = pd.read_csv(folder / "table9.csv").set_index(["scores of", "method"])["mood"]
     assert scores["paper: tiny", "BitFit"] == 0.79
     assert "this run: tiny, files" in scores.index.get_level_values(0)
@@ -91,7 +90,7 @@ def test_the_report_shows_every_experiment_under_its_name(project):
     with opened(project.directory / "results" / "report.html") as (page, complaints):
         assert complaints == []
         headings = page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
-        names = ["a+b", "layernorm", "runs", "toy", "train"]
+        names = ["a+b", "datasets", "layernorm", "masks", "toy"]
         assert headings[:6] == ["All experiments", *names]
         subtitles = page.evaluate(
             "[...document.querySelectorAll('.subtitle')].map(p => p.textContent)"
@@ -101,14 +100,16 @@ def test_the_report_shows_every_experiment_under_its_name(project):
         assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize("folder", ["_train", "_runs", "a+b"])
+@pytest.mark.parametrize("folder", ["datasets", "masks", "a+b"])
 def test_an_experiment_without_a_paper_has_what_needs_none(project, folder):
-    names = {path.stem for path in (project.directory / "results" / folder).glob("*.*")}
+    names = {
+        path.stem for path in (project.directory / "results" / "experiments" / folder).glob("*.*")
+    }
     answer = {"answers", "front", "summary"}
     assert names == answer | {"scores", "choices", "paired_tests", "learning_curves"}
 
 
-@pytest.mark.parametrize("target", ["toy", "_train", "_runs", "a+b", "layernorm"])
+@pytest.mark.parametrize("target", ["toy", "datasets", "masks", "a+b", "layernorm"])
 def test_every_experiment_is_a_target(project, target):
     assert "Nothing to be done" in planned(project, "--", target)
 
@@ -120,23 +121,21 @@ def test_records_are_not_among_an_experiments_tables(project):
 
 
 def test_a_task_called_global_is_a_task(project):
-    folder = project.directory / "results" / "layernorm" / "data"
+    folder = project.directory / "results" / "experiments" / "layernorm" / "data"
     shares = pd.read_csv(folder / "layernorm_information.csv").groupby("task")["share"].sum()
     assert shares.to_dict() == pytest.approx({"mood": 1, "global": 1})
     shares = pd.read_csv(folder / "global_layernorm_information.csv").groupby("part")["share"].sum()
     assert shares.to_dict() == pytest.approx({"weight": 2, "bias": 2})
 
 
-@pytest.mark.parametrize("path", ["toy/table1.csv", "toy/table9.png", "_runs/claims.csv"])
+@pytest.mark.parametrize("path", ["toy/table1.csv", "toy/table9.png", "datasets/claims.csv"])
 def test_there_is_no_rule_for_a_table_that_an_experiment_does_not_have(project, path):
-    with pytest.raises(AssertionError, match=f"No rule to produce results/{path}"):
-        planned(project, "--", f"results/{path}")
+    with pytest.raises(AssertionError, match=f"No rule to produce results/experiments/{path}"):
+        planned(project, "--", f"results/experiments/{path}")
 
 
-def test_names_of_rules_and_folders_are_reserved(project):
-    rules = planned(project, "--list-rules").split()
-    targets = {folder_of(name) for name in project.config["experiments"]}
-    named = {rule for rule in rules if rule.isidentifier()} - targets
-    assert {"train", "table", "report_page"} <= named <= RESERVED
-    entries = {path.name for path in (project.directory / "results").iterdir()}
-    assert entries <= RESERVED | targets
+@pytest.mark.parametrize("rule", ["train", "all"])
+def test_an_experiment_with_the_name_of_a_rule_is_refused(project, rule):
+    experiments = {rule: project.config["experiments"]["datasets"]}
+    with pytest.raises(AssertionError, match=f"experiments.{rule}: found the name of a rule"):
+        project.run(project.config | {"experiments": experiments}, "-n")

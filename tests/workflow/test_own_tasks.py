@@ -20,7 +20,9 @@ def scores(tmp_path_factory, minilm) -> pd.Series:
     project = Project(tmp_path_factory.mktemp("own"), minilm)
     shutil.copytree(ROOT / "examples", project.directory / "examples")
     project.run(config)
-    chosen = pd.read_csv(project.directory / config["results"] / "mine" / "data" / "scores.csv")
+    chosen = pd.read_csv(
+        project.directory / config["results"] / "experiments" / "mine" / "data" / "scores.csv"
+    )
     return chosen[chosen["decides"]].set_index(["task", "method"])["value"]
 
 

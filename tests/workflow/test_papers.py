@@ -74,7 +74,7 @@ def results(tmp_path_factory, tiny_bert):
     ],
 )  # fmt: skip
 def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
-    folder = results / experiment
+    folder = results / "experiments" / experiment
     for table in ["answers", "summary", *tables, "claims", "choices", "paired_tests"]:
         for ending in ("csv", "md", "tex"):
             assert (folder / f"{table}.{ending}").stat().st_size > 0, table
@@ -88,32 +88,33 @@ def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
 
 def test_papers_share_the_runs_they_have_in_common(results):
     bitfit, plus = (
-        pd.read_csv(results / name / "data" / "scores.csv") for name in ("bitfit", "bitfit_plus")
+        pd.read_csv(results / "experiments" / name / "data" / "scores.csv")
+        for name in ("bitfit", "bitfit_plus")
     )
     assert set(bitfit["run"]) & set(plus["run"])
 
 
 def test_the_keys_bias_does_not_change(results):
     """Its gradient is zero: it adds the same to all scores of a query (Cordonnier et al., 2020)."""
-    changes = pd.read_csv(results / "bitfit" / "data" / "parameter_changes.csv")
+    changes = pd.read_csv(results / "experiments" / "bitfit" / "data" / "parameter_changes.csv")
     means = changes.groupby("parameter")["change"].mean()
     assert means["b_k"] < 0.2 * means.drop("b_k").min()
 
 
 def test_spafit_is_scored_in_its_own_metrics(results):
-    scores = pd.read_csv(results / "spafit" / "data" / "scores.csv")
+    scores = pd.read_csv(results / "experiments" / "spafit" / "data" / "scores.csv")
     metrics = scores.groupby("task")["metric"].unique()
     assert (list(metrics["stsb"]), list(metrics["qqp"])) == (["pearsonr"], ["accuracy"])
 
 
 def test_repeated_runs_have_a_spread(results):
-    table = pd.read_csv(results / "bitfit_plus" / "repeat_variance.csv")
+    table = pd.read_csv(results / "experiments" / "bitfit_plus" / "repeat_variance.csv")
     assert set(table["seeds"]) == {2}
     assert len(table) == 8
 
 
 def test_training_scores_stand_beside_dev_scores(results):
-    table = pd.read_csv(results / "bitfit" / "data" / "train_scores.csv")
+    table = pd.read_csv(results / "experiments" / "bitfit" / "data" / "train_scores.csv")
     assert set(table["method"]) == {"full", "bitfit"}
     assert (table["gap"] - (table["train"] - table["dev"])).abs().max() < 1e-12
 
@@ -122,7 +123,7 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
     with opened(results / "report.html") as (page, complaints):
         assert complaints == []
         broken = "[...document.images].filter(i => !i.complete || !i.naturalWidth).length"
-        drawn = [*results.glob("*.png"), *results.glob("*/*.png")]
+        drawn = [*results.glob("*.png"), *results.glob("experiments/*/*.png")]
         assert page.evaluate("document.images.length") == len(drawn)
         assert page.evaluate(broken) == 0
         links = page.evaluate("[...document.links].map(a => a.getAttribute('href'))")
@@ -140,7 +141,8 @@ def test_every_download_of_the_report_is_the_file(results):
         with page.expect_download() as download:
             page.click("[id='bitfit/table1'] >> text=CSV")
         assert (
-            download.value.path().read_bytes() == (results / "bitfit" / "table1.csv").read_bytes()
+            download.value.path().read_bytes()
+            == (results / "experiments" / "bitfit" / "table1.csv").read_bytes()
         )
 
 

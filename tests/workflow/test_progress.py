@@ -15,7 +15,7 @@ from subtune.planning.plan import plan as plan_of
 from subtune.runs import events
 from tests.helpers.project import Project
 
-TARGET = "results/layernorm/choices.md"
+TARGET = "results/experiments/layernorm/choices.md"
 LAYOUT = Layout("results")
 
 

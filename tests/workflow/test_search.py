@@ -12,7 +12,7 @@ from subtune.planning import progress
 from subtune.planning.plan import plan as plan_of
 from tests.helpers.project import Project
 
-TARGETS = ("results/layernorm/choices.md", "results/layernorm/figure5.png")
+TARGETS = ("results/experiments/layernorm/choices.md", "results/experiments/layernorm/figure5.png")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def project(tmp_path_factory, tiny_bert):
 
 @pytest.fixture
 def scores(project):
-    scores = pd.read_csv(project.directory / "results/layernorm/data/scores.csv")
+    scores = pd.read_csv(project.directory / "results/experiments/layernorm/data/scores.csv")
     return scores[scores["decides"]]
 
 

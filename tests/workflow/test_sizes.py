@@ -23,16 +23,20 @@ def results(tmp_path_factory, tiny_bert):
 
 
 def test_every_size_has_its_scores_in_a_figure_and_a_table(results):
-    table = pd.read_csv(results / "curve" / "scores_by_size.csv")
+    table = pd.read_csv(results / "experiments" / "curve" / "scores_by_size.csv")
     assert table["training rows"].tolist() == [8, 16, 24]
     assert table[["Full", "BitFit"]].notna().all(axis=None)
-    assert (results / "curve" / "sizes.png").stat().st_size > 1000
-    assert not (results / "whole" / "sizes.png").exists()
+    assert (results / "experiments" / "curve" / "sizes.png").stat().st_size > 1000
+    assert not (results / "experiments" / "whole" / "sizes.png").exists()
 
 
 def test_tables_are_of_the_largest_size_whose_runs_are_shared(results):
-    chosen = {name: pd.read_csv(results / name / "data" / "chosen.csv", dtype={"run": str})
-              for name in ("curve", "whole")}  # fmt: skip
+    chosen = {
+        name: pd.read_csv(
+            results / "experiments" / name / "data" / "chosen.csv", dtype={"run": str}
+        )
+        for name in ("curve", "whole")
+    }
     assert set(chosen["curve"]["train_rows"]) == {24}
     assert chosen["curve"]["run"].tolist() == chosen["whole"]["run"].tolist()
     # Three runs on each of three sizes.
@@ -41,7 +45,7 @@ def test_tables_are_of_the_largest_size_whose_runs_are_shared(results):
 
 
 def test_training_scores_are_those_of_the_largest_size(results):
-    scores = pd.read_csv(results / "curve" / "data" / "train_scores.csv")
+    scores = pd.read_csv(results / "experiments" / "curve" / "data" / "train_scores.csv")
     assert sorted(scores["method"]) == ["bitfit", "full"]
 
 

@@ -24,7 +24,7 @@ def project(tmp_path_factory, tiny_bert) -> Project:
 
 
 def test_everything_comes_out(project):
-    folder = project.directory / "results" / "layernorm"
+    folder = project.directory / "results" / "experiments" / "layernorm"
     for name in ("table1", "table2", "choices", "table4", "kruskal_wallis"):
         for ending in ("csv", "md", "tex"):
             assert (folder / f"{name}.{ending}").stat().st_size > 0
@@ -44,11 +44,18 @@ def test_a_figures_colour_redraws_that_figure_only(project):
     config["figures"] = {"figure3": {"colormap": "cividis"}}
     assert project.planned(config) == {"figure": 1, "report_page": 1}
     drawn = re.findall(r"output: (\S+)", project.run(config, "-n"))
-    assert "results/layernorm/figure3.png," in drawn
+    assert "results/experiments/layernorm/figure3.png," in drawn
 
 
 def test_changed_numbers_remake_only_what_reads_them(project):
-    path = project.directory / "results" / "layernorm" / "data" / "component_shares.csv"
+    path = (
+        project.directory
+        / "results"
+        / "experiments"
+        / "layernorm"
+        / "data"
+        / "component_shares.csv"
+    )
     before = path.read_text()
     path.write_text(before + "extra,output.dense,0.1\n")
     try:
@@ -139,17 +146,19 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(proj
 
 def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(project, tmp_path):
     copied = project.copy(tmp_path / "project")
-    [table] = (copied.directory / "results" / "layernorm").glob("table1.md")
+    [table] = (copied.directory / "results" / "experiments" / "layernorm").glob("table1.md")
     table.unlink()
     wait = "onstart:\n    shell('while [ ! -e second ]; do sleep 0.1; done')\n"
     with (copied.directory / "Snakefile").open("a") as file:
         file.write("\n\n" + wait)
     with ThreadPoolExecutor() as calls:
-        first = calls.submit(copied.run, copied.config, "--", "results/layernorm/table1.md")
+        first = calls.submit(
+            copied.run, copied.config, "--", "results/experiments/layernorm/table1.md"
+        )
         while not list(copied.directory.glob(".snakemake/locks/*")):
             time.sleep(0.1)
         with pytest.raises(AssertionError, match="Error: Directory cannot be locked"):
-            copied.run(copied.config, "--", "results/layernorm/table1.md")
+            copied.run(copied.config, "--", "results/experiments/layernorm/table1.md")
         (copied.directory / "second").touch()
         first.result()
     assert table.exists()
@@ -177,7 +186,7 @@ def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
     assert "Call snakemake as before" in capsys.readouterr().out
     assert cli.main(["progress", "mine.yaml"]) == 0
     assert "1 waiting" in capsys.readouterr().out
-    scores = ("--", "results/layernorm/data/scores.csv")
+    scores = ("--", "results/experiments/layernorm/data/scores.csv")
     copied.run(copied.config, *scores)
     assert "Nothing to be done" in copied.run(copied.config, "-n", *scores)
     after = copied.records()
@@ -250,6 +259,8 @@ def test_where_every_run_diverges_everything_comes_out_and_says_so(tmp_path, tin
     project.run(project.config | {"experiments": experiments})
     folder = project.directory / "results"
     for ending in ("csv", "md", "tex"):
-        assert (folder / "bitfit" / f"table2.{ending}").read_text().count("diverged") == 2
+        assert (folder / "experiments" / "bitfit" / f"table2.{ending}").read_text().count(
+            "diverged"
+        ) == 2
     assert (folder / "runs.csv").read_text().count(",True,") == 2
     assert "diverged" in (folder / "report.html").read_text()

@@ -4,8 +4,7 @@
 rule scores:
     input:
         lambda wildcards: [
-            PATHS.sweep(sweep)
-            for sweep in PLAN.sweeps_of(NAME_OF[wildcards.experiment])
+            PATHS.sweep(sweep) for sweep in PLAN.sweeps_of(wildcards.experiment)
         ],
     output:
         all=PATHS.data("{experiment}", "scores"),
@@ -29,7 +28,7 @@ rule scores:
                 "learning_rate": planned.run.recipe.learning_rate,
                 "seed": planned.run.seed,
             }
-            for planned in PLAN.experiments[NAME_OF[wildcards.experiment]]
+            for planned in PLAN.experiments[wildcards.experiment]
         ],
         columns=columns,
         store=PATHS.records(),
@@ -107,7 +106,7 @@ rule train_scores:
         chosen=rules.scores.output.chosen,
         sweeps=lambda wildcards: [
             PATHS.train_scores(sweep)
-            for sweep in PLAN.sweeps_of(NAME_OF[wildcards.experiment])
+            for sweep in PLAN.sweeps_of(wildcards.experiment)
             if scored_on_training_rows(sweep)
         ],
     output:
@@ -179,9 +178,7 @@ rule claims:
         paper=paper,
         tasks=lambda wildcards: list(settings(wildcards).tasks),
         claims=lambda wildcards: contents.declared_claims(settings(wildcards)),
-        train_rows=lambda wildcards: contents.train_rows(
-            PLAN, NAME_OF[wildcards.experiment]
-        ),
+        train_rows=lambda wildcards: contents.train_rows(PLAN, wildcards.experiment),
         printed=printed_version,
     script:
         "../scripts/claims.py"
@@ -224,9 +221,7 @@ rule information:
     input:
         lambda wildcards: [
             PATHS.fisher_sums(fisher.key)
-            for fisher in PLAN.experiment_fishers[
-                NAME_OF[wildcards.experiment]
-            ].values()
+            for fisher in PLAN.experiment_fishers[wildcards.experiment].values()
         ],
     output:
         layers=PATHS.data("{experiment}", "layernorm_information"),

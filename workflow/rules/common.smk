@@ -48,11 +48,9 @@ CAPTION = str(Path(workflow.basedir) / "workflow" / "report" / "exhibit.rst")
 ESTIMATES = Estimates(CONFIG, PLAN)
 PATHS = layout.Layout(CONFIG.results)
 
-# The wildcard {experiment} is the name of an experiment's folder.
-NAME_OF = {layout.folder_of(name): name for name in CONFIG.experiments}
 EXHIBITS = {
-    folder: contents.exhibits(CONFIG, CONFIG.experiments[name])
-    for folder, name in NAME_OF.items()
+    name: contents.exhibits(CONFIG, experiment)
+    for name, experiment in CONFIG.experiments.items()
 }
 
 
@@ -64,14 +62,14 @@ def any_of(names):
 def with_its(kind):
     """A wildcard constraint: an experiment before the name of a table, or figure, that it has."""
     return "|".join(
-        f"{re.escape(folder)}(?=/({any_of(names_of(folder, kind))})[.])"
-        for folder in EXHIBITS
+        f"{re.escape(experiment)}(?=/({any_of(names_of(experiment, kind))})[.])"
+        for experiment in EXHIBITS
     )
 
 
-def names_of(folder, kind):
-    """Names of an experiment's tables, or of its figures."""
-    exhibits = EXHIBITS[folder].values()
+def names_of(experiment, kind):
+    """Return the names of an experiment's tables, or of its figures."""
+    exhibits = EXHIBITS[experiment].values()
     return [e.name for e in exhibits if isinstance(e, Figure) is (kind is Figure)]
 
 
@@ -82,12 +80,20 @@ wildcard_constraints:
     fisher=r"[^/]+",
     ranking=r"[0-9a-f]{12}",
     sweep=r"[^/]+",
-    experiment=any_of(NAME_OF),
+    experiment=any_of(CONFIG.experiments),
+
+
+def require_no_rule(experiment):
+    """Refuse an experiment with the name of a rule: both would be the same target."""
+    if workflow.is_rule(experiment):
+        raise WorkflowError(
+            f"experiments.{experiment}: found the name of a rule of the workflow, expected another"
+        )
 
 
 def settings(wildcards):
     """The settings of the wildcards' experiment."""
-    return CONFIG.experiments[NAME_OF[wildcards.experiment]]
+    return CONFIG.experiments[wildcards.experiment]
 
 
 def paper(wildcards):
@@ -112,7 +118,7 @@ def first_run(sweep):
 def runs_on(wildcards):
     """One run of each method, with the wildcards' model on their task."""
     return PLAN.runs_on(
-        NAME_OF[wildcards.experiment], wildcards.encoder, wildcards.task
+        wildcards.experiment, wildcards.encoder, wildcards.task
     ).values()
 
 
@@ -134,20 +140,20 @@ def scored_on_training_rows(sweep):
     return [run for run in PLAN.sweeps[sweep].runs if run in SCORED_ON_TRAINING_ROWS]
 
 
-def predicted(folder, model):
+def predicted(experiment, model):
     """Task to the file with what a model's methods predict of its test rows."""
     return {
-        task: PATHS.test_predictions(folder, model, task)
-        for task in submitted_tasks(CONFIG, CONFIG.experiments[NAME_OF[folder]])
+        task: PATHS.test_predictions(experiment, model, task)
+        for task in submitted_tasks(CONFIG, CONFIG.experiments[experiment])
     }
 
 
-def data_of(folder, name):
+def data_of(experiment, name):
     """The file, or the directories, behind a name that exhibits and claims read."""
     if name == "models":
-        models = CONFIG.experiments[NAME_OF[folder]].models
+        models = CONFIG.experiments[experiment].models
         return [PATHS.model(PLAN.model_ids[model]) for model in models]
-    return PATHS.data(folder, name)
+    return PATHS.data(experiment, name)
 
 
 def exhibit(wildcards):
@@ -197,9 +203,9 @@ def shown(files):
     return in_report(files, caption=CAPTION, category="{experiment}")
 
 
-def files_of(folder, exhibit):
-    """Every file of a table or figure that a reader may want."""
-    return [PATHS.exhibit(folder, exhibit.name, e) for e in endings_of(exhibit)]
+def files_of(experiment, exhibit):
+    """Return every file of a table or figure that a reader may want."""
+    return [PATHS.exhibit(experiment, exhibit.name, e) for e in endings_of(exhibit)]
 
 
 def endings_of(exhibit):
@@ -213,10 +219,10 @@ def files_of_all_experiments(exhibit):
     return [PATHS.of_all_experiments(exhibit.name, e) for e in endings_of(exhibit)]
 
 
-def files_of_experiment(folder):
-    """Every table and figure of an experiment."""
-    exhibits = EXHIBITS[folder].values()
-    return [path for exhibit in exhibits for path in files_of(folder, exhibit)]
+def files_of_experiment(experiment):
+    """Return the files of every table and figure of an experiment."""
+    exhibits = EXHIBITS[experiment].values()
+    return [path for exhibit in exhibits for path in files_of(experiment, exhibit)]
 
 
 def in_page(exhibit, files):
@@ -232,7 +238,7 @@ def in_page(exhibit, files):
 def answer():
     """What the report begins with: tables and figures of all experiments, of which one would say
     the same."""
-    if len(NAME_OF) == 1:
+    if len(CONFIG.experiments) == 1:
         return []
     return [in_page(e, files_of_all_experiments(e)) for e in SUMMARIES]
 
@@ -241,21 +247,22 @@ def sections():
     """What the report shows: the experiments, with their exhibits in order."""
     return [
         {
-            "name": NAME_OF[folder],
-            "target": folder,
-            "paper": contents.paper_of(CONFIG.experiments[NAME_OF[folder]]).citation,
-            "exhibits": [in_page(e, files_of(folder, e)) for e in exhibits.values()],
-            "scores": PATHS.data(folder, "scores"),
-            "curves": PATHS.data(folder, "learning_curves"),
+            "name": experiment,
+            "paper": contents.paper_of(CONFIG.experiments[experiment]).citation,
+            "exhibits": [
+                in_page(e, files_of(experiment, e)) for e in exhibits.values()
+            ],
+            "scores": PATHS.data(experiment, "scores"),
+            "curves": PATHS.data(experiment, "learning_curves"),
         }
-        for folder, exhibits in EXHIBITS.items()
+        for experiment, exhibits in EXHIBITS.items()
     ]
 
 
 def files_in_report():
     """Every file that the report shows or reads."""
     files = [path for exhibit in answer() for path in exhibit["files"]]
-    files += [path for folder in EXHIBITS for path in files_of_experiment(folder)]
+    files += [path for name in EXHIBITS for path in files_of_experiment(name)]
     numbers = [s[name] for s in sections() for name in ("scores", "curves")]
     return list(dict.fromkeys([*files, *numbers]))
 
@@ -263,7 +270,7 @@ def files_in_report():
 def print_answers(made):
     """Print the answers among these files: those of all experiments, or of the one asked for."""
     of_all = PATHS.of_all_experiments("answers", "csv")
-    of_each = [PATHS.exhibit(folder, "answers", "csv") for folder in NAME_OF]
+    of_each = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
     for path in [of_all] if of_all in made else [p for p in of_each if p in made]:
         # Tables take a second to read, which planning does not need.
         from subtune.exhibits.tables.terminal import answers_in_lines

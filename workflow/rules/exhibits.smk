@@ -56,7 +56,7 @@ rule figure:
 
 rule summary:
     input:
-        [PATHS.data(folder, "chosen") for folder in NAME_OF],
+        [PATHS.data(name, "chosen") for name in CONFIG.experiments],
     output:
         answers=files_of_all_experiments(ANSWERS),
         summary=files_of_all_experiments(SUMMARY),

@@ -32,38 +32,38 @@ rule test_predictions:
         "../scripts/test_predictions.py"
 
 
-for folder, name in NAME_OF.items():
-    if not submissions(CONFIG, CONFIG.experiments[name]):
+for name, experiment in CONFIG.experiments.items():
+    if not submissions(CONFIG, experiment):
         continue
 
     rule:
         name:
-            f"_submissions_{folder}"
+            f"_submissions_{name}"
         input:
-            chosen=PATHS.data(folder, "chosen"),
+            chosen=PATHS.data(name, "chosen"),
             predicted=[
                 path
-                for model in CONFIG.experiments[name].models
-                for path in predicted(folder, model).values()
+                for model in experiment.models
+                for path in predicted(name, model).values()
             ],
         output:
             zips=[
-                PATHS.submission(folder, submission)
-                for submission in submissions(CONFIG, CONFIG.experiments[name])
+                PATHS.submission(name, submission)
+                for submission in submissions(CONFIG, experiment)
             ],
-            parts=PATHS.data(folder, "submission"),
-            form=PATHS.exhibit(folder, "submission/form", "csv"),
+            parts=PATHS.data(name, "submission"),
+            form=PATHS.exhibit(name, "submission/form", "csv"),
         log:
-            PATHS.log(folder, "submissions"),
+            PATHS.log(name, "submissions"),
         localrule: True
         conda:
             CPU
         params:
             submissions=[
                 {"name": submission, "model": model, "method": method}
-                | {"predicted": predicted(folder, model)}
+                | {"predicted": predicted(name, model)}
                 for submission, (model, method) in submissions(
-                    CONFIG, CONFIG.experiments[name]
+                    CONFIG, experiment
                 ).items()
             ],
             form=form(CONFIG, name),
@@ -84,6 +84,6 @@ rule test_scores:
         CPU
     params:
         forms=FORMS,
-        experiment=lambda wildcards: NAME_OF[wildcards.experiment],
+        experiment=lambda wildcards: wildcards.experiment,
     script:
         "../scripts/test_scores.py"

@@ -2,32 +2,14 @@
 
 from dataclasses import dataclass
 
-# First parts of paths in the results, in their logs and in their benchmarks, and names of rules. An
-# experiment of such a name has a folder and a target that begin with an underscore, as no
-# experiment's name does.
-RESERVED = frozenset({
-    "all", "answers.csv", "answers.md", "answers.tex", "benchmarks", "changes", "checkpoints",
-    "choices", "claims", "damaged", "dataset", "datasets", "figure", "fisher", "front.pdf",
-    "front.png", "hub", "information", "learning_curves", "logs", "masks", "model", "models",
-    "parameter_changes", "pinned.json", "progress", "ranking", "repairs", "report.html",
-    "report_page", "reproduction", "runs", "runs.csv", "runs.parquet", "runs_columns.csv", "scores",
-    "summary", "summary.csv", "summary.md", "summary.tex", "sweeps", "table", "test_predictions",
-    "test_scores", "tokens", "train", "train_scores", "train_scores_of_sweep",
-})  # fmt: skip
 TABLE_ENDINGS, FIGURE_ENDINGS = ("csv", "md", "tex"), ("png", "pdf")
-
-
-def folder_of(experiment: str) -> str:
-    """The name of an experiment's folder in the results, which is its target's name too."""
-    # Some file systems know no difference between small and capital letters.
-    return f"_{experiment}" if experiment.casefold() in RESERVED else experiment
 
 
 @dataclass(frozen=True)
 class Layout:
     """Paths as text, so that Snakemake's wildcards can stand in them.
 
-    ``folder`` is an experiment's, from `folder_of`; the other arguments are keys and ids of a plan.
+    ``experiment`` is an experiment's name; the other arguments are keys and ids of a plan.
     """
 
     results: str
@@ -100,22 +82,22 @@ class Layout:
         """Where Snakemake writes how long a job took."""
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
-    def data(self, folder: str, name: str) -> str:
+    def data(self, experiment: str, name: str) -> str:
         """Numbers behind an experiment's tables and figures."""
         # Printed scores beside ours are for readers too, and lie beside their figure.
         inner = "" if name == "reproduction" else "data/"
-        return f"{self.results}/{folder}/{inner}{name}.csv"
+        return f"{self.results}/experiments/{experiment}/{inner}{name}.csv"
 
-    def test_predictions(self, folder: str, model: str, task: str) -> str:
-        return f"{self.results}/{folder}/data/test/{model}/{task}.parquet"
+    def test_predictions(self, experiment: str, model: str, task: str) -> str:
+        return f"{self.results}/experiments/{experiment}/data/test/{model}/{task}.parquet"
 
-    def exhibit(self, folder: str, name: str, ending: str) -> str:
+    def exhibit(self, experiment: str, name: str, ending: str) -> str:
         """One file of a table or figure."""
-        return f"{self.results}/{folder}/{name}.{ending}"
+        return f"{self.results}/experiments/{experiment}/{name}.{ending}"
 
     def of_all_experiments(self, name: str, ending: str) -> str:
         """One file of a table or figure of the runs of all experiments."""
         return f"{self.results}/{name}.{ending}"
 
-    def submission(self, folder: str, name: str) -> str:
-        return f"{self.results}/{folder}/submission/{name}.zip"
+    def submission(self, experiment: str, name: str) -> str:
+        return f"{self.results}/experiments/{experiment}/submission/{name}.zip"

@@ -391,7 +391,7 @@ def test_a_record_that_cannot_be_read_is_named_and_the_others_are_listed(
 def test_names_in_results_from_elsewhere_are_spelled_out(two_runs, capsys):
     results, (run, _) = two_runs
     about = {"run": run, "model": "\x1b[31m", "method": "bitfit", "fraction": 1.0, "scope": ""}
-    path = results / "one" / "data" / "scores.csv"
+    path = results / "experiments" / "one" / "data" / "scores.csv"
     path.parent.mkdir(parents=True)
     pd.DataFrame([about]).to_csv(path, index=False)
     assert cli.main(["runs", "--results", str(results)]) == 0

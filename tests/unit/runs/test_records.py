@@ -271,7 +271,7 @@ def test_runs_are_listed_under_the_names_that_a_configuration_gave(tmp_path, dir
     record(results / "runs", specs, tiny_bert)
     about = {"run": specs[0].id, "model": "NA", "method": "mine", "fraction": 0.2, "scope": "cv"}
     for folder, text in (("broken", b"\xff,\n"), ("one", None)):
-        path = results / folder / "data" / "scores.csv"
+        path = results / "experiments" / folder / "data" / "scores.csv"
         path.parent.mkdir(parents=True)
         path.write_bytes(text) if text else pd.DataFrame([about]).to_csv(path, index=False)
     runs, _ = listing.recorded_runs(results / "runs", listing.given_names(str(results)))

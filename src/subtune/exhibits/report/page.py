@@ -52,7 +52,7 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class Section:
-    """An experiment: its target, its paper's citation if it has one, its exhibits in order, its
+    """An experiment: its name, its paper's citation if it has one, its exhibits in order, its
     scores, its runs' learning curves.
 
     ``scores`` and ``curves`` are `subtune.analysis.scores.collect`'s and
@@ -60,7 +60,6 @@ class Section:
     """
 
     name: str
-    target: str
     paper: str
     exhibits: Sequence[Exhibit]
     scores: pd.DataFrame
@@ -69,7 +68,6 @@ class Section:
 
 def section(
     name: str,
-    target: str,
     paper: str,
     exhibits: Sequence[Mapping[str, Any]],
     scores: str,
@@ -78,7 +76,6 @@ def section(
     """A section whose exhibits are facts, and whose tables are files."""
     return Section(
         name=name,
-        target=target,
         paper=paper,
         exhibits=exhibits_of(exhibits),
         scores=read_scores(scores),
