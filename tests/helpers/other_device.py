@@ -127,9 +127,11 @@ def main(directory: str, task_name: str, kinds: str, precisions: str, *mistake: 
     with mode:
         moved = {n: mode.from_tensor(v).to(DEVICE) for n, v in model.parameters.items()}
         there = replace(model, parameters=moved)
-        if model.skeleton is not None:
-            buffers = {n: mode.from_tensor(v).to(DEVICE) for n, v in model.skeleton.buffers.items()}
-            there = replace(there, skeleton=replace(model.skeleton, buffers=buffers))
+        if model.transformers is not None:
+            buffers = {
+                n: mode.from_tensor(v).to(DEVICE) for n, v in model.transformers.buffers.items()
+            }
+            there = replace(there, transformers=replace(model.transformers, buffers=buffers))
         for kind in kinds.split(","):
             entries = examples.entries_of(kind, model)
             alone = any(is_matrix(model, name, entry) for name, entry in entries.items())

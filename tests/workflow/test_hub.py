@@ -241,12 +241,12 @@ def test_a_hub_that_cannot_be_reached_says_what_to_do(tmp_path):
 def test_a_model_is_downloaded_without_weights_of_other_formats_and_loads(hub, tmp_path):
     code = f"""
 from pathlib import Path
-from subtune.models import files
+from subtune.models.fetching import fetch
 from subtune.models.load import load_model
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.specs import ModelSpec
 target = Path({str(tmp_path / "model")!r})
-files.fetch(ModelSpec(source="hub", repository="{MODEL}", version="main"), "{MODEL}", target)
+fetch(ModelSpec(source="hub", repository="{MODEL}", version="main"), "{MODEL}", target)
 print(sorted(path.name for path in target.iterdir()))
 print(load_model(target, SEQUENCE_CLASSIFICATION, 2).parameters["classifier.weight"].shape)
 """

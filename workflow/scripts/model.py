@@ -5,8 +5,8 @@ from subtune.core.logs import download_job
 with download_job(snakemake.log[0], snakemake.resources.hub_cache):
     from pathlib import Path
 
-    from subtune.models import files
+    from subtune.models.fetching import fetch
     from subtune.selections.specs import ModelSpec
 
     spec = ModelSpec.model_validate_json(snakemake.params.spec)
-    files.fetch(spec, snakemake.params.place, Path(snakemake.output[0]))
+    fetch(spec, snakemake.params.place, Path(snakemake.output[0]))

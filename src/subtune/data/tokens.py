@@ -6,7 +6,8 @@ import datasets
 from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError
-from subtune.models.files import TOKENIZER, has_token_types, longest_text, read_config
+from subtune.models.configuration import has_token_types, longest_text, read_config
+from subtune.models.files import TOKENIZER
 from subtune.models.tokenizer_files import rows_of, too_large
 from subtune.tasks import TaskSpec
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from subtune.data.sizes import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.init.defaults import DEFAULTS
-from subtune.models.files import MANY, TOKENIZER, has_token_types, read_config
+from subtune.models.configuration import MANY, has_token_types, read_config
+from subtune.models.files import TOKENIZER
 from subtune.tasks import TaskSpec
 
 

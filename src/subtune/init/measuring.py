@@ -204,7 +204,7 @@ def _steps(
     # Of vectors, where some method trains them.
     sharing = list(members.values())[-1:]
     beside = min(planned, runs_at_once(model, train, sharing))
-    if model.skeleton is not None:
+    if model.transformers is not None:
         # Whether they can share a step is only known once they have tried.
         beside = 1
     of_a_row = (

@@ -12,8 +12,9 @@ from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, cut
 from subtune.init.defaults import DEFAULTS
 from subtune.init.names import named_like
+from subtune.models.configuration import longest_text, read_config
 from subtune.models.dimensions import AnyDimensions, dimensions_of
-from subtune.models.files import directory_of_package, longest_text, read_config
+from subtune.models.files import directory_of_package
 from subtune.selections.methods import METHODS
 from subtune.tasks import TaskSpec
 from subtune.tasks.formats.paths import is_directory

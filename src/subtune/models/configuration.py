@@ -1,70 +1,85 @@
-"""What a model's configuration may say, so that what it describes is what is computed."""
+"""A model's configuration: its fields, and the settings that subtune refuses."""
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from subtune.core.errors import SubtuneError
+from subtune.families import family_of, is_packed, naming_of
 from subtune.families.base import Family
 
-# As transformers has it in RoBERTa and its like, where a configuration says nothing.
+CONFIG = "config.json"
+# The id of padding in RoBERTa and families like it, if a configuration does not say.
 PADDING = 1
-# Names of sizes, and the largest that is not a slip.
-LARGEST = (
-    dict.fromkeys(("num_hidden_layers", "num_layers", "n_layer", "n_layers"), 1000)
-    | dict.fromkeys(("encoder_layers", "decoder_layers"), 1000)
-    | dict.fromkeys(("num_attention_heads", "n_head", "n_heads"), 100_000)
-    | dict.fromkeys(("hidden_size", "n_embd", "d_model", "dim"), 1_000_000)
-    | dict.fromkeys(("vocab_size", "max_position_embeddings", "n_positions"), 1_000_000_000)
-)
-# What a configuration says beside sizes: shares, and numbers near 0.
-BELOW_1 = (
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "classifier_dropout",
-    "layer_norm_eps",
-    "initializer_range",
-)
+# The number of positions of a model that does not say how many it has.
+MANY = 1 << 20
+# Names that configurations have for the number of positions.
+POSITIONS = ("max_position_embeddings", "n_positions")
 
 
-def check_sizes(fields: Mapping[str, Any]) -> None:
-    """Refuse numbers that make no model, and weights that are not plain numbers.
+def read_config(directory: Path) -> dict[str, Any]:
+    """Return the fields of a model's configuration.
 
     Raises:
-        SubtuneError: a size is none, or the weights are quantized.
+        SubtuneError: there is no configuration, or it describes a model that cannot be trained.
     """
-    for name, largest in LARGEST.items():
-        value = fields.get(name)
-        # Some families have a list in the place of a number.
-        if isinstance(value, str | bool | int | float) and not (
-            type(value) is int and 1 <= value <= largest
-        ):
-            raise _error(name, value, f"a whole number from 1 to {largest:,}")
-    if fields.get("quantization_config"):
-        method = fields["quantization_config"]
-        if isinstance(method, dict):
-            method = method.get("quant_method", method)
-        raise _error("quantization_config", method, "weights that are not quantized")
+    try:
+        fields = json.loads((directory / CONFIG).read_text())
+        model_type = fields.get("model_type")
+        if not isinstance(model_type, str):
+            raise SubtuneError(f"model_type: found {model_type!r}, expected a model's name")
+        if is_packed(model_type):
+            _require_computed(fields, family_of(model_type))
+        if method := fields.get("quantization_config"):
+            if isinstance(method, dict):
+                method = method.get("quant_method", method)
+            raise _error("quantization_config", method, "weights that are not quantized")
+        if naming_of(model_type).positions_behind_padding:
+            _require_padding(fields)
+    except OSError:
+        raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}") from None
+    except (ValueError, AttributeError, RecursionError):
+        raise SubtuneError(f"{directory / CONFIG} is not a model's configuration") from None
+    except SubtuneError as error:
+        raise SubtuneError(f"{directory / CONFIG}: {error}") from None
+    return fields
 
 
-def require_padding(fields: Mapping[str, Any]) -> None:
-    """Refuse a model whose positions begin behind the id of padding, and that has none.
+def longest_text(config: Mapping[str, Any]) -> int:
+    """Return how many tokens the longest text may have, special tokens included.
 
-    Raises:
-        SubtuneError: the id is no row of the words.
+    Args:
+        config: the fields of a model's configuration.
     """
+    model_type = config["model_type"]
+    if is_packed(model_type):
+        family = family_of(model_type)
+        fields = {**family.defaults, **config}
+        return fields["max_position_embeddings"] - family.first_position(fields["pad_token_id"])
+    positions = next((config[name] for name in POSITIONS if config.get(name)), MANY)
+    behind = naming_of(model_type).positions_behind_padding
+    return positions - (config.get("pad_token_id", PADDING) + 1 if behind else 0)
+
+
+def has_token_types(config: Mapping[str, Any]) -> bool:
+    """Return whether a model tells the two texts of a pair apart.
+
+    Args:
+        config: the fields of a model's configuration.
+    """
+    return config.get("type_vocab_size", 1) > 1
+
+
+def _require_padding(fields: Mapping[str, Any]) -> None:
+    """Refuse a model that needs an id of padding, and has none among its words."""
     value, words = fields.get("pad_token_id", PADDING), fields.get("vocab_size")
     if type(value) is not int or value < 0 or (words is not None and value >= words):
         raise _error("pad_token_id", value, "a token's number, behind which positions begin")
 
 
-def check(fields: Mapping[str, Any], family: Family) -> None:
-    """Refuse what the forward pass would silently leave out, or fail on.
-
-    Raises:
-        SubtuneError: a field has a value whose computation is not here, or that is no size or no
-            probability.
-    """
+def _require_computed(fields: Mapping[str, Any], family: Family) -> None:
+    """Refuse settings that our own forward pass would ignore, and sizes that are no sizes."""
     for name, values in family.computed.items():
         value = fields.get(name)
         if value is not None and value not in values:
@@ -74,10 +89,6 @@ def check(fields: Mapping[str, Any], family: Family) -> None:
         lowest = 0 if name.endswith("_id") else 1
         if type(value) is not int or value < lowest:
             raise _error(name, value, f"a whole number from {lowest}")
-    for name in BELOW_1:
-        value = fields.get(name) or 0
-        if type(value) not in (int, float) or not 0 <= value < 1:
-            raise _error(name, value, "a number from 0, below 1")
     dimensions = family.dimensions(fields)
     heads = dimensions.num_attention_heads
     if dimensions.hidden_size % heads:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -17,42 +17,41 @@ from subtune.families.base import (
     is_classifier,
 )
 from subtune.families.naming import is_embedding
-from subtune.models.files import CONFIG, read_config
-
-
-@cache
-def papers_models() -> dict[str, dict[str, Any]]:
-    """The fields of the papers' models that decide a shape, as the published ones have them."""
-    path = resources.files("subtune.models") / "sizes.json"
-    return json.loads(path.read_text())
+from subtune.models.configuration import CONFIG, read_config
 
 
 @dataclass(frozen=True)
 class OtherDimensions:
-    """What `Dimensions` says of a packed family's model, of any that transformers loads."""
+    """The dimensions of a model outside the packed families, as `Dimensions` has them.
+
+    ``first_head``: a head that transformers has for the model. ``shapes_of_head``: returns the
+    shapes of all parameters for a directory, a head and the number of its outputs.
+    ``names_of_head``: returns transformers' names of all parameters for a directory and a head.
+    """
 
     directory: Path
     hidden_size: int
     num_hidden_layers: int
     num_attention_heads: int
     intermediate_size: int
+    first_head: str
+    shapes_of_head: Callable[[Path, str, int], Mapping[str, Shape]]
+    names_of_head: Callable[[Path, str], Mapping[str, str]]
 
     @property
     def parameters(self) -> int:
-        """How many parameters a pretrained checkpoint has, which is all but the classifier's."""
-        from subtune.models import transformers_models
-
-        shapes = self.shapes(1, transformers_models.first_head(self.directory))
+        """The number of parameters in a pretrained checkpoint: all but the classifier's."""
+        shapes = self.shapes(1, self.first_head)
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Canonical name to shape of every parameter of a model with a head so wide."""
-        return dict(_shapes(self.directory, head, outputs))
+        """Return canonical name to shape of every parameter of a model with a head so wide."""
+        return dict(self.shapes_of_head(self.directory, head, outputs))
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Floating-point operations of one example's forward pass, of so many tokens.
+        """Return the floating-point operations of one example's forward pass of so many tokens.
 
-        All matrices that are no tables read every token.
+        Every token passes through all matrices but the tables that ids look up.
         """
         read = sum(
             math.prod(shape)
@@ -62,46 +61,34 @@ class OtherDimensions:
         return tokens * (2 * read + 4 * tokens * self.hidden_size * self.num_hidden_layers)
 
 
-@cache
-def _shapes(directory: Path, head: str, outputs: int) -> dict[str, Shape]:
-    # The shapes of transformers' own models are those of its code, which takes seconds to import.
-    from subtune.models import transformers_models
-
-    return transformers_models.shapes(directory, head, outputs)
-
-
-def _other_dimensions(directory: Path) -> OtherDimensions:
-    from subtune.models import transformers_models
-
-    config = transformers_models.read_config(directory, outputs=1).get_text_config()
-
-    def size(name: str, default: int) -> int:
-        value = getattr(config, name, None)
-        return value if isinstance(value, int) and value > 0 else default
-
-    hidden = size("hidden_size", 1)
-    return OtherDimensions(
-        directory,
-        hidden,
-        size("num_hidden_layers", 1),
-        # FNet has none.
-        size("num_attention_heads", 1),
-        size("intermediate_size", 4 * hidden),
-    )
-
-
 AnyDimensions = Dimensions | OtherDimensions
 
 
+def _unknown(directory: Path) -> OtherDimensions:
+    raise NotImplementedError("import subtune first")
+
+
+# Only transformers knows the shapes of its models, and planning does without transformers unless a
+# configuration names such a model. Importing `subtune` sets this function.
+read_other_dimensions: Callable[[Path], OtherDimensions] = _unknown
+
+
+@cache
+def papers_models() -> dict[str, dict[str, Any]]:
+    """Return the published configurations' fields that decide shapes, for the papers' models."""
+    path = resources.files("subtune.models") / "sizes.json"
+    return json.loads(path.read_text())
+
+
 def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
-    """Dimensions of a model by the fields of its configuration."""
+    """Return the dimensions of a packed family's model by the fields of its configuration."""
     return family_of(fields["model_type"]).dimensions(fields)
 
 
 def dimensions_of(name_or_path: str) -> AnyDimensions | None:
-    """Dimensions of one of the papers' models by its name on the hub, or of a local directory.
+    """Return the dimensions of a local directory's model, or of a paper's model on the hub.
 
-    Nothing, where they are not known before the model is downloaded.
+    Other models on the hub have None: their dimensions are unknown before the download.
     """
     if (Path(name_or_path) / CONFIG).is_file():
         return dimensions_in(Path(name_or_path))
@@ -110,28 +97,25 @@ def dimensions_of(name_or_path: str) -> AnyDimensions | None:
 
 
 def dimensions_in(directory: Path) -> AnyDimensions:
-    """Dimensions of the model in a local directory; its weights are not needed.
-
-    Raises:
-        SubtuneError: there is no configuration, or none of a model that transformers loads.
-    """
-    fields = read_config(directory)
-    return (
-        dimensions_by(fields) if is_packed(fields["model_type"]) else _other_dimensions(directory)
-    )
-
-
-def exported_names(directory: Path) -> dict[str, str]:
-    """Canonical name to transformers' of every parameter of a model that classifies sequences.
+    """Return the dimensions of the model in a local directory; its weights are not needed.
 
     Raises:
         SubtuneError: there is no configuration, or none of a model that transformers loads.
     """
     fields = read_config(directory)
     if is_packed(fields["model_type"]):
-        dimensions = dimensions_by(fields)
-        names = dimensions.shapes(outputs=1)
-        return {n: dimensions.family.exported_name(n, SEQUENCE_CLASSIFICATION) for n in names}
-    from subtune.models import transformers_models
+        return dimensions_by(fields)
+    return read_other_dimensions(directory)
 
-    return transformers_models.own_names(directory, SEQUENCE_CLASSIFICATION)
+
+def exported_names(directory: Path) -> dict[str, str]:
+    """Return canonical name to transformers' name of every parameter of a sequence classifier.
+
+    Raises:
+        SubtuneError: there is no configuration, or none of a model that transformers loads.
+    """
+    dimensions = dimensions_in(directory)
+    if isinstance(dimensions, OtherDimensions):
+        return dict(dimensions.names_of_head(directory, SEQUENCE_CLASSIFICATION))
+    names = dimensions.shapes(outputs=1)
+    return {n: dimensions.family.exported_name(n, SEQUENCE_CLASSIFICATION) for n in names}

@@ -1,8 +1,8 @@
-"""A pretrained encoder with a head, and what its parameters are called.
+"""A pretrained encoder with a head.
 
-Parameter names here are canonical: the encoder's own names without a family prefix
-(``encoder.layer.3.output.LayerNorm.weight``, ``pooler.dense.bias``), and ``classifier…`` for what
-no pretrained checkpoint brings. `subtune.families` says which is what.
+Parameter names are canonical: the encoder's own names without a family prefix
+(``encoder.layer.3.output.LayerNorm.weight``, ``pooler.dense.bias``), and ``classifier…`` for
+parameters that no pretrained checkpoint has (`subtune.families`).
 """
 
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ from transformers import PretrainedConfig
 from subtune.families import family_of
 from subtune.families.base import Family, HeadLayer, is_classifier
 
-# What transformers' configurations say that say nothing.
+# For configurations that do not say it, as in transformers.
 INITIALIZER_RANGE = 0.02
 
 
 @dataclass(frozen=True)
-class Skeleton:
-    """Transformers' model, without its weights.
+class TransformersModule:
+    """Transformers' model without its weights.
 
-    ``module``: the model, whose own parameters hold nothing. ``own_names``: canonical name to the
-    module's. ``transposed``: own names of matrices that the module holds as ``[i, o]``.
-    ``buffers``: by own name, what the module reads beside parameters. ``without_effect``:
-    canonical names of parameters that decide nothing. ``sees_padding``: whether the module computes
-    something else of an example where padding stands behind it, so that it has to have none.
+    ``module``: the model, with empty parameters. ``own_names``: canonical name to the module's
+    name. ``transposed``: own names of matrices that the module stores as ``[i, o]``. ``buffers``:
+    own name to tensors that the module reads beside parameters. ``without_effect``: canonical names
+    of parameters that change no output. ``sees_padding``: whether padding behind a text changes
+    what the module computes, so that batches must have none.
     """
 
     module: nn.Module
@@ -43,17 +43,17 @@ class Encoder:
     """A pretrained encoder or decoder with a head.
 
     ``parameters``: every weight by canonical name, in the model's order. ``head``: its name.
-    ``skeleton``: of a model whose forward pass is transformers' own.
+    ``transformers``: the module of a model outside the packed families.
     """
 
     config: PretrainedConfig
     parameters: dict[str, Tensor]
     head: str
-    skeleton: Skeleton | None = None
+    transformers: TransformersModule | None = None
 
     @property
     def family(self) -> Family:
-        """The family of a model whose forward pass is here."""
+        """The model's packed family."""
         return family_of(self.config.model_type)
 
     @property
@@ -77,31 +77,34 @@ class Encoder:
 
     def to(self, device: str | torch.device) -> "Encoder":
         moved = {name: value.to(device) for name, value in self.parameters.items()}
-        skeleton = self.skeleton
-        if skeleton is not None:
-            buffers = {name: value.to(device) for name, value in skeleton.buffers.items()}
-            skeleton = replace(skeleton, buffers=buffers)
-        return replace(self, parameters=moved, skeleton=skeleton)
+        transformers = self.transformers
+        if transformers is not None:
+            buffers = {name: value.to(device) for name, value in transformers.buffers.items()}
+            transformers = replace(transformers, buffers=buffers)
+        return replace(self, parameters=moved, transformers=transformers)
 
     def exported_name(self, name: str) -> str:
-        """A parameter's name in transformers' model."""
-        if self.skeleton is not None:
-            return self.skeleton.own_names[name]
+        """Return a parameter's name in transformers' model."""
+        if self.transformers is not None:
+            return self.transformers.own_names[name]
         return self.family.exported_name(name, self.head)
 
     def is_transposed(self, name: str) -> bool:
-        """Whether transformers' model holds a matrix as ``[i, o]``."""
-        return self.skeleton is not None and self.exported_name(name) in self.skeleton.transposed
+        """Return whether transformers' model stores a matrix as ``[i, o]``."""
+        of = self.transformers
+        return of is not None and of.own_names[name] in of.transposed
 
 
 def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:
-    """Canonical name to shape of every parameter, classifier included."""
+    """Return canonical name to shape of every parameter, classifier included."""
     return {name: tuple(value.shape) for name, value in model.parameters.items()}
 
 
 def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
-    """A classifier as transformers draws it: weights from N(0, initializer_range²), biases 0,
-    norms 1."""
+    """Return a classifier as transformers draws it.
+
+    Weights come from N(0, initializer_range²), biases are 0, and norms are 1.
+    """
     generator = torch.Generator().manual_seed(seed)
     parameters = {}
     for name, value in model.parameters.items():

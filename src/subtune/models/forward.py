@@ -25,7 +25,7 @@ def logits(
         trained: canonical name to the weight that replaces the model's own tensor.
         masks: dropout masks; without them nothing is dropped.
     """
-    if model.skeleton is None:
+    if model.transformers is None:
         return packed_pass.logits(model, batch, trained, masks)
     # Transformers' code takes seconds to import; packed models do not need it.
     from subtune.models import transformers_pass

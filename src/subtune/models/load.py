@@ -5,14 +5,15 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from transformers import AutoConfig, PretrainedConfig
+from transformers import AutoConfig
 
 from subtune.core.errors import one_line
 from subtune.families import is_packed
 from subtune.families.base import is_classifier
+from subtune.models.configuration import CONFIG, read_config
 from subtune.models.dimensions import dimensions_by
 from subtune.models.encoder import Encoder
-from subtune.models.files import CONFIG, read_config, weights_of
+from subtune.models.files import weights_of
 from subtune.models.pretrained import stored_names
 
 
@@ -46,9 +47,6 @@ def load_model(directory: Path, head: str, outputs: int) -> Encoder:
             else files[stored[name].path].get_tensor(stored[name].name).to(torch.float32, copy=True)
             for name, shape in dimensions.shapes(outputs, head).items()
         }
-    return Encoder(_config(directory), parameters, head)
-
-
-def _config(directory: Path) -> PretrainedConfig:
     with one_line(f"{directory / CONFIG} cannot be read"):
-        return AutoConfig.from_pretrained(directory, local_files_only=True)
+        config = AutoConfig.from_pretrained(directory, local_files_only=True)
+    return Encoder(config, parameters, head)

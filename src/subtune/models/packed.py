@@ -95,7 +95,7 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
         labels = labels[index]
     cost = PAIRS_OF_A_GRID.get(model.device.type)
     alike = [lengths] if cost is None else parts(lengths, cost, pairs)
-    if model.skeleton is not None:
+    if model.transformers is not None:
         # Transformers' own code lays attention out by itself.
         alike = []
 
@@ -129,10 +129,10 @@ def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> lis
         model: what computes the passes. Batches of a packed family have no padding; parts for a
             model that sees padding have none either.
     """
-    if model.skeleton is not None and model.skeleton.sees_padding:
+    if model.transformers is not None and model.transformers.sees_padding:
         return np.split(index, np.flatnonzero(np.diff(lengths)) + 1)
     cost = TOKENS_OF_A_PASS.get(model.device.type)
-    if model.skeleton is None or cost is None:
+    if model.transformers is None or cost is None:
         return [index]
     counts = [len(part) for part in parts(lengths, cost, padded_tokens)]
     return np.split(index, np.cumsum(counts)[:-1])

@@ -1,4 +1,4 @@
-"""Transformers' models in two parts: weights by canonical name, and a skeleton that reads them."""
+"""Models that transformers loads, in two parts: weights by canonical name, and an empty module."""
 
 import copy
 import difflib
@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +25,28 @@ from subtune.families.base import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
+    Shape,
     is_classifier,
 )
-from subtune.models import files
-from subtune.models.encoder import Encoder, Skeleton
+from subtune.models import configuration
+from subtune.models.configuration import CONFIG
+from subtune.models.dimensions import OtherDimensions
+from subtune.models.encoder import Encoder, TransformersModule
+from subtune.models.files import has_weights
 
 AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,
     TOKEN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
     QUESTION_ANSWERING: transformers.AutoModelForQuestionAnswering,
 }
-# Types of models that transformers has with one of these heads or another.
+# Types of models that transformers has with at least one of these heads.
 WITH_HEADS = sorted(
     {model_type for of in AUTO_CLASSES.values() for model_type in of._model_mapping._model_mapping}
 )
 
 
 def load(directory: Path, head: str, outputs: int) -> Encoder:
-    """Pretrained weights in float32 with a classifier of zeros; nothing is fetched.
+    """Return pretrained weights in float32 with a classifier of zeros; nothing is downloaded.
 
     Args:
         directory: of the model's files.
@@ -53,25 +58,53 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
             cannot be read.
     """
     config = read_config(directory, outputs)
-    require_head(config, head)
+    _require_head(config, head)
     module = _with_weights(directory, config, head)
-    own_names = _own_names(module)
+    names = _own_names(module)
     held = dict(module.named_parameters(remove_duplicate=False))
     transposed = _transposed(module)
     parameters = {}
-    for name, own in own_names.items():
+    for name, own in names.items():
         value = held[own].detach()
         value = value.mT.contiguous() if own in transposed else value.clone()
         parameters[name] = torch.zeros_like(value) if is_classifier(name) else value
-    return Encoder(config, parameters, head, _skeleton(module, own_names, transposed))
+    return Encoder(config, parameters, head, _emptied(module, names, transposed))
 
 
-def shapes(directory: Path, head: str, outputs: int) -> dict[str, tuple[int, ...]]:
-    """Canonical name to shape of every parameter of a model; its weights are not needed.
+def read_dimensions(directory: Path) -> OtherDimensions:
+    """Return the dimensions of a model; its weights are not needed.
 
     Raises:
-        SubtuneError: there is no configuration that transformers knows, with this head; or there
-            are weights, and not those of the configuration.
+        SubtuneError: the configuration cannot be read, or transformers has no head for it.
+    """
+    with_head = read_config(directory, outputs=1)
+    config = with_head.get_text_config()
+
+    def size(name: str, default: int) -> int:
+        value = getattr(config, name, None)
+        return value if isinstance(value, int) and value > 0 else default
+
+    hidden = size("hidden_size", 1)
+    return OtherDimensions(
+        directory=directory,
+        hidden_size=hidden,
+        num_hidden_layers=size("num_hidden_layers", 1),
+        # FNet has no heads of attention.
+        num_attention_heads=size("num_attention_heads", 1),
+        intermediate_size=size("intermediate_size", 4 * hidden),
+        first_head=_first_head(with_head),
+        shapes_of_head=shapes,
+        names_of_head=own_names,
+    )
+
+
+@cache
+def shapes(directory: Path, head: str, outputs: int) -> Mapping[str, Shape]:
+    """Return canonical name to shape of every parameter of a model; its weights are not needed.
+
+    Raises:
+        SubtuneError: transformers does not know the configuration with this head, or the weights in
+            the directory are not those of the configuration.
     """
     module = _on_meta(directory, head, outputs)
     held, transposed = dict(module.named_parameters()), _transposed(module)
@@ -82,35 +115,98 @@ def shapes(directory: Path, head: str, outputs: int) -> dict[str, tuple[int, ...
 
 
 def own_names(directory: Path, head: str) -> dict[str, str]:
-    """Canonical name to transformers' name of every parameter of a model, without its weights.
+    """Return canonical name to transformers' name of every parameter of a model.
 
     Raises:
-        SubtuneError: there is no configuration that transformers knows, with this head.
+        SubtuneError: as `shapes` does.
     """
     return _own_names(_on_meta(directory, head, outputs=1))
 
 
+def read_config(directory: Path, outputs: int) -> PretrainedConfig:
+    """Return a model's configuration with so many outputs and an id of padding.
+
+    A model without such an id is padded with the end of a text, as is usual for decoders. Padding
+    stands behind the text, where no token sees it.
+
+    Raises:
+        SubtuneError: the configuration cannot be read, or transformers knows no such model.
+    """
+    path = directory / CONFIG
+    model_type = configuration.read_config(directory)["model_type"]
+    if model_type not in CONFIG_MAPPING_NAMES:
+        close = difflib.get_close_matches(model_type, WITH_HEADS, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise SubtuneError(
+            f"{path}: model_type: found {model_type!r}, expected a model that transformers has"
+            f"{hint}"
+        )
+    with one_line(f"{path} cannot be read"), quiet():
+        config = AutoConfig.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False, num_labels=outputs
+        )
+    for name in ("hidden_act", "activation_function"):
+        activation = getattr(config, name, None)
+        if isinstance(activation, str) and activation not in ACT2FN:
+            raise SubtuneError(f"{path}: {name}: {one_of(activation, ACT2FN)}")
+    words = getattr(config, "vocab_size", None) or math.inf
+    if config.pad_token_id is None or not 0 <= config.pad_token_id < words:
+        end = getattr(config, "eos_token_id", None)
+        config.pad_token_id = next(iter(end), 0) if isinstance(end, list) else end or 0
+    return config
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence transformers' progress bars and its warnings of heads without weights."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.enable_progress_bar()
+
+
+def _require_head(config: PretrainedConfig, head: str) -> None:
+    """Refuse a model that transformers does not have with this head."""
+    if type(config) not in AUTO_CLASSES[head]._model_mapping:
+        raise SubtuneError(
+            f"model_type: transformers has no model for {head.replace('_', ' ')} of "
+            f"{config.model_type!r}"
+        )
+
+
+def _first_head(config: PretrainedConfig) -> str:
+    """Return a head that transformers has for a model, that for sequences before others."""
+    for head, auto_class in AUTO_CLASSES.items():
+        if type(config) in auto_class._model_mapping:
+            return head
+    raise SubtuneError(f"model_type: transformers has no head for {config.model_type!r}")
+
+
 def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
-    """A model of which only names and shapes are known; where its weights are there, as theirs."""
+    """Return a model without values, after comparing its shapes with the weights, if any."""
     config = read_config(directory, outputs)
-    require_head(config, head)
-    if files.has_weights(directory):
+    _require_head(config, head)
+    if has_weights(directory):
         return _with_weights(directory, config, head, "meta")
-    with one_line(f"{directory / files.CONFIG} makes no model"), torch.device("meta"), quiet():
+    with one_line(f"{directory / CONFIG} makes no model"), torch.device("meta"), quiet():
         return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
 
 
 def _with_weights(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
-    """A model with the weights in a directory; on the device ``meta`` they are only compared."""
-    # What decoders keep for the next token is of no use to one pass.
+    """Return a model with a directory's weights; on the device ``meta``, with their shapes."""
+    # A decoder's cache for the next token is of no use to a single pass.
     without_cache = copy.deepcopy(config)
     without_cache.use_cache = False
     with one_line(f"{directory} cannot be loaded"), quiet():
         module, loading = AUTO_CLASSES[head].from_pretrained(
             directory,
-            key_mapping=_renamed(config, head),
+            key_mapping=_stored_prefixes(config, head),
             config=without_cache,
             dtype=torch.float32,
             device_map=device,
@@ -125,68 +221,10 @@ def _with_weights(
     return module
 
 
-def read_config(directory: Path, outputs: int) -> PretrainedConfig:
-    """A model's configuration with a head so wide, and an id of padding.
+def _stored_prefixes(config: PretrainedConfig, head: str) -> dict[str, str]:
+    """Return patterns of stored names' beginnings, and the beginnings in the model with a head.
 
-    Where a model has none the end of a text pads, as is usual for decoders; it stands behind the
-    text, where no token sees it.
-
-    Raises:
-        SubtuneError: it cannot be read, or transformers knows no such model.
-    """
-    model_type = files.read_config(directory)["model_type"]
-    if model_type not in CONFIG_MAPPING_NAMES:
-        close = difflib.get_close_matches(model_type, WITH_HEADS, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise SubtuneError(
-            f"{directory / files.CONFIG}: model_type: found {model_type!r}, expected a model that "
-            f"transformers has{hint}"
-        )
-    with one_line(f"{directory / files.CONFIG} cannot be read"), quiet():
-        config = AutoConfig.from_pretrained(
-            directory, local_files_only=True, trust_remote_code=False, num_labels=outputs
-        )
-    for name in ("hidden_act", "activation_function"):
-        activation = getattr(config, name, None)
-        if isinstance(activation, str) and activation not in ACT2FN:
-            raise SubtuneError(f"{directory / files.CONFIG}: {name}: {one_of(activation, ACT2FN)}")
-    words = getattr(config, "vocab_size", None) or math.inf
-    if config.pad_token_id is None or not 0 <= config.pad_token_id < words:
-        end = getattr(config, "eos_token_id", None)
-        config.pad_token_id = next(iter(end), 0) if isinstance(end, list) else end or 0
-    return config
-
-
-def require_head(config: PretrainedConfig, head: str) -> None:
-    """Refuse a model that transformers has not with this head.
-
-    Raises:
-        SubtuneError: it has not.
-    """
-    if type(config) not in AUTO_CLASSES[head]._model_mapping:
-        raise SubtuneError(
-            f"model_type: transformers has no model for {head.replace('_', ' ')} of "
-            f"{config.model_type!r}"
-        )
-
-
-def first_head(directory: Path) -> str:
-    """A head that transformers has for a model, that for sequences before others.
-
-    Raises:
-        SubtuneError: its configuration cannot be read, or there is none.
-    """
-    config = read_config(directory, outputs=1)
-    for head, auto_class in AUTO_CLASSES.items():
-        if type(config) in auto_class._model_mapping:
-            return head
-    raise SubtuneError(f"model_type: transformers has no head for {config.model_type!r}")
-
-
-def _renamed(config: PretrainedConfig, head: str) -> dict[str, str]:
-    """Of stored names the beginning, by a pattern, and the one that the model with a head has.
-
-    Transformers' question answering calls the pretrained part of some decoders otherwise.
+    Transformers' question answering has another name for the pretrained part of some decoders.
     """
     prefix, *usual = (
         AUTO_CLASSES[of]._model_mapping[type(config)].base_model_prefix
@@ -197,7 +235,7 @@ def _renamed(config: PretrainedConfig, head: str) -> dict[str, str]:
 
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:
-    """Canonical name to own name of every parameter, in the model's order, the classifier last."""
+    """Return canonical name to own name of every parameter in order, the classifier's last."""
     of_family = naming_of(module.config.model_type)
     names = {
         of_family.canonical(own, module.base_model_prefix): own
@@ -207,13 +245,13 @@ def _own_names(module: PreTrainedModel) -> dict[str, str]:
 
 
 def _transposed(module: nn.Module) -> frozenset[str]:
-    """Own names of the matrices that stand as ``[i, o]``."""
+    """Return own names of the matrices that are stored as ``[i, o]``."""
     convolutions = (name for name, inner in module.named_modules() if isinstance(inner, Conv1D))
     return frozenset(f"{name}.weight" for name in convolutions)
 
 
 def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint whose pretrained weights are not those of its configuration."""
+    """Refuse weights that are not those of the configuration."""
     prefix = f"{module.base_model_prefix}."
     pretrained = {own for name, own in _own_names(module).items() if not is_classifier(name)}
     missing = sorted(pretrained.intersection(loading["missing_keys"]))
@@ -229,22 +267,23 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
                 f"{directory}: {own} has the shape {list(stored)}, expected {list(expected)} as "
                 "the model's configuration says"
             )
-    modules = {_of_any_layer(own.removeprefix(prefix)) for own in pretrained}
+    modules = {_module_of_any_layer(own.removeprefix(prefix)) for own in pretrained}
     for own in unexpected:
-        if _of_any_layer(own.removeprefix(prefix)) in modules:
+        if _module_of_any_layer(own.removeprefix(prefix)) in modules:
             raise SubtuneError(
                 f"{directory} has weights {own!r}, which a model of its configuration has not"
             )
 
 
-def _of_any_layer(name: str) -> str:
-    """A parameter's module, without the layer's number."""
+def _module_of_any_layer(name: str) -> str:
+    """Return a parameter's module without the layer's number."""
     return re.sub(r"(?<=\.)\d+(?=\.)", "*", f".{name}").rpartition(".")[0]
 
 
-def _skeleton(
+def _emptied(
     module: PreTrainedModel, own_names: Mapping[str, str], transposed: frozenset[str]
-) -> Skeleton:
+) -> TransformersModule:
+    """Return the module after removing the values of its parameters."""
     buffers = dict(module.named_buffers())
     empty: dict[int, nn.Parameter] = {}
     for inner in module.modules():
@@ -256,17 +295,4 @@ def _skeleton(
     key_bias = f".{naming.KEY}.bias"
     cancels = naming_of(module.config.model_type).key_bias_cancels
     without_effect = frozenset(name for name in own_names if cancels and name.endswith(key_bias))
-    return Skeleton(module, own_names, transposed, buffers, without_effect)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without transformers' progress bars, and its warnings of new heads, which are meant."""
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        logging.enable_progress_bar()
+    return TransformersModule(module, own_names, transposed, buffers, without_effect)

@@ -24,7 +24,7 @@ from subtune.core.errors import SubtuneError, reason_of
 from subtune.core.hardware import is_out_of_memory
 from subtune.families.base import QUESTION_ANSWERING
 from subtune.models.dropout import DropoutMasks
-from subtune.models.encoder import Encoder, Skeleton
+from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.packed import Packed
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
 
@@ -44,33 +44,34 @@ def logits(
         SubtuneError: a low-rank update belongs to a tensor that is not a linear layer's matrix;
             or transformers' code fails on texts, or vmap refuses it.
     """
-    skeleton = model.skeleton
-    assert skeleton is not None, "packed families have a forward pass of their own"
-    shared = {skeleton.own_names[name]: value for name, value in model.parameters.items()}
+    theirs = model.transformers
+    assert theirs is not None, "packed families have a forward pass of their own"
+    shared = {theirs.own_names[name]: value for name, value in model.parameters.items()}
     own: dict[str, Tensor] = {}
     updates: dict[str, tuple[Tensor, Tensor]] = {}
     for name, weight in (trained or {}).items():
-        own_name = skeleton.own_names[name]
+        own_name = theirs.own_names[name]
         match weight:
-            case _ if name in skeleton.without_effect:
+            case _ if name in theirs.without_effect:
                 pass
             case PerRun(values):
                 own[own_name] = values
             case LowRankUpdate(lora_a, lora_b):
-                updates[_linear_module(skeleton, own_name)] = lora_a, lora_b
+                updates[_linear_module(theirs, own_name)] = lora_a, lora_b
             case SparseEntries(matrix, values, rows, columns):
                 shared[own_name] = matrix.index_put((rows, columns), values)
             case Tensor():
                 shared[own_name] = weight
-    skeleton.module.train(masks is not None)
+    theirs.module.train(masks is not None)
     compute = partial(_logits_of_run, model, batch, shared)
     with _Dropout(masks), _in_one_line(model.config.model_type):
         if own or updates:
             [runs] = {len(values) for values in [*own.values(), *(a for a, _ in updates.values())]}
             if runs > 1:
-                return vmap(compute)(own, updates)
-        first = torch.utils._pytree.tree_map(lambda values: values[0], (own, updates))
-        return compute(*first)[None]
+                # Masks of dropout are drawn once for all runs.
+                return vmap(compute, randomness="same")(own, updates)
+        first = {name: values[0] for name, values in own.items()}
+        return compute(first, {name: (a[0], b[0]) for name, (a, b) in updates.items()})[None]
 
 
 def _logits_of_run(
@@ -81,14 +82,14 @@ def _logits_of_run(
     updates: Updates,
 ) -> Tensor:
     """Return the logits ``[q, o]`` of one run, with its ``own`` tensors and ``updates``."""
-    skeleton = model.skeleton
-    assert skeleton is not None
+    theirs = model.transformers
+    assert theirs is not None
     tensors = {**shared, **own}
     # GPT-2's linear layers hold their matrices as [i, o].
-    tensors |= {name: tensors[name].mT for name in skeleton.transposed}
-    with _updated(skeleton.module, updates):
+    tensors |= {name: tensors[name].mT for name in theirs.transposed}
+    with _updated(theirs.module, updates):
         outputs = functional_call(
-            skeleton.module, tensors | dict(skeleton.buffers), (), _inputs(model, batch)
+            theirs.module, tensors | dict(theirs.buffers), (), _inputs(model, batch)
         )
     if model.head == QUESTION_ANSWERING:
         every = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
@@ -112,10 +113,10 @@ def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
     return {name: grid.index_put(where, values) for name, (grid, values) in columns.items()}
 
 
-def _linear_module(skeleton: Skeleton, own_name: str) -> str:
+def _linear_module(theirs: TransformersModule, own_name: str) -> str:
     """Return the name of the linear layer whose matrix this is."""
     name, _, part = own_name.rpartition(".")
-    module = skeleton.module.get_submodule(name)
+    module = theirs.module.get_submodule(name)
     if type(module) not in (nn.Linear, Conv1D):
         raise SubtuneError(
             f"selection: {part!r} of {type(module).__name__} is not a linear layer's matrix, "

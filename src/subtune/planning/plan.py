@@ -21,8 +21,9 @@ from subtune.data import builtin, files, official, tsv, versions
 from subtune.data.repositories import OF_GLUE, repository_of
 from subtune.data.sizes import TaskSize, size_of
 from subtune.hub.commits import pinned
+from subtune.models.configuration import longest_text, read_config
 from subtune.models.dimensions import dimensions_of
-from subtune.models.files import directory_of_package, longest_text, read_config, version_of
+from subtune.models.files import directory_of_package, version_of
 from subtune.selections import Selection
 from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top

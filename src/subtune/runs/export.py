@@ -59,7 +59,7 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
         for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
             if (pretrained / name).is_file():
                 shutil.copyfile(pretrained / name, draft / name)
-        if model.skeleton is not None:
+        if model.transformers is not None:
             _name_padding(draft, model.config.pad_token_id)
 
 
@@ -170,7 +170,7 @@ def _state(
     exported = _exported(parameters, model)
     numbers = {id(value): exported[own] for own, value in whole.named_parameters()}
     twins = whole.named_parameters(remove_duplicate=False)
-    buffers = model.skeleton.buffers if model.skeleton else {}
+    buffers = model.transformers.buffers if model.transformers else {}
     every = dict(buffers) | {own: numbers[id(value)] for own, value in twins}
     return {own: every[own] for own in whole.state_dict()}
 

@@ -119,7 +119,7 @@ def mean_squared_gradients(
         )
         for name in names
     }
-    add = _add_by_modules if model.skeleton is None else _add_example_by_example
+    add = _add_by_modules if model.transformers is None else _add_example_by_example
     add(model, examples, nats, totals)
     return {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from subtune.core.batch_sizes import CPU_TOKENS
 from subtune.core.errors import SubtuneError, reason_of
@@ -15,6 +17,9 @@ from subtune.selections.entries import LowRank
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member
 from subtune.training.stacked import StackedParameters, is_matrix
+
+# Relative to the largest gradient: a hundred times the rounding of float32.
+TOLERANCE = 1e-4
 
 
 def group_runs(
@@ -40,13 +45,69 @@ def group_runs(
     for numbers in alike.values():
         size = runs_at_once(model, train, [members[number] for number in numbers])
         size = min(size, max_side_by_side or size)
-        if model.skeleton is not None and size > 1:
+        if model.transformers is not None and size > 1:
             reason = reason_to_train_alone(model, train, [members[n] for n in numbers[:2]])
             if reason:
                 report(f"these runs train one by one: {reason}")
                 size = 1
         groups += [numbers[start : start + size] for start in range(0, len(numbers), size)]
     return groups
+
+
+def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> int:
+    """Return how many of these runs a pass may hold.
+
+    On a CPU the tokens of a pass are bounded. On a GPU all runs start side by side, and halve where
+    memory is not enough (`subtune.training.sweeps.train_sweep`).
+    """
+    if model.device.type != "cpu":
+        return len(members)
+    if model.transformers is not None:
+        # Every run computes its whole pass, and on a CPU no kernel waits to be started.
+        return 1
+    tokens = train.lengths.mean() * min(members[0].recipe.batch_size, len(train))
+    return min(len(members), max(1, int(CPU_TOKENS / tokens)))
+
+
+def reason_to_train_alone(model: Encoder, train: Examples, members: Sequence[Member]) -> str | None:
+    """Return why `torch.func.vmap` cannot compute these runs side by side, or None if it can.
+
+    One step of all of them is compared with a step of each.
+    """
+    try:
+        together = _gradients(model, train, members, first=0)
+    except (SubtuneError, RuntimeError) as error:
+        cause = reason_of(error.__cause__ or error)
+        return f"this model cannot compute several runs in one pass ({cause})"
+    for number, gradient in enumerate(together):
+        [alone] = _gradients(model, train, [members[number]], first=number)
+        if (gradient - alone).abs().max() > TOLERANCE * alone.abs().max():
+            return "this model computes other gradients for several runs in one pass"
+    return None
+
+
+def _gradients(
+    model: Encoder, train: Examples, members: Sequence[Member], first: int
+) -> list[Tensor]:
+    """Return the gradients of all values of each run, for one batch with dropout.
+
+    Args:
+        first: the number of the first member; it decides how far its values are moved, so that
+            runs differ.
+    """
+    index = np.arange(min(members[0].recipe.batch_size, len(train)))
+    seed = members[0].seed
+    stacked = StackedParameters(model, [member.entries for member in members], seed)
+    for number, values in enumerate(stacked.values, first):
+        values.data.add_(0.1 * (number + 1))
+    masks = DropoutMasks(seed, model.device)
+    computed = logits(model, pack(train, index, model), stacked.weights(), masks)
+    # Unequal factors: the logits of a softmax may have gradients that add up to 0.
+    factors = torch.linspace(-1, 1, computed[0].numel(), device=model.device)
+    (computed * factors.view_as(computed[0])).sum().backward()
+    return [
+        values.new_zeros(()) if values.grad is None else values.grad for values in stacked.values
+    ]
 
 
 def _shared_settings(model: Encoder, member: Member, number: int) -> tuple:
@@ -60,33 +121,3 @@ def _shared_settings(model: Encoder, member: Member, number: int) -> tuple:
         *(member.seed, recipe.batch_size, recipe.epochs, recipe.train_rows, recipe.precision),
         *(tuple(ranks.items()), reaches_encoder),
     )
-
-
-def runs_at_once(model: Encoder, train: Examples, members: Sequence[Member]) -> int:
-    """Return how many of these runs a pass may hold.
-
-    On a CPU the tokens of a pass are bounded. On a GPU all runs start side by side, and halve where
-    memory is not enough (`subtune.training.sweeps.train_sweep`).
-    """
-    if model.device.type != "cpu":
-        return len(members)
-    if model.skeleton is not None:
-        # Every run computes its whole pass, and on a CPU no kernel waits to be started.
-        return 1
-    tokens = train.lengths.mean() * min(members[0].recipe.batch_size, len(train))
-    return min(len(members), max(1, int(CPU_TOKENS / tokens)))
-
-
-def reason_to_train_alone(model: Encoder, train: Examples, members: Sequence[Member]) -> str | None:
-    """Return why `torch.func.vmap` cannot compute a step of these runs, or None if it can."""
-    index = np.arange(min(members[0].recipe.batch_size, len(train)))
-    seed = members[0].seed
-    stacked = StackedParameters(model, [member.entries for member in members], seed)
-    masks = DropoutMasks(seed, model.device)
-    try:
-        computed = logits(model, pack(train, index, model), stacked.weights(), masks)
-        computed.sum().backward()
-    except (SubtuneError, RuntimeError) as error:
-        cause = reason_of(error.__cause__ or error)
-        return f"this model cannot compute several runs in one pass ({cause})"
-    return None

@@ -25,7 +25,7 @@ def without_padding_where_it_is_seen(model: Encoder, splits: Iterable[Examples])
     to the longest example of all splits.
     """
     every = [split for split in splits if len(split)]
-    if model.skeleton is None or not every:
+    if model.transformers is None or not every:
         return model
     longest = max(int(split.lengths.max()) for split in every)
     in_order = by_length(np.arange(len(every[0])), every[0].lengths)
@@ -44,4 +44,4 @@ def without_padding_where_it_is_seen(model: Encoder, splits: Iterable[Examples])
     # If the head reads no token of these texts, there is nothing to compare.
     if not alone.numel() or (padded - alone).abs().max() <= TOLERANCE * alone.abs().max():
         return model
-    return replace(model, skeleton=replace(model.skeleton, sees_padding=True))
+    return replace(model, transformers=replace(model.transformers, sees_padding=True))

@@ -16,7 +16,7 @@ def cast_once(model: Encoder, precision: str) -> dict[str, Tensor]:
 
     Those of transformers' own code are cast there.
     """
-    if precision == "fp32" or model.skeleton is not None:
+    if precision == "fp32" or model.transformers is not None:
         return dict(model.parameters)
     is_embedding = model.family.is_embedding
     return {

@@ -51,7 +51,7 @@ def train_sweep(
         SubtuneError: a run does not fit into memory by itself.
     """
     model = without_padding_where_it_is_seen(model, examples.values())
-    if model.skeleton is not None and model.skeleton.sees_padding:
+    if model.transformers is not None and model.transformers.sees_padding:
         line = "padding changes what this model computes: every pass has texts of one length"
         report(Report(line, WITHOUT_PADDING))
     resumed = checkpoints.groups(members) if checkpoints else []

@@ -65,7 +65,7 @@ def test_a_layer_has_the_roles_of_berts(model):
 
 
 def test_norms_and_tables_are_known_by_their_names(model):
-    module = model.skeleton.module
+    module = model.transformers.module
     for name in model.parameters:
         kind = type(module.get_submodule(model.exported_name(name).rpartition(".")[0])).__name__
         if not is_classifier(name):
@@ -123,7 +123,7 @@ def test_runs_side_by_side_compute_what_each_computes_alone(model, batch):
         (alone * weights).sum().backward()
         for name, value in own.items():
             if value.grad is None:
-                assert name in model.skeleton.without_effect
+                assert name in model.transformers.without_effect
                 continue
             torch.testing.assert_close(
                 value.grad[0], values[name].grad[run], rtol=1e-4, atol=1e-5, msg=name

@@ -11,6 +11,8 @@ from transformers import AutoModelForSequenceClassification
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import files
+from subtune.models.configuration import MANY, longest_text
+from subtune.models.fetching import fetch
 from subtune.models.load import load_model
 from subtune.selections.specs import ModelSpec
 
@@ -23,7 +25,7 @@ def directory(tmp_path, tiny_bert):
 
 def test_a_local_model_is_copied_as_it_was_planned(directory, tmp_path):
     spec = ModelSpec(source="files", version=files.version_of(directory))
-    files.fetch(spec, str(directory), tmp_path / "copy")
+    fetch(spec, str(directory), tmp_path / "copy")
     assert files.version_of(tmp_path / "copy") == spec.version
 
 
@@ -32,7 +34,7 @@ def test_a_local_model_that_was_edited_after_planning_is_refused(directory, tmp_
     path = directory / "config.json"
     path.write_text(path.read_text().replace("{", '{"note": "edited", ', 1))
     with pytest.raises(SubtuneError, match=r"mine: changed since this was planned; call snakemake"):
-        files.fetch(spec, str(directory), tmp_path / "copy")
+        fetch(spec, str(directory), tmp_path / "copy")
 
 
 def test_a_models_version_is_of_its_files_in_one_order(directory):
@@ -64,7 +66,7 @@ def test_weights_in_several_files_are_those_in_one(family, with_bert, tmp_path):
     directory = in_shards(family, tmp_path / "shards", with_bert)
     assert len(files.weights_of(directory)) > 1
     spec = ModelSpec(source="files", version=files.version_of(directory))
-    files.fetch(spec, str(directory), tmp_path / "copy")
+    fetch(spec, str(directory), tmp_path / "copy")
     whole, in_parts = (
         load_model(of, SEQUENCE_CLASSIFICATION, 2) for of in (with_bert(family), tmp_path / "copy")
     )
@@ -97,7 +99,7 @@ def test_a_tokenizer_is_made_of_a_vocabulary(directory, tmp_path):
     words = sorted(made_by_hand.get_vocab(), key=made_by_hand.token_to_id)
     (directory / "vocab.txt").write_text("\n".join(words) + "\n")
     spec = ModelSpec(source="files", version=files.version_of(directory))
-    files.fetch(spec, str(directory), tmp_path / "copy")
+    fetch(spec, str(directory), tmp_path / "copy")
     made = Tokenizer.from_file(str(tmp_path / "copy" / files.TOKENIZER))
     for pair in (("a good film",), ("The dog sleeps.", "he sings")):
         assert made.encode(*pair).ids == made_by_hand.encode(*pair).ids
@@ -111,7 +113,7 @@ def test_a_vocabulary_that_makes_no_tokenizer_is_one_line(directory, tmp_path):
     with pytest.raises(
         SubtuneError, match=r"copy has no .*, and none can be made of tokenizer\.model"
     ):
-        files.fetch(spec, str(directory), tmp_path / "copy")
+        fetch(spec, str(directory), tmp_path / "copy")
 
 
 def test_a_model_without_any_tokenizer_is_refused(directory):
@@ -126,8 +128,8 @@ def test_a_model_without_any_tokenizer_is_refused(directory):
         ({"model_type": "gpt2", "n_positions": 1024}, 1024),
         ({"model_type": "modernbert", "max_position_embeddings": 8192}, 8192),
         ({"model_type": "mpnet", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
-        ({"model_type": "bloom"}, files.MANY),
+        ({"model_type": "bloom"}, MANY),
     ],
 )
 def test_the_longest_text_of_other_families_is_told_by_their_configurations(fields, longest):
-    assert files.longest_text(fields) == longest
+    assert longest_text(fields) == longest

@@ -63,8 +63,8 @@ def test_minilm_learns_as_in_the_packed_pass(method, task, without_dropout):
         in_double(load(without_dropout, kind.head, task.outputs))
         for load in (load_model, transformers_models.load)
     )
-    assert packed.skeleton is None
-    assert own.skeleton is not None
+    assert packed.transformers is None
+    assert own.transformers is not None
     results = train(packed, rows, task, members_of(packed, method))
     for expected, result in zip(
         results, train(own, rows, task, members_of(own, method)), strict=True
@@ -149,7 +149,7 @@ def test_on_a_cpu_runs_of_transformers_own_models_train_one_by_one(directory_of)
 
 
 def sees_padding(model, rows):
-    return padding.without_padding_where_it_is_seen(model, rows.values()).skeleton.sees_padding
+    return padding.without_padding_where_it_is_seen(model, rows.values()).transformers.sees_padding
 
 
 @pytest.mark.parametrize(("family", "sees"), [("fnet", True), ("electra", False), ("gpt2", False)])
@@ -172,7 +172,7 @@ def test_a_model_that_sees_padding_predicts_what_it_does_of_each_text_alone(
 
 def test_passes_of_a_model_that_sees_padding_have_texts_of_one_length(directory_of):
     model = load_model(directory_of("fnet"), SEQUENCE_CLASSIFICATION, 2)
-    model = replace(model, skeleton=replace(model.skeleton, sees_padding=True))
+    model = replace(model, transformers=replace(model.transformers, sees_padding=True))
     alike = micro_batches(np.array([7, 2, 5, 1]), np.array([3, 3, 4, 6]), model)
     assert [part.tolist() for part in alike] == [[7, 2], [5], [1]]
 
@@ -195,7 +195,7 @@ def test_what_transformers_code_raises_is_one_line(directory_of, monkeypatch):
     def forward(*inputs, **named):
         raise ValueError("You have to specify pixel_values\nand more")
 
-    monkeypatch.setattr(model.skeleton.module, "forward", forward)
+    monkeypatch.setattr(model.transformers.module, "forward", forward)
     with pytest.raises(SubtuneError) as error:
         train(model, rows, task, members_of(model, "bitfit"))
     assert str(error.value) == (

@@ -1,0 +1,63 @@
+"""Copying a model's files to the place from which jobs read them."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from transformers import AutoTokenizer
+
+from subtune.core.errors import SubtuneError, reason_of
+from subtune.hub.download import snapshot
+from subtune.models import files
+from subtune.models.configuration import CONFIG, read_config
+from subtune.models.tokenizer_files import require_rows
+from subtune.selections.specs import ModelSpec
+
+
+def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
+    """Put a model's files into ``target``: downloaded, or copied from a local directory.
+
+    Args:
+        spec: the model, with its revision on the hub.
+        name_or_path: the hub's repository id, or the local directory.
+        target: a new directory.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, the files are not a usable model, or a local
+            directory changed after it was planned.
+    """
+    source = Path(name_or_path)
+    if spec.source == "hub":
+        weights = [files.WEIGHTS, files.INDEX, files.SHARDS]
+        source = snapshot(
+            name_or_path,
+            spec.version,
+            [CONFIG, *weights, files.TOKENIZER, *files.OTHER_TOKENIZER_FILES],
+            repo_type="model",
+            name=f"could not download model {name_or_path}",
+            instead="name a local `path`",
+        )
+    target.mkdir(parents=True, exist_ok=True)
+    for path in files.files_of(source):
+        shutil.copyfile(path, target / path.name)
+    if spec.source == "files" and files.version_of(target) != spec.version:
+        raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
+    if not (target / files.TOKENIZER).is_file():
+        _convert_tokenizer(target, [n for n in files.VOCABULARIES if (target / n).is_file()])
+        require_rows(target / files.TOKENIZER, read_config(target))
+
+
+def _convert_tokenizer(directory: Path, vocabulary: Sequence[str]) -> None:
+    """Write the tokenizer's one file from the files of a vocabulary."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False
+        )
+        tokenizer.backend_tokenizer.save(str(directory / files.TOKENIZER))
+    except Exception as error:  # transformers raises many kinds here
+        # Transformers tries tiktoken last, whatever the files are.
+        reason = "" if "tiktoken" in str(error) else f": {reason_of(error)}"
+        raise SubtuneError(
+            f"{directory} has no {files.TOKENIZER}, and none can be made of "
+            f"{' and '.join(vocabulary)}{reason}"
+        ) from None
