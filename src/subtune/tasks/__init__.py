@@ -1,4 +1,4 @@
-"""Tasks: what each is made of, and one module per kind of task."""
+"""Tasks and kinds of task: a module per kind."""
 
 from subtune.tasks.task import DIAGNOSTIC, TASKS, Task, TaskSpec
 

@@ -1,9 +1,11 @@
 """All kinds of task; nothing outside this package names one."""
 
-from subtune.tasks.classification import CLASSIFICATION
-from subtune.tasks.kind import Kind
-from subtune.tasks.regression import REGRESSION
-from subtune.tasks.span import SPAN
-from subtune.tasks.tokens import TOKENS
+from subtune.tasks.classification import Classification
+from subtune.tasks.regression import Regression
+from subtune.tasks.span import Span
+from subtune.tasks.task_kind import TaskKind
+from subtune.tasks.tokens import Tokens
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (CLASSIFICATION, REGRESSION, TOKENS, SPAN)}
+KINDS: dict[str, TaskKind] = {
+    kind.name: kind for kind in (Classification(), Regression(), Tokens(), Span())
+}

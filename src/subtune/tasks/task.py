@@ -1,46 +1,21 @@
-"""The task table: what each task is made of, whatever source its rows come from."""
+"""Tasks, whatever source their rows come from."""
 
-from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from subtune.core import resources
-from subtune.core.content_ids import Value
-from subtune.tasks.kind import Kind
+from subtune.tasks.fields import TaskFields
 from subtune.tasks.kinds import KINDS
+from subtune.tasks.task_kind import TaskKind
+from subtune.tasks.task_size import TaskSize
 
-KindName = Literal["classification", "regression", "tokens", "span"]
-# Those that label words tell apart: their names are part of no id.
-TOLD_BY_LABELS = ("classification", "regression")
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
 
 
-def kind_of_unnamed(labels: Sequence[str] | None) -> KindName:
-    """The kind of a task that names none, by its label words."""
-    return "classification" if labels else "regression"
-
-
-class TaskSpec(Value):
-    """What of a task decides results.
-
-    ``labels`` holds the label words in the order of their numbers, where its kind has some; without
-    them and without a ``kind`` the task is a regression. The first of ``metrics`` decides, on the
-    first of ``evaluation``, the epoch that a record keeps; and a table's epochs and learning rates,
-    where its paper shows no other metric.
-    """
-
-    name: str
-    text: tuple[str, ...]
-    label: str = "label"
-    labels: tuple[str, ...] | None = Field(default=None, min_length=2)
-    kind: KindName = Field(
-        default_factory=lambda data: kind_of_unnamed(data.get("labels")),
-        exclude_if=lambda kind: kind in TOLD_BY_LABELS,
-    )
-    metrics: tuple[str, ...]
-    evaluation: tuple[str, ...] = ("validation",)
+class TaskSpec(TaskFields):
+    """The part of a task that decides results, checked against its kind."""
 
     @model_validator(mode="after")
     def _is_of_its_kind(self) -> Self:
@@ -71,8 +46,8 @@ class TaskSpec(Value):
         return self
 
     @property
-    def of_kind(self) -> Kind:
-        """What tasks of its kind have in common."""
+    def of_kind(self) -> TaskKind:
+        """Its kind."""
         return KINDS[self.kind]
 
     @property
@@ -80,34 +55,31 @@ class TaskSpec(Value):
         """Width of the head, such as the number of label words."""
         return self.of_kind.outputs(self)
 
-    @property
-    def labelled(self) -> tuple[str, ...]:
-        """The splits whose rows have labels: those that train, and those that evaluate."""
-        return ("train", *self.evaluation)
-
 
 def _listed(names: tuple[str, ...] | None) -> str:
     return ", ".join(names or ()) or "none"
 
 
 class Task(TaskSpec):
-    """One task: what decides its results, how it is shown, and what is predicted of it.
+    """A task: what decides its results, how it is shown, and which test rows it has.
 
-    ``submission`` names the GLUE server's files, one per test split, and ``score_range`` what the
-    server takes of a regression. None of it is part of an id.
+    ``submission`` names the GLUE server's files, one per test split, and ``score_range`` the
+    numbers that the server takes for a regression. ``size`` is known before any download. These
+    fields are part of no id.
     """
 
     title: str
     test: tuple[str, ...] = ("test",)
     submission: tuple[str, ...] = ()
     score_range: tuple[float, float] | None = None
+    size: TaskSize | None = None
 
     def spec(self) -> TaskSpec:
-        """What of the task decides results."""
+        """Return the part of the task that decides results."""
         return TaskSpec(**{name: getattr(self, name) for name in TaskSpec.model_fields})
 
     def columns(self) -> list[tuple[str, str]]:
-        """Columns of the papers' tables: (evaluation split, heading)."""
+        """Return the columns of the papers' tables: (evaluation split, heading)."""
         if len(self.evaluation) == 1:
             return [(self.evaluation[0], self.title)]
         short = {"validation_matched": "m", "validation_mismatched": "mm"}

@@ -1,37 +1,74 @@
 """The tasks' metrics, kept here, so that none is ever fetched.
 
-`of_tasks` has them for ``evaluate.load``. Jobs compute them directly: `evaluate` imports all of
-transformers' pipelines, which takes longer than most jobs.
+`of_tasks` holds them for ``evaluate.load``. Jobs that train compute them directly: `evaluate`
+imports all of transformers' pipelines, which takes longer than most jobs.
 """
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
+from subtune.tasks.metrics import answers, labels
 
-CORRELATIONS = ("pearsonr", "spearmanr")
-# From -1 to 1, and undefined where all labels are the same.
-COEFFICIENTS = (*CORRELATIONS, "matthews_correlation")
 MODULE = Path(__file__).parent / "of_tasks"
 
 
+class Metric(NamedTuple):
+    """A metric: what tables call it, and its function of predictions and references ``[u]``.
+
+    ``is_coefficient``: it lies from -1 to 1, and is undefined where all references are the same.
+    """
+
+    title: str
+    compute: Callable[[Sequence, Sequence], float]
+    is_coefficient: bool = False
+
+
+# By what they compare: numbers of classes, numbers, or answers in words.
+METRICS = {
+    "classes": {
+        "accuracy": Metric("accuracy", labels.accuracy),
+        "f1": Metric("F1", labels.f1),
+        "f1_macro": Metric("macro F1", labels.f1_macro),
+        "matthews_correlation": Metric(
+            "Matthews correlation", labels.matthews_correlation, is_coefficient=True
+        ),
+    },
+    "numbers": {
+        "pearsonr": Metric("Pearson correlation", labels.pearsonr, is_coefficient=True),
+        "spearmanr": Metric("Spearman correlation", labels.spearmanr, is_coefficient=True),
+    },
+    "answers": {
+        "exact_match": Metric("exact match", answers.mean_exact_match),
+        "f1": Metric("F1", answers.mean_f1),
+    },
+}
+TITLES = {name: metric.title for table in METRICS.values() for name, metric in table.items()}
+COEFFICIENTS = tuple(
+    name for table in METRICS.values() for name, metric in table.items() if metric.is_coefficient
+)
+
+
 def compute_all(
-    names: Iterable[str], predictions: np.ndarray, labels: Sequence | np.ndarray
+    compares: str, names: Iterable[str], predictions: Sequence, references: Sequence
 ) -> dict[str, float]:
-    """Some metrics of predicted classes or numbers, each ``[u]``, by name.
+    """Return metrics by name.
 
     A correlation that is undefined because every prediction is the same counts as 0: such a model
     has learnt nothing.
-    """
-    # Scikit-learn takes a second to import.
-    from subtune.tasks.metrics.functions import compute
 
+    Args:
+        compares: what the metrics compare, a key of `METRICS`.
+        names: the metrics' names.
+        predictions: ``[u]``.
+        references: ``[u]``, or the accepted answers of each question.
+    """
     scores = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in names:
-            value = compute(name, predictions, labels)
+            value = METRICS[compares][name].compute(predictions, references)
             scores[name] = 0.0 if math.isnan(value) else value
     return scores

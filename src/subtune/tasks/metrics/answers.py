@@ -9,13 +9,15 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-# Of ASCII only: quotation marks and dashes of other scripts stay.
+import numpy as np
+
+# Only ASCII: quotation marks and dashes of other scripts stay.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 def normalised(text: str) -> str:
-    """The text in lower case, without punctuation and articles, with one space between words.
+    """Return the text in lower case, without punctuation and articles, with one space between words.
 
     Punctuation goes first and leaves no space: "well-known" becomes one word, and the "a" of
     "a-b" is no article.
@@ -23,31 +25,35 @@ def normalised(text: str) -> str:
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def exact_match(prediction: str, answers: Sequence[str]) -> float:
-    """1 where the prediction equals one of the answers, both normalised, and else 0.
+def mean_exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Return the mean of `exact_match` over questions."""
+    return float(np.mean(list(map(exact_match, predictions, references))))
 
-    Args:
-        prediction: any text; an empty one equals an answer of articles and punctuation alone.
-        answers: the accepted ones, at least one.
+
+def mean_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Return the mean of `f1` over questions."""
+    return float(np.mean(list(map(f1, predictions, references))))
+
+
+def exact_match(prediction: str, answers: Sequence[str]) -> float:
+    """Return 1 if the prediction equals one of the accepted answers, both normalised, else 0.
+
+    An empty prediction equals an answer that has only articles and punctuation.
     """
     return float(normalised(prediction) in map(normalised, answers))
 
 
 def f1(prediction: str, answers: Sequence[str]) -> float:
-    """The best F1 over the answers, from 0 to 1: words of the prediction against an answer's.
+    """Return the best F1, from 0 to 1, of the prediction's words against an accepted answer's.
 
-    A word counts as often as both have it. Without a word in common F1 is 0, also where neither
-    text has any.
-
-    Args:
-        prediction: any text.
-        answers: the accepted ones, at least one.
+    A word counts as often as both have it. Without a common word F1 is 0, also where neither text
+    has any.
     """
     return max(_overlap(prediction, answer) for answer in answers)
 
 
 def _overlap(prediction: str, answer: str) -> float:
-    """F1 of two bags of words: the harmonic mean of shared / predicted and shared / accepted."""
+    """Return F1 of two bags of words: the harmonic mean of precision and recall."""
     predicted = Counter(normalised(prediction).split())
     accepted = Counter(normalised(answer).split())
     shared = (predicted & accepted).total()

@@ -1,0 +1,43 @@
+"""Fields of a task that decide its results."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from subtune.core.content_ids import Value
+
+KindName = Literal["classification", "regression", "tokens", "span"]
+# Label words tell these kinds apart, so their names are part of no id.
+TOLD_BY_LABELS = ("classification", "regression")
+
+
+def kind_of_unnamed(labels: Sequence[str] | None) -> KindName:
+    """Return the kind of a task that names none, by its label words."""
+    return "classification" if labels else "regression"
+
+
+class TaskFields(Value):
+    """What a kind of task may ask of its task.
+
+    ``labels`` holds the label words in the order of their numbers, where its kind has some; without
+    them and without a ``kind`` the task is a regression. The first of ``metrics`` decides, on the
+    first of ``evaluation``, the epoch that a record keeps. Where a paper shows no other metric, it
+    also decides the epochs and learning rates of tables.
+    """
+
+    name: str
+    text: tuple[str, ...]
+    label: str = "label"
+    labels: tuple[str, ...] | None = Field(default=None, min_length=2)
+    kind: KindName = Field(
+        default_factory=lambda data: kind_of_unnamed(data.get("labels")),
+        exclude_if=lambda kind: kind in TOLD_BY_LABELS,
+    )
+    metrics: tuple[str, ...]
+    evaluation: tuple[str, ...] = ("validation",)
+
+    @property
+    def labelled(self) -> tuple[str, ...]:
+        """The splits whose rows have labels: those that train, and those that evaluate."""
+        return ("train", *self.evaluation)

@@ -1,0 +1,156 @@
+"""The questions that a kind of task answers, from a user's file to a score.
+
+Shapes: ``k`` runs, ``n`` examples, ``q`` tokens that the head reads, ``o`` outputs of the head.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from subtune.tasks import metrics
+from subtune.tasks.fields import TaskFields
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from tokenizers import Tokenizer
+    from torch import Tensor
+
+    from subtune.tasks.examples import Examples, Reads
+
+# A row's cells by column, and the place of the row, such as ``line 3``.
+Row = Mapping[str, Any]
+PlacedRow = tuple[str, Row]
+# The columns of one split, as lists of equal length.
+Columns = dict[str, list]
+
+
+class TaskKind(ABC):
+    """A kind of task: everything in which one kind differs from another.
+
+    Attributes:
+        name: its name in configurations.
+        metrics: names of the metrics that its tasks may have.
+        default_metrics: the metrics of a task that names none; if empty, a task must name some.
+        compares: what its metrics compare, a key of `subtune.tasks.metrics.METRICS`.
+        text: columns of text that all its tasks have; if empty, a task names its own.
+        text_columns: how many columns of text a task may have.
+        label: the column of labels of a task that names none.
+        has_label_words: whether its tasks list label words.
+        formats: endings of the files that users have.
+        head: the head that is read, by its name in `subtune.families.base`.
+        reads: the tokens that the head reads.
+        auto_class: transformers' class of exported models.
+        peft_type: PEFT's task type, or None where PEFT's own class does not read all inputs.
+        problem_type: transformers' problem type, if it has one.
+        nats: a loss times this is −log p(y|x).
+        least_length: the least ``max_length`` at which every model reads a part of each text.
+        overlaps: whether long rows are cut into examples that overlap.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    default_metrics: tuple[str, ...] = ()
+    compares: str = "classes"
+    text: tuple[str, ...] = ()
+    text_columns: tuple[int, ...]
+    label: str = "label"
+    has_label_words: bool
+    formats: tuple[str, ...]
+    head: str
+    reads: Reads
+    auto_class: str
+    peft_type: str | None = None
+    problem_type: str | None = None
+    nats: float = 1.0
+    least_length: int = 4
+    overlaps: bool = False
+
+    @abstractmethod
+    def outputs(self, task: TaskFields) -> int:
+        """Return the head's width ``o``."""
+
+    @abstractmethod
+    def columns(self, task: TaskFields) -> Mapping[str, Any]:
+        """Return the type of each column of a split but ``idx``.
+
+        A list with one type stands for lists of it.
+        """
+
+    @abstractmethod
+    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterable[PlacedRow]:
+        """Read the rows of a user's file, with their labels if ``labelled``.
+
+        Raises:
+            SubtuneError: the file cannot be read as what its ending says.
+        """
+
+    @abstractmethod
+    def from_rows(
+        self, task: TaskFields, rows: Iterable[PlacedRow], *, labelled: bool, source: str
+    ) -> Columns:
+        """Return the columns of one split. Messages call it ``source``.
+
+        Raises:
+            SubtuneError: there are no rows, or one does not fit the task.
+        """
+
+    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
+        """Refuse a user's split that nothing can be learnt from or judged by.
+
+        Raises:
+            SubtuneError: for example, all its labels are the same.
+        """
+
+    @abstractmethod
+    def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
+        """Return the texts of each row."""
+
+    @abstractmethod
+    def encode(
+        self,
+        tokenizer: Tokenizer,
+        rows: Columns,
+        max_length: int,
+        doc_stride: int | None,
+        *,
+        with_token_types: bool,
+    ) -> dict[str, list]:
+        """Return the examples of some rows: ``input_ids``, ``label``, and what `predict` needs.
+
+        ``token_type_ids`` are there if ``with_token_types``. The column ``row`` has the number of
+        each example's row, from 0; without it each row is one example.
+        """
+
+    @abstractmethod
+    def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
+        """Return each run's sum ``[k]`` of losses.
+
+        Args:
+            logits: ``[k, q, o]``.
+            labels: the batch's labels.
+            example: the example of each token that is read, ``[q]``.
+        """
+
+    @abstractmethod
+    def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
+        """Return what finite logits ``[q, o]`` of a split predict."""
+
+    @abstractmethod
+    def table(self, examples: Examples, predictions: np.ndarray) -> pd.DataFrame:
+        """Return predictions as they are recorded, beside the labels."""
+
+    @abstractmethod
+    def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
+        """Return what metrics compare, from recorded predictions: predictions and references."""
+
+    def score(
+        self, task: TaskFields, examples: Examples, predictions: np.ndarray
+    ) -> dict[str, float]:
+        """Return the task's metrics of what `predict` returned."""
+        compared = self.compared(self.table(examples, predictions))
+        return metrics.compute_all(self.compares, task.metrics, *compared)
