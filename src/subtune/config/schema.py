@@ -27,8 +27,8 @@ from subtune.selections.methods import MASKED_METHOD, named
 from subtune.selections.ranked import Fraction
 from subtune.selections.rankings import SCOPES, Scope
 from subtune.tasks import TASKS, Task
+from subtune.tasks.fields import KindName, kind_of_unnamed
 from subtune.tasks.kinds import KINDS
-from subtune.tasks.task import KindName, kind_of_unnamed
 
 ALL_ROWS: Literal["all"] = "all"
 # Names on the hub, and of images of containers.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from subtune.tasks import TaskSpec
-from subtune.tasks.kind import PlacedRow
+from subtune.tasks.task_kind import PlacedRow
 
 
 def columns_from_files(

@@ -9,7 +9,7 @@ from subtune.data.columns import columns_from_files
 from subtune.tasks import TaskSpec
 from subtune.tasks.formats import treebank
 from subtune.tasks.formats.paths import is_directory, is_file
-from subtune.tasks.kind import PlacedRow
+from subtune.tasks.task_kind import PlacedRow
 
 
 class Release(NamedTuple):

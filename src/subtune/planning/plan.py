@@ -19,7 +19,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.data import builtin, files, official, tsv, versions
 from subtune.data.repositories import OF_GLUE, repository_of
-from subtune.data.sizes import TaskSize, size_of
+from subtune.data.sizes import size_of
 from subtune.hub.commits import pinned
 from subtune.models.configuration import longest_text, read_config
 from subtune.models.dimensions import dimensions_of
@@ -40,6 +40,7 @@ from subtune.selections.specs import (
 )
 from subtune.selections.whole import WholeTensors, require_whole
 from subtune.tasks import Task
+from subtune.tasks.task_size import TaskSize
 
 # What a pass over an example costs where a run shares no steps, to one that does.
 COST_WITHOUT_SHARING = 6

@@ -74,7 +74,11 @@ def on_test_rows(
             alike = without_padding_where_it_is_seen(trained, [examples])
             logits = logits_of(alike, examples, spec.recipe.precision)
             part = kind.table(examples, kind.predict(examples, logits))
-            parts.append(part.drop(columns="label").assign(run=spec.id, split=split))
+            parts.append(
+                part.drop(columns=["label", "answers"], errors="ignore").assign(
+                    run=spec.id, split=split
+                )
+            )
     return pd.concat(parts, ignore_index=True)
 
 

@@ -95,9 +95,7 @@ class Sentences(TaskKind):
                     f"{path}: line {line}: found no text, expected some to learn from"
                 )
             if no_character := NO_CHARACTER.search(text):
-                raise SubtuneError(
-                    f"{path}: line {line}: found {no_character[0]!r}, expected text"
-                )
+                raise SubtuneError(f"{path}: line {line}: found {no_character[0]!r}, expected text")
             yield f"line {line}", row
 
     def from_rows(

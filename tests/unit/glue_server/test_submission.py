@@ -9,7 +9,7 @@ import pytest
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
-from subtune.data import sizes, tsv
+from subtune.data import tsv
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
@@ -280,9 +280,9 @@ def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_p
 
 
 def test_the_server_has_as_many_rows_of_a_task_as_its_test_splits():
-    for name, size in sizes.of_glue().items():
+    for name, task in TASKS.items():
         rows = [file.rows for file in server.FILES.values() if file.task == name]
-        assert sum(rows) == size.test_rows
+        assert not rows or sum(rows) == task.size.test_rows
 
 
 def test_the_real_diagnostic_set_is_mnlis_third_test_split(glue_dir, tmp_path):

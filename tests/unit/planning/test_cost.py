@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 from subtune import config
 from subtune.data import tsv
 from subtune.data.load import load
-from subtune.data.sizes import TaskSize, of_glue, of_words_and_spans, size_of
+from subtune.data.sizes import size_of
 from subtune.data.tokens import tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
@@ -23,6 +23,7 @@ from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
+from subtune.tasks.task_size import TaskSize
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
 from tests.helpers.project import ROOT
@@ -102,7 +103,7 @@ def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
         split: list(tsv.rows(path, TASKS[task], labelled=split not in TASKS[task].test))
         for split, path in found.items()
     }
-    size = of_glue()[task]
+    size = TASKS[task].size
     assert size.train_rows == len(rows["train"])
     assert size.evaluation_rows == sum(len(rows[split]) for split in TASKS[task].evaluation)
     assert size.all_rows == sum(map(len, rows.values()))
@@ -124,7 +125,7 @@ def test_a_mini_tasks_size_is_counted(task, minilm):
 
 
 def test_every_task_has_a_size_before_any_download():
-    assert {*of_glue(), *of_words_and_spans()} == set(TASKS)
+    assert all(task.size for task in TASKS.values())
     size = size_of(TASKS["squad"], "hub")
     assert (size.train_rows, size.evaluation_rows, size.test_rows) == (87_599, 10_570, 0)
 
@@ -199,7 +200,7 @@ def test_a_search_costs_its_trials_and_two_whole_runs():
 
 
 def test_a_long_context_costs_as_many_examples_as_it_has_windows():
-    size = TaskSize(train_rows=10, evaluation_rows=5, all_rows=15, tokens=512)
+    size = TaskSize(train_rows=10, evaluation_rows=5, test_rows=0, tokens=512)
     assert [size.examples_of_a_row(384, stride) for stride in (128, 64, None)] == [2, 3, 1]
     data = {"experiments": {"e": papers()["experiments"]["bitfit_squad"] | {"max_length": 96}}}
     flops = []

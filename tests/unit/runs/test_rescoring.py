@@ -70,9 +70,9 @@ def test_what_a_record_predicts_of_a_split_again_is_on_record(task, tmp_path, ti
     again = rescoring.on_test_rows(tmp_path, [spec], model, tokens)
     on_record = pd.read_parquet(tmp_path / spec.id / "predictions.parquet")
     assert set(again.pop("run")) == {spec.id}
-    for column in set(on_record) - {"split", "label"}:
+    for column in set(on_record) - {"split", "label", "answers"}:
         assert again[column].tolist() == on_record[column].tolist()
-    assert set(on_record) - set(again) == {"label"}
+    assert set(on_record) - set(again) - {"answers"} == {"label"}
 
 
 @pytest.mark.parametrize("task", KINDS)
@@ -93,7 +93,7 @@ def test_test_rows_without_labels_are_predicted(task, tmp_path, tiny_bert):
     ("task", "columns"),
     [
         ("ud_ewt", ["split", "idx", "word", "label", "prediction"]),
-        ("squad", ["split", "idx", "label", "prediction", "start", "end"]),
+        ("squad", ["split", "idx", "label", "prediction", "start", "end", "answers"]),
     ],
 )
 def test_predictions_of_words_and_spans_are_on_record_with_their_scores(

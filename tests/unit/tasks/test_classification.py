@@ -4,16 +4,16 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.tasks import Task
-from subtune.tasks.classification import parse_label
 
 
-def task_with(*labels: str) -> Task:
-    return Task(name="t", title="T", text=("text",), labels=labels, metrics=("accuracy",))
+def number_of(text: str, *labels: str) -> int:
+    task = Task(name="t", title="T", text=("text",), labels=labels, metrics=("accuracy",))
+    return task.of_kind.parse_label(task, text, "here")
 
 
 def test_a_number_stands_for_a_label_word_where_no_word_is_a_number():
-    assert parse_label(task_with("sad", "happy"), " 1 ", "here") == 1
-    assert parse_label(task_with("1", "2", "3"), "1", "here") == 0
+    assert number_of(" 1 ", "sad", "happy") == 1
+    assert number_of("1", "1", "2", "3") == 0
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_a_number_stands_for_a_label_word_where_no_word_is_a_number():
 )
 def test_no_number_stands_for_a_label_word_where_one_has_a_digit(labels, number):
     with pytest.raises(SubtuneError, match=f"here: label: found '{number}', expected one of"):
-        parse_label(task_with(*labels), number, "here")
+        number_of(number, *labels)

@@ -16,10 +16,12 @@ from subtune.models.load import load_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.formats import squad
-from subtune.tasks.span import LONGEST_ANSWER, LONGEST_QUESTION, OUTSIDE, SPAN
+from subtune.tasks.kinds import KINDS
+from subtune.tasks.span import LONGEST_ANSWER, LONGEST_QUESTION, OUTSIDE
 from subtune.training.evaluation import logits_of
 from tests.helpers import question_answering
 
+SPAN = KINDS["span"]
 TASK = TASKS["squad"]
 CONTEXT = (
     "The film was shown in 1999 in Baden-Baden (Germany), where 4,000 people saw it; the "
@@ -357,6 +359,7 @@ def test_predictions_are_recorded_question_by_question(tokenizer):
         "prediction": ["1999", "film", "mayor"],
         "start": spans[:, 0].tolist(),
         "end": spans[:, 1].tolist(),
+        "answers": [["1999"], ["Germany"], ["the mayor"]],
     }
 
 

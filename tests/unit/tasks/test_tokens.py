@@ -14,8 +14,9 @@ from subtune.data.tokens import read_tokenizer
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.tasks.formats import conll
-from subtune.tasks.tokens import TOKENS
+from subtune.tasks.kinds import KINDS
 
+TOKENS = KINDS["tokens"]
 CHUNKS = Task(
     name="chunks", title="C", kind="tokens", text=("words",), label="tags",
     labels=("B", "I", "O"), metrics=("accuracy", "f1_macro"),

@@ -8,15 +8,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-METRIC_TITLES = {
-    "accuracy": "accuracy",
-    "exact_match": "exact match",
-    "f1": "F1",
-    "f1_macro": "macro F1",
-    "matthews_correlation": "Matthews correlation",
-    "pearsonr": "Pearson correlation",
-    "spearmanr": "Spearman correlation",
-}
+from subtune.tasks.metrics import TITLES as METRIC_TITLES  # noqa: F401 read by other tables
+
 EMPTY = "–"
 # Where a score would stand, of runs that have none.
 DIVERGED = "diverged"

@@ -17,10 +17,10 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 def normalised(text: str) -> str:
-    """Return the text in lower case, without punctuation and articles, with one space between words.
+    """Return the text in lower case, without punctuation and articles.
 
-    Punctuation goes first and leaves no space: "well-known" becomes one word, and the "a" of
-    "a-b" is no article.
+    One space stands between words. Punctuation goes first and leaves no space: "well-known" becomes
+    one word, and the "a" of "a-b" is no article.
     """
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
