@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def component_changes(
     changes: pd.DataFrame, task_titles: Mapping[str, str], style: Mapping[str, Any]
 ) -> "Figure":
-    """Mean |change| of each component (rows) in each layer (columns), one panel per task.
+    """Draw the mean |change| of each component (rows) in each layer (columns), a panel per task.
 
     Args:
         changes: ``task``, ``component``, ``layer``, ``change``.
@@ -60,14 +60,14 @@ def parameter_changes(
     task: str,
     style: Mapping[str, Any],
 ) -> "Figure":
-    """Mean |change| of each parameter of a layer (rows) in each layer (columns), a panel per model.
+    """Draw the mean |change| of each parameter (rows) in each layer (columns), a panel per model.
 
     Args:
         changes: ``model``, ``method``, ``task``, ``parameter`` (a name of
             `subtune.selections.methods.LAYER_PARAMETERS`), ``layer``, ``change``.
         task_titles: task name to title.
-        method: what was trained.
-        task: on which task.
+        method: the trained method.
+        task: its task.
         style: ``width`` in inches, ``colormap``.
     """
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds
-from subtune.exhibits.figures.drawing import COLOURS, LINE_STYLES, panels_of
-from subtune.exhibits.tables.writing import METRIC_TITLES
+from subtune.exhibits.figures.drawing import legend_above, line_look, name_panel, panels_of
 from subtune.selections.methods import title_of
 
 if TYPE_CHECKING:
@@ -20,10 +19,10 @@ def learning_curves(
     task_titles: Mapping[str, str],
     style: Mapping[str, Any],
 ) -> "Figure":
-    """Dev score by epoch, a line per method and a panel per task, and per model if several.
+    """Draw the dev score by epoch: a line per method, a panel per task and model.
 
     Args:
-        chosen: the runs of the best learning rates; of several seeds the best run is drawn.
+        chosen: the runs of the best learning rates; only each method's best seed is drawn.
         curves: from `subtune.analysis.curves.learning_curves`.
         task_titles: task name to title, in the order of the panels.
         style: ``width`` in inches.
@@ -45,21 +44,11 @@ def learning_curves(
         lines = curves[(curves["model"] == model) & (curves["task"] == task)]
         for number, method in enumerate(methods):
             line = lines[lines["method"] == method]
-            panel.plot(
-                line["epoch"],
-                line["score"],
-                color=COLOURS[number % len(COLOURS)],
-                linestyle=LINE_STYLES[number // len(COLOURS) % len(LINE_STYLES)],
-                marker=".",
-                markersize=3,
-                label=title_of(method),
-            )
-        panel.set_title(f"{task_titles[task]} ({model})" if several else task_titles[task])
-        panel.set_ylabel(METRIC_TITLES[lines["metric"].iloc[0]], fontsize=7)
+            look = {**line_look(number), "marker": ".", "markersize": 3}
+            panel.plot(line["epoch"], line["score"], label=title_of(method), **look)
+        title = f"{task_titles[task]} ({model})" if several else task_titles[task]
+        name_panel(panel, title, lines["metric"].iloc[0])
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        panel.grid(color="0.9")
-        panel.tick_params(labelsize=6)
     figure.supxlabel("epoch")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)))
+    legend_above(figure, axes[0], columns=4)
     return figure

@@ -1,12 +1,14 @@
-"""What figures have in common: panels, heat maps, axes, files."""
+"""Parts that figures share: panels, lines, heat maps, axes, files."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+from subtune.exhibits.tables.writing import METRIC_TITLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,19 +28,16 @@ SETTINGS = {
     "pdf.fonttype": 42,
 }
 DOTS_PER_INCH = 220
-# What a narrow figure takes of the text's width.
+# A narrow figure's share of the text's width.
 COLUMN = 0.5
-# Of a figure: more would be no figure but a wall, and take minutes to lay out.
+# More panels than this take minutes to lay out.
 MOST_PANELS = 60
-# Okabe and Ito's, which the colour-blind tell apart; lines beyond them differ by style.
+# Okabe and Ito's colours, which the colour-blind tell apart. Further lines differ by style.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-# What stands for a cell without a number.
+# The look of a cell without a number.
 MISSING: dict[str, Any] = {
-    "facecolor": "0.9",
-    "edgecolor": "0.45",
-    "hatch": "//////",
-    "linewidth": 0,
-}
+    "facecolor": "0.9", "edgecolor": "0.45", "hatch": "//////", "linewidth": 0,
+}  # fmt: skip
 MARKERS = "osD^v<>P*X"
 LINE_STYLES = ("-", "--", ":", "-.")
 
@@ -53,20 +52,20 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def save(figure: "Figure", outputs: Sequence[str | Path]) -> None:
-    """Write the figure to each output, in the format of its ending, without a time stamp."""
+    """Write a figure to each output, in the format of its suffix, without a time stamp."""
     for path in map(Path, outputs):
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
 
 
 def panels_of(count: int, width: float, height_of_panel: float) -> "tuple[Figure, list[Axes]]":
-    """A figure with ``count`` panels; height is a share of a panel's width.
+    """Return a figure with ``count`` panels; the height is a share of a panel's width.
 
-    Of more than `MOST_PANELS` it has the first, and in the last place says how many it lacks.
+    At most `MOST_PANELS` are drawn; the last place then says how many are left out.
     """
     places = min(count, MOST_PANELS)
     shown = places if places == count else places - 1
-    # Rows of four, or of three where that leaves fewer gaps.
+    # Rows of four, or of three if that leaves fewer gaps.
     columns = min((4, 3), key=lambda width: -places % width) if places > 4 else places
     rows = math.ceil(places / columns)
     height = 0.8 + rows * height_of_panel * width / columns * 1.2
@@ -81,18 +80,52 @@ def panels_of(count: int, width: float, height_of_panel: float) -> "tuple[Figure
 
 
 def without_numbers(width: float) -> "Figure":
-    """A figure that says why nothing is drawn: every run that it would show diverged."""
+    """Return a figure that says that every run diverged."""
     figure = new_figure(width, 1)
     figure.suptitle("every run diverged: there is nothing to draw")
     return figure
 
 
+def line_look(number: int) -> dict[str, Any]:
+    """Return the colour and line style of a line, counted from 0."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": LINE_STYLES[number // len(COLOURS) % len(LINE_STYLES)],
+    }
+
+
+def plot_with_band(
+    panel: "Axes", mean: pd.Series, spread: pd.Series, look: Mapping[str, Any]
+) -> None:
+    """Draw a line, and a band of one standard deviation if there is a spread."""
+    panel.plot(mean.index, mean, **look)
+    spread = spread.fillna(0)
+    if spread.any():
+        low, high = mean - spread, mean + spread
+        panel.fill_between(mean.index, low, high, color=look["color"], alpha=0.2, linewidth=0)
+
+
+def name_panel(panel: "Axes", title: str, metric: str, grid: str = "0.9") -> None:
+    """Write a panel's title and metric, and draw its grid."""
+    panel.set_title(title)
+    panel.set_ylabel(METRIC_TITLES[metric], fontsize=7)
+    panel.grid(color=grid)
+    panel.tick_params(labelsize=6)
+
+
+def legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
+    """Draw the legend of one panel above all panels."""
+    handles, labels = panel.get_legend_handles_labels()
+    columns = min(columns, len(labels))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+
+
 def heat_map(
     panel: "Axes", grid: pd.DataFrame, colormap: str, limits: tuple[float, float], number: str
 ) -> "AxesImage":
-    """Draw a table as colours with its numbers in them, rows and columns named as they are.
+    """Draw a table as colours with its numbers in them.
 
-    Missing cells are grey and hatched.
+    Missing cells are grey and hatched. ``limits`` are the colours' ends, ``number`` a format.
     """
     from matplotlib.patches import Rectangle
 
@@ -118,7 +151,7 @@ def heat_map(
 
 
 def layer_ticks(layers: pd.Index) -> tuple[list[int], list[str]]:
-    """About six layers to name on an axis, counted from 0."""
+    """Return about six positions on an axis of layers, and their names."""
     step = max(1, len(layers) // 6)
     positions = list(range(0, len(layers), step))
     return positions, [str(layers[position]) for position in positions]

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from subtune.analysis.scores import masked, whole_methods, with_whole_selection
-from subtune.exhibits.figures.drawing import panels_of
-from subtune.exhibits.tables.writing import METRIC_TITLES
+from subtune.exhibits.figures.drawing import legend_above, name_panel, panels_of, plot_with_band
 from subtune.selections.methods import title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCOPE_TITLES = {"individual": "individual", "global": "global", "cv": "cross-validated"}
 # Line styles and markers carry the meaning too, so that the figures read in grey.
+LOOKS = {
+    "individual": ("individual", "#0072b2", "-", "o"),
+    "global": ("global", "#d55e00", "--", "s"),
+    "cv": ("cross-validated", "#009e73", ":", "^"),
+}
 SCOPE_STYLES: dict[str, dict[str, Any]] = {
-    "individual": {"color": "#0072b2", "linestyle": "-", "marker": "o"},
-    "global": {"color": "#d55e00", "linestyle": "--", "marker": "s"},
-    "cv": {"color": "#009e73", "linestyle": ":", "marker": "^"},
+    scope: {"label": title, "color": colour, "linestyle": line, "marker": marker, "markersize": 2.5}
+    for scope, (title, colour, line, marker) in LOOKS.items()
 }
 REFERENCE_STYLES: tuple[dict[str, Any], ...] = (
     {"color": "0.45", "linestyle": "-"},
@@ -33,13 +35,13 @@ def score_by_fraction(
     references: Sequence[str],
     style: Mapping[str, Any],
 ) -> "Figure":
-    """Dev score against the trained fraction of LayerNorm, a panel per column.
+    """Draw the dev score against the trained fraction of LayerNorm, a panel per column.
 
     Args:
         chosen: the runs of the best learning rates.
-        column_titles: column to its title, in the order to show.
-        scopes: kinds of mask, a curve each, with a band of one standard deviation over seeds.
-        references: at most two methods that are a horizontal line.
+        column_titles: column to its title, in the order of the panels.
+        scopes: kinds of mask; each has a curve, with a band of one standard deviation over seeds.
+        references: at most two methods, each a horizontal line.
         style: ``width`` in inches.
     """
     from matplotlib.ticker import PercentFormatter
@@ -58,23 +60,12 @@ def score_by_fraction(
         masks = masked(scores_of_column)
         for scope in scopes:
             seeds = masks[masks["scope"] == scope].groupby("fraction")["value"]
-            line, spread = seeds.mean(), seeds.std().fillna(0)
-            panel.plot(
-                line.index, line, markersize=2.5, label=SCOPE_TITLES[scope], **SCOPE_STYLES[scope]
-            )
-            if spread.any():
-                colour = SCOPE_STYLES[scope]["color"]
-                panel.fill_between(
-                    line.index, line - spread, line + spread, color=colour, alpha=0.2, linewidth=0
-                )
-        panel.set_title(column_titles[column])
-        panel.set_ylabel(METRIC_TITLES[scores_of_column["metric"].iloc[0]], fontsize=7)
+            plot_with_band(panel, seeds.mean(), seeds.std(), SCOPE_STYLES[scope])
+        name_panel(panel, column_titles[column], scores_of_column["metric"].iloc[0])
         panel.set_xlim(left=0)
         panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
-        panel.grid(color="0.9")
-        panel.tick_params(labelsize=6)
     figure.supxlabel("trained share of LayerNorm's parameters")
-    handles, labels = panels[0].get_legend_handles_labels()
-    if len(labels) > 1:
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    curves_and_lines = len(panels[0].get_legend_handles_labels()[1])
+    if curves_and_lines > 1:
+        legend_above(figure, panels[0], columns=curves_and_lines)
     return figure

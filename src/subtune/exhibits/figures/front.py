@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from subtune.analysis.summary import QUESTION, REFERENCE, summary
-from subtune.exhibits.figures.drawing import COLOURS, COLUMN, MARKERS, panels_of, without_numbers
-from subtune.exhibits.tables.writing import METRIC_TITLES
+from subtune.exhibits.figures.drawing import (
+    COLOURS,
+    COLUMN,
+    MARKERS,
+    name_panel,
+    panels_of,
+    without_numbers,
+)
 from subtune.selections.methods import title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The lines of what trains everything, and nothing but the classifier.
+# The lines of the method that trains everything, and of the one that trains the classifier alone.
 FULL: dict[str, Any] = {"color": "0.35", "linestyle": "-"}
 FROZEN: dict[str, Any] = {"color": "0.35", "linestyle": ":"}
-# How many letters of a legend are as wide as a page's text, and as the mark before each label.
+# Widths in letters: of a page's text, and of the mark before each label of a legend.
 LETTERS_OF_A_LINE, LETTERS_OF_A_MARK = 110, 7
 FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
 
@@ -25,12 +31,12 @@ FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
 def score_by_parameters(
     chosen: pd.DataFrame, task_titles: Mapping[str, str], style: Mapping[str, Any]
 ) -> "Figure":
-    """Dev score against trained parameters on a logarithmic axis, a panel per model and task.
+    """Draw the dev score against trained parameters, a panel per model and task.
 
-    A method is a point, with a bar of one standard deviation where there are several seeds; masks
-    of one method and kind are points of one colour, joined. Full fine-tuning, and what trains
-    nothing but the classifier, are horizontal lines. The grey line is the front: the best score
-    with at most so many parameters.
+    A method is a point, with a bar of one standard deviation if it has several seeds. The masks of
+    one method and kind are points of one colour, joined. Full fine-tuning and the classifier alone
+    are horizontal lines. The grey line is the front: the best score with at most so many
+    parameters.
 
     Args:
         chosen: the runs of the best learning rates.
@@ -53,8 +59,8 @@ def score_by_parameters(
         if len(trained):
             panel.set_xlim(trained.min() / 2, trained.max() * 2)
         several = rows["model"].nunique() > 1
-        panel.set_title(task_titles[task] + (f" ({model})" if several else ""))
-        panel.set_ylabel(METRIC_TITLES[metric], fontsize=7)
+        title = f"{task_titles[task]} ({model})" if several else task_titles[task]
+        name_panel(panel, title, metric, grid="0.92")
     figure.supxlabel("trained parameters, without the classifier")
     handles = [Line2D([], [], label=title_of(REFERENCE), **FULL)]
     if (rows["trained"] == 0).any():
@@ -71,7 +77,7 @@ def score_by_parameters(
 
 
 def _series(rows: pd.DataFrame) -> list[str]:
-    """What has a colour: a method, or a method's masks of one kind."""
+    """Return labels, one per colour: a method, or the masks of one kind."""
     between = rows[(rows["trained"] > 0) & ~_is_reference(rows)]
     return list(dict.fromkeys(between.sort_values("trained").apply(_label, axis=1)))
 
@@ -93,11 +99,11 @@ def _point(number: int) -> dict[str, Any]:
 
 
 def _draw(panel: "Axes", rows: pd.DataFrame, series: list[str]) -> None:
-    for of_line, line_style in (
+    for rows_of_line, line_style in (
         (rows[_is_reference(rows)], FULL),
         (rows[rows["trained"] == 0], FROZEN),
     ):
-        for score in of_line["score"]:
+        for score in rows_of_line["score"]:
             panel.axhline(score, **line_style)
     trained = rows[rows["trained"] > 0].sort_values("trained")
     front = trained[trained["on_front"]]
@@ -116,6 +122,4 @@ def _draw(panel: "Axes", rows: pd.DataFrame, series: list[str]) -> None:
             linestyle="-" if len(points) > 1 else "",
             **_point(number),
         )
-    panel.grid(color="0.92")
     panel.set_axisbelow(True)
-    panel.tick_params(labelsize=6)

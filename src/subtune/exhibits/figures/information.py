@@ -21,12 +21,12 @@ def information_by_task(
     task_titles: Mapping[str, str],
     style: Mapping[str, Any],
 ) -> "Figure":
-    """LayerNorm's Fisher information, layer × task, weight and bias: ours and the paper's.
+    """Draw LayerNorm's Fisher information, layer × task, for weight and bias: ours and the paper's.
 
     Args:
         shares: ``task``, ``layer``, ``part``, ``share`` of the task's LayerNorm information.
-        printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them, missing where
-            they cannot be read.
+        printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them; a missing
+            value cannot be read there.
         task_titles: task name to title, in the order of the columns.
         style: ``width`` in inches, ``colormap``.
     """
@@ -54,14 +54,14 @@ def information_by_task(
 def global_information(
     shares: pd.DataFrame, printed: pd.DataFrame, style: Mapping[str, Any]
 ) -> "Figure":
-    """LayerNorm's global Fisher information, layer × part: ours and the paper's.
+    """Draw LayerNorm's global Fisher information, layer × part: ours and the paper's.
 
-    Every column adds up to the number of tasks; norms without biases have one. Colours are on one
-    scale: multiples of what each layer would have if all had the same.
+    Every column adds up to the number of tasks. Norms without biases have one column. Colours share
+    one scale: multiples of an even share per layer.
 
     Args:
         shares: from `subtune.analysis.information.global_by_layer`.
-        printed: ``layer``, ``part``, ``value``, which is on the same scale.
+        printed: ``layer``, ``part``, ``value``, on the same scale.
         style: ``width`` in inches, ``colormap``.
     """
     tables = {"this run": shares.rename(columns={"share": "value"}), "paper": printed}

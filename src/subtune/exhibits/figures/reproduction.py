@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.exhibits.figures.drawing import COLOURS, COLUMN, new_figure
+from subtune.exhibits.figures.drawing import COLOURS, COLUMN, MARKERS, new_figure
 from subtune.exhibits.tables.writing import EMPTY
 from subtune.papers.printed import AVERAGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARKERS = "osD^v<>P*X"
 CELL = ["split", "model", "method", "task"]
 SPLITS = ("validation", "test")
 
@@ -21,9 +20,9 @@ SPLITS = ("validation", "test")
 def reproduction(
     table: pd.DataFrame, column_titles: Mapping[str, str], style: Mapping[str, Any]
 ) -> "Figure":
-    """One point per score that a paper prints and that we have; the diagonal is agreement.
+    """Draw a point per score that a paper prints and that we have; the diagonal is agreement.
 
-    Scores of dev and of test sets have markers that differ.
+    Scores of test sets have half-filled markers.
 
     Args:
         table: from `subtune.analysis.reproduction.reproduction`.
@@ -38,7 +37,7 @@ def reproduction(
     tasks = [task for task in column_titles if task in set(both["task"])]
     for (number, task), split in itertools.product(enumerate(tasks), SPLITS):
         points = both[(both["task"] == task) & (both["split"] == split)]
-        # Where colours begin anew, markers are open.
+        # When the colours repeat, markers are open.
         fill = "full" if number < len(COLOURS) else "none"
         axes.errorbar(
             points["reported"],
@@ -66,7 +65,7 @@ def reproduction(
 
 
 def _title(both: pd.DataFrame, printed: pd.DataFrame) -> str:
-    """How many of the scores that a paper prints are drawn, by split."""
+    """Return how many of the printed scores are drawn, by split."""
     drawn, cells = both["split"].value_counts(), printed.drop_duplicates(CELL)["split"]
     dev, test = (f"{drawn.get(split, 0)} of the {(cells == split).sum()}" for split in SPLITS)
     title = f"{dev} dev scores that the paper prints"

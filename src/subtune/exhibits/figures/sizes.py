@@ -5,8 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.exhibits.figures.drawing import COLOURS, COLUMN, LINE_STYLES, MARKERS, panels_of
-from subtune.exhibits.tables.writing import METRIC_TITLES
+from subtune.exhibits.figures.drawing import (
+    COLUMN,
+    MARKERS,
+    legend_above,
+    line_look,
+    name_panel,
+    panels_of,
+    plot_with_band,
+)
 from subtune.selections.methods import title_of
 
 if TYPE_CHECKING:
@@ -20,18 +27,17 @@ def score_by_train_rows(
     metric: str | None = None,
     methods: Sequence[str] | None = None,
 ) -> "Figure":
-    """Dev score against the number of training rows, a line per method and a panel per task.
+    """Draw the dev score against the number of training rows, a line per method.
 
-    Where there are several models each has panels of its own, and so has each of a task's columns.
-    The axis of rows is logarithmic. A line is the mean over seeds, with a band of one standard
-    deviation where there are several; where a run diverged the line has a gap.
+    Each model, task and column has a panel. The axis of rows is logarithmic. A line is the mean
+    over seeds, with a band of one standard deviation. It has a gap where a run diverged.
 
     Args:
         sizes: from `subtune.analysis.scores.in_every_metric`.
         task_titles: task name to title, in the order of the panels.
         style: ``width`` in inches.
-        metric: the one that is shown; without it each task's, by which its runs are chosen.
-        methods: those that are shown, in order; without it all.
+        metric: the metric to show; by default the one that each task's runs are chosen by.
+        methods: the methods to show, in order; by default all.
     """
     shown = sizes[sizes["metric"] == metric] if metric else _in_their_metric(sizes)
     methods = [m for m in methods or shown["method"].unique() if m in set(shown["method"])]
@@ -49,40 +55,23 @@ def score_by_train_rows(
         scores = shown[(shown["model"] == model) & (shown["column"] == column)]
         for number, method in enumerate(methods):
             seeds = scores[scores["method"] == method].groupby("train_rows")["value"]
-            line, spread = seeds.mean(), seeds.std().fillna(0)
-            line = line.where(seeds.apply(lambda values: values.notna().all()))
-            colour = COLOURS[number % len(COLOURS)]
-            panel.plot(
-                line.index,
-                line,
-                color=colour,
-                linestyle=LINE_STYLES[number // len(COLOURS) % len(LINE_STYLES)],
-                marker=MARKERS[number % len(MARKERS)],
-                markersize=3,
-                label=title_of(method),
-            )
-            if spread.any():
-                panel.fill_between(
-                    line.index, line - spread, line + spread, color=colour, alpha=0.2, linewidth=0
-                )
+            mean = seeds.mean().where(seeds.apply(lambda values: values.notna().all()))
+            look = {**line_look(number), "marker": MARKERS[number % len(MARKERS)], "markersize": 3}
+            plot_with_band(panel, mean, seeds.std(), {**look, "label": title_of(method)})
         title = task_titles[task] if column == task else f"{task_titles[task]}, {column}"
-        panel.set_title(f"{title} ({model})" if shown["model"].nunique() > 1 else title)
-        panel.set_ylabel(METRIC_TITLES[scores["metric"].iloc[0]], fontsize=7)
+        if shown["model"].nunique() > 1:
+            title = f"{title} ({model})"
+        name_panel(panel, title, scores["metric"].iloc[0])
         panel.set_xscale("log")
         numbers = sorted(scores["train_rows"].unique())
         panel.set_xticks(numbers, [f"{number:,}" for number in numbers], rotation=45, ha="right")
         panel.minorticks_off()
-        panel.grid(color="0.9")
-        panel.tick_params(labelsize=6)
     figure.supxlabel("training rows")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=min(int(4 * share), len(labels))
-    )
+    legend_above(figure, axes[0], columns=int(4 * share))
     return figure
 
 
 def _in_their_metric(sizes: pd.DataFrame) -> pd.DataFrame:
-    """Scores in the metric of the tables, by which the runs of a task are chosen."""
+    """Return the scores in the metric that the runs of their task are chosen by."""
     metric_of = sizes[sizes["decides"]].groupby("task")["metric"].first()
     return sizes[sizes["metric"] == sizes["task"].map(metric_of)]
