@@ -273,6 +273,6 @@ def print_answers(made):
     of_each = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
     for path in [of_all] if of_all in made else [p for p in of_each if p in made]:
         # Tables take a second to read, which planning does not need.
-        from subtune.exhibits.tables.terminal import answers_in_lines
+        from subtune.exhibits.tables.answers import answers_in_lines
 
         print(answers_in_lines(Path(path)), file=sys.stderr)

@@ -10,7 +10,8 @@ with job(snakemake.log[0]):
     from subtune.exhibits.figures import drawing
     from subtune.exhibits.figures.front import score_by_parameters
     from subtune.exhibits.tables import writing
-    from subtune.exhibits.tables.summary import methods_by_score, smallest_methods
+    from subtune.exhibits.tables.answers import smallest_methods
+    from subtune.exhibits.tables.summary import methods_by_score
 
     chosen = of_all_experiments([read_scores(path) for path in snakemake.input])
     titles = snakemake.params.task_titles

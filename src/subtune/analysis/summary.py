@@ -1,7 +1,7 @@
-"""What each method scores, and what it costs, beside full fine-tuning.
+"""Scores and costs of methods, compared with full fine-tuning.
 
-Parameters are counted without the classifier, which every method trains. A difference to full
-fine-tuning is paired: score of the method minus that of full of the same seed.
+Parameters are counted without the classifier, which every method trains. A difference is the
+method's score minus full's score with the same seed.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from subtune.analysis import verdicts
 from subtune.analysis.scores import on_most_rows, trained_beside_classifier
 
 REFERENCE = "full"
-# What all methods of one panel, or of one answer, share.
+# The columns that the methods of one comparison share.
 QUESTION = ["model", "task", "metric"]
-# What tells them apart.
+# The columns that tell them apart.
 METHOD = ["method", "fraction", "scope"]
-# Of a difference of scores; what is behind them is what sums of floats leave.
+# Digits of a difference of scores; later ones are rounding errors.
 DIGITS = 10
 
 
 def summary(chosen: pd.DataFrame) -> pd.DataFrame:
-    """One row per model, task and method, of each task's deciding column.
+    """Return a row per model, task and method, with the scores of each task's deciding column.
 
     Args:
         chosen: the runs of the best learning rates.
@@ -32,11 +32,11 @@ def summary(chosen: pd.DataFrame) -> pd.DataFrame:
         ``model``, ``task``, ``metric``, ``method``, ``fraction``, ``scope``; ``score`` and
         ``spread`` (mean and standard deviation over seeds), ``seeds``; ``difference`` to full with
         ``low`` and ``high`` of its 95 % interval over seeds; ``trained`` (parameters), ``share`` of
-        what full trains; ``delta_bytes``, ``seconds`` of training and ``epoch`` of the best score
-        (medians over seeds); ``one_answer``, of how many seeds runs predict the same of every
-        row; ``on_front``: no other method scores as high with fewer parameters,
-        or higher with as many. Methods stand from the highest score to the lowest. One that
-        diverged has no score.
+        full's parameters; ``delta_bytes``, ``seconds`` of training and ``epoch`` of the best score
+        (medians over seeds); ``one_answer``, the number of seeds whose run predicts the same for
+        every row; ``on_front``: no other method scores as high with fewer parameters, or higher
+        with as many. Methods stand from the highest score to the lowest. A method that diverged has
+        no score.
     """
     deciding = with_differences(chosen)
     rows = []
@@ -67,7 +67,7 @@ def summary(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def on_front(table: pd.DataFrame) -> pd.Series:
-    """Which rows of a summary nothing of the same question beats in both score and parameters."""
+    """Return the rows that no other method for the same task beats in score and parameters."""
     fronts = []
     for _, rows in table.groupby(QUESTION, sort=False):
         scores = rows.assign(score=rows["score"].fillna(-np.inf))
@@ -77,11 +77,11 @@ def on_front(table: pd.DataFrame) -> pd.Series:
 
 
 def of_all_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The runs of several experiments as those of one, each setting's of the experiment in which
-    it scores best.
+    """Return the runs of several experiments as one table.
 
-    Of a model and task those on the most training rows count. Tasks that experiments judge by
-    different metrics are kept apart by the metric.
+    If experiments share a setting, the one in which it scores best counts. Only the runs on the
+    most training rows of a model and task count. If experiments judge a task by different metrics,
+    each metric is a task of its own.
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = on_most_rows(pd.concat(tables, ignore_index=True))
@@ -95,8 +95,10 @@ def of_all_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the deciding columns, with ``trained`` and ``difference``: the score minus full's of
-    the same seed, NaN where either has no score."""
+    """Return the rows of the deciding columns, with ``trained`` and ``difference`` added.
+
+    The difference is NaN if the method or full has no score with that seed.
+    """
     deciding = chosen[chosen["decides"]]
     same = [*QUESTION, "seed"]
     full = _of_reference(deciding)[[*same, "value"]]
@@ -110,19 +112,16 @@ def _of_reference(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def differences(runs: pd.DataFrame) -> pd.Series:
-    """Differences to full, by task and seed, as far as there are any.
-
-    A task in another metric is another task.
-    """
+    """Return the differences to full by task and seed; a task in another metric is another task."""
     levels = [runs["task"] + " " + runs["metric"], runs["seed"]]
     index = pd.MultiIndex.from_arrays(levels, names=["task", "seed"])
     return runs["difference"].set_axis(index).dropna()
 
 
 class Candidate(NamedTuple):
-    """A method smaller than full, and how its score differs from full's.
+    """A method smaller than full, and the difference of its score to full's.
 
-    ``units`` are the numbers that the interval is over, ``unit`` what one of them is.
+    ``units`` are the numbers of the interval, and ``unit`` says what each of them stands for.
     """
 
     method: str
@@ -138,9 +137,9 @@ class Candidate(NamedTuple):
 
 
 def candidates(deciding: pd.DataFrame) -> list[Candidate]:
-    """The methods that train less than full, from the smallest, of one model and its tasks.
+    """Return the methods that train less than full, from the smallest.
 
-    They are those that every task has and that diverged nowhere; scores are means over tasks.
+    They have a score on every task. Scores are means over tasks.
 
     Args:
         deciding: the rows of one model from `with_differences`.

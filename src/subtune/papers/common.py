@@ -84,7 +84,7 @@ ANSWERS = Table(
     "Parameters are counted without the classifier, which every method trains. Learning rates and "
     "epochs were chosen on the same dev rows, and several methods are compared: neither is "
     "corrected for.",
-    make="subtune.exhibits.tables.summary:smallest_methods",
+    make="subtune.exhibits.tables.answers:smallest_methods",
     reads={"chosen": "chosen"},
     facts=("task_titles",),
 )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from subtune.analysis import answers, summary
 from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED
+from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.summary import methods_by_score
 from tests.helpers.examples import scored
 
@@ -38,7 +39,8 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
 
 
 def answer_of(table, task="rte"):
-    rows = answers.answers(table)
+    titles = {name: name for name in table["task"]}
+    rows = smallest_methods(table, titles).table
     return rows[rows["task"] == task].iloc[0]
 
 
@@ -95,7 +97,7 @@ def test_the_answer_is_the_smallest_method_within_the_margin():
     scores = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "lora-I": [0.9] * 3, "layernorm": [0.8] * 3}
     row = answer_of(runs(scores))
     assert (row["method"], row["trained"], row["verdict"]) == ("BitFit", 400, SUPPORTED)
-    assert row["answer"].startswith("BitFit, 400 parameters (4 % of full's): 0.8900 against 0.9000")
+    assert row["answer"].startswith("BitFit (400 parameters, 4 % of full's): 0.8900 against 0.9000")
 
 
 def test_as_much_below_as_the_margin_is_not_more():
@@ -113,22 +115,22 @@ def test_a_mask_is_an_answer_too():
 def test_where_nothing_is_near_the_nearest_is_named():
     row = answer_of(runs({"full": [0.9] * 3, "bitfit": [0.7] * 3, "layernorm": [0.6] * 3}))
     assert (row["method"], row["verdict"]) == ("BitFit", NOT_SUPPORTED)
-    assert row["answer"].startswith("None: no smaller method comes within 0.02 of full.")
+    assert row["answer"].startswith("None is within 0.02 of full. The nearest is BitFit")
 
 
 @pytest.mark.parametrize(("seeds", "more"), [(1, 2), (2, 1)])
 def test_few_seeds_cannot_tell_and_the_answer_says_how_many_are_missing(seeds, more):
     row = answer_of(runs({"full": [0.9] * seeds, "bitfit": [0.9] * seeds}))
     assert (row["verdict"], row["more_seeds"]) == (NOT_ENOUGH, more)
-    assert f"{more} more would be the least" in row["answer"]
+    assert f"; at least {more} more would settle it." in row["answer"]
 
 
 def test_seeds_that_vary_cannot_tell_and_the_sure_method_is_named_beside():
     scores = {"full": [0.9] * 3, "layernorm": [0.93, 0.87, 0.9], "bitfit": [0.9, 0.901, 0.899]}
     row = answer_of(runs(scores))
     assert (row["method"], row["verdict"]) == ("LayerNorm", NOT_ENOUGH)
-    assert "Surely good enough is BitFit" in row["answer"]
-    assert f"{row['more_seeds']} more would" in row["answer"]
+    assert "With 95 % confidence: BitFit" in row["answer"]
+    assert f"Undecided with 3 seeds; about {row['more_seeds']} more would" in row["answer"]
 
 
 @given(
@@ -143,7 +145,7 @@ def test_so_many_more_seeds_would_decide_and_one_less_would_not(differences, mar
         half = scipy.stats.t.ppf(0.975, seeds - 1) * spread / math.sqrt(seeds)
         return not mean - half < -margin < mean + half
 
-    beyond = range(len(differences) + 1, answers.SEEDS_TO_ASK_FOR + 1)
+    beyond = range(len(differences) + 1, answers.MOST_SEEDS + 1)
     first = next((seeds for seeds in beyond if decides(seeds)), None)
     assert more == (None if first is None else first - len(differences))
 
@@ -182,7 +184,7 @@ def test_a_method_that_diverged_is_no_answer():
         ({"bitfit": [0.9]}, "add `full`"),
         ({"full": [math.nan], "bitfit": [0.9]}, "Full fine-tuning diverged"),
         ({"full": [0.9]}, "No method that trains less than full has a score"),
-        ({"full": [0.7] * 3, "bitfit": [0.9] * 3}, "Full is below BitFit by 0.200"),
+        ({"full": [0.7] * 3, "bitfit": [0.9] * 3}, "Full scores 0.200 less than BitFit"),
     ],
 )
 def test_what_keeps_full_from_being_compared_with_is_said(scores, part):

@@ -1,4 +1,4 @@
-"""How every table names things, shows numbers and is written."""
+"""How tables show numbers, and how they are written as files."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,13 @@ import pandas as pd
 from subtune.tasks.metrics import TITLES as METRIC_TITLES  # noqa: F401 read by other tables
 
 EMPTY = "–"
-# Where a score would stand, of runs that have none.
+# Stands for the score of a run that diverged.
 DIVERGED = "diverged"
-# After the name of a method whose scores differ.
+# Stands after the name of a method whose scores differ.
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
-# Characters that Markdown would obey.
+# Characters that have a meaning in Markdown.
 MARKDOWN = r"([\\`*\[<|])"
 # Characters that pdfLaTeX does not know.
 LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
@@ -25,10 +25,10 @@ LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
 
 @dataclass(frozen=True)
 class Emphasis:
-    """What Markdown and LaTeX show beside a table's values.
+    """How Markdown and LaTeX show a table.
 
-    ``bold``: which cells are bold. ``marks``: what stands after a cell's text. ``note``: what the
-    marks mean. ``wide``: text columns that wrap in LaTeX, to their share of the text's width.
+    ``bold``: which cells are bold. ``marks``: text after a cell. ``note``: what the marks mean.
+    ``wide``: columns that wrap in LaTeX, to their share of the text's width.
     """
 
     bold: pd.DataFrame | None = None
@@ -41,9 +41,9 @@ PLAIN = Emphasis()
 
 
 class Styled(NamedTuple):
-    """A table, and what Markdown and LaTeX show beside its values.
+    """A table for CSV, and how Markdown and LaTeX show it.
 
-    ``shown``: what they show in its place, where numbers that programs read are not what people do.
+    ``shown``: the table that they show instead, if people and programs read different columns.
     """
 
     table: pd.DataFrame
@@ -52,7 +52,7 @@ class Styled(NamedTuple):
 
 
 def write(made: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
-    """Write a table to each output, in the format of its ending: .csv, .md or .tex."""
+    """Write a table to each output, in the format of its suffix: .csv, .md or .tex."""
     table, emphasis, shown = made if isinstance(made, Styled) else Styled(made, PLAIN)
     shown = table if shown is None else shown
     for path in map(Path, outputs):
@@ -69,8 +69,7 @@ def _text(value: object) -> str:
 
 
 def _markdown(table: pd.DataFrame, emphasis: Emphasis) -> str:
-    # Patterns of names have stars, which would make text bold; and no title is to make a link to
-    # another place, or a picture from there.
+    # Names have stars, which would make text bold. Titles must not become links or pictures.
     cells = table.replace(MARKDOWN, r"\\\1", regex=True)
     headings = [re.sub(MARKDOWN, r"\\\1", str(heading)) for heading in table]
     if emphasis.bold is not None:
@@ -82,7 +81,7 @@ def _markdown(table: pd.DataFrame, emphasis: Emphasis) -> str:
 
 
 def _latex(table: pd.DataFrame, emphasis: Emphasis) -> str:
-    """A tabular for booktabs, which graphicx makes smaller where it is wider than the text."""
+    """Return a tabular for booktabs, made smaller by graphicx if it is wider than the text."""
     cells = table if emphasis.marks is None else table + emphasis.marks
     latex = cells.style.hide(axis="index").format(escape="latex")
     latex = latex.format_index(escape="latex", axis="columns")
@@ -99,8 +98,24 @@ def _latex(table: pd.DataFrame, emphasis: Emphasis) -> str:
     return "\n".join(line for line in lines if line).translate(LATEX) + "\n"
 
 
+def signed(value: float) -> str:
+    """Return a difference with its sign, or nothing."""
+    return EMPTY if pd.isna(value) else f"{value:+.4f}"
+
+
+def interval(low: float, high: float) -> str:
+    """Return the ends of an interval, or nothing."""
+    return EMPTY if pd.isna(low) else f"{signed(low)} to {signed(high)}"
+
+
+def share(value: float) -> str:
+    """Return a share with two significant digits: ``0.095 %``, ``13 %``."""
+    percent = 100 * value
+    return f"{percent:.2g} %" if percent < 99.5 else f"{percent:.0f} %"
+
+
 def cell(values: pd.Series) -> str:
-    """A score, or the mean and standard deviation over seeds, or nothing, or that it diverged."""
+    """Return a score, or mean and standard deviation over seeds, or *diverged*, or nothing."""
     if values.empty:
         return EMPTY
     if values.isna().any():

@@ -4,11 +4,13 @@ import pandas as pd
 import pytest
 
 from subtune.exhibits.tables import writing
-from subtune.exhibits.tables.summary import bytes_in_words, methods_by_score, smallest_methods
-from subtune.exhibits.tables.terminal import answers_in_lines
+from subtune.exhibits.tables.answers import answers_in_lines, smallest_methods
+from subtune.exhibits.tables.summary import file_size, methods_by_score
 from tests.unit.analysis.test_summary import runs
 
 TITLES = {"rte": "RTE"}
+SMALLEST, CONFIDENT = "smallest within 0.02", "smallest with 95 % confidence"
+NEEDED = "seeds still needed"
 SCORES = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "frozen": [0.5, 0.6, float("nan")]}
 
 
@@ -27,10 +29,15 @@ def test_programs_read_numbers_and_people_words(tmp_path):
 def test_answers_that_runs_are_enough_for_are_bold():
     sure = smallest_methods(runs(SCORES), TITLES)
     unsure = smallest_methods(runs({"full": [0.9], "bitfit": [0.9]}), TITLES)
-    assert [made.emphasis.bold["surely"].tolist() for made in (sure, unsure)] == [[True], [False]]
-    columns = ["task", "by the mean", "surely", "to be sure"]
+    assert [made.emphasis.bold[CONFIDENT].tolist() for made in (sure, unsure)] == [[True], [False]]
+    columns = [
+        "task",
+        SMALLEST,
+        CONFIDENT,
+        NEEDED,
+    ]
     rows = [made.shown[columns].to_numpy().tolist() for made in (sure, unsure)]
-    assert rows == [[["RTE", "BitFit", "BitFit", "–"]], [["RTE", "BitFit", "–", "2 more seeds"]]]
+    assert rows == [[["RTE", "BitFit", "BitFit", "–"]], [["RTE", "BitFit", "–", "2"]]]
 
 
 @pytest.mark.parametrize(
@@ -39,12 +46,13 @@ def test_answers_that_runs_are_enough_for_are_bold():
         ({"full": [0.9], "bitfit": [0.5]}, "none; nearest is BitFit"),
         (
             {"bitfit": [0.5]},
-            "Full fine-tuning is not among the methods to compare with: add `full`.",
+            "Full fine-tuning is not among the methods: add `full`.",
         ),
     ],
 )
 def test_where_no_method_is_good_enough_the_table_says_why(scores, words):
-    assert smallest_methods(runs(scores), TITLES).shown["by the mean"].tolist() == [words]
+    shown = smallest_methods(runs(scores), TITLES).shown
+    assert shown[SMALLEST].tolist() == [words]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 300])
@@ -53,7 +61,7 @@ def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
     path = tmp_path / "answers.csv"
     writing.write(smallest_methods(runs(SCORES), TITLES), [path])
     lines = answers_in_lines(path).splitlines()
-    assert "  RTE: BitFit, 400 parameters" in answers_in_lines(path)
+    assert "  RTE: BitFit (400 parameters" in answers_in_lines(path)
     assert max(map(len, lines[:-1])) <= max(columns, len(lines[2]))
 
 
@@ -62,4 +70,4 @@ def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
     [(0, "0 bytes"), (999, "999 bytes"), (43_210, "43.2 kB"), (9.1e7, "91 MB"), (2.5e9, "2.5 GB")],
 )
 def test_sizes_are_shown_with_a_unit(count, words):
-    assert bytes_in_words(count) == words
+    assert file_size(count) == words

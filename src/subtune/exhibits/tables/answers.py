@@ -1,0 +1,161 @@
+"""The smallest method that is good enough: as a table, in sentences, on a terminal."""
+
+import math
+import shutil
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from subtune.analysis.answers import ALL_TASKS, MARGIN, MOST_SEEDS, Answer, answers
+from subtune.analysis.summary import Candidate
+from subtune.analysis.verdicts import NOT_SUPPORTED, SUPPORTED
+from subtune.exhibits.tables.writing import EMPTY, Emphasis, Styled, interval, share, signed
+from subtune.selections.methods import title_with_mask
+
+SMALLEST = f"smallest within {MARGIN}"
+CONFIDENT = "smallest with 95 % confidence"
+NEEDED = "seeds still needed"
+MISSING = {
+    "full": "Full fine-tuning is not among the methods: add `full`.",
+    "score of full": "Full fine-tuning diverged: give it smaller learning rates.",
+    "smaller method": "No method that trains less than full has a score.",
+}
+QUESTION = "Which few parameters are worth fine-tuning?"
+WIDEST = 100
+
+
+def smallest_methods(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> Styled:
+    """Return a table of the smallest methods that are good enough.
+
+    It has a row per model and task, and one for all tasks of a model that has several. The CSV file
+    has ``model``, ``task``, ``title``, ``metric``; of the smallest method within the margin
+    ``method``, ``trained``, ``share``, ``score``, ``full`` (full's score), ``difference``, ``low``,
+    ``high``, ``unit``, ``units`` (how many) and ``verdict``, or of the nearest method if
+    ``is_within`` is false; ``surely``, the smallest method whose whole interval is within the
+    margin, which is bold; ``more_seeds`` that would decide; and ``answer``, a sentence.
+
+    Args:
+        chosen: the runs of the best learning rates.
+        task_titles: task name to title.
+    """
+    found = answers(chosen)
+    titles = {**task_titles, ALL_TASKS: ALL_TASKS}
+    columns = {"trained": "Int64", "units": "Int64", "more_seeds": "Int64"}
+    rows = pd.DataFrame([_numbers(a, titles[a.task]) for a in found]).astype(columns)
+    shown = pd.DataFrame([_shown(a, titles[a.task]) for a in found])
+    bold = pd.DataFrame(False, index=shown.index, columns=shown.columns)
+    bold[CONFIDENT] = [answer.confident is not None for answer in found]
+    return Styled(rows, Emphasis(bold=bold), shown)
+
+
+def _numbers(answer: Answer, title: str) -> dict[str, object]:
+    candidate, confident = answer.candidate, answer.confident
+    mean, low, high = candidate.difference if candidate else [math.nan] * 3
+    return {
+        "model": answer.model,
+        "task": answer.task,
+        "title": title,
+        "metric": answer.metric,
+        "method": candidate and _title(candidate),
+        "trained": candidate.trained if candidate else pd.NA,
+        "share": candidate.share if candidate else math.nan,
+        "score": candidate.score if candidate else math.nan,
+        "full": candidate.full_score if candidate else math.nan,
+        "difference": mean,
+        "low": low,
+        "high": high,
+        "unit": candidate and candidate.unit,
+        "units": len(candidate.units) if candidate else pd.NA,
+        "verdict": answer.verdict,
+        "more_seeds": pd.NA if answer.more_seeds is None else answer.more_seeds,
+        "is_within": answer.is_within if candidate else None,
+        "surely": confident and _title(confident),
+        "answer": in_words(answer),
+    }
+
+
+def _shown(answer: Answer, title: str) -> dict[str, str]:
+    candidate = answer.candidate
+    first = {"model": answer.model, "task": title}
+    if not candidate:
+        return first | {SMALLEST: in_words(answer)}
+    nearest = "" if answer.is_within else "none; nearest is "
+    return first | {
+        SMALLEST: nearest + _title(candidate),
+        "parameters": f"{candidate.trained:,}",
+        "share of full": share(candidate.share),
+        "score": f"{candidate.score:.4f}",
+        "full": f"{candidate.full_score:.4f}",
+        "minus full": signed(candidate.difference.mean),
+        "95 % interval": interval(candidate.difference.low, candidate.difference.high),
+        CONFIDENT: _title(answer.confident) if answer.confident else EMPTY,
+        NEEDED: EMPTY if answer.more_seeds is None else str(answer.more_seeds),
+    }
+
+
+def in_words(answer: Answer) -> str:
+    """Return an answer in sentences."""
+    candidate, confident, better = answer.candidate, answer.confident, answer.better
+    if not candidate:
+        return MISSING[answer.missing or "smaller method"]
+    if not answer.is_within:
+        sentences = [f"None is within {MARGIN} of full. The nearest is {_described(candidate)}."]
+        return " ".join(sentences + [_needed(answer)] * (answer.verdict != NOT_SUPPORTED))
+    sentences = [f"{_described(candidate)}."]
+    if answer.verdict != SUPPORTED:
+        sentences.append(_needed(answer))
+        if confident:
+            sentences.append(f"With 95 % confidence: {_described(confident)}.")
+    if better:
+        difference = f"{better.difference.mean:.3f}"
+        sentences.append(
+            f"Full scores {difference} less than {_title(better)}: try other learning rates for full."
+        )
+    return " ".join(sentences)
+
+
+def _described(candidate: Candidate) -> str:
+    """Return a method with its size and its scores."""
+    size = "only the classifier"
+    if candidate.trained:
+        size = f"{candidate.trained:,} parameters, {share(candidate.share)} of full's"
+    mean, low, high = candidate.difference
+    text = f"{_title(candidate)} ({size}): {candidate.score:.4f} against {candidate.full_score:.4f}"
+    if math.isnan(low):
+        return text
+    number = f"{len(candidate.units)} {candidate.unit}s"
+    return f"{text}, {signed(mean)} (95 % interval {interval(low, high)}, {number})"
+
+
+def _needed(answer: Answer) -> str:
+    """Return a sentence about the seeds that would decide."""
+    assert answer.candidate
+    if answer.candidate.unit != "seed":
+        return "Undecided: run at least 3 seeds."
+    seeds = len(answer.candidate.units)
+    undecided = f"Undecided with {seeds} seed{'s' if seeds > 1 else ''}"
+    if answer.more_seeds is None:
+        return f"{undecided}; more than {MOST_SEEDS} would be needed."
+    about = "at least" if seeds < 3 else "about"
+    return f"{undecided}; {about} {answer.more_seeds} more would settle it."
+
+
+def _title(candidate: Candidate) -> str:
+    return title_with_mask(candidate.method, candidate.fraction, candidate.scope)
+
+
+def answers_in_lines(path: Path) -> str:
+    """Return the answers of a CSV file as lines, as wide as the terminal."""
+    table = pd.read_csv(path, keep_default_na=False)
+    width = min(WIDEST, shutil.get_terminal_size().columns)
+    heading = f"The smallest method that scores at most {MARGIN} below full fine-tuning:"
+    lines = ["", QUESTION, heading, ""]
+    for model, rows in table.groupby("model", sort=False):
+        lines.append(f"{model}:")
+        for row in rows.to_dict("records"):
+            text = f"{row['title']}: {row['answer']}"
+            lines += textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
+        lines.append("")
+    return "\n".join([*lines, f"More in {path.parent}: front.png, summary.md."])
