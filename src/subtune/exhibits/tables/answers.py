@@ -109,10 +109,8 @@ def in_words(answer: Answer) -> str:
         if confident:
             sentences.append(f"With 95 % confidence: {_described(confident)}.")
     if better:
-        difference = f"{better.difference.mean:.3f}"
-        sentences.append(
-            f"Full scores {difference} less than {_title(better)}: try other learning rates for full."
-        )
+        less = f"Full scores {better.difference.mean:.3f} less than {_title(better)}"
+        sentences.append(f"{less}: try other learning rates for full.")
     return " ".join(sentences)
 
 
