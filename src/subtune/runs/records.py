@@ -100,6 +100,19 @@ def read_outcome(store: Path, run: str) -> dict[str, Any]:
     return outcome
 
 
+def read_predictions(store: Path, run: str) -> dict[str, np.ndarray]:
+    """Return the columns of the predictions on the evaluation splits, at the best epoch.
+
+    Raises:
+        SubtuneError: there is no such record, or it cannot be read.
+    """
+    content = _content(store, run, "predictions.parquet")
+    with readable(store, run):
+        # A table of pandas' takes ten times as long, which counts where records are many.
+        table = ParquetFile(io.BytesIO(content)).read(use_threads=False)
+        return {name: table[name].to_numpy() for name in table.column_names}
+
+
 def gives_one_answer(store: Path, run: str) -> bool:
     """Whether a run predicts the same class, number, label or span of every row of each split.
 
@@ -109,11 +122,7 @@ def gives_one_answer(store: Path, run: str) -> bool:
     Raises:
         SubtuneError: there is no such record, or it cannot be read.
     """
-    content = _content(store, run, "predictions.parquet")
-    with readable(store, run):
-        # A table of pandas' takes ten times as long, which counts where records are many.
-        table = ParquetFile(io.BytesIO(content)).read(use_threads=False)
-        predicted = {name: table[name].to_numpy() for name in table.column_names}
+    predicted = read_predictions(store, run)
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     match len(logits):
         case 0:

@@ -1,0 +1,65 @@
+"""Scores of recorded runs, computed again by `evaluate` from their recorded predictions."""
+
+import os
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from subtune.core.errors import SubtuneError
+from subtune.runs import records
+from subtune.tasks.metrics import MODULE
+
+# Processors add up in different orders; a wrong prediction changes a score by far more.
+TOLERANCE = 1e-9
+
+
+def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
+    """Compute the scores of runs again from their predictions, and refuse a difference.
+
+    A record has the predictions of the epoch that is best by its task's first metric. Every score
+    of that epoch is compared. A paper may show another epoch, whose predictions are not on record.
+    Runs that diverged have none, and early records of spans lack the accepted answers.
+
+    Args:
+        runs: ids of recorded runs.
+        store: where the run records are.
+
+    Raises:
+        SubtuneError: a score on record differs from that of its predictions by more than
+            `TOLERANCE`, or a record cannot be read.
+    """
+    # Metrics are read from the package, so that no network is needed.
+    os.environ["HF_EVALUATE_OFFLINE"] = "1"
+    import evaluate  # takes seconds
+
+    @cache
+    def metric_of(name: str) -> Any:
+        return evaluate.load(
+            str(MODULE), config_name=name, keep_in_memory=True, experiment_id=str(os.getpid())
+        )
+
+    for run in dict.fromkeys(runs):
+        outcome = records.read_outcome(store, run)
+        predictions = pd.DataFrame(records.read_predictions(store, run))
+        task = records.read_spec(store, run).tokens.data.task
+        kind = task.of_kind
+        is_complete = kind.compares != "answers" or "answers" in predictions
+        if outcome["diverged"] or not is_complete:
+            continue
+        epochs = records.read_epochs(store, run)
+        [recorded] = [epoch for epoch in epochs if epoch["epoch"] == outcome["best_epoch"]]
+        for split in task.evaluation:
+            predicted, references = kind.compared(predictions[predictions["split"] == split])
+            for name in task.metrics:
+                metric = metric_of(f"{kind.compares}.{name}")
+                again = metric.compute(predictions=predicted, references=references)[name]
+                found = recorded[f"{split}/{name}"]
+                if not abs(found - again) <= TOLERANCE:
+                    raise SubtuneError(
+                        f"run {run}: {task.name}: found {name} {found} of {split} on record, "
+                        f"expected {again}, as its predictions score; call `subtune verify "
+                        f"--results {store.parent}`"
+                    )
