@@ -1,4 +1,4 @@
-"""The configuration, ``config.yaml``: checked whole before any work starts."""
+"""The configuration, ``config.yaml``. It is checked as a whole before any work starts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from subtune.config.checks import problems_of, unusable_in
+from subtune.config.checks import problems_of
 from subtune.config.loading import load, require_unique_keys
 from subtune.config.messages import lines_of
 from subtune.config.schema import Config, Experiment, Fractions, ModelSource, Paper, Style
@@ -37,7 +37,6 @@ def check(data: Mapping[str, Any]) -> Config:
         problems = list(problems_of(config))
     except ValidationError as error:
         problems = lines_of(error)
-    problems = [*unusable_in(data), *problems]
     if problems:
         raise SubtuneError("\n".join(dict.fromkeys(problems)))
     return config
@@ -59,7 +58,7 @@ def read(path: Path) -> Config:
         raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
     except RecursionError:
         raise SubtuneError(f"{path}: found lists in lists too deep to read") from None
-    except (yaml.YAMLError, ValueError) as error:  # of letters, numbers or dates that are none
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: impossible numbers or dates
         raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         kind = "nothing" if data is None else type(data).__name__

@@ -1,52 +1,29 @@
-"""What is checked over a whole configuration: the names that its sections use."""
+"""Checks over the whole configuration: names that one section uses and another defines."""
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from pydantic import ValidationError
 
 from subtune import papers
-from subtune.config.messages import text_of, text_of_boolean, text_of_no_character
+from subtune.config.messages import text_of
 from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
-from subtune.core.errors import SubtuneError, cut, key_path, one_of
+from subtune.core.errors import SubtuneError, one_of
 from subtune.data.minitasks import MINI_TASKS
 from subtune.data.official import RELEASES
 from subtune.data.repositories import is_on_hub
 from subtune.selections.methods import is_built_in
 from subtune.selections.whole import require_whole
 from subtune.tasks import TASKS, Task
-from subtune.tasks.formats.text import NO_CHARACTER
 
-# Of columns that tables of scores have beside those of tasks.
+# Headings that tables of scores have beside those of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
 AVERAGE = "average of "
-# Of a method's name in letters, as names of files have at most 255.
-LONGEST_METHOD = 200
-
-
-def unusable_in(value: Any, steps: tuple = ()) -> Iterator[str]:
-    """One line per truth value, which pydantic takes for the number 0 or 1, and per text that no
-    file can hold."""
-    if isinstance(value, bool):
-        yield f"{key_path(steps)}: {text_of_boolean(value)}"
-        return
-    if isinstance(value, str):
-        if no_character := NO_CHARACTER.search(value):
-            yield f"{key_path(steps)}: {text_of_no_character(no_character[0])}"
-        return
-    items: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple):
-        items = enumerate(value)
-    for key, item in items:
-        yield from unusable_in(item, (*steps, key))
 
 
 def problems_of(config: Config) -> Iterator[str]:
-    """One line per problem of a configuration whose sections are valid by themselves."""
+    """Yield one line per mistake in a configuration whose sections are valid by themselves."""
     yield from _task_definitions(config)
     for name, repository in HUB_MODELS.items():
         hub = config.models[name].hub if name in config.models else None
@@ -54,7 +31,6 @@ def problems_of(config: Config) -> Iterator[str]:
             yield f"models.{name}.hub: found {hub!r}, expected {repository}, or another name for it"
     for name in filter(is_built_in, config.selections):
         yield f"selections.{name}: found the name of a built-in method, expected one of its own"
-    yield from _alike("experiments", config.experiments)
     for name, experiment in config.experiments.items():
         yield from _experiment(config, f"experiments.{name}", experiment)
 
@@ -69,7 +45,7 @@ def _task_definitions(config: Config) -> Iterator[str]:
             if other_split != split:
                 yield (
                     f"tasks.{name}.files: found {path!r} for {other_split} and for {split}, "
-                    "expected other rows to judge by than those that are trained on"
+                    f"expected a different file for each"
                 )
         try:
             definition.task(name)
@@ -97,9 +73,6 @@ def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[s
     for model, settings in experiment.by_model.items():
         for method in settings.methods:
             yield from _method(config, f"{path}.by_model.{model}.methods", method)
-    yield from _alike(f"{path}.models", experiment.models)
-    yield from _alike(f"{path}.tasks", experiment.tasks)
-    yield from _alike(f"{path}.methods", experiment.all_methods())
 
 
 def _fractions(
@@ -110,7 +83,7 @@ def _fractions(
     if "cv" in fractions.scopes and len(tasks) == 1:
         yield (
             f"{path}.scopes: found 'cv' with one task, expected several tasks: "
-            "a cross-validated mask looks at all tasks but its own"
+            "a cross-validated mask uses the information of all other tasks"
         )
 
 
@@ -122,7 +95,7 @@ def _not_whole(config: Config, path: str, method: str) -> Iterator[str]:
 
 
 def _titles(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Tasks' titles are headings of tables, beside other ones."""
+    """Yield a line per task whose title is already the heading of another column."""
     titles = set(HEADINGS)
     for task, title in _columns(config, experiment):
         if title in titles or title.startswith(AVERAGE):
@@ -134,13 +107,13 @@ def _titles(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
 
 
 def _columns(config: Config, experiment: Experiment) -> list[tuple[str, str]]:
-    """Name of task and title of every column of an experiment's tables."""
+    """Return task name and title of every column of an experiment's tables."""
     tasks = _tasks(config, experiment)
     return [(task.name, title) for task in tasks for _, title in task.columns()]
 
 
 def _too_short(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Tasks of which an example has no room for something of each text."""
+    """Yield a line per task whose examples are too short to hold a part of each text."""
     for task in _tasks(config, experiment):
         max_length, least = experiment.settings(task.name).max_length, task.of_kind.least_length
         if max_length < least:
@@ -148,7 +121,7 @@ def _too_short(config: Config, path: str, experiment: Experiment) -> Iterator[st
 
 
 def _tasks(config: Config, experiment: Experiment) -> list[Task]:
-    """An experiment's tasks; none where not all definitions are valid."""
+    """Return an experiment's tasks; none if a definition is not valid."""
     with contextlib.suppress(ValidationError):
         tasks = config.all_tasks()
         return [tasks[name] for name in experiment.tasks if name in tasks]
@@ -162,7 +135,7 @@ def _unknown(path: str, names: Iterable[str], known: Iterable[str]) -> Iterator[
 
 
 def _without_rows(config: Config, path: str, tasks: Iterable[str]) -> Iterator[str]:
-    """Built-in tasks that the source does not have, and no directory either."""
+    """Yield a line per built-in task that neither the source nor a directory has."""
     has = {
         "hub": is_on_hub,
         "tsv": lambda task: task not in RELEASES,
@@ -180,24 +153,7 @@ def _without_rows(config: Config, path: str, tasks: Iterable[str]) -> Iterator[s
 
 
 def _method(config: Config, path: str, method: str) -> Iterator[str]:
-    # A method's name is part of the names of files.
-    if len(method) > LONGEST_METHOD:
-        yield f"{path}: found {cut(method)!r}, expected at most {LONGEST_METHOD} letters"
-    if method != " ".join(method.split()):
-        yield f"{path}: found {method!r}, expected no spaces but one between two words"
     try:
         config.selection(method)
     except SubtuneError as error:
         yield f"{path}: {error}"
-
-
-def _alike(path: str, names: Iterable[str]) -> Iterator[str]:
-    """Names of files and folders that are one where capitals make no difference, as on macOS."""
-    by_folded: dict[str, str] = {}
-    for name in names:
-        other = by_folded.setdefault(name.casefold(), name)
-        if other != name:
-            yield (
-                f"{path}: found {other!r} and {name!r}, expected names that differ in letters, "
-                "not in capitals alone"
-            )

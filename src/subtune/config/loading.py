@@ -1,7 +1,6 @@
-"""Files in YAML: each key of a mapping stands there once, as YAML itself asks."""
+"""YAML files in which no mapping has a key twice."""
 
 import contextlib
-import math
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +8,12 @@ import yaml
 
 from subtune.core.errors import SubtuneError
 
-# A file of few lines says more where aliases repeat what aliases repeat.
-MOST_VALUES = 1_000_000
-
 
 class _UniqueKeys(yaml.SafeLoader):
-    """PyYAML takes the last of equal keys without a word."""
+    """A loader that refuses equal keys, of which PyYAML itself takes the last."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        # As it is written: constructing a mapping adds the keys of those that it is merged with.
+        # Constructing a mapping adds the keys of `<<`, so keys are compared before.
         node = super().compose_mapping_node(anchor)
         line_of: dict[str, int] = {}
         for key, _ in node.value:
@@ -34,37 +30,20 @@ class _UniqueKeys(yaml.SafeLoader):
 
 
 def load(path: Path) -> Any:
-    """What a file holds.
+    """Return what a YAML file holds.
 
     Raises:
-        SubtuneError: a key stands twice in one mapping, or aliases repeat values without end.
+        SubtuneError: a key stands twice in one mapping.
         yaml.YAMLError: the file is not YAML.
     """
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
     except SubtuneError as error:
         raise SubtuneError(f"{path}: {error}") from None
-    if _count(data, {}) > MOST_VALUES:
-        raise SubtuneError(
-            f"{path}: found more than {MOST_VALUES:,} values with those that aliases (*) repeat, "
-            "expected fewer"
-        )
-    return data
-
-
-def _count(value: Any, counts: dict[int, float]) -> float:
-    """How many values there are in one; those in one within itself are without end."""
-    if not isinstance(value, dict | list):
-        return 1
-    if id(value) not in counts:
-        counts[id(value)] = math.inf
-        items = value.values() if isinstance(value, dict) else value
-        counts[id(value)] = 1 + sum(_count(item, counts) for item in items)
-    return counts[id(value)]
 
 
 def require_unique_keys(path: Path) -> None:
-    """Check a file that another program reads, and that need not be YAML.
+    """Check a file that another program reads. It need not be YAML.
 
     Raises:
         SubtuneError: a key stands twice in one mapping.

@@ -1,15 +1,28 @@
-"""What pydantic finds wrong, as lines for people."""
+"""Mistakes that pydantic finds, as lines for people."""
 
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from subtune.config import schema
+from subtune.config.schema import (
+    LIST,
+    PATTERNS_IN_WORDS,
+    WORD,
+    Assumptions,
+    Config,
+    Experiment,
+    FisherSettings,
+    Fractions,
+    ModelSettings,
+    ModelSource,
+    OwnTask,
+    Style,
+    TaskSettings,
+)
 from subtune.core.errors import cut, key_path, one_of
 from subtune.selections import UNION_MEMBERS, allowed_keys
-from subtune.tasks.formats.text import NO_CHARACTER
 
-# What a value should have been, in the words of YAML.
+# Types in the words of YAML.
 IN_YAML = {
     "tuple_type": "a list",
     "dict_type": "keys and values",
@@ -19,20 +32,20 @@ IN_YAML = {
 
 
 def lines_of(error: ValidationError) -> list[str]:
-    """One line per mistake: the key's path, what was found, what was expected."""
+    """Return one line per mistake: the key's path, what was found, what was expected."""
     problems = error.errors()
     paths = [tuple(problem["loc"]) for problem in problems]
     return [
         _line(problem)
         for problem, path in zip(problems, paths, strict=True)
-        # A list that a wrong item left too short only follows from that item.
+        # A wrong item also leaves its list too short: only the item is named.
         if not any(other[: len(path)] == path and other != path for other in paths)
     ]
 
 
 def _line(problem: Any) -> str:
-    # pydantic names the members of a union in the path, and marks keys; the user wrote neither.
-    not_written = {*UNION_MEMBERS, "[key]", schema.LIST, schema.WORD}
+    # pydantic adds names of union members and marks of keys to the path.
+    not_written = {*UNION_MEMBERS, "[key]", LIST, WORD}
     steps = [step for step in problem["loc"] if step not in not_written]
     if problem["type"] == "extra_forbidden":
         *above, unknown = problem["loc"]
@@ -42,11 +55,14 @@ def _line(problem: Any) -> str:
 
 
 def text_of(problem: Any) -> str:
-    """What was found and what was expected, without the path."""
+    """Return what was found and what was expected, without the path."""
     value = problem["input"]
     kind = problem["type"]
     if isinstance(value, bool):
-        return text_of_boolean(value)
+        return (
+            f"found {value}, expected a number or text; in YAML text such as yes, no or on has "
+            "quotes"
+        )
     if kind == "too_short":
         return f"found {value!r}, expected at least {problem['ctx']['min_length']}"
     if kind == "missing":
@@ -57,11 +73,7 @@ def text_of(problem: Any) -> str:
         allowed = problem["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         return one_of(value, allowed)
     if kind == "string_pattern_mismatch":
-        return (
-            f"found {value!r}, expected a letter or digit, then letters, digits, '_', '.', '+', '-'"
-        )
-    if kind == "string_unicode":
-        return text_of_no_character(NO_CHARACTER.findall(value)[0])
+        return f"found {cut(value)!r}, expected {PATTERNS_IN_WORDS[problem['ctx']['pattern']]}"
     if kind in IN_YAML:
         return f"found {cut(repr(value))}, expected {IN_YAML[kind]}"
     shortened = repr(value) if len(repr(value)) < 60 else type(value).__name__
@@ -71,37 +83,25 @@ def text_of(problem: Any) -> str:
     return f"found {shortened}, expected {message[0].lower()}{message[1:]}"
 
 
-def text_of_boolean(value: bool) -> str:
-    """Nothing in a configuration is true or false; and 1 is neither."""
-    return (
-        f"found {value}, expected a number or text; in YAML text such as yes, no or on has quotes"
-    )
-
-
-def text_of_no_character(letter: str) -> str:
-    """Half a letter, or a zero, which no file of text has."""
-    return f"found {letter!r}, expected text"
-
-
 def _keys_at(steps: tuple) -> list[str]:
-    """The keys allowed at a path of the configuration."""
+    """Return the keys allowed at a path of the configuration."""
     if not steps:
-        return list(schema.Config.model_fields)
+        return list(Config.model_fields)
     if steps[0] == "selections":
         return allowed_keys(steps[2:])
     sections: dict[str, type[BaseModel]] = {
-        "models": schema.ModelSource,
-        "tasks": schema.OwnTask,
-        "experiments": schema.Experiment,
-        "figures": schema.Style,
-        "assumptions": schema.Assumptions,
+        "models": ModelSource,
+        "tasks": OwnTask,
+        "experiments": Experiment,
+        "figures": Style,
+        "assumptions": Assumptions,
     }
-    # Below an experiment's own name.
+    # Sections of an experiment.
     parts: dict[str, type[BaseModel]] = {
-        "by_model": schema.ModelSettings,
-        "by_task": schema.TaskSettings,
-        "fractions": schema.Fractions,
-        "fisher": schema.FisherSettings,
+        "by_model": ModelSettings,
+        "by_task": TaskSettings,
+        "fractions": Fractions,
+        "fisher": FisherSettings,
     }
     section = parts.get(steps[2]) if len(steps) > 2 else None
     return list((section or sections[steps[0]]).model_fields)

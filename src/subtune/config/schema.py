@@ -1,9 +1,7 @@
 """The typed model of ``config.yaml``."""
 
-import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple, Self
-from unicodedata import category
 
 from pydantic import (
     AfterValidator,
@@ -31,21 +29,33 @@ from subtune.tasks.fields import KindName, kind_of_unnamed
 from subtune.tasks.kinds import KINDS
 
 ALL_ROWS: Literal["all"] = "all"
-# Names on the hub, and of images of containers.
-REPOSITORY = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
-IMAGE = re.compile(r"[\w./][\w./:@+-]*")
-# Of values of its wildcards Snakemake refuses these.
-PERIODIC = re.compile(r"(.+)\1{19}$")
-# With which text begins that a spreadsheet computes.
-FORMULAS = ("=", "+", "-", "@")
-# Of whole numbers, as tables and random generators hold them.
+# Tables and random generators hold no larger whole numbers.
 LARGEST = 2**63 - 1
-# From what moves the whole of a large model to what moves a few numbers of a small one.
+# The learning rates that `search` tries: the first suit full fine-tuning of large models, the last
+# suit selections of few numbers.
 SEARCHED = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 HUB_MODELS = {
     "bert-base-cased": "google-bert/bert-base-cased",
     "bert-large-cased": "google-bert/bert-large-cased",
     "roberta-base": "FacebookAI/roberta-base",
+}
+
+
+# Texts have these forms. `subtune.config.messages` says what was expected.
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
+METHOD = r"^\S+( \S+)*$"
+LINE = r"^\S.*$"
+RESULTS = r"^[^{}~\s][^{}\n]*$"
+REPOSITORY = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
+# Snakemake hands an image's name to a shell as it is.
+IMAGE = r"^[A-Za-z0-9_./][A-Za-z0-9_./:@+-]*$"
+PATTERNS_IN_WORDS = {
+    NAME: "a letter or digit, then letters, digits, '_', '.', '+', '-'",
+    METHOD: "words with one space between two",
+    LINE: "text in one line",
+    RESULTS: "a path without braces, which does not begin with '~'",
+    REPOSITORY: f"a repository's name, such as {HUB_MODELS['roberta-base']}",
+    IMAGE: "an image's path or address of letters, digits and ./:@+-_",
 }
 
 
@@ -58,79 +68,6 @@ def _distinct(values: tuple) -> tuple:
     return values
 
 
-def _trimmed(words: tuple[str, ...]) -> tuple[str, ...]:
-    for word in words:
-        if word != word.strip():
-            raise ValueError(f"found {word!r}, expected no space around a label")
-    return words
-
-
-def _in_one_line(title: str) -> str:
-    # Control characters and ends of lines and paragraphs, which no table or terminal should meet.
-    if not title.strip() or any(category(letter) in ("Cc", "Zl", "Zp") for letter in title):
-        raise ValueError(f"found {cut(title)!r}, expected text in one line")
-    return title
-
-
-def _in_a_table(number: int) -> int:
-    if number > LARGEST:
-        raise ValueError(f"found a number of {len(str(number))} digits, expected at most {LARGEST}")
-    return number
-
-
-def _not_periodic(name: str) -> str:
-    if PERIODIC.search(name):
-        raise ValueError(
-            f"found {cut(name)!r}, expected no twenty times the same at its end, which Snakemake "
-            "takes for a rule without end"
-        )
-    return name
-
-
-def _no_formula(text: str) -> str:
-    if text[:1] in FORMULAS:
-        raise ValueError(
-            f"found {cut(text)!r}, expected another first letter: spreadsheets, in which tables "
-            "are opened, take it for a formula"
-        )
-    return text
-
-
-def _no_mathematics(title: str) -> str:
-    if title.count("$") > 1:
-        raise ValueError(
-            f"found {cut(title)!r}, expected one '$' at most: figures set what stands between two "
-            "as mathematics"
-        )
-    return title
-
-
-def _results(path: str) -> str:
-    if set(path) & set("{}"):
-        raise ValueError(f"found {cut(path)!r}, expected no braces, which Snakemake fills in")
-    if path.startswith("~"):
-        raise ValueError(f"found {cut(path)!r}, expected the home directory in full")
-    return path
-
-
-def _repository(name: str) -> str:
-    if not REPOSITORY.fullmatch(name):
-        raise ValueError(
-            f"found {cut(name)!r}, expected a repository's name as in its address, such as "
-            f"{next(iter(HUB_MODELS.values()))}"
-        )
-    return name
-
-
-def _image(name: str) -> str:
-    if not IMAGE.fullmatch(name):
-        raise ValueError(
-            f"found {cut(name)!r}, expected an image's path or address of letters, digits and "
-            "./:@+-_, which Snakemake hands to a shell as it is"
-        )
-    return name
-
-
 def _one_of(name: str, allowed: Iterable[str]) -> str:
     if name not in allowed:
         raise ValueError(one_of(name, allowed))
@@ -138,11 +75,11 @@ def _one_of(name: str, allowed: Iterable[str]) -> str:
 
 
 def _numbers_of_rows(given: Any) -> tuple[int | str, ...]:
-    """Numbers of training rows; one alone is the only one, and none stands for all rows."""
+    """Return a list of numbers of training rows. One number is a list of one, None is `all`."""
     numbers = given if isinstance(given, list | tuple) else [ALL_ROWS if given is None else given]
     if not numbers:
         raise ValueError("found an empty list, expected numbers of rows, or 'all'")
-    # In profiles and on the command line every value is text.
+    # Profiles and the command line give every value as text.
     numbers = [int(n) if isinstance(n, str) and n.isdecimal() else n for n in numbers]
     for number in numbers:
         if number != ALL_ROWS and not (isinstance(number, int) and number >= 1):
@@ -158,8 +95,7 @@ def _search(given: str) -> str:
 
 Name = Annotated[
     str,
-    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=64),
-    AfterValidator(_not_periodic),
+    Field(pattern=NAME, max_length=64),
 ]
 Paper = Annotated[
     str,
@@ -180,12 +116,12 @@ OfficialTask = Annotated[
     WithJsonSchema({"enum": [*RELEASES]}),
 ]
 Metric = Annotated[str, AfterValidator(lambda name: _one_of(name, METRICS))]
-Count = Annotated[int, Field(ge=1), AfterValidator(_in_a_table)]
-FromZero = Annotated[int, Field(ge=0), AfterValidator(_in_a_table)]
-# What stands in a cell of a table.
-Cell = Annotated[str, AfterValidator(_in_one_line), AfterValidator(_no_formula)]
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
+# Method's names are parts of file names, which have at most 255 letters.
+MethodName = Annotated[str, Field(pattern=METHOD, max_length=200)]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
-# What pydantic calls the two forms of learning rates in the path of a problem.
+# Names of the two forms of learning rates, which pydantic writes into the path of a mistake.
 LIST, WORD = "[list]", "[word]"
 ListOfRates = Annotated[
     tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct), Tag(LIST)
@@ -195,9 +131,7 @@ LearningRates = Annotated[
     ListOfRates | SearchOfRates,
     Discriminator(lambda given: WORD if isinstance(given, str) else LIST),
 ]
-Labels = Annotated[
-    tuple[str, ...], Field(min_length=2), AfterValidator(_distinct), AfterValidator(_trimmed)
-]
+Labels = Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
 _NUMBER_OF_ROWS = {"anyOf": [{"type": "integer", "minimum": 1}, {"const": ALL_ROWS}]}
 _NUMBERS_OF_ROWS = {"type": "array", "items": _NUMBER_OF_ROWS, "minItems": 1, "uniqueItems": True}
@@ -209,30 +143,32 @@ NumbersOfRows = Annotated[
 
 
 def each_trained(rates: LearningRates | tuple[()]) -> tuple[float | tuple[float, ...], ...]:
-    """What each run of a method trains with: a learning rate, or those among which it finds one."""
+    """Return each run's learning rate, or the learning rates among which it finds one."""
     return (SEARCHED,) if rates == "search" else tuple(rates)
 
 
 class Section(BaseModel):
-    """A part of the configuration: immutable, and without unknown keys."""
+    """A part of the configuration. It cannot change and refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ModelSource(Section):
-    """Where a model comes from: a hub id, a local path, or an installed Python package."""
+    """A model's source: the hub, a local directory or an installed Python package."""
 
-    hub: Annotated[str, AfterValidator(_repository)] | None = Field(
-        default=None, description="repository id on the hub"
+    hub: Annotated[str, Field(pattern=REPOSITORY)] | None = Field(
+        default=None, description="name of the model's repository on the hub"
     )
     revision: str | None = Field(
         default=None,
         min_length=1,
-        description="commit, tag or branch on the hub; the commit of a tag or branch is asked for "
-        "once, and kept in `pinned.json` in the results",
+        description="commit, tag or branch on the hub; default: the main branch. The commit of a "
+        "tag or branch is asked for once and kept in `pinned.json` in the results",
     )
-    path: str | None = Field(default=None, description="local directory")
-    package: str | None = Field(default=None, description="installed Python package")
+    path: str | None = Field(default=None, description="local directory with the model's files")
+    package: str | None = Field(
+        default=None, description="installed Python package that holds the model's files"
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -245,42 +181,45 @@ class ModelSource(Section):
 
 
 class OwnTask(Section):
-    """A user's task: files, columns, label words and metrics."""
+    """A task of the user's own: its files, columns, label words and metrics."""
 
     kind: KindName | None = Field(
         default=None,
-        description="without it `classification` where there are `labels`, and else `regression`",
+        description="default: `classification` if the task has `labels`, else `regression`",
     )
     files: dict[str, str] = Field(
-        description="split to path. Of texts: .csv, .tsv or .jsonl, where a cell that begins with "
-        "a quotation mark is quoted. Of tokens: .conllu, whose columns have names, .conll or .txt, "
-        "whose columns are 1, 2, …, or .jsonl with lists. Of spans: .json as SQuAD's"
+        description="path of each split's file. Texts: .csv, .tsv or .jsonl; a cell that begins "
+        "with a quotation mark is quoted. Tokens: .conllu, whose columns have names; .conll or "
+        ".txt, whose columns are 1, 2, …; or .jsonl with lists. Spans: .json in SQuAD's format"
     )
     text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = Field(
         default=(),
-        description="one or two columns; of tokens the column of words; left out of spans, whose "
-        "format names `question` and `context`",
+        description="one or two columns with texts; for tokens, the column with the words. Leave "
+        "it out for spans, whose format names `question` and `context`",
     )
-    label: Annotated[ColumnName, AfterValidator(_no_formula)] | None = Field(
-        default=None, description="column of the label; without it `label`, of spans `answers`"
+    label: ColumnName | None = Field(
+        default=None, description="column with the label; default: `label`, for spans `answers`"
     )
     labels: Labels | None = Field(
         default=None,
-        description="label words in order; none for a regression or spans. Files hold them, or, "
-        "of texts where none is a number, their numbers from 0",
+        description="the label words in order; leave them out for regression and spans. Files of "
+        "texts may hold the words' numbers, from 0, if no word is a number",
     )
     metrics: Annotated[tuple[Metric, ...], AfterValidator(_distinct)] = Field(
-        default=(), description="of tokens and spans those that are usual, where it is left out"
+        default=(),
+        description="metrics, the deciding one first; default for tokens and spans: the usual ones",
     )
-    title: Annotated[Cell, AfterValidator(_no_mathematics)] | None = Field(
-        default=None, description="name in tables and figures"
+    title: Annotated[str, Field(pattern=LINE)] | None = Field(
+        default=None, description="name in tables and figures; default: the task's key"
     )
 
     @model_validator(mode="after")
     def _label_is_no_text(self) -> Self:
         label = self.label or KINDS[self.kind_name].label
         if label in self.text:
-            raise ValueError(f"found column {label!r} as text and as label, expected two")
+            raise ValueError(
+                f"found column {label!r} as text and as label, expected different columns"
+            )
         return self
 
     @property
@@ -288,6 +227,7 @@ class OwnTask(Section):
         return self.kind or kind_of_unnamed(self.labels)
 
     def task(self, name: str) -> Task:
+        """Return the task with everything that its kind fills in."""
         kind = KINDS[self.kind_name]
         return Task(
             name=name,
@@ -301,88 +241,116 @@ class OwnTask(Section):
 
 
 class FisherSettings(Section):
-    """How Fisher information is estimated before training."""
+    """The estimate of Fisher information before training."""
 
-    rows: Count | None = Field(default=None, description="sample of the training examples")
-    seed: FromZero = 0
+    rows: Count | None = Field(
+        default=None, description="number of training examples to sample; default: all"
+    )
+    seed: FromZero = Field(default=0, description="seed of the sample and of the classifier")
 
 
 class Fractions(Section):
     """Train only the top fraction of a selection, by Fisher information."""
 
-    of: str = MASKED_METHOD
-    values: Annotated[tuple[Fraction, ...], Field(min_length=1), AfterValidator(_distinct)]
-    scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_distinct)] = SCOPES
+    of: str = Field(default=MASKED_METHOD, description="method whose entries are ranked")
+    values: Annotated[tuple[Fraction, ...], AfterValidator(_distinct)] = Field(
+        min_length=1, description="fractions of the entries to train, above 0 and at most 1"
+    )
+    scopes: Annotated[tuple[Scope, ...], AfterValidator(_distinct)] = Field(
+        default=SCOPES,
+        min_length=1,
+        description="tasks whose information decides: its own (`individual`), all (`global`), or "
+        "all others (`cv`); default: all three scopes",
+    )
     learning_rates: LearningRates | None = Field(
-        default=None, description="none where `by_task` says"
+        default=None, description="default: the learning rates of the task or the experiment"
     )
 
 
 class TaskSettings(Section):
-    """What one task's runs do otherwise than the experiment says."""
+    """Settings of one task that differ from the experiment's."""
 
     learning_rates: LearningRates | None = Field(
-        default=None, description="of the methods and fractions that name none themselves"
+        default=None, description="for methods and fractions without learning rates of their own"
     )
-    batch_size: Count | None = None
-    epochs: Count | None = None
-    max_length: int | None = Field(default=None, ge=4, le=512)
+    batch_size: Count | None = Field(default=None, description="examples per training step")
+    epochs: Count | None = Field(default=None, description="passes over the training set")
+    max_length: int | None = Field(
+        default=None, ge=4, le=512, description="most tokens of an example"
+    )
 
 
 class ModelSettings(Section):
-    """What one model's runs have beside those of the experiment."""
+    """Methods that one model trains in addition to the experiment's."""
 
-    methods: dict[str, LearningRates | None] = Field(
+    methods: dict[MethodName, LearningRates | None] = Field(
         min_length=1,
-        description="methods that only this model trains, or over other learning rates",
+        description="methods that only this model trains, or trains with other learning rates",
     )
 
 
 class Experiment(Section):
-    """Runs: model × task × method × learning rate × seed, and the fractions."""
+    """A grid of runs: model × task × method × learning rate × seed, and the fractions."""
 
     paper: Paper | None = Field(
         default=None,
-        description="whose tables and figures to make beside those that every experiment has; an "
-        "experiment that is named as a paper makes that paper's",
+        description="paper whose tables and figures to make, in addition to those of every "
+        "experiment; default: the paper that has the experiment's name, if there is one",
     )
-    models: Names
-    tasks: Names
+    models: Names = Field(description="names of models")
+    tasks: Names = Field(description="names of tasks")
     by_task: dict[str, TaskSettings] = Field(
-        default={}, description="task to its own settings, where they differ"
+        default={}, description="settings of single tasks that differ from those below"
     )
     by_model: dict[str, ModelSettings] = Field(
-        default={}, description="model to what it trains beside the others"
+        default={}, description="methods that single models train in addition"
     )
-    methods: dict[str, LearningRates | None] = Field(
+    methods: dict[MethodName, LearningRates | None] = Field(
         min_length=1,
-        description="method to the learning rates that are tried, on every task: a list, of which "
-        "all train, or `search`, which finds one; none where `by_task` or `learning_rates` says",
+        description="each method's learning rates on every task: a list, all of which are "
+        "trained, or `search`, which finds one; default: those of `by_task` or `learning_rates`",
     )
     learning_rates: LearningRates | None = Field(
-        default=None, description="of methods and fractions for which nothing else names them"
+        default=None, description="for methods and fractions without learning rates of their own"
     )
-    fractions: Fractions | None = None
+    fractions: Fractions | None = Field(
+        default=None, description="train top fractions by Fisher information, too"
+    )
     fisher: FisherSettings = FisherSettings()
-    seeds: Annotated[tuple[FromZero, ...], Field(min_length=1), AfterValidator(_distinct)] = (0,)
-    epochs: Count
-    batch_size: Count
-    max_length: int = Field(default=128, ge=4, le=512)
+    seeds: Annotated[tuple[FromZero, ...], AfterValidator(_distinct)] = Field(
+        default=(0,), min_length=1, description="one run per seed"
+    )
+    epochs: Count = Field(description="passes over the training set")
+    batch_size: Count = Field(description="examples per training step")
+    max_length: int = Field(
+        default=128,
+        ge=4,
+        le=512,
+        description="most tokens of an example; longer texts are cut, or split into examples",
+    )
     doc_stride: Count = Field(
         default=128,
-        description="tokens of a long context from the beginning of one window to the next, or a "
-        "whole window's where that has fewer",
+        description="tokens from the start of one window of a long context to the start of the "
+        "next; at most a whole window",
     )
-    schedule: Literal["constant", "linear"] = "constant"
-    warmup: float = Field(default=0.0, ge=0, lt=1)
-    weight_decay: float = Field(default=0.0, ge=0)
-    max_grad_norm: float = Field(default=1.0, gt=0)
-    precision: Literal["fp32", "bf16"] = "fp32"
+    schedule: Literal["constant", "linear"] = Field(
+        default="constant", description="learning rate after the warm-up: constant, or falls to 0"
+    )
+    warmup: float = Field(
+        default=0.0, ge=0, lt=1, description="share of all steps in which the learning rate rises"
+    )
+    weight_decay: float = Field(default=0.0, ge=0, description="AdamW's weight decay")
+    max_grad_norm: float = Field(
+        default=1.0, gt=0, description="norm to which longer gradients are shortened"
+    )
+    precision: Literal["fp32", "bf16"] = Field(
+        default="fp32", description="number format of matrix products"
+    )
     train_rows: NumbersOfRows = Field(
         default=(ALL_ROWS,),
-        description="on how many rows to train: a number, `all`, or a list of them, each of which "
-        "trains every method. Smaller ones are part of larger ones, drawn by the run's seed. "
-        "Tables and claims are of the largest, and fractions train on it alone",
+        description="number of training rows, `all`, or a list of them; every method trains on "
+        "each. Smaller sets are parts of larger ones, drawn by the run's seed. Tables and claims "
+        "use the largest, and fractions train on the largest only",
     )
 
     @model_validator(mode="after")
@@ -415,28 +383,27 @@ class Experiment(Section):
         return self
 
     def methods_of(self, model: str) -> dict[str, LearningRates | None]:
-        """The methods that a model trains, with their learning rates on every task.
+        """Return the methods that a model trains, with their learning rates on every task.
 
-        What the model says wins over what the experiment says. Methods without learning rates have
-        each task's.
+        The model's entries win over the experiment's. None stands for the task's learning rates.
         """
         settings = self.by_model.get(model)
         return self.methods | (settings.methods if settings else {})
 
     def all_methods(self) -> list[str]:
-        """Every method that some model trains."""
+        """Return every method that at least one model trains."""
         return list(dict.fromkeys(m for model in self.models for m in self.methods_of(model)))
 
     def limits_of_rows(self, rows: int) -> dict[int, int | None]:
-        """On how many of a training set's ``rows`` to train, each to the limit that gives as many.
+        """Return the numbers of rows to train on, out of ``rows``, and the limit of each.
 
-        A number that is no smaller than the training set is all of it, which has no limit.
+        The whole training set has no limit. Numbers above ``rows`` stand for the whole set.
         """
         numbers = [rows if n == ALL_ROWS else min(int(n), rows) for n in self.train_rows]
         return {number: number if number < rows else None for number in numbers}
 
     def settings(self, task: str) -> "SettledTask":
-        """What a task's runs are trained with."""
+        """Return the settings of a task's runs."""
         settings = self.by_task.get(task, TaskSettings())
         return SettledTask(
             learning_rates=settings.learning_rates or self.learning_rates,
@@ -447,7 +414,10 @@ class Experiment(Section):
 
 
 class SettledTask(NamedTuple):
-    """An experiment's settings for one task, with the learning rates of what names none itself."""
+    """An experiment's settings for one task.
+
+    ``learning_rates`` are for methods and fractions without their own.
+    """
 
     learning_rates: LearningRates | None
     batch_size: int
@@ -456,103 +426,109 @@ class SettledTask(NamedTuple):
 
 
 class Style(Section):
-    """How one figure is drawn."""
+    """The look of one figure."""
 
-    colormap: str = Field(default="viridis", description="for heat maps")
-    width: float = Field(
-        default=6.3, gt=0, le=50, description="inches, of a paper's text; narrow figures take half"
+    colormap: str = Field(
+        default="viridis", description="name of matplotlib's colour map, for heat maps"
     )
-
-    @field_validator("colormap")
-    @classmethod
-    def _known_colormap(cls, name: str) -> str:
-        from matplotlib import colormaps
-
-        if name not in colormaps:
-            raise ValueError(one_of(name, colormaps))
-        return name
+    width: float = Field(
+        default=6.3, gt=0, le=50, description="width in inches; narrow figures take half of it"
+    )
 
 
 class Assumptions(Section):
-    """What estimates of time assume of the machine that trains. They decide no result."""
+    """The machine that estimates of time assume. No result depends on it."""
 
-    device: str = Field(default="one A100", description="for people to read")
+    device: str = Field(default="one A100", description="name of the machine, for people to read")
     teraflops: dict[Literal["fp32", "bf16"], Annotated[float, Field(gt=0)]] = Field(
         default={"fp32": 12.0, "bf16": 80.0},
-        description="10¹² floating-point operations per second that large products reach",
+        min_length=2,
+        description="10¹² floating-point operations per second in large matrix products, for both "
+        "fp32 and bf16",
     )
     milliseconds_per_layer: float = Field(
-        default=1.5, ge=0, description="what a training step takes per layer beside its products"
+        default=1.5,
+        ge=0,
+        description="milliseconds per layer that a training step takes beside its products",
     )
     runs_side_by_side: Count = Field(
-        default=8, description="that share a step, where no matrices train"
+        default=8, description="runs that share a training step, if they train no matrices"
     )
-    start_minutes: float = Field(default=1.0, ge=0, description="of every job, before it trains")
-    time_margin: float = Field(default=2.0, ge=1, description="of the time that a job asks for")
+    start_minutes: float = Field(
+        default=1.0, ge=0, description="minutes that every job takes before it trains"
+    )
+    time_margin: float = Field(
+        default=2.0,
+        ge=1,
+        description="estimated time times this is what a job asks for",
+    )
     longest_job_hours: Count = Field(
-        default=24, description="the partition's limit; a longer sweep goes on in a new job"
+        default=24,
+        description="hours that the cluster allows one job; a longer sweep goes on in a new job",
     )
-
-    @field_validator("teraflops")
-    @classmethod
-    def _both_precisions(cls, given: dict[str, float]) -> dict[str, float]:
-        if len(given) < 2:
-            raise ValueError(f"found {', '.join(given) or 'none'}, expected fp32 and bf16")
-        return given
 
 
 class Config(Section):
-    """What to run. Keys about jobs, machines and downloads decide no result."""
+    """The whole configuration. Keys about jobs, machines and downloads decide no result."""
 
-    results: Annotated[Cell, AfterValidator(_results)] = Field(default="results", min_length=1)
+    results: str = Field(
+        default="results", pattern=RESULTS, description="directory for everything that is made"
+    )
     source: Literal["hub", "tsv", "builtin"] = Field(
-        default="hub", description="where the GLUE tasks' rows come from"
+        default="hub",
+        description="source of the GLUE tasks: the hub, the official files in `glue_dir`, or the "
+        "tiny tasks built into subtune",
     )
     revision: str | None = Field(
-        default=None, min_length=1, description="commit, tag or branch of the hub's GLUE"
+        default=None,
+        min_length=1,
+        description="commit, tag or branch of GLUE on the hub; default: the main branch",
     )
     hub_cache: str | None = Field(
-        default=None, description="where downloads are kept; without it, `hub` in the results"
+        default=None, description="directory for downloads; default: `hub` in the results"
     )
     environment: Literal["cpu", "cuda"] = Field(
-        default="cpu", description="which of envs/ `--sdm conda` makes for jobs that compute"
+        default="cpu", description="environment in envs/ that `--sdm conda` makes for jobs"
     )
-    container: Annotated[str, AfterValidator(_image)] | None = Field(
-        default=None, description="image that `--sdm apptainer` runs every job in"
+    container: Annotated[str, Field(pattern=IMAGE)] | None = Field(
+        default=None, description="image in which `--sdm apptainer` runs every job"
     )
     glue_dir: str | None = Field(
-        default=None, description="GLUE in the official layout, for `source: tsv`"
+        default=None, description="directory with GLUE's official files, for `source: tsv`"
     )
     directories: dict[OfficialTask, Annotated[str, Field(min_length=1)]] = Field(
         default={},
-        description="task to the directory with its official files, from which it is read "
-        "whatever `source` says",
+        description="each task's directory with its official files; it is used whatever `source` "
+        "is",
     )
     test_scores: str | None = Field(
         default=None, description="CSV file with the scores that the GLUE server returned"
     )
-    models: dict[Name, ModelSource] = {}
-    tasks: dict[Name, OwnTask] = {}
-    selections: dict[Name, NamedSelection] = {}
-    experiments: dict[Name, Experiment] = Field(min_length=1)
-    runs_per_job: Count = Field(default=8, description="most runs that one cluster job trains")
+    models: dict[Name, ModelSource] = Field(default={}, description="models by your names for them")
+    tasks: dict[Name, OwnTask] = Field(default={}, description="tasks of your own by name")
+    selections: dict[Name, NamedSelection] = Field(
+        default={}, description="methods of your own by name"
+    )
+    experiments: dict[Name, Experiment] = Field(min_length=1, description="experiments by name")
+    runs_per_job: Count = Field(default=8, description="most runs that one job trains")
     million_examples_per_job: float = Field(
         default=64,
         gt=0,
-        description="training examples of all runs of a job and all epochs, at most; a run that "
-        "shares no steps counts sixfold",
+        description="most training examples of one job, in millions, over all its runs and "
+        "epochs; a run that trains alone counts six times",
     )
     runs_at_once: Count | None = Field(
         default=None,
-        description="most runs of a job to train side by side; without it, as many as pay",
+        description="most runs of a job that train side by side; default: as many as save time",
     )
     checkpoint_minutes: FromZero = Field(
         default=10,
-        description="a job that is cut off repeats at most so much; 0: at most one step",
+        description="minutes between checkpoints: a job that is cut off repeats at most these; 0 "
+        "saves after every step",
     )
     assumptions: Assumptions = Assumptions()
     figures: dict[FigureStyle, Style] = Field(
-        default={}, description="figure's name to how it is drawn; `changes` are all heat maps"
+        default={}, description="the look of figures by name; `changes` stands for all heat maps"
     )
 
     @field_validator("experiments", mode="before")
@@ -589,7 +565,7 @@ class Config(Section):
         return TASKS | {name: task.task(name) for name, task in self.tasks.items()}
 
     def is_submitted(self, task: str) -> bool:
-        """Whether the GLUE server scores predictions of a task's test rows."""
+        """Return whether the GLUE server scores predictions of a task's test rows."""
         is_official = self.source != "builtin" and task not in self.tasks
         return is_official and bool(TASKS[task].submission)
 

@@ -41,461 +41,186 @@ GOOD = {
         }
     },
 }
-EXPERIMENT = ("experiments", "layernorm")
+MOOD = GOOD["tasks"]["mood"]
+NO_LONGER = object()
 
 
 def changed(path, value):
-    """The good configuration with one key set, or removed."""
+    """The good configuration with one key set, or removed. ``E`` stands for the experiment."""
+    path = (
+        path.replace("E", "experiments.layernorm", 1).split(".") if isinstance(path, str) else path
+    )
     data = copy.deepcopy(GOOD)
     *steps, last = path
     section = data
     for step in steps:
         section = section.setdefault(step, {})
-    if value is None:
+    if value is NO_LONGER:
         del section[last]
     else:
         section[last] = value
     return data
 
 
-# path, value, the whole message
-BROKEN = [
-    (("experimets",), {}, "experimets: unknown key, found 'experimets', expected one of results, "),
-    (("source",), "hug", "source: found 'hug', expected one of hub, tsv, builtin (did you mean"),
-    (("source",), "tsv", "glue_dir: missing, and needed with `source: tsv`"),
-    (
-        ("directories",),
-        {"sqaud": "here"},
-        "directories.sqaud: found 'sqaud', expected one of ptb, ud_ewt, squad (did you mean "
-        "'squad'?)",
-    ),
-    (("directories",), {"ptb": ""}, "directories.ptb: found '', expected "),
-    (("experiments",), {}, "experiments: found {}, expected at least 1"),
-    (("experiments",), None, "experiments: missing, and needed"),
-    (("runs_per_job",), 0, "runs_per_job: found 0, expected greater than or equal to 1"),
-    *(
-        (("experiments", "layernorm", "train_rows"), value, f"experiments.layernorm.{message}")
-        for value, message in (
-            (0, "train_rows: found 0, expected a number of rows from 1, or 'all'"),
-            ("al", "train_rows: found 'al', expected a number of rows from 1, or 'all'"),
-            ([10, 0], "train_rows: found 0, expected a number of rows from 1, or 'all'"),
-            ([10, 100, 10], "train_rows: found 10 twice, expected each value once"),
-            ([], "train_rows: found an empty list, expected numbers of rows, or 'all'"),
-        )
-    ),
-    (
-        ("models", "minilm"),
-        {"hub": "a/b", "path": "c"},
-        "models.minilm: found hub and path, expected exactly one of hub, path, package",
-    ),
-    (
-        ("models", "minilm", "hub"),
-        "https://huggingface.co/a/b",
-        "models.minilm.hub: found 'https://huggingface.co/a/b', expected a repository's name as in",
-    ),
-    (
-        ("models", "bert-base-cased"),
-        {"hub": "prajjwal1/bert-tiny"},
-        "models.bert-base-cased.hub: found 'prajjwal1/bert-tiny', expected google-bert/bert-",
-    ),
-    (("models", "minilm"), {"pakage": "x"}, "models.minilm.pakage: unknown key, found 'pakage'"),
-    (("tasks", "cola"), GOOD["tasks"]["mood"], "tasks.cola: found the name of a built-in task"),
-    (
-        ("tasks", "mood", "metrics"),
-        ["acuracy"],
-        "tasks.mood.metrics.0: found 'acuracy', expected one of accuracy, f1, f1_macro, "
-        "matthews_correlation, pearsonr, spearmanr, exact_match (did you mean 'accuracy'?)",
-    ),
-    (
-        ("tasks", "mood", "metrics"),
-        ["spearmanr"],
-        "tasks.mood.metrics: found spearmanr, expected some of those of 'classification'",
-    ),
-    (
-        ("tasks", "mood", "title"),
-        "a $\\frac{b$",
-        "tasks.mood.title: found 'a $\\\\frac{b$', expected one '$' at most: figures set what stan",
-    ),
-    (
-        ("tasks", "mood", "labels"),
-        ["sad", "sad"],
-        "tasks.mood.labels: found 'sad' twice, expected each value once",
-    ),
-    (
-        ("tasks", "mood", "labels"),
-        ["sad ", "happy"],
-        "tasks.mood.labels: found 'sad ', expected no space around a label",
-    ),
-    (("tasks", "mood", "text"), [], "tasks.mood.text: found none, expected 1 or 2 columns"),
-    (
-        ("tasks", "mood", "text"),
-        ["text", "text"],
-        "tasks.mood.text: found 'text' twice, expected each value once",
-    ),
-    (
-        ("tasks", "mood", "label"),
-        "text",
-        "tasks.mood: found column 'text' as text and as label, expected two",
-    ),
-    (
-        ("tasks", "mood", "files", "validation"),
-        "./a.csv",
-        "tasks.mood.files: found './a.csv' for train and for validation, expected other rows to",
-    ),
-    (
-        ("tasks", "mood"),
-        {**GOOD["tasks"]["mood"], "labels": ["bad", "fair", "good"], "metrics": ["f1"]},
-        "tasks.mood.metrics: 'f1' is of the second of two labels, found 3 labels, expected "
-        "accuracy, f1_macro or matthews_correlation",
-    ),
-    (
-        ("tasks", "mood", "labels"),
-        ["yes", False],
-        "tasks.mood.labels.1: found False, expected a num",
-    ),
-    # Tables call by these names what the papers call so.
-    (("selections", "full"), {"parameters": ["**"]}, "selections.full: found the name of a built-"),
-    (("selections", "Full"), {"parameters": ["**"]}, "selections.Full: found the name of a built-"),
-    (("selections", "b_q"), {"parameters": ["**"]}, "selections.b_q: found the name of a built-in"),
-    (
-        ("selections", "rand_7k"),
-        {"random": {"count": 7}},
-        "selections.rand_7k: found the name of a built-in method, expected one of its own",
-    ),
-    (
-        ("selections", "SPAFIT-1-2-I"),
-        {"parameters": ["**"]},
-        "selections.SPAFIT-1-2-I: found the name of a built-in method, expected one of its own",
-    ),
-    (("selections", "pooler"), {}, "selections.pooler.parameters: missing, and needed"),
-    (
-        ("selections", "pooler"),
-        {"random": 3},
-        "selections.pooler.random: found 3, expected keys and values",
-    ),
-    (
-        (*EXPERIMENT, "models"),
-        ["minlm"],
-        "experiments.layernorm.models: found 'minlm', expected one of",
-    ),
-    (
-        (*EXPERIMENT, "models"),
-        ["minilm", "roberta-base"],
-        "experiments.layernorm: found 2 models, expected one: Fisher information and masks are",
-    ),
-    (
-        (*EXPERIMENT, "methods", "full"),
-        "",
-        "experiments.layernorm.methods.full: found '', expected a list of learning rates, or "
-        "search",
-    ),
-    (
-        (*EXPERIMENT, "learning_rates"),
-        "serach",
-        "experiments.layernorm.learning_rates: found 'serach', expected a list of learning rates, "
-        "or search",
-    ),
-    (
-        (*EXPERIMENT, "methods", "full"),
-        ["search"],
-        "experiments.layernorm.methods.full.0: found 'search', expected a valid number",
-    ),
-    (
-        (*EXPERIMENT, "by_model"),
-        {"minlm": {"methods": {"full": [1e-5]}}},
-        "experiments.layernorm.by_model: found 'minlm', expected one of minilm",
-    ),
-    (
-        (*EXPERIMENT, "by_model"),
-        {"minilm": {"methods": {"fulll": [1e-5]}}},
-        "experiments.layernorm.by_model.minilm.methods: found 'fulll', expected one of full",
-    ),
-    (
-        (*EXPERIMENT, "by_model"),
-        {"minilm": {"methods": {"full": None}}},
-        "experiments.layernorm: found no learning rates for method 'full' on task 'cola', "
-        "expected them under methods.full, by_task.cola.learning_rates or learning_rates; "
-        "`search` finds one",
-    ),
-    (
-        (*EXPERIMENT, "fractions"),
-        {"values": [0.1]},
-        "experiments.layernorm: found no learning rates for fractions on task 'cola', expected "
-        "them under fractions.learning_rates or by_task.cola.learning_rates",
-    ),
-    (
-        (*EXPERIMENT, "by_task"),
-        {"ret": {"batch_size": 16}},
-        "experiments.layernorm.by_task: found 'ret', expected one of cola, rte",
-    ),
-    (
-        (*EXPERIMENT, "by_task"),
-        {"rte": {"batch_sise": 16}},
-        "experiments.layernorm.by_task.rte.batch_sise: unknown key, found 'batch_sise', expected "
-        "one of learning_rates, batch_size, epochs, max_length (did you mean 'batch_size'?)",
-    ),
-    (
-        (*EXPERIMENT, "tasks"),
-        ["cola", "ret"],
-        "experiments.layernorm.tasks: found 'ret', expected one of qnli, sst2, mnli, cola, mrpc, "
-        "stsb, rte, qqp, wnli, ptb, ud_ewt, squad, mood (did you mean 'rte'?)",
-    ),
-    ((*EXPERIMENT, "tasks"), [], "experiments.layernorm.tasks: found [], expected "),
-    (
-        (*EXPERIMENT, "tasks"),
-        ["rte", "rte"],
-        "experiments.layernorm.tasks: found 'rte' twice, expected each value once",
-    ),
-    (
-        (*EXPERIMENT, "tasks"),
-        ["rte"],
-        "experiments.layernorm.fractions.scopes: found 'cv' with one",
-    ),
-    (
-        (*EXPERIMENT, "methods"),
-        {"layernrom": [1e-3]},
-        "experiments.layernorm.methods: found 'layernrom', expected one of full, bitfit, "
-        "layernorm, frozen, full-bitfit-text, full-bitfit, lora-I, lora-II, random, rand_row_col, "
-        "rand_uniform, rand_bias, b_q, b_k, b_v, b_m1, b_LN1, b_m2, b_m3, b_LN2, g_LN1, g_LN2, "
-        "pooler (did you mean 'layernorm'?)",
-    ),
-    (
-        (*EXPERIMENT, "methods"),
-        {"bitfit without b_m2,b_p": [1e-3]},
-        "experiments.layernorm.methods: found 'b_p', expected one of full, bitfit",
-    ),
-    (
-        (*EXPERIMENT, "methods"),
-        {"random,b_q": [1e-3]},
-        "experiments.layernorm.methods: found 'random,b_q', expected names of whole parameters",
-    ),
-    (
-        (*EXPERIMENT, "fractions", "of"),
-        "random",
-        "experiments.layernorm.fractions.of: found 'random', a random draw or LoRA, expected whole",
-    ),
-    (
-        ("selections", "mine"),
-        {"lora": {"targets": ["**.query.weight"], "rank": 0, "alpha": 1}},
-        "selections.mine.lora.rank: found 0, expected greater than or equal to 1",
-    ),
-    (
-        ("selections", "mine"),
-        {"lora": {"targets": ["**.query.weight"], "rank": 4, "alpha": 1, "alhpa": 1}},
-        "selections.mine.lora.alhpa: unknown key, found 'alhpa', expected one of targets, rank, "
-        "alpha (did you mean 'alpha'?)",
-    ),
-    (
-        (*EXPERIMENT, "methods"),
-        {"SPAFIT-9-4-I": [1e-3]},
-        "experiments.layernorm.methods: found 'SPAFIT-9-4-I', expected its first number below",
-    ),
-    (
-        ("selections", "mine"),
-        {"random": {"cuont": 3}},
-        "selections.mine.random.cuont: unknown key, found 'cuont', expected one of as_many_as, "
-        "count, within (did you mean 'count'?)",
-    ),
-    (
-        ("selections", "mine"),
-        {"random": {"count": 3, "as_many_as": ["**"]}},
-        "selections.mine.random: expected exactly one of as_many_as, count",
-    ),
-    (
-        ("selections", "mine"),
-        {"parameters": ["**"], "wihtout": ["pooler.**"]},
-        "selections.mine.wihtout: unknown key, found 'wihtout', expected one of parameters, "
-        "without, random, lora (did you mean 'without'?)",
-    ),
-    (
-        (*EXPERIMENT, "methods", "full"),
-        [1e-5, 0.00001],
-        "experiments.layernorm.methods.full: found 1e-05 twice, expected each value once",
-    ),
-    (
-        (*EXPERIMENT, "methods", "full"),
-        [-1],
-        "experiments.layernorm.methods.full.0: found -1, expected greater than 0",
-    ),
-    (
-        (*EXPERIMENT, "methods", "full"),
-        [],
-        "experiments.layernorm.methods.full: found [], expected",
-    ),
-    (
-        (*EXPERIMENT, "methods", "full"),
-        ["fast"],
-        "experiments.layernorm.methods.full.0: found 'fast', expected a valid number",
-    ),
-    (
-        (*EXPERIMENT, "fractions", "values"),
-        [0.1, 0],
-        "experiments.layernorm.fractions.values.1: found 0, expected greater than 0",
-    ),
-    (
-        (*EXPERIMENT, "fractions", "values"),
-        [1.5],
-        "experiments.layernorm.fractions.values.0: found 1.5, expected less than or equal to 1",
-    ),
-    (
-        (*EXPERIMENT, "fractions", "scopes"),
-        ["golbal"],
-        "experiments.layernorm.fractions.scopes.0: found 'golbal', expected one of individual, "
-        "global, cv (did you mean 'global'?)",
-    ),
-    (
-        (*EXPERIMENT, "fractions", "of"),
-        "random",
-        "experiments.layernorm.fractions.of: found 'random', a random draw or LoRA, expected whole",
-    ),
-    (
-        (*EXPERIMENT, "fractions", "learning_rate"),
-        [1e-3],
-        "experiments.layernorm.fractions.learning_rate: unknown key, found 'learning_rate', "
-        "expected one of of, values, scopes, learning_rates (did you mean 'learning_rates'?)",
-    ),
-    ((*EXPERIMENT, "epochs"), None, "experiments.layernorm.epochs: missing, and needed"),
-    (
-        (*EXPERIMENT, "epochs"),
-        2.5,
-        "experiments.layernorm.epochs: found 2.5, expected a valid integer",
-    ),
-    # A truth value is no number, though Python counts it as 0 or 1.
-    ((*EXPERIMENT, "epochs"), True, "experiments.layernorm.epochs: found True, expected a number "),
-    ((*EXPERIMENT, "warmup"), False, "experiments.layernorm.warmup: found False, expected a numbe"),
-    (
-        (*EXPERIMENT, "methods", "full"),
-        [1e-5, True],
-        "experiments.layernorm.methods.full.1: found True, expected a number or text; in YAML text "
-        "such as yes, no or on has quotes",
-    ),
-    (
-        ("selections", "low"),
-        {"lora": {"targets": ["**"], "rank": True, "alpha": 1}},
-        "selections.low.lora.rank: found True, expected a number or text",
-    ),
-    (
-        (*EXPERIMENT, "schedule"),
-        "cosine",
-        "experiments.layernorm.schedule: found 'cosine', expecte",
-    ),
-    ((*EXPERIMENT, "warmup"), 1, "experiments.layernorm.warmup: found 1, expected less than 1"),
-    ((*EXPERIMENT, "precision"), "fp16", "experiments.layernorm.precision: found 'fp16', expected"),
-    ((*EXPERIMENT, "seeds"), [0, 0], "experiments.layernorm.seeds: found 0 twice"),
-    (
-        (*EXPERIMENT, "max_length"),
-        1024,
-        "experiments.layernorm.max_length: found 1024, expected le",
-    ),
-    (
-        (*EXPERIMENT, "lerning_rate"),
-        1,
-        "experiments.layernorm.lerning_rate: unknown key, found 'lerning_rate'",
-    ),
-    # Names become names of files and folders, on every file system.
-    (
-        ("experiments", "layernorm/.."),
-        GOOD["experiments"]["layernorm"],
-        "experiments.layernorm/..: found 'layernorm/..', expected a letter or digit, then letters,",
-    ),
-    (("models", "../m"), {"path": "m"}, "models.../m: found '../m', expected a letter or digit"),
-    (("tasks", "a/b"), GOOD["tasks"]["mood"], "tasks.a/b: found 'a/b', expected a letter or digit"),
-    (("selections", ".."), {"parameters": ["**"]}, "selections...: found '..', expected a letter"),
-    (
-        (*EXPERIMENT, "methods"),
-        {"../full": [1e-3]},
-        "experiments.layernorm.methods: found '../full', expected one of full",
-    ),
-    (
-        (*EXPERIMENT, "methods"),
-        {"b_q,\nb_k": [1e-3]},
-        "experiments.layernorm.methods: found 'b_q,\\nb_k', expected no spaces but one between two",
-    ),
-    (
-        ("experiments", "LayerNorm"),
-        GOOD["experiments"]["layernorm"],
-        "experiments: found 'layernorm' and 'LayerNorm', expected names that differ in letters",
-    ),
-    (
-        ("experiments", "run" + "01" * 20),
-        GOOD["experiments"]["layernorm"],
-        f"experiments.run{'01' * 20}: found 'run{'01' * 20}', expected no twenty times the same",
-    ),
-    (
-        ("experiments", "a" * 65),
-        GOOD["experiments"]["layernorm"],
-        f"experiments.{'a' * 57}...: found '{'a' * 57}...', expected at",
-    ),
-    (
-        (*EXPERIMENT, "methods"),
-        {"b_m2" + ",b_q" * 60: [1e-3]},
-        "experiments.layernorm.methods: found 'b_m2,b_q,b_q",
-    ),
-    # Whole numbers that no table holds.
-    (
-        (*EXPERIMENT, "seeds"),
-        [2**64],
-        "experiments.layernorm.seeds.0: found a number of 20 digits, ",
-    ),
-    (
-        (*EXPERIMENT, "epochs"),
-        10**400,
-        "experiments.layernorm.epochs: found a number of 401 digits",
-    ),
-    (("results",), "{x}", "results: found '{x}', expected no braces, which Snakemake fills in"),
-    (("results",), "~/runs", "results: found '~/runs', expected the home directory in full"),
-    (("results",), "one\ntwo", "results: found 'one\\ntwo', expected text in one line"),
-    (("figures", "figure3"), {"colormap": "virids"}, "figures.figure3.colormap: found 'virids', "),
-    (("figures", "figure9"), {}, "figures.figure9"),
-]
-
-
-@pytest.mark.parametrize(("path", "value", "message"), BROKEN)
-def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(path, value, message):
+def message(data):
     with pytest.raises(SubtuneError) as error:
-        config.check(changed(path, value))
-    assert str(error.value).startswith(message)
-    assert "\n" not in str(error.value)
+        config.check(data)
+    return str(error.value)
 
 
-@pytest.mark.parametrize("image", ["a.sif; touch ran", "$(touch ran)", "my image.sif", "-x", "a'b"])
-def test_a_container_that_a_shell_would_obey_is_refused(image):
-    with pytest.raises(SubtuneError) as error:
-        config.check(GOOD | {"container": image})
-    assert str(error.value).startswith(f"container: found {image!r}, expected an image's path or")
-    for good in ("subtune.sif", "/imäges/subtune-1.sif", "docker://host:5000/a/b:tag@sha256:0f"):
-        assert config.check(GOOD | {"container": good}).container == good
-
-
-@pytest.mark.parametrize("title", ["", " ", "one\ntwo", "\x1b[31mred", "one\u2028two"])
-def test_a_title_that_is_no_line_of_text_is_refused(title):
-    with pytest.raises(SubtuneError) as error:
-        config.check(changed(("tasks", "mood", "title"), title))
-    assert str(error.value) == f"tasks.mood.title: found {title!r}, expected text in one line"
-
-
-@pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)"])
-@pytest.mark.parametrize("path", [("tasks", "mood", "title"), ("tasks", "mood", "label")])
-def test_text_that_a_spreadsheet_would_compute_is_refused(path, text):
-    with pytest.raises(SubtuneError) as error:
-        config.check(changed(path, text))
-    assert str(error.value) == (
-        f"{'.'.join(path)}: found {text!r}, expected another first letter: spreadsheets, in which "
-        "tables are opened, take it for a formula"
-    )
+# Path, value, rest of the path that the line begins with, part of what it says.
+MISTAKES = {
+    "unknown key": [
+        ("experimets", {}, "", "found 'experimets', expected one of results, "),
+        ("models.minilm.pakage", "x", "", "found 'pakage'"),
+        ("E.lerning_rate", 1, "", "found 'lerning_rate'"),
+        ("E.by_task", {"rte": {"batch_sise": 16}}, ".rte.batch_sise",
+         "one of learning_rates, batch_size, epochs, max_length (did you mean 'batch_size'?)"),
+        ("E.fractions.learning_rate", [1e-3], "",
+         "one of of, values, scopes, learning_rates (did you mean 'learning_rates'?)"),
+        ("selections.mine", {"lora": {"targets": ["**"], "rank": 4, "alpha": 1, "alhpa": 1}},
+         ".lora.alhpa", "one of targets, rank, alpha (did you mean 'alpha'?)"),
+        ("selections.mine", {"random": {"cuont": 3}}, ".random.cuont",
+         "one of as_many_as, count, within (did you mean 'count'?)"),
+        ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
+         "one of parameters, without, random, lora (did you mean 'without'?)"),
+    ],
+    "unknown name": [
+        ("source", "hug", "", "found 'hug', expected one of hub, tsv, builtin (did you mean"),
+        ("directories", {"sqaud": "here"}, ".sqaud",
+         "found 'sqaud', expected one of ptb, ud_ewt, squad (did you mean 'squad'?)"),
+        ("tasks.mood.metrics", ["acuracy"], ".0", "(did you mean 'accuracy'?)"),
+        ("E.models", ["minlm"], "", "(did you mean 'minilm'?)"),
+        ("E.by_model", {"minlm": {"methods": {"full": [1e-5]}}}, "", "expected one of minilm"),
+        ("E.by_model", {"minilm": {"methods": {"fulll": [1e-5]}}}, ".minilm.methods",
+         "found 'fulll', expected one of full"),
+        ("E.by_task", {"ret": {"batch_size": 16}}, "", "found 'ret', expected one of cola, rte"),
+        ("E.tasks", ["cola", "ret"], "", "found 'ret', expected one of qnli, sst2, mnli, cola, "
+         "mrpc, stsb, rte, qqp, wnli, ptb, ud_ewt, squad, mood (did you mean 'rte'?)"),
+        ("E.methods", {"layernrom": [1e-3]}, "", "g_LN2, pooler (did you mean 'layernorm'?)"),
+        ("E.methods", {"bitfit without b_m2,b_p": [1e-3]}, "", "found 'b_p', expected one of full"),
+        ("E.methods", {"../full": [1e-3]}, "", "found '../full', expected one of full"),
+        ("E.fractions.scopes", ["golbal"], ".0", "individual, global, cv (did you mean 'global'?)"),
+        ("E.schedule", "cosine", "", "found 'cosine', expected one of constant, linear"),
+        ("E.precision", "fp16", "", "found 'fp16', expected one of fp32, bf16"),
+    ],
+    "missing": [
+        ("experiments", NO_LONGER, "", "missing, and needed"),
+        ("experiments", {}, "", "found {}, expected at least 1"),
+        ("E.epochs", NO_LONGER, "", "missing, and needed"),
+        ("E.tasks", [], "", "found [], expected at least 1"),
+        ("E.methods.full", [], "", "found [], expected at least 1"),
+        ("E.train_rows", [], "", "found an empty list, expected numbers of rows, or 'all'"),
+        ("tasks.mood.text", [], "", "found none, expected 1 or 2 columns"),
+        ("selections.pooler", {}, ".parameters", "missing, and needed"),
+        ("directories", {"ptb": ""}, ".ptb", "found '', expected "),
+        ("assumptions", {"teraflops": {"fp32": 1}}, ".teraflops", "expected at least 2"),
+    ],
+    "number": [
+        ("runs_per_job", 0, "", "found 0, expected greater than or equal to 1"),
+        ("E.train_rows", 0, "", "found 0, expected a number of rows from 1, or 'all'"),
+        ("E.train_rows", "al", "", "found 'al', expected a number of rows from 1, or 'all'"),
+        ("E.train_rows", [10, 0], "", "found 0, expected a number of rows from 1, or 'all'"),
+        ("E.methods.full", [-1], ".0", "found -1, expected greater than 0"),
+        ("E.methods.full", ["fast"], ".0", "found 'fast', expected a valid number"),
+        ("E.methods.full", ["search"], ".0", "found 'search', expected a valid number"),
+        ("E.methods.full", "", "", "found '', expected a list of learning rates, or search"),
+        ("E.learning_rates", "serach", "", "expected a list of learning rates, or search"),
+        ("E.fractions.values", [0.1, 0], ".1", "found 0, expected greater than 0"),
+        ("E.fractions.values", [1.5], ".0", "found 1.5, expected less than or equal to 1"),
+        ("E.epochs", 2.5, "", "found 2.5, expected a valid integer"),
+        ("E.warmup", 1, "", "found 1, expected less than 1"),
+        ("E.max_length", 1024, "", "found 1024, expected less than or equal to 512"),
+        ("E.seeds", [2**64], ".0", "expected less than or equal to 9223372036854775807"),
+        ("selections.mine", {"lora": {"targets": ["**"], "rank": 0, "alpha": 1}}, ".lora.rank",
+         "found 0, expected greater than or equal to 1"),
+    ],
+    "another type": [
+        ("selections.pooler", {"random": 3}, ".random", "found 3, expected keys and values"),
+        ("tasks.mood.labels", ["yes", False], ".1", "found False, expected a number or text; in "
+         "YAML text such as yes, no or on has quotes"),
+    ],
+    "twice": [
+        ("E.train_rows", [10, 100, 10], "", "found 10 twice, expected each value once"),
+        ("E.tasks", ["rte", "rte"], "", "found 'rte' twice"),
+        ("E.seeds", [0, 0], "", "found 0 twice"),
+        ("E.methods.full", [1e-5, 0.00001], "", "found 1e-05 twice, expected each value once"),
+        ("tasks.mood.labels", ["sad", "sad"], "", "found 'sad' twice"),
+        ("tasks.mood.text", ["text", "text"], "", "found 'text' twice"),
+    ],
+    # Names become names of files and folders.
+    "form of a text": [
+        (("experiments", "a/.."), GOOD["experiments"]["layernorm"], "",
+         "found 'a/..', expected a letter or digit, then letters,"),
+        (("models", "../m"), {"path": "m"}, "", "found '../m', expected a letter or digit"),
+        (("selections", ".."), {"parameters": ["**"]}, "", "found '..', expected a letter"),
+        ("tasks.a/b", MOOD, "", "found 'a/b', expected a letter or digit"),
+        ("E.methods", {"b_q,  b_k": [1e-3]}, ".b_q,  b_k", "words with one space between two"),
+        ("E.methods", {"b_m2" + ",b_q" * 60: [1e-3]}, ".b_m2,b_q,", "expected at most 200"),
+        ("models.minilm.hub", "https://huggingface.co/a/b", "", "expected a repository's name, "),
+        ("results", "{x}", "", "found '{x}', expected a path without braces"),
+        ("results", "~/runs", "", "found '~/runs', expected a path without braces, which does not"),
+        ("container", "a.sif; touch ran", "", "expected an image's path or address of letters"),
+        ("container", "-x", "", "expected an image's path or address of letters"),
+        ("tasks.mood.title", "one\ntwo", "", "found 'one\\ntwo', expected text in one line"),
+        ("tasks.mood.title", " ", "", "found ' ', expected text in one line"),
+    ],
+    "built-in name": [
+        ("models.bert-base-cased", {"hub": "prajjwal1/bert-tiny"}, ".hub",
+         "found 'prajjwal1/bert-tiny', expected google-bert/bert-"),
+        ("tasks.cola", MOOD, "", "found the name of a built-in task"),
+        *((f"selections.{name}", {"parameters": ["**"]}, "", "found the name of a built-in method")
+          # Tables call full fine-tuning "Full".
+          for name in ("full", "Full", "b_q", "rand_7k", "SPAFIT-1-2-I")),
+    ],
+    "one contradicts another": [
+        ("models.minilm", {"hub": "a/b", "path": "c"}, "",
+         "found hub and path, expected exactly one of hub, path, package"),
+        ("tasks.mood.metrics", ["spearmanr"], "",
+         "found spearmanr, expected some of those of 'classification'"),
+        ("tasks.mood", {**MOOD, "labels": ["bad", "fair", "good"], "metrics": ["f1"]}, ".metrics",
+         "'f1' is of the second of two labels, found 3 labels, expected accuracy, f1_macro or "),
+        ("tasks.mood", {**MOOD, "label": "text"}, "", "found column 'text' as text and as label"),
+        ("tasks.mood", {**MOOD, "files": {"train": "a.csv", "validation": "./a.csv"}}, ".files",
+         "found './a.csv' for train and for validation, expected a different file for each"),
+        ("selections.mine", {"random": {"count": 3, "as_many_as": ["**"]}}, ".random",
+         "expected exactly one of as_many_as, count"),
+        ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found 'cv' with one task"),
+        ("E.methods", {"random,b_q": [1e-3]}, "", "expected names of whole parameters"),
+        ("E.methods", {"SPAFIT-9-4-I": [1e-3]}, "", "expected its first number below its second"),
+        ("E.fractions.of", "random", "", "found 'random', a random draw or LoRA, expected whole"),
+        ("source", "tsv", "!glue_dir", "missing, and needed with `source: tsv`"),
+    ],
+    "no learning rates": [
+        ("E.by_model", {"minilm": {"methods": {"full": None}}}, "!experiments.layernorm",
+         "found no learning rates for method 'full' on task 'cola', expected them under "
+         "methods.full, by_task.cola.learning_rates or learning_rates; `search` finds one"),
+        ("E.fractions", {"values": [0.1]}, "!experiments.layernorm",
+         "found no learning rates for fractions on task 'cola', expected them under "
+         "fractions.learning_rates or by_task.cola.learning_rates"),
+    ],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("results",), "\ud800"),
-        (("models", "minilm"), {"path": "a\0b"}),
-        (("tasks", "mood", "labels"), ["sad", "\udc80"]),
-    ],
+    ("kind", "path", "value", "place", "part"),
+    [(kind, *mistake) for kind, mistakes in MISTAKES.items() for mistake in mistakes],
 )
-def test_text_that_no_file_can_hold_is_refused(path, value):
-    with pytest.raises(SubtuneError, match=rf"^{'.'.join(path)}.*: found '\\.*', expected text$"):
-        config.check(changed(path, value))
+def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(
+    kind, path, value, place, part
+):
+    written = (
+        path.replace("E", "experiments.layernorm", 1) if isinstance(path, str) else ".".join(path)
+    )
+    [line] = message(changed(path, value)).splitlines()
+    assert line.startswith(place[1:] if place.startswith("!") else written + place)
+    assert part in line
+    assert kind != "unknown key" or ": unknown key, found " in line
+
+
+def test_fractions_are_of_one_model():
+    line = message(changed("E.models", ["minilm", "roberta-base"]))
+    assert line.startswith("experiments.layernorm: found 2 models, expected one: ")
 
 
 @pytest.mark.parametrize("title", ["method", "paper", "% of full", "average of all", "RTE"])
@@ -517,29 +242,16 @@ def test_a_mistake_in_a_papers_module_is_a_mistake_of_its_experiments(monkeypatc
     assert config.check(GOOD | {"experiments": {"mine": experiment | {"paper": None}}})
 
 
-def test_methods_whose_files_would_be_one_on_some_file_systems_are_refused():
-    data = changed(("selections", "FULL"), {"parameters": ["**"]})
-    data["experiments"]["layernorm"]["methods"]["FULL"] = [1e-5]
-    with pytest.raises(SubtuneError) as error:
-        config.check(data)
-    assert str(error.value) == (
-        "experiments.layernorm.methods: found 'full' and 'FULL', expected names that differ in "
-        "letters, not in capitals alone"
-    )
-
-
 def test_every_mistake_is_named_at_once():
-    data = changed((*EXPERIMENT, "epochs"), 0)
+    data = changed("E.epochs", 0)
     data["experiments"]["layernorm"]["batch_size"] = 0
-    with pytest.raises(SubtuneError) as error:
-        config.check(data)
-    assert len(str(error.value).splitlines()) == 2
+    assert len(message(data).splitlines()) == 2
 
 
 def test_numbers_written_as_text_are_read_as_a_profile_hands_them_over():
-    data = changed((*EXPERIMENT, "methods"), {"full": ["1e-5"]})
+    data = changed("E.methods", {"full": ["1e-5"]})
     data["experiments"]["layernorm"]["epochs"] = "2"
-    assert config.check(data) == config.check(changed((*EXPERIMENT, "methods"), {"full": [1e-5]}))
+    assert config.check(data) == config.check(changed("E.methods", {"full": [1e-5]}))
 
 
 @pytest.mark.parametrize(
@@ -555,7 +267,7 @@ def test_numbers_written_as_text_are_read_as_a_profile_hands_them_over():
 )
 def test_a_model_that_is_not_there_is_found_out_before_any_work(source, message):
     with pytest.raises(SubtuneError, match=message):
-        plan_of(config.check(changed(("models", "minilm"), source)))
+        plan_of(config.check(changed("models.minilm", source)))
 
 
 @pytest.mark.parametrize(
@@ -602,11 +314,11 @@ def test_a_directory_that_is_not_a_model_is_found_out_before_any_work(tmp_path, 
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(SubtuneError, match=message):
-        plan_of(config.check(changed(("models", "minilm"), {"path": str(tmp_path)})))
+        plan_of(config.check(changed("models.minilm", {"path": str(tmp_path)})))
 
 
 def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert):
-    data = changed(("models", "minilm"), {"path": str(tiny_bert)})
+    data = changed("models.minilm", {"path": str(tiny_bert)})
     data["experiments"]["layernorm"] |= {"max_length": 64, "by_task": {"rte": {"max_length": 65}}}
     with pytest.raises(SubtuneError) as error:
         plan_of(config.check(data))
@@ -617,7 +329,7 @@ def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert
 
 
 def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, tmp_path):
-    data = changed(("models", "bert-base-cased"), {"path": str(tiny_bert)})
+    data = changed("models.bert-base-cased", {"path": str(tiny_bert)})
     data["experiments"]["layernorm"] |= {"models": ["bert-base-cased"], "max_length": 64}
     with pytest.raises(
         SubtuneError, match=r"models\.bert-base-cased: found a model of other dimen"
@@ -652,14 +364,6 @@ def test_every_configuration_of_this_repository_is_valid(path):
         ("# empty", "found nothing, expected keys and values"),
         ("a: " + "9" * 5000, "config.yaml is not YAML: Exceeds the limit"),
         ("a: 2024-99-99", "config.yaml is not YAML: month must be in 1..12"),
-        (
-            "experiments: &a {x: *a}",
-            "config.yaml: found more than 1,000,000 values with those that",
-        ),
-        (
-            "a: &a0 1\n" + "".join(f"{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 99)),
-            "config.yaml: found more than 1,000,000 values with those that aliases (*) repeat",
-        ),
         ("experiments: 3", "experiments: found 3, expected keys and values"),
         (
             "experiments:\n  mine:\n    epochs: 1\n    epochs: 2\n",
@@ -713,10 +417,8 @@ def test_an_experiment_reproduces_the_paper_it_names_or_is_named_after(name, sai
     [("ptb", "tsv"), ("ud_ewt", "tsv"), ("squad", "tsv"), ("ptb", "hub"), ("ptb", "builtin")],
 )
 def test_a_task_that_a_source_does_not_have_is_read_from_its_directory(task, source):
-    data = changed((*EXPERIMENT, "tasks"), ["cola", task]) | {"source": source, "glue_dir": "glue"}
-    with pytest.raises(SubtuneError) as error:
-        config.check(data)
-    assert str(error.value) == (
+    data = changed("E.tasks", ["cola", task]) | {"source": source, "glue_dir": "glue"}
+    assert message(data) == (
         f"experiments.layernorm.tasks: found {task!r}, which `source: {source}` does not have, "
         f"expected `directories.{task}`, the directory with its files"
     )
@@ -724,9 +426,7 @@ def test_a_task_that_a_source_does_not_have_is_read_from_its_directory(task, sou
 
 
 def test_a_glue_task_without_a_mini_task_needs_another_source():
-    with pytest.raises(SubtuneError) as error:
-        config.check(changed((*EXPERIMENT, "tasks"), ["cola", "wnli"]))
-    assert str(error.value) == (
+    assert message(changed("E.tasks", ["cola", "wnli"])) == (
         "experiments.layernorm.tasks: found 'wnli', which `source: builtin` does not have, "
         "expected another source, or `tasks` without 'wnli'"
     )
