@@ -1,7 +1,7 @@
-"""Dropout masks that cost less on a CPU, where drawing torch's takes a fifth of a training step.
+"""Dropout masks that are cheap on a CPU, where torch's take a fifth of a training step.
 
-Each value is kept or not by 16 random bits, four values to one 64-bit draw. The keep probability is
-exact to 1/65536.
+Sixteen random bits decide whether a value is kept; one 64-bit draw serves four values. The
+probability is exact to 1/65536.
 """
 
 import math
@@ -17,7 +17,7 @@ STEPS = 1 << 16
 
 
 class DropoutMasks:
-    """Dropout masks, one after the other; the seed decides them all."""
+    """A sequence of dropout masks, which the seed decides."""
 
     def __init__(self, seed: int, device: torch.device):
         self.device = device
@@ -25,7 +25,7 @@ class DropoutMasks:
         self._generator = torch.Generator(device).manual_seed(seed)
 
     def draw(self, shape: Sequence[int], p: float) -> Tensor:
-        """0 with probability ``p``, and 1/(1-p) where a value is kept."""
+        """Return a mask that is 0 with probability ``p``, and 1/(1-p) elsewhere."""
         if self.device.type != "cpu":
             mask = torch.empty(shape, device=self.device)
             return mask.bernoulli_(1 - p, generator=self._generator).mul_(1 / (1 - p))
@@ -36,13 +36,13 @@ class DropoutMasks:
         return kept.float().mul_(1 / (1 - p))
 
     def state(self) -> "MasksState":
-        """Where the masks have come to."""
+        """Return the position in the sequence."""
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
         return MasksState(self.device.type, plain, self._generator.get_state())
 
     def restore(self, state: "MasksState") -> None:
-        """Go on from a state of the same kind of device."""
+        """Continue from a state of the same kind of device."""
         bits: Any = dict(state.bits)
         bits["state"] = {"state": np.array(state.bits["state"]["state"], np.uint64)}
         self._bits.state = bits
@@ -50,8 +50,11 @@ class DropoutMasks:
 
 
 class MasksState(NamedTuple):
-    """Where dropout masks have come to: on a CPU ``bits``, as JSON can hold it, elsewhere
-    ``generator``, which only ``device``'s kind can read."""
+    """A position in a sequence of masks.
+
+    On a CPU ``bits`` holds it, as JSON can store it; elsewhere ``generator``, which only the same
+    kind of ``device`` can read.
+    """
 
     device: str
     bits: Mapping[str, Any]

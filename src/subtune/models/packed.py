@@ -1,7 +1,7 @@
 """Batches without padding: the tokens of all examples, one example after the other.
 
-Only attention looks from token to token, and only inside an example; there each head's tokens are
-laid out on grids of examples by positions, and taken off them again.
+Only attention looks from token to token, and only inside an example. For it each head's tokens are
+copied to grids of examples by positions, and back.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
 ``a`` heads of attention, ``d`` numbers per head, ``h`` = ``a·d`` numbers per token; ``m`` examples
@@ -20,10 +20,10 @@ from torch.autograd.function import FunctionCtx
 from subtune.models.encoder import Encoder
 from subtune.tasks.examples import Examples
 
-# Another pass of transformers' own code, which pads, costs as much time as so many tokens on a CPU.
+# One more pass of transformers' code costs as much time on a CPU as so many padding tokens.
 TOKENS_OF_A_PASS = {"cpu": 200}
-# Another grid costs as much time as so many pairs of slots on a CPU. On a GPU, where starting a
-# kernel costs more than its work on a short batch, every batch has one grid.
+# One more grid costs as much time on a CPU as so many pairs of slots. On a GPU, where starting a
+# kernel costs more than the work of a short batch, every batch has one grid.
 PAIRS_OF_A_GRID = {"cpu": 8000}
 
 
@@ -31,9 +31,9 @@ PAIRS_OF_A_GRID = {"cpu": 8000}
 class Grid:
     """Neighbouring examples of a batch, laid out for attention: ``m`` examples by ``l`` slots.
 
-    ``tokens``: how many they have, ``s``. ``outside`` ``[m, l]``: 0 where a token is, -inf behind
-    an example's end. ``row`` ``[m·a·l]``: the row of ``[s·a, d]`` in each slot; behind an
-    example's end stands its first token. ``slot`` ``[s·a]``: the slot of each such row.
+    ``tokens``: their number ``s``. ``outside`` ``[m, l]``: 0 in slots with a token, -inf behind an
+    example's end. ``row`` ``[m·a·l]``: the row of ``[s·a, d]`` in each slot; slots behind an
+    example's end repeat its first token. ``slot`` ``[s·a]``: the slot of each such row.
     """
 
     tokens: int
@@ -51,12 +51,12 @@ class Grid:
 class Packed:
     """One batch: ``ids``, ``token_type_ids``, ``positions`` (from 0) of every token, each ``[t]``.
 
-    ``example`` ``[t]``: the example that each token belongs to. ``first`` ``[n]``: where each
-    example starts. ``reads`` ``[q]``: numbers of the tokens that the head reads, or None where it
-    reads each example's first alone. ``read_of`` ``[q]``: the example of each token that is read.
-    ``labels``: of examples, ``[n]`` numbers or ``[n, 2]`` positions within each, or of the tokens
-    that are read, ``[q]``. ``grids``: those of attention, which together hold every example once,
-    in order. ``longest``: tokens of the longest example.
+    ``example`` ``[t]``: the example of each token. ``first`` ``[n]``: each example's first token.
+    ``reads`` ``[q]``: numbers of the tokens that the head reads, or None if it reads each example's
+    first token only. ``read_of`` ``[q]``: the example of each token that the head reads.
+    ``labels``: for examples ``[n]`` numbers or ``[n, 2]`` positions, or for read tokens ``[q]``.
+    ``grids``: for attention; together they hold every example once, in order. ``longest``: the
+    number of tokens of the longest example.
     """
 
     ids: Tensor
@@ -72,12 +72,12 @@ class Packed:
 
 
 def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
-    """The examples in ``index`` as one batch.
+    """Return the examples in ``index`` as one batch.
 
     Args:
         examples: of a split.
-        index: which of them, in which order. Sorted by length they need the smallest grids.
-        model: the batch goes to its device, and has slots for each of its heads of attention.
+        index: numbers of examples in order. Sorted by length they need the smallest grids.
+        model: the batch goes to its device, with slots for each of its heads of attention.
     """
     lengths = examples.lengths[index]
     first = lengths.cumsum() - lengths
@@ -96,7 +96,7 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     cost = PAIRS_OF_A_GRID.get(model.device.type)
     alike = [lengths] if cost is None else parts(lengths, cost, pairs)
     if model.transformers is not None:
-        # Transformers' own code lays attention out by itself.
+        # Transformers' code needs no grids.
         alike = []
 
     def tensor(values: np.ndarray) -> Tensor:
@@ -121,13 +121,14 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
 
 
 def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> list[np.ndarray]:
-    """A batch in parts, each of which is a pass of its own, where padding costs more than a pass.
+    """Return a batch in parts: padding may cost more time than one more pass.
+
+    A model that sees padding gets parts of one length.
 
     Args:
         index: numbers of the batch's examples. Sorted by length they need the least padding.
-        lengths: tokens of each of these.
-        model: what computes the passes. Batches of a packed family have no padding; parts for a
-            model that sees padding have none either.
+        lengths: tokens of each of these examples.
+        model: a packed family's batches have no padding, and are one part.
     """
     if model.transformers is not None and model.transformers.sees_padding:
         return np.split(index, np.flatnonzero(np.diff(lengths)) + 1)
@@ -139,12 +140,12 @@ def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> lis
 
 
 def parts(lengths: np.ndarray, cost: int, size: Callable[[Any, Any], Any]) -> list[np.ndarray]:
-    """Cut examples into neighbours of like length, while that saves more than another part costs.
+    """Cut examples into neighbours of similar length, while a cut saves more than it costs.
 
     Args:
         lengths: tokens of each example.
-        cost: of another part, in the unit of ``size``.
-        size: of so many examples as long as the longest.
+        cost: of one more part, in the unit of ``size``.
+        size: returns the work for a number of examples and the length of the longest.
     """
     before = np.maximum.accumulate(lengths)[:-1]
     after = np.maximum.accumulate(lengths[::-1])[::-1][1:]
@@ -157,12 +158,12 @@ def parts(lengths: np.ndarray, cost: int, size: Callable[[Any, Any], Any]) -> li
 
 
 def pairs(examples: Any, longest: Any) -> Any:
-    """What attention looks at."""
+    """Return how many pairs of slots attention computes."""
     return examples * longest**2
 
 
 def padded_tokens(examples: Any, longest: Any) -> Any:
-    """What matrices read."""
+    """Return how many tokens matrices read, padding included."""
     return examples * longest
 
 
@@ -185,24 +186,24 @@ def _grid(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor
 
 
 def to_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
-    """A grid's tokens ``[k, s, h]`` onto every head's slots ``[k·m·a, l, d]``.
+    """Copy a grid's tokens ``[k, s, h]`` to every head's slots ``[k·m·a, l, d]``.
 
-    No gradient may come back from slots that hold no token: those of keys and values have none
-    behind attention's mask, those of queries none behind `from_grid`.
+    Slots without a token must get no gradient: attention's mask ensures it for keys and values,
+    `from_grid` for queries.
     """
     rows = x.unflatten(2, (heads, -1)).flatten(1, 2)
     return _Gather.apply(rows, grid.row, grid.slot).view(-1, grid.size[1], rows.shape[2])
 
 
 def from_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
-    """Every head's slots ``[k·m·a, l, d]`` back to tokens ``[k, s, h]``."""
+    """Copy every head's slots ``[k·m·a, l, d]`` back to tokens ``[k, s, h]``."""
     rows = x.reshape(-1, len(grid.row), x.shape[2])
     tokens = _Scatter.apply(rows, grid.slot)
     return tokens.unflatten(1, (-1, heads)).flatten(2)
 
 
 class _Gather(torch.autograd.Function):
-    """Gathers; so does its backward pass, where autograd's own would add up into zeros."""
+    """Gathers rows. Its backward pass gathers too, where autograd's own would add into zeros."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, rows: Tensor, grid: Tensor, slot: Tensor) -> Tensor:
@@ -216,7 +217,7 @@ class _Gather(torch.autograd.Function):
 
 
 class _Scatter(torch.autograd.Function):
-    """Gathers the slots that hold a token; the others' gradient is 0."""
+    """Gathers the slots that hold a token; the other slots' gradient is 0."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, slot: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
-"""The encoder and head of several runs, in one pass through the weights that they share.
+"""The forward pass of BERT-like models for several runs, without padding.
 
-A weight is the same to all runs, or has a value of each run's own (`subtune.models.weights`). Every
-run reads the same batch under the same dropout masks, so that below the first weight that differs
-all compute the same: there ``k`` is 1, and from there on the number of runs. What a run computes
-does not depend on the others.
+Runs share a weight, or each run has its own (`subtune.models.weights`). All runs read the same
+batch under the same dropout masks, so they compute the same below the first weight that differs:
+there ``k`` is 1, and from there on it is the number of runs. A run's result does not depend on the
+others.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
 ``h`` hidden size, ``i`` inputs, ``o`` outputs.
@@ -11,6 +11,7 @@ Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -19,7 +20,6 @@ from transformers import PretrainedConfig
 
 from subtune.families import family_of
 from subtune.families.base import Components, Family
-from subtune.models.activations import activation
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.packed import Grid, Packed, from_grid, to_grid
@@ -28,11 +28,28 @@ from subtune.models.sparse_grad import sparse_embedding, sparse_linear
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
 
 Watch = Callable[[str, Tensor, Tensor], None]
+# Common activations, without importing transformers' model code, which takes seconds.
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "linear": lambda x: x,
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+}
+
+
+@cache
+def activation(name: str) -> Callable[[Tensor], Tensor]:
+    """Return the activation that transformers calls by this name."""
+    if name in ACTIVATIONS:
+        return ACTIVATIONS[name]
+    from transformers.activations import ACT2FN
+
+    return ACT2FN[name]
 
 
 @dataclass(frozen=True)
 class _Pass:
-    """What every part of one forward pass reads."""
+    """The inputs that all parts of one forward pass read."""
 
     config: PretrainedConfig
     shared: Mapping[str, Tensor]
@@ -56,21 +73,17 @@ def logits(
     masks: DropoutMasks | None = None,
     watch: Watch | None = None,
 ) -> Tensor:
-    """Logits ``[k, q, o]`` of every run.
+    """Return logits ``[k, q, o]``, as `subtune.models.forward.logits` does.
 
     Args:
-        model: what all runs share.
-        batch: what every run reads.
-        trained: canonical name to what runs have in the place of the model's own tensor.
-        masks: dropout masks; without them nothing is dropped.
-        watch: is shown every module's name, input ``[k, t, i]`` (of embeddings: ids ``[t]``) and
-            output ``[k, t, o]``, which it may ask for a gradient.
+        watch: is called with every module's name, input ``[k, t, i]`` (for embeddings ids ``[t]``)
+            and output ``[k, t, o]``, which it may ask for a gradient.
     """
     run = _Pass(model.config, model.parameters, trained or {}, batch, masks, watch)
     x = _layer_norm(run, run.family.embeddings.norm, _embedded(run))
     x = _dropped(run, x, run.config.hidden_dropout_prob)
     for number in range(model.config.num_hidden_layers):
-        # Where the head reads first tokens alone the last layer computes nothing else.
+        # If the head reads first tokens only, the last layer computes no others.
         last = number == model.config.num_hidden_layers - 1
         x = _layer(run, run.family.components_of(number), x, last and batch.reads is None)
     if batch.reads is not None:
@@ -82,7 +95,7 @@ def logits(
 
 
 def _embedded(run: _Pass) -> Tensor:
-    """``[1, t, h]``."""
+    """Return the tokens' embeddings ``[1, t, h]``."""
     batch = run.batch
     names = run.family.embeddings
     start = run.family.first_position(run.config.pad_token_id)
@@ -103,7 +116,7 @@ def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
 
 
 def _layer(run: _Pass, names: Components, x: Tensor, first_only: bool) -> Tensor:
-    """``[k, t, h]`` to the same, or to ``[k, n, h]`` of the first tokens."""
+    """Return a layer's output ``[k, t, h]``, or only first tokens ``[k, n, h]``."""
     asking = x.index_select(1, run.batch.first) if first_only else x
     query, key, value = _as_many_runs(
         _linear(run, names.query, asking),
@@ -118,7 +131,7 @@ def _layer(run: _Pass, names: Components, x: Tensor, first_only: bool) -> Tensor
 
 
 def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """``[k, t, h]`` for queries of all tokens, ``[k, n, h]`` for queries of first tokens."""
+    """Return ``[k, t, h]`` for queries of all tokens, ``[k, n, h]`` for queries of first tokens."""
     grids = run.batch.grids
     tokens = [grid.tokens for grid in grids]
     asking = tokens if query.shape[1] == key.shape[1] else [grid.size[0] for grid in grids]
@@ -129,7 +142,7 @@ def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """`_attention` of a grid's examples."""
+    """Return `_attention` for the examples of one grid."""
     heads = run.config.num_attention_heads
     examples, longest = grid.size
     first_only = query.shape[1] == examples
@@ -157,9 +170,9 @@ def _add_and_norm(run: _Pass, dense: str, norm: str, x: Tensor, residual: Tensor
 
 
 def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
-    """``[k, t, i]`` to ``[k, t, o]``.
+    """Return ``[k, t, o]`` for an input ``[k, t, i]``.
 
-    A product may be bfloat16; biases are added to it in float32, whether or not runs share them.
+    A product may be bfloat16; biases are added in float32, whether or not runs share them.
     """
     weight, bias_name = run.weight(f"{module}.weight"), f"{module}.bias"
     match weight:
@@ -188,13 +201,13 @@ def _layer_norm(run: _Pass, module: str, x: Tensor) -> Tensor:
 
 
 def _as_many_runs(*tensors: Tensor) -> list[Tensor]:
-    """Tensors ``[k, …]`` of which some may have a ``k`` of 1."""
+    """Expand tensors with a ``k`` of 1 to the number of runs."""
     runs = max(map(len, tensors))
     return [x.expand(runs, -1, -1) for x in tensors]
 
 
 def _over_tokens(vector: Weight) -> Tensor:
-    """A vector that all runs share as it is, ``[h]``; each run's own as ``[k, 1, h]``."""
+    """Return a shared vector as it is, ``[h]``, and each run's own as ``[k, 1, h]``."""
     return vector.values[:, None] if isinstance(vector, PerRun) else _shared(vector)
 
 

@@ -1,4 +1,4 @@
-"""The weights in a model's file: what they are called there, and whether all are there."""
+"""The weights in a packed family's files: their names there, and checks that none is missing."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from safetensors import safe_open
 from subtune.core.errors import SubtuneError, one_line
 from subtune.families.base import Dimensions, Family
 
-# In files as old as BERT itself.
+# The first published BERT files have these names.
 EARLIER_NAMES = {".gamma": ".weight", ".beta": ".bias"}
 FLOATS = ("F64", "F32", "F16", "BF16")
 
@@ -24,18 +24,18 @@ class Stored(NamedTuple):
 
 
 def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, Stored]:
-    """Every pretrained parameter's canonical name, and where it is stored.
+    """Return canonical name to stored tensor of every pretrained parameter.
 
-    Only the files' headers are read. What they have outside the encoder's layers and no parameter
-    is called by, such as another head, does not matter.
+    Only the files' headers are read. Other tensors outside the encoder's layers, such as another
+    head's, do not matter.
 
     Args:
-        paths: in safetensors.
+        paths: of files in safetensors.
         dimensions: of the model, by its configuration.
 
     Raises:
-        SubtuneError: the file cannot be read, lacks a parameter, has one of another shape or not as
-            floating-point numbers, or has layers or parts of layers that the model has not.
+        SubtuneError: a file cannot be read, lacks a parameter, has one of another shape or type, or
+            has more layers than the model.
     """
     family = dimensions.family
     path = paths[0]
@@ -63,11 +63,7 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, Sto
 
 
 def require_floats(stored: Stored, name: str) -> None:
-    """Refuse a tensor that is not stored as floating-point numbers.
-
-    Raises:
-        SubtuneError: it is not.
-    """
+    """Refuse a tensor that is not stored as floating-point numbers."""
     if stored.dtype not in FLOATS:
         raise SubtuneError(
             f"{stored.path}: {name} is stored as {stored.dtype}, expected one of "
@@ -76,10 +72,10 @@ def require_floats(stored: Stored, name: str) -> None:
 
 
 def header(path: Path) -> list[Stored]:
-    """Every tensor in a file.
+    """Return every tensor in a file.
 
     Raises:
-        SubtuneError: it cannot be read.
+        SubtuneError: the file cannot be read.
     """
     expected = "expected safetensors, from their beginning to their end"
     with one_line(f"{path} cannot be read, {expected}"), safe_open(path, framework="numpy") as file:

@@ -1,8 +1,8 @@
 """Products whose bits do not depend on how many runs train side by side.
 
-Libraries of linear algebra take another way, with other rounding, for a few rows and for one matrix
-by itself. What these functions add for that costs nothing beside a layer: of tokens there are
-hundreds, and only heads and single texts are so small.
+Libraries of linear algebra round differently for a few rows, and for one small matrix. The padding
+here avoids that, and costs little: a batch has hundreds of tokens, and only heads and single texts
+are so small.
 
 Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs.
 """
@@ -10,12 +10,12 @@ Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs.
 from torch import Tensor
 from torch.nn import functional
 
-# From so many rows and columns on they are computed alike, however many there are.
+# From this many rows and columns on, rounding does not depend on their number.
 FEW = 4
 
 
 def shared_product(x: Tensor, matrix: Tensor) -> Tensor:
-    """``x Wᵀ``, ``[k, t, o]``, with one matrix ``[o, i]`` for all runs."""
+    """Return ``x Wᵀ``, ``[k, t, o]``, with one matrix ``[o, i]`` for all runs."""
     if len(matrix) < FEW:
         return product_of_each_run(x, matrix.expand(len(x), -1, -1))
     if x.shape[1] < FEW:
@@ -24,7 +24,7 @@ def shared_product(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 def product_of_each_run(x: Tensor, matrices: Tensor) -> Tensor:
-    """``x Wᵀ``, ``[k, t, o]``, with a matrix of each run ``[k, o, i]``."""
+    """Return ``x Wᵀ``, ``[k, t, o]``, with a matrix for each run ``[k, o, i]``."""
     if x.shape[1] < FEW:
         return product_of_each_run(_padded(x), matrices)[:, : x.shape[1]]
     if len(matrices) == 1 and matrices.shape[1] < FEW:
@@ -33,5 +33,5 @@ def product_of_each_run(x: Tensor, matrices: Tensor) -> Tensor:
 
 
 def _padded(x: Tensor) -> Tensor:
-    """With zeros for the tokens that are missing."""
+    """Return ``x`` with zeros for missing tokens."""
     return functional.pad(x, (0, 0, 0, FEW - x.shape[1]))

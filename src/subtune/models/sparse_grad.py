@@ -1,8 +1,8 @@
-"""Modules that read a matrix of which some entries train.
+"""Layers with a matrix in which some entries train.
 
-The matrix gets no gradient, nor is there more to hold on the way back than three such matrices.
+The matrix gets no gradient. The backward pass holds at most three such matrices.
 
-Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``e`` entries that train.
+Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``e`` trainable entries.
 """
 
 from typing import Any
@@ -15,12 +15,15 @@ from subtune.models.weights import SparseEntries
 
 
 def sparse_linear(x: Tensor, weight: SparseEntries) -> Tensor:
-    """``x Wᵀ``, ``[k, t, o]``; entry ``W[o, i]`` has gradient Σ_t g[t, o]·x[t, i]."""
+    """Return ``x Wᵀ``, ``[k, t, o]``; entry ``W[o, i]`` has gradient Σ_t g[t, o]·x[t, i]."""
     return _SparseLinear.apply(x, weight.matrix, weight.values, weight.rows, weight.columns)
 
 
 def sparse_embedding(ids: Tensor, table: SparseEntries) -> Tensor:
-    """Rows ``[t, h]`` of the table; an entry's gradient is Σ_t g[t, column] where it is read."""
+    """Return rows ``[t, h]`` of the table.
+
+    An entry's gradient is Σ_t g[t, column] over the tokens that read its row.
+    """
     return _SparseEmbedding.apply(ids, table.matrix, table.values, table.rows, table.columns)
 
 
@@ -40,7 +43,7 @@ class _SparseLinear(torch.autograd.Function):
         if len(tokens) * len(rows) <= weight.numel():
             gradient = (outputs[:, rows] * tokens[:, columns].to(values.dtype)).sum(0)
         else:
-            # Many entries cost a hundred times less in a product of everything.
+            # For many entries the product of everything is a hundred times faster.
             gradient = (outputs.mT @ tokens)[rows, columns].to(values.dtype)
         below = g @ weight.to(g.dtype) if ctx.needs_input_grad[0] else None
         return below, None, gradient, None, None
@@ -58,7 +61,8 @@ class _SparseEmbedding(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         ids, rows, columns = ctx.saved_tensors
-        # Of the tokens that read a row one has the sum; behind the last is 0, for other rows.
+        # One of the tokens that read a row gets the sum. Rows that no token reads get the last
+        # sum, which is 0.
         nowhere = len(ids)
         reader = ids.new_full((ctx.rows_of_table,), nowhere)
         reader[ids] = torch.arange(len(ids), device=ids.device)

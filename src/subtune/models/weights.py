@@ -1,4 +1,4 @@
-"""What runs that train have in the place of a model's own tensors.
+"""Weights that differ by run.
 
 Shapes: ``k`` runs, ``o`` outputs, ``i`` inputs, ``r`` rank, ``e`` entries.
 """
@@ -17,10 +17,10 @@ class PerRun:
 
 @dataclass(frozen=True)
 class SparseEntries:
-    """A matrix ``[o, i]`` of which some entries train.
+    """A matrix ``[o, i]`` with some trainable entries.
 
-    It holds their ``values`` ``[e]``, which stand in its ``rows`` and ``columns`` ``[e]``, and gets
-    no gradient; the values do.
+    The matrix holds their ``values`` ``[e]`` at ``rows`` and ``columns`` ``[e]``. The values get a
+    gradient, the matrix gets none.
     """
 
     matrix: Tensor
@@ -31,14 +31,14 @@ class SparseEntries:
 
 @dataclass(frozen=True)
 class LowRankUpdate:
-    """``lora_b @ lora_a``, which adds to the model's own matrix.
+    """A product ``lora_b @ lora_a`` that is added to the model's own matrix.
 
-    ``lora_a`` is ``[k, r, i]``; ``lora_b`` is ``[k, o, r]`` and has the update's scale in it.
+    ``lora_a`` is ``[k, r, i]``; ``lora_b`` is ``[k, o, r]`` and includes the update's scale.
     """
 
     lora_a: Tensor
     lora_b: Tensor
 
 
-# A tensor without a type around it has the model's own shape, and is the same to every run.
+# A plain tensor has the model's own shape, and all runs share it.
 Weight = Tensor | PerRun | SparseEntries | LowRankUpdate

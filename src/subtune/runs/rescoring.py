@@ -1,4 +1,4 @@
-"""What a recorded run predicts of other rows than those it was evaluated on."""
+"""Predictions of recorded runs on rows that did not evaluate them."""
 
 import math
 from collections.abc import Iterable
@@ -22,13 +22,12 @@ from subtune.training.recipe import examples_that_train
 def score_on_training_rows(
     store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
 ) -> dict[str, float]:
-    """The run's metrics on the rows that it was trained on; NaN where it diverged, or predicts what
-    is not finite.
+    """Return a run's metrics on the rows that trained it; NaN if it or a prediction is not finite.
 
     Args:
-        store: where the run's record is.
+        store: the folder of records.
         spec: the run.
-        model: the pretrained model that it started from.
+        model: the pretrained model that the run started from.
         split: the training split's tokens.
 
     Raises:
@@ -51,16 +50,16 @@ def score_on_training_rows(
 def on_test_rows(
     store: Path, specs: Iterable[RunSpec], model: Encoder, tokens: datasets.DatasetDict
 ) -> pd.DataFrame:
-    """What runs of one task predict of its test splits, at their best epochs.
+    """Return predictions of one task's runs on its test splits, at their best epochs.
 
     Args:
-        store: where the runs' records are.
+        store: the folder of records.
         specs: the runs.
-        model: the pretrained model that they started from.
-        tokens: the task's test splits, as far as there are any.
+        model: the pretrained model that the runs started from.
+        tokens: the task's test splits; there may be none.
 
     Returns:
-        ``run``, ``split``, and the columns of the kind's table but for labels.
+        ``run``, ``split``, and the columns of the kind's table without labels.
 
     Raises:
         SubtuneError: a run's delta cannot be read, or the run diverged.

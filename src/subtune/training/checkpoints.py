@@ -1,8 +1,8 @@
-"""Checkpoints: what runs that train side by side have learnt so far, as one file each.
+"""Checkpoints of runs that train side by side.
 
-The file is a safetensors file of every tensor; its header holds the other facts as JSON, the ids of
-the runs, and a hash. It is written under another name, flushed to the disk and renamed, and the one
-before it is kept until the next: if the newest is not whole, training goes on from the other.
+A checkpoint is a safetensors file with all tensors. Its header holds other facts as JSON, the ids
+of the runs, and a hash. It is written under another name, flushed to the disk and renamed. The one
+before it is kept too: if the newest is damaged, training continues from the other.
 """
 
 import hashlib
@@ -26,20 +26,18 @@ from subtune.core.directories import flush
 from subtune.core.stopping import StoppedError
 
 ENDING = ".safetensors"
-# Raised when a state's contents change: what another version has kept is left aside.
+# Changes with a state's contents: checkpoints in another format are ignored.
 FORMAT = "3"
 RUN = "run."
-# At the end of an epoch a checkpoint is written if the last is at least so much of the interval
-# old: epochs of seconds are not worth one each.
+# Share of the interval after which an epoch's end gets a checkpoint: short epochs need none.
 AT_AN_EPOCHS_END = 0.1
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything that decides how training goes on: tensors, and facts that JSON can hold.
+    """Everything that decides how training continues: tensors, and facts that JSON can hold.
 
-    Beside what the runs share ``runs`` has what is each one's own, so that some of them can go on
-    without the others.
+    ``runs`` has each run's own state, so that some runs can continue without the others.
     """
 
     tensors: dict[str, Tensor]
@@ -47,21 +45,21 @@ class State:
     runs: Sequence["State"] = ()
 
     def of(self, numbers: Iterable[int]) -> "State":
-        """The state of some of the runs."""
+        """Return the state of some of the runs."""
         return State(self.tensors, self.facts, [self.runs[number] for number in numbers])
 
     def on_cpu(self) -> "State":
-        """The same state in the processor's memory."""
+        """Return the same state in the processor's memory."""
         tensors = {name: tensor.detach().cpu() for name, tensor in self.tensors.items()}
         return State(tensors, self.facts, [run.on_cpu() for run in self.runs])
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where a sweep's checkpoints lie, and when one is due.
+    """The folder and the schedule of a sweep's checkpoints.
 
-    ``seconds``: at most so long trains without one; 0 keeps one after every step. ``stopping``
-    tells why training is to stop now, or nothing.
+    ``seconds``: the longest time between two; 0 writes one after every step. ``stopping`` returns
+    the reason to stop training now, or None.
     """
 
     folder: Path
@@ -69,7 +67,7 @@ class Checkpoints:
     stopping: Callable[[], str | None] = lambda: None
 
     def groups(self, runs: Iterable[str]) -> list[list[str]]:
-        """Those of some runs that have a checkpoint, by the newest that they are in."""
+        """Return the runs that have a checkpoint, grouped by their newest one."""
         remaining = set(runs)
         groups = []
         for path in self.newest_first():
@@ -79,27 +77,23 @@ class Checkpoints:
         return groups
 
     def newest_first(self) -> list[Path]:
-        """The checkpoints of all groups, those after the most steps first."""
+        """Return the checkpoints of all groups, those after the most steps first."""
         paths = [path for folder in self.folder.glob("*") for path in _checkpoints(folder)]
         return sorted(paths, key=lambda path: path.stem, reverse=True)
 
-    def keeper(self, runs: Sequence[str], report: Callable[[str], None]) -> "Keeper":
-        """A group's keeper."""
-        return Keeper(self, runs, report)
-
     def clear(self) -> None:
-        """Remove what is left: every run of the sweep is on record."""
+        """Remove all checkpoints: every run of the sweep is on record."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @dataclass
 class Keeper:
-    """Keeps the states of one group of runs, when it is time.
+    """Writes checkpoints of one group of runs, when it is time.
 
-    The group's state may lie in a checkpoint of a larger one, which it was a part of.
+    A larger group's checkpoint may hold the group's state.
 
-    ``runs``: ids of the group's runs, in order. ``report`` is told where a checkpoint cannot be
-    written; training goes on without it.
+    ``runs``: ids of the group's runs, in order. ``report`` is told if a checkpoint cannot be
+    written; training continues without it.
     """
 
     checkpoints: Checkpoints
@@ -112,7 +106,7 @@ class Keeper:
         self._last = time.monotonic()
 
     def newest(self) -> State | None:
-        """The newest state of these runs that is whole."""
+        """Return the newest undamaged state of these runs."""
         for path in self.checkpoints.newest_first():
             runs = runs_in(path)
             if runs and not set(runs).issuperset(self.runs):
@@ -124,10 +118,10 @@ class Keeper:
         return None
 
     def keep(self, take: Callable[[], State], epoch_ends: bool = False) -> None:
-        """Keep the state that ``take`` returns, if it is time.
+        """Write the state that ``take`` returns, if it is time.
 
         Raises:
-            StoppedError: training is to stop; what can be kept is kept.
+            StoppedError: training is to stop; the state is written before, if possible.
         """
         why = self.checkpoints.stopping()
         age = time.monotonic() - self._last
@@ -144,7 +138,7 @@ class Keeper:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _write(self, state: State) -> bool:
-        """Whether the state could be kept."""
+        """Write a state; return whether that was possible."""
         try:
             write(self._folder, state, self.runs)
         except (OSError, SafetensorError) as error:
@@ -156,7 +150,7 @@ class Keeper:
 
 
 def write(folder: Path, state: State, runs: Sequence[str]) -> Path:
-    """Write a checkpoint, named after ``state.facts["step"]``: whole, or not at all."""
+    """Write a checkpoint named after ``state.facts["step"]``, completely or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{state.facts['step']:012d}{ENDING}"
     draft = folder / f".{target.stem}.{uuid4().hex}"
@@ -181,7 +175,7 @@ def write(folder: Path, state: State, runs: Sequence[str]) -> Path:
 
 
 def read(path: Path) -> State | None:
-    """A checkpoint's state, or nothing where the file is not what this version has written."""
+    """Return a checkpoint's state, or None if it is damaged or in another format."""
     header = _header(path)
     if header is None:
         return None
@@ -198,18 +192,18 @@ def read(path: Path) -> State | None:
 
 
 def runs_in(path: Path) -> list[str]:
-    """Ids of the runs that a checkpoint is of; none where it cannot be read."""
+    """Return the ids of a checkpoint's runs; none if it cannot be read."""
     header = _header(path)
     return json.loads(header["runs"]) if header else []
 
 
 def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin with ``prefix``, without it."""
+    """Return the tensors whose names begin with ``prefix``, without it."""
     return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
 
 
 def _prefix(number: int) -> str:
-    """What the names of a run's own tensors begin with in a file."""
+    """Return the beginning of the names of a run's own tensors in a file."""
     return f"{RUN}{number}."
 
 
@@ -223,7 +217,7 @@ def _header(path: Path) -> dict[str, str] | None:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """Oldest first."""
+    """Return a group's checkpoints, oldest first."""
     return sorted(path for path in folder.glob(f"*{ENDING}") if not path.name.startswith("."))
 
 

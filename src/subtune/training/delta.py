@@ -1,9 +1,9 @@
-"""What training changed: only the values that a run trained, and how they are stored.
+"""Deltas: the values that a run trained, in memory and in a file.
 
-In a file a tensor that trained whole stands under its own name. One that trained in part has its
-values ``[e]`` there, and their indices in the flattened tensor under ``<name>.index``. A low-rank
-update has ``<name>.lora_A`` ``[r, i]``, ``<name>.lora_B`` ``[o, r]`` and ``<name>.lora_scale``
-``[1]``.
+In a file a tensor that trained whole has its own name. A tensor that trained in part has its values
+``[e]`` under this name, and their indices in the flattened tensor under ``<name>.index``. A
+low-rank update has ``<name>.lora_A`` ``[r, i]``, ``<name>.lora_B`` ``[o, r]`` and
+``<name>.lora_scale`` ``[1]``.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale
 
 @dataclass(frozen=True)
 class ChangedTensor:
-    """A tensor that trained whole: its ``values``."""
+    """The ``values`` of a tensor that trained whole."""
 
     values: Tensor
 
@@ -28,7 +28,7 @@ class ChangedTensor:
 
 @dataclass(frozen=True)
 class ChangedEntries:
-    """A tensor that trained in part: ``values`` ``[e]``, at ``index`` ``[e]`` when it is flat."""
+    """Trained ``values`` ``[e]`` at ``index`` ``[e]`` of a flattened tensor."""
 
     values: Tensor
     index: Tensor
@@ -52,23 +52,23 @@ class AddedUpdate:
 
 
 Change = ChangedTensor | ChangedEntries | AddedUpdate
-# Canonical name to what changed of the tensor.
+# Canonical name to the change of its tensor.
 Delta = dict[str, Change]
 
 
 def applied(parameters: Mapping[str, Tensor], delta: Mapping[str, Change]) -> dict[str, Tensor]:
-    """A pretrained model's parameters with a delta's values; what it leaves alone is shared."""
+    """Return pretrained parameters with a delta's values; other parameters are shared."""
     changed = {name: change.applied_to(parameters[name]) for name, change in delta.items()}
     return {**parameters, **changed}
 
 
 def moved(delta: Mapping[str, Change], device: str) -> Delta:
-    """A delta on another device."""
+    """Return a delta on another device."""
     return from_stored({key: values.to(device) for key, values in to_stored(delta).items()})
 
 
 def to_stored(delta: Mapping[str, Change]) -> dict[str, Tensor]:
-    """A delta as tensors by the names that files have for them."""
+    """Return a delta as tensors by their names in a file."""
     stored: dict[str, Tensor] = {}
     for name, change in delta.items():
         match change:
@@ -83,13 +83,13 @@ def to_stored(delta: Mapping[str, Change]) -> dict[str, Tensor]:
 
 
 def from_stored(stored: Mapping[str, Tensor | np.ndarray]) -> Delta:
-    """A delta from the tensors of a file."""
+    """Return the delta in the tensors of a file."""
     tensors = {key: torch.as_tensor(values) for key, values in stored.items()}
     return {name: _change(name, tensors) for name in dict.fromkeys(map(_name_of, tensors))}
 
 
 def _name_of(key: str) -> str:
-    """The canonical name of the tensor that a file's tensor belongs to."""
+    """Return the canonical name for a name in a file."""
     for ending in (INDEX, LORA_A, LORA_B, LORA_SCALE):
         key = key.removesuffix(ending)
     return key

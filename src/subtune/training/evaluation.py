@@ -22,11 +22,11 @@ from subtune.training.precision import autocast
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a run has learnt so far.
+    """The state of a run at the end of an epoch.
 
-    ``scores``: by split, then metric, the task's first of each first. ``predictions``: by split, as
-    the task's kind has them. ``changes``: tensor name to mean |change| over the whole tensor
-    (LayerNorm paper, Eq. 1) and the tensor's size.
+    ``scores``: by split, then metric; the task's first split and metric come first.
+    ``predictions``: by split, in the form of the task's kind. ``changes``: tensor name to mean
+    |change| over the whole tensor (LayerNorm paper, Eq. 1) and the tensor's size.
     """
 
     scores: dict[str, dict[str, float]]
@@ -53,8 +53,8 @@ def evaluate(
 ) -> Evaluation:
     """Score a pretrained model with a delta's values on the task's evaluation splits.
 
-    A low-rank update is added to its matrix, as it is in a model that is exported. Where a
-    prediction is not finite there is nothing to score.
+    A low-rank update is added to its matrix, as in an exported model. Scores are NaN if a
+    prediction is not finite.
     """
     changed = replace(model, parameters=applied(model.parameters, delta))
     scores, predictions = {}, {}
@@ -73,14 +73,13 @@ def evaluate(
 
 
 def without_scores(task: TaskSpec) -> Evaluation:
-    """Of an epoch whose loss or predictions are not finite: every score is NaN, and nothing else is
-    worth keeping."""
+    """Return NaN scores, for an epoch whose loss or predictions are not finite."""
     scores = {split: dict.fromkeys(task.metrics, math.nan) for split in task.evaluation}
     return Evaluation(scores, predictions={}, delta={}, changes={})
 
 
 def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
-    """Logits ``[q, o]`` of a whole split, in its order, without dropout."""
+    """Return logits ``[q, o]`` of a whole split, in its order, without dropout."""
     counts = examples.read_counts
     behind = counts.cumsum()
     every = torch.empty(behind[-1], model.outputs, device=model.device)

@@ -1,15 +1,15 @@
 """Fisher information of a pretrained model, before any fine-tuning (LayerNorm paper, Eq. 2).
 
-The mean over examples of the squared gradient of log p(y|x), with the true label and without
-dropout. Squaring the mean gradient of a batch is a different number.
+It is the mean over examples of the squared gradient of log p(y|x), with the true label and without
+dropout. Squaring the mean gradient of a batch gives a different number.
 
-Every module shows its input ``x`` and the gradient ``g`` of its output. Where the sum over a matrix
-is enough its gradient is never formed: ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s), which needs the
-products of an example's tokens, ``[n, l, l]``. For single entries Σ_t g[n,t,o]·x[n,t,i] is formed
-and squared a tile at a time, of at most `TILE` numbers, which a CPU holds in its cache.
+For packed families every module shows its input ``x`` and the gradient ``g`` of its output. A sum
+over a matrix needs no gradient of the matrix: ‖Σ_t g_t x_tᵀ‖² = Σ_ts (g_t·g_s)(x_t·x_s), from the
+products of an example's tokens, ``[n, l, l]``. Single entries need Σ_t g[n,t,o]·x[n,t,i], which is
+computed and squared in tiles of at most `TILE` numbers, so that a CPU holds them in its cache.
 
-Shapes: ``n`` examples, ``t`` and ``s`` rows of a module's input and output, which are all tokens or
-those that the head reads, ``l`` rows of the example with the most, ``o`` outputs, ``i`` inputs.
+Shapes: ``n`` examples, ``t`` and ``s`` rows of a module's input and output (all tokens, or those
+that the head reads), ``l`` rows of the longest example, ``o`` outputs, ``i`` inputs.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -32,7 +32,7 @@ from subtune.models.packed_pass import logits
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 
-# Numbers of a tile: a megabyte.
+# Numbers in a tile: a megabyte.
 TILE = 1 << 18
 
 
@@ -40,9 +40,9 @@ TILE = 1 << 18
 class Fisher:
     """Fisher information.
 
-    ``entries``: in full, for every vector of the model (LayerNorm and all biases) and the matrices
-    that were asked for, by name.
-    ``sums``: one row per tensor: ``parameter``, ``size``, ``information`` (summed over entries).
+    ``entries``: name to information of every entry, for all vectors (LayerNorm and biases) and for
+    chosen matrices. ``sums``: one row per tensor: ``parameter``, ``size``, ``information`` (summed
+    over entries).
     """
 
     entries: dict[str, np.ndarray]
@@ -64,11 +64,10 @@ def fisher_information(
         model: the pretrained model on its device.
         tokens: the training set.
         task: decides log p.
-        rows: over so many of its examples, drawn by ``seed``.
-        seed: also draws the classifier that no one has trained yet.
-        only: names of the tensors that are asked for, where not all are; the work of the others is
-            left out.
-        in_full: names of the matrices whose single entries are asked for.
+        rows: the number of examples to draw; without it all.
+        seed: draws examples and the untrained classifier.
+        only: names of the tensors to compute; without it all.
+        in_full: names of the matrices whose single entries are needed.
     """
     kind = task.of_kind
     if rows is not None:
@@ -100,14 +99,14 @@ def mean_squared_gradients(
     names: Sequence[str],
     in_full: Collection[str] = (),
 ) -> dict[str, np.ndarray]:
-    """The mean over examples of squared gradients, of a matrix summed over its entries.
+    """Return the mean over examples of squared gradients; matrices are summed over entries.
 
     Args:
-        model: whose gradients.
-        examples: over which the mean is taken.
-        nats: −log p of all labels of a batch, summed over examples, from logits ``[1, q, o]``.
-        names: of the tensors that are asked for.
-        in_full: names of the matrices whose single entries are asked for.
+        model: with a classifier.
+        examples: the mean is taken over all of them.
+        nats: returns −log p of a batch's labels, summed over examples, for logits ``[1, q, o]``.
+        names: of the tensors to compute.
+        in_full: names of the matrices whose single entries are needed.
     """
     totals = {
         name: torch.zeros(
@@ -130,7 +129,7 @@ def _add_by_modules(
     nats: Callable[[Tensor, Packed], Tensor],
     totals: dict[str, Tensor],
 ) -> None:
-    """Adds each example's squared gradients to ``totals``, by what every module shows."""
+    """Add each example's squared gradients to ``totals``, from inputs and gradients of modules."""
     for index in in_length_order(examples.lengths):
         batch = pack(examples, index, model)
         tokens = _rows(batch.example, examples.lengths[index])
@@ -145,9 +144,9 @@ def _add_example_by_example(
     nats: Callable[[Tensor, Packed], Tensor],
     totals: dict[str, Tensor],
 ) -> None:
-    """Adds each example's squared gradients to ``totals``, by a pass of its own.
+    """Add each example's squared gradients to ``totals``, one pass per example.
 
-    What the modules of transformers' own models do with their weights only their code knows.
+    Only transformers' code knows how its modules use their weights.
     """
     leaves = {name: model.parameters[name].clone().requires_grad_(True) for name in totals}
     for number in range(len(examples)):
@@ -168,9 +167,10 @@ def write(fisher: Fisher, entries: Path, sums: Path) -> None:
 
 @dataclass(frozen=True)
 class _Rows:
-    """To which example each row ``[t]`` belongs, and as its how manyth. ``size``: ``n`` and ``l``.
+    """The rows of a batch, ordered by example.
 
-    The rows of an example stand together, in the examples' order.
+    ``example`` ``[t]``: each row's example. ``place`` ``[t]``: its position within that example.
+    ``size``: ``n`` and ``l``.
     """
 
     example: Tensor
@@ -179,7 +179,7 @@ class _Rows:
 
 
 def _rows(example: Tensor, counts: np.ndarray) -> _Rows:
-    """The rows of a batch, of whose examples each has so many."""
+    """Return the rows of a batch; ``counts`` has the number of rows of each example."""
     first = torch.from_numpy(counts.cumsum() - counts).to(example.device)
     place = torch.arange(len(example), device=example.device) - first[example]
     return _Rows(example, place, (len(counts), int(counts.max())))
@@ -188,7 +188,7 @@ def _rows(example: Tensor, counts: np.ndarray) -> _Rows:
 def _observer(
     model: Encoder, tokens: _Rows, read: _Rows, totals: dict[str, Tensor]
 ) -> Callable[[str, Tensor, Tensor], None]:
-    """Adds each example's squared gradients to ``totals`` on the way back."""
+    """Return a watcher that adds each example's squared gradients to ``totals``."""
     family = model.family
 
     def watch(module: str, x: Tensor, y: Tensor) -> None:
@@ -198,7 +198,7 @@ def _observer(
 
         def observe(gradient: Tensor) -> None:
             g = gradient.detach()[0]
-            # Where both are as many they are the same.
+            # If both have as many rows, they are the same rows.
             rows = tokens if len(g) == len(tokens.example) else read
             if bias is not None and not family.cancels(f"{module}.bias"):
                 bias.add_(_sum_of_squares(g, rows))
@@ -227,20 +227,20 @@ def _observer(
 
 
 def _sum_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
-    """Σ_ts (g_t·g_s)(x_t·x_s) over an example's rows, summed over examples."""
+    """Return Σ_ts (g_t·g_s)(x_t·x_s) over an example's rows, summed over examples."""
     x, g = _on_grid(x, rows), _on_grid(g, rows)
     return ((g @ g.mT) * (x @ x.mT)).sum(dtype=torch.float64)
 
 
 def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
-    """Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``."""
+    """Return Σ_n (Σ_t g[n, t, o]·x[n, t, i])², ``[o, i]``."""
     x, g = _on_grid(x, rows), _on_grid(g, rows)
     if x.shape[1] == 1:
         return g[:, 0].square().mT @ x[:, 0].square()
     information = x.new_zeros(g.shape[2], x.shape[2])
     height = max(1, TILE // x.shape[2])
-    # What costs is memory, not products: a tile is written and read while it is in the cache, where
-    # the gradients of many examples at once would not be.
+    # Memory takes the time, not products: a tile stays in the cache, which the gradients of many
+    # examples would not.
     for outputs, below in zip(g.mT, x, strict=True):
         for tile, rows_of_g in zip(information.split(height), outputs.split(height), strict=True):
             gradient = rows_of_g @ below
@@ -249,29 +249,32 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
 
 
 def _sum_of_a_table(ids: Tensor, g: Tensor, rows: _Rows) -> Tensor:
-    """An id's gradient is the sum over the tokens ``t`` with this id; ``ids`` is ``[t]``."""
-    # 0 stands in slots that hold no token, whose gradients are 0.
+    """Return the squared gradients of a table for ``ids`` ``[t]``, summed over examples.
+
+    An id's gradient is the sum over the tokens with this id.
+    """
+    # Slots without a token have the id 0, and gradients of 0.
     ids = _on_grid(ids[:, None], rows)
     g = _on_grid(g, rows)
     return ((g @ g.mT) * (ids == ids.mT)).sum(dtype=torch.float64)
 
 
 def _rows_of_a_table(ids: Tensor, g: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
-    """Which ids an example has, and its squared gradients of each, for all examples."""
+    """Return the ids of each example, and its squared gradients for each id."""
     pairs, token = torch.stack([rows.example, ids]).unique(dim=1, return_inverse=True)
     gradients = g.new_zeros(pairs.shape[1], g.shape[1]).index_add_(0, token, g)
     return pairs[1], gradients.double().square_()
 
 
 def _on_grid(values: Tensor, rows: _Rows) -> Tensor:
-    """``[t, o]`` to ``[n, l, o]``, 0 where no row is."""
+    """Return ``[t, o]`` as ``[n, l, o]``, with 0 in places without a row."""
     grid = values.new_zeros(*rows.size, values.shape[1])
     grid[rows.example, rows.place] = values
     return grid
 
 
 def _sum_of_squares(gradients: Tensor, rows: _Rows) -> Tensor:
-    """``[t, o]`` added within examples; squared and summed to ``[o]``."""
+    """Add ``[t, o]`` within examples; return the sum of squares ``[o]``."""
     sums = gradients.new_zeros(rows.size[0], gradients.shape[1])
     sums.index_add_(0, rows.example, gradients)
     return sums.to(torch.float64).square().sum(0)

@@ -1,4 +1,4 @@
-"""Matrices that train by their own entries, whole or in part. A run that has some trains alone."""
+"""Matrices whose entries train, all or some. A run with such matrices trains alone."""
 
 import numpy as np
 import torch
@@ -12,9 +12,9 @@ from subtune.training.stacked import is_matrix
 
 
 class Matrices:
-    """The matrices that one run trains; ``leaves`` are what an optimiser steps.
+    """The matrices that one run trains; an optimiser steps ``leaves``.
 
-    Of a matrix that trains in part a copy holds the values; `write` puts them there after a step.
+    If some entries train, a copy of the matrix holds their values; `write` updates it after a step.
     """
 
     def __init__(self, model: Encoder, entries: Entries):
@@ -30,16 +30,16 @@ class Matrices:
         self.leaves = [*self._whole.values(), *(part.values for part in self._sparse.values())]
 
     def weights(self) -> dict[str, Weight]:
-        """The matrices as the forward pass reads them."""
+        """Return the matrices for the forward pass."""
         return {**self._whole, **self._sparse}
 
     def write(self) -> None:
-        """Let the copies hold what the leaves hold."""
+        """Write the leaves' values into the copies."""
         for part in self._sparse.values():
             part.matrix[part.rows, part.columns] = part.values.detach()
 
     def delta(self) -> Delta:
-        """A copy of what is trained."""
+        """Return a copy of what is trained."""
         delta: Delta = {n: ChangedTensor(leaf.detach().clone()) for n, leaf in self._whole.items()}
         for name, part in self._sparse.items():
             index = part.rows * part.matrix.shape[1] + part.columns
@@ -48,7 +48,7 @@ class Matrices:
 
 
 def _sparse(matrix: Tensor, flat: np.ndarray) -> SparseEntries:
-    """A copy of a matrix, and the entries of it that train."""
+    """Return a copy of a matrix with its trainable entries."""
     index = torch.from_numpy(flat).to(matrix.device)
     return SparseEntries(
         matrix=matrix.clone(),

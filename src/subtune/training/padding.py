@@ -1,4 +1,4 @@
-"""Models that compute something else of a text when padding stands behind it."""
+"""Models whose results change when padding stands behind a text."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from subtune.tasks.examples import Examples
 
 # Relative to the largest logit: a hundred times the rounding of float32.
 TOLERANCE = 1e-4
-# How many examples are computed with padding and without.
+# The number of examples to compute with padding and without.
 EXAMPLES = 8
 
 

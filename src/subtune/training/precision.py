@@ -7,14 +7,14 @@ from subtune.models.encoder import Encoder
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
-    """Inside this context matrix products have a run's precision, ``fp32`` or ``bf16``."""
+    """Return a context in which matrix products have a precision, ``fp32`` or ``bf16``."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
 
 
 def cast_once(model: Encoder, precision: str) -> dict[str, Tensor]:
-    """Frozen weights as the products read them, so that no step casts them again.
+    """Return frozen weights as products read them, so that no step casts them again.
 
-    Those of transformers' own code are cast there.
+    Autocast casts the weights of transformers' code.
     """
     if precision == "fp32" or model.transformers is not None:
         return dict(model.parameters)

@@ -1,4 +1,4 @@
-"""The recipe of runs that train side by side, readable from top to bottom."""
+"""The training recipe of runs side by side, readable from top to bottom."""
 
 import math
 import time
@@ -33,7 +33,7 @@ DIVERGED = Report("the loss or a prediction is not finite: this run ends here", 
 class OutOfMemoryError(SubtuneError):
     """Runs do not fit into memory side by side.
 
-    ``state``: from which fewer of them can go on; none where some have taken a step and others not.
+    ``state``: fewer runs can continue from it; None if only some runs have taken a step.
     """
 
     def __init__(self, cause: str, state: State | None):
@@ -43,7 +43,7 @@ class OutOfMemoryError(SubtuneError):
 
 @dataclass(frozen=True)
 class Member:
-    """One run of a sweep: what trains, how, and from which seed."""
+    """One run of a sweep: its trainable entries, recipe and seed."""
 
     entries: Entries
     recipe: Recipe
@@ -62,28 +62,27 @@ def train(
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
-    They read the same batches through the same frozen weights, and share seed, batch size, epochs,
-    precision and the limit of training rows; entries, learning rates, schedules, weight decay and
-    clipping are each run's own. What a run learns does not depend on the others. A run whose loss
-    or predictions are not finite at an epoch's end ends there, and the others go on.
+    Runs share batches, frozen weights, seed, batch size, epochs, precision and the number of rows
+    that train. Each run has its own entries, learning rate, schedule, weight decay and clipping. A run's
+    result does not depend on the others. A run whose loss or predictions are not finite at an
+    epoch's end stops there, and the others continue.
 
     Args:
         model: pretrained, on its device.
         examples: of the training split and the task's evaluation splits.
         task: decides loss and metrics.
-        members: the runs. Their seed decides the classifier, what low-rank updates start from,
-            the order of examples and dropout.
+        members: the runs. Their seed decides the classifier, the start of low-rank updates, the
+            order of examples and dropout.
         report: is told of every run's epochs, with the run's number, from 0.
-        keeper: keeps the state between steps now and then, and has that of an earlier attempt. On
-            a CPU what is trained from there is bit for bit what one attempt would have trained with
-            as many runs side by side.
-        start: a state of these runs to go on from, in place of the keeper's newest.
-        share: of the recipe's steps, how many are taken, over which the learning rate rises and
-            falls. Runs are evaluated after the last of them too.
+        keeper: writes checkpoints between steps, and reads those of an earlier attempt. On a CPU
+            training from a checkpoint ends bit for bit where uninterrupted training ends.
+        start: a state to continue from, instead of the keeper's newest.
+        share: the share of the recipe's steps to take; the learning rate rises and falls over
+            these. Runs are evaluated after the last of them too.
 
     Raises:
         StoppedError: the keeper was asked to stop.
-        OutOfMemoryError: so many runs side by side do not fit into memory.
+        OutOfMemoryError: so many runs do not fit into memory side by side.
     """
     group: _Group | None = None
     cause = ""
@@ -92,10 +91,14 @@ def train(
         group = _Group(model, examples, task, members, share)
         if start is not None:
             group.restore(start)
-            report(0, _resumed(group.step, group.steps))
-            if start.facts["device"] != model.device.type:
+            facts = {"step": group.step, "steps": group.steps}
+            text = f"goes on from step {group.step} of {group.steps}"
+            report(0, Report(text, "resumed", facts))
+            was, now = start.facts["device"], model.device.type
+            if was != now:
                 seed = seed_at(members[0].seed, group.step)
-                report(0, _new_masks(start.facts["device"], model.device.type, seed))
+                text = f"from {was} to {now}: dropout masks are drawn anew, from seed {seed}"
+                report(0, Report(text))
             start = None
         while group.running and group.epoch <= group.last_epoch:
             for batch in group.batches_left():
@@ -103,7 +106,7 @@ def train(
                 if keeper:
                     keeper.keep(group.state)
             for run in group.unevaluated():
-                report(run.number, _epoch(group.evaluate(run), group.last_epoch, task))
+                report(run.number, _report_of_epoch(group.evaluate(run), group.last_epoch, task))
                 if run.diverged:
                     report(run.number, DIVERGED)
                 if keeper:
@@ -118,7 +121,7 @@ def train(
         cause = str(error).partition("\n")[0]
         if start is None and group is not None and group.is_whole:
             start = group.state().on_cpu()
-    # Out here the error, which holds on to what the failed step has allocated, is gone.
+    # Leaving the handler frees the error, and with it the failed step's memory.
     del group
     raise OutOfMemoryError(cause, start)
 
@@ -127,8 +130,7 @@ class _Group:
     """Runs side by side, between any two steps.
 
     ``epoch`` counts from 1 to ``last_epoch``, ``step`` from 0 to ``steps``. ``running`` are the
-    runs that have not diverged. ``is_whole``: not while some runs have taken a step and others have
-    not.
+    runs that have not diverged. ``is_whole`` is false while only some runs have taken a step.
     """
 
     def __init__(
@@ -146,7 +148,7 @@ class _Group:
         self._training = examples_that_train(examples["train"], self._recipe, self._order)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
-        # After the last step that every run has taken: one that fails has drawn masks too.
+        # The state after the last step of all runs: a step that fails has drawn masks too.
         self._masks_state = self._masks.state()
         self._frozen = replace(model, parameters=cast_once(model, self._recipe.precision))
         self._stacked = StackedParameters(model, [member.entries for member in members], seed)
@@ -162,15 +164,16 @@ class _Group:
         self.last_epoch = math.ceil(self.steps / len(self._batches))
         self.epoch, self.step, self.is_whole = 1, 0, True
         self._losses = torch.zeros(len(self.runs), device=model.device)
-        # Each run's share.
+        # Seconds of this epoch, divided by the number of runs.
         self._seconds = 0.0
 
     def batches_left(self) -> list[np.ndarray]:
-        """Batches of this epoch that have not trained yet, of numbers of training examples."""
+        """Return this epoch's remaining batches, as numbers of training examples."""
         before = (self.epoch - 1) * len(self._batches)
         return self._batches[self.step - before : self.steps - before]
 
     def train_batch(self, batch: np.ndarray) -> None:
+        """Take one step of every run."""
         started = time.monotonic()
         train = self._examples["train"]
         index = by_length(self._training[batch], train.lengths)
@@ -196,14 +199,17 @@ class _Group:
         self._seconds += (time.monotonic() - started) / len(self.running)
 
     def unevaluated(self) -> list[Run]:
-        """Runs that have not been evaluated since the epoch's last step."""
+        """Return the runs that are not evaluated yet at this epoch's end."""
         return [run for run in self.running if len(run.history) < self.epoch]
 
     def evaluate(self, run: Run) -> dict[str, float]:
-        """Evaluate a run at an epoch's end; returns the epoch's row of its history."""
+        """Evaluate a run at an epoch's end; return the epoch's row of its history."""
         started = time.monotonic()
         position = self.running.index(run)
-        mean = (self._losses[position] / self._units_of_epoch()).item()
+        done = self.step - (self.epoch - 1) * len(self._batches)
+        trained = self._training[np.concatenate(self._batches[:done])]
+        # Losses are sums over examples, or over their words.
+        mean = (self._losses[position] / self._examples["train"].units(trained)).item()
         evaluation = without_scores(self._task)
         if math.isfinite(mean):
             delta = self._stacked.delta(position) | self._matrices.delta()
@@ -213,13 +219,8 @@ class _Group:
         run.end_epoch(self.epoch, mean, seconds, evaluation)
         return run.history[-1]
 
-    def _units_of_epoch(self) -> int:
-        """Over how many examples, or words of them, the losses of this epoch are summed."""
-        done = self.step - (self.epoch - 1) * len(self._batches)
-        return self._examples["train"].units(self._training[np.concatenate(self._batches[:done])])
-
     def end_epoch(self) -> None:
-        """Let runs go that have diverged, and begin the next epoch."""
+        """Drop runs that have diverged, and begin the next epoch."""
         self._keep([number for number, run in enumerate(self.running) if not run.diverged])
         self.epoch += 1
         self._losses = torch.zeros(len(self.running), device=self.device)
@@ -228,7 +229,7 @@ class _Group:
             self._batches = self._batches_of_epoch()
 
     def state(self) -> State:
-        """Everything that decides how training goes on."""
+        """Return everything that decides how training continues."""
         device, bits, generator = self._masks_state
         runs = [run.state() for run in self.runs]
         for position, run in enumerate(self.running):
@@ -244,9 +245,9 @@ class _Group:
         return State({"masks": generator}, facts, runs)
 
     def restore(self, state: State) -> None:
-        """Go on from a state of the same runs.
+        """Continue from a state of the same runs.
 
-        Where it is of another kind of device, dropout masks are drawn anew, from `seed_at`.
+        On another kind of device dropout masks are drawn anew, from `seed_at`.
         """
         facts = state.facts
         self.is_whole = False
@@ -270,7 +271,7 @@ class _Group:
         self.is_whole = True
 
     def _keep(self, positions: Sequence[int]) -> None:
-        """Of the runs that are running, let go those at other positions."""
+        """Keep the running runs at these positions only."""
         self.running = [self.running[position] for position in positions]
         self._stacked.keep(positions)
 
@@ -280,20 +281,11 @@ class _Group:
 
 
 def seed_at(seed: int, step: int) -> int:
-    """The seed of dropout masks that are drawn anew from a step on."""
+    """Return the seed of dropout masks that are drawn anew from a step on."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])
 
 
-def _resumed(step: int, steps: int) -> Report:
-    text = f"goes on from step {step} of {steps}"
-    return Report(text, "resumed", {"step": step, "steps": steps})
-
-
-def _new_masks(was: str, now: str, seed: int) -> Report:
-    return Report(f"from {was} to {now}: dropout masks are drawn anew, from seed {seed}")
-
-
-def _epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> Report:
+def _report_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> Report:
     metric = task.metrics[0]
     score = row[f"{task.evaluation[0]}/{metric}"]
     text = (
@@ -307,15 +299,15 @@ def _epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> Report:
 def examples_that_train(
     train: Examples, recipe: Recipe, generator: np.random.Generator
 ) -> np.ndarray:
-    """Which examples of a training set train; the generator is that of the run's seed.
+    """Return the training examples of a run; the generator is that of its seed.
 
-    Of rows that are several examples, all or none do.
+    If a row is several examples, all of them train or none.
     """
     return train.of_rows(generator.permutation(train.rows)[: recipe.train_rows])
 
 
 def learning_rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """The learning rate of step 0, 1, …: a linear warm-up, then constant or linear to 0."""
+    """Return the learning rate of step 0, 1, …: a linear warm-up, then constant or linear to 0."""
     warmup = math.ceil(recipe.warmup * steps)
     if step < warmup:
         return recipe.one_learning_rate * step / warmup

@@ -1,18 +1,18 @@
-"""What training reports while it goes on."""
+"""Reports of a training in progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# Runs that could train side by side do not: their model computes something else there.
+# The event of runs whose model cannot compute them side by side.
 ONE_BY_ONE = "one_by_one"
-# Batches have no padding: the model would compute something else beside it.
+# The event of a model whose batches have no padding, because padding changes its results.
 WITHOUT_PADDING = "without_padding"
 
 
 @dataclass(frozen=True)
 class Report:
-    """Something that happened: a line for people, and the facts that programs follow it by."""
+    """An event: a line for people, and facts for programs."""
 
     text: str
     event: str = "note"

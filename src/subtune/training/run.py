@@ -17,7 +17,7 @@ LEAF, DELTA, PREDICTIONS = "leaf", "best.delta.", "best.predictions."
 
 @dataclass(frozen=True)
 class Result:
-    """What one run leaves behind.
+    """The result of one run.
 
     ``history`` has one row per epoch: ``epoch`` (from 1), ``train_loss`` (mean over examples, or
     over words where each has a loss), ``seconds`` (the run's share, where others train beside it)
@@ -38,7 +38,7 @@ class Result:
 
 
 class Run:
-    """A run of a group, with its number there."""
+    """A run with its number in its group."""
 
     def __init__(self, number: int, recipe: Recipe, leaves: Sequence[Tensor]):
         self.number = number
@@ -77,7 +77,7 @@ class Run:
         return Result(self.history, self._best_epoch, self._best, trainable)
 
     def state(self) -> State:
-        """What `restore` needs: values, their averages, the learning curve, the best epoch."""
+        """Return values, their averages, the learning curve and the best epoch, for `restore`."""
         best = self._best and {"scores": self._best.scores, "changes": self._best.changes}
         facts = {"history": list(self.history), "best_epoch": self._best_epoch, "best": best}
         tensors = {f"{LEAF}.{number}": leaf for number, leaf in enumerate(self._leaves)}
@@ -91,7 +91,7 @@ class Run:
         return State(tensors, facts)
 
     def restore(self, state: State) -> None:
-        """Go on from what `state` returned."""
+        """Continue from what `state` returned."""
         facts, tensors = state.facts, state.tensors
         self.history = list(facts["history"])
         self._best_epoch = facts["best_epoch"]
@@ -114,5 +114,5 @@ class Run:
 
 
 def has_diverged(history: Sequence[Mapping[str, float]]) -> bool:
-    """Whether a run's last epoch has a loss or a score that is not finite: the run ended there."""
+    """Return whether a run ended with a loss or a score that is not finite."""
     return bool(history) and not all(math.isfinite(value) for value in history[-1].values())

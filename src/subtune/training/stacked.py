@@ -1,7 +1,7 @@
-"""The trainable values of runs that train side by side, and the weights that they make.
+"""Trainable values of runs that train side by side.
 
-Vectors, the classifier and low-rank updates lie end to end in one row of ``p`` numbers. Every run
-starts from the same row and trains some of its numbers.
+A row of ``p`` numbers holds vectors, the classifier and low-rank updates, one after the other.
+Every run starts from the same row and trains some of its numbers.
 
 Shapes: ``k`` runs, ``p`` numbers of a row, ``o`` outputs, ``i`` inputs, ``r`` rank.
 """
@@ -22,17 +22,17 @@ from subtune.training.delta import AddedUpdate, ChangedEntries, ChangedTensor, D
 
 
 class _Piece(NamedTuple):
-    """A piece of a row: a tensor's values, or one of the two matrices of its update."""
+    """A piece of a row: a tensor's values, or one of the two matrices of a low-rank update."""
 
     name: str
     part: Literal["values", "lora_a", "lora_b"]
 
 
 class StackedParameters:
-    """Trainable values of ``k`` runs; ``values`` has each run's own, the leaves that are stepped.
+    """Trainable values of ``k`` runs; an optimiser steps each run's ``values``.
 
-    As in LoRA's own code ``A`` ``[r, i]`` is drawn as a linear layer's weights are and ``B``
-    ``[o, r]`` is 0, so that training starts at the pretrained model (Hu et al., 2022).
+    As in LoRA's code, ``A`` ``[r, i]`` is drawn like a linear layer's weights, and ``B`` ``[o, r]``
+    is 0, so that training starts at the pretrained model (Hu et al., 2022).
     """
 
     def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
@@ -56,7 +56,7 @@ class StackedParameters:
         self.values = [nn.Parameter(self._start[index].clone()) for index in self._indices]
 
     def weights(self) -> dict[str, Weight]:
-        """The weights as the forward pass reads them."""
+        """Return the weights for the forward pass."""
         rows = torch.stack(
             [
                 self._start.index_copy(0, index, values)
@@ -74,7 +74,7 @@ class StackedParameters:
         return weights
 
     def delta(self, run: int) -> Delta:
-        """A copy of what a run has trained."""
+        """Return a copy of what a run has trained."""
         row = self._start.index_copy(0, self._indices[run], self.values[run].detach())
         pieces = self._split(row)
         delta: Delta = {}
@@ -92,13 +92,13 @@ class StackedParameters:
         return delta
 
     def keep(self, runs: Sequence[int]) -> None:
-        """Let the other runs go."""
+        """Keep these runs only."""
         self._members = [self._members[run] for run in runs]
         self._indices = [self._indices[run] for run in runs]
         self.values = [self.values[run] for run in runs]
 
     def _split(self, rows: Tensor) -> dict[_Piece, Tensor]:
-        """The pieces of rows ``[…, p]``, each ``[…, *shape]``."""
+        """Return the pieces of rows ``[…, p]``, each ``[…, *shape]``."""
         pieces = rows.split([shape.numel() for shape in self._shapes.values()], dim=-1)
         return {
             piece: values.view(*rows.shape[:-1], *shape)
@@ -106,7 +106,7 @@ class StackedParameters:
         }
 
     def _indices_in_row(self, entries: Entries) -> np.ndarray:
-        """The numbers of a row that a run trains, in order."""
+        """Return the indices in a row that a run trains, in order."""
         indices = []
         start = 0
         for (name, _), shape in self._shapes.items():
@@ -119,13 +119,13 @@ class StackedParameters:
 
 
 def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
-    """Whether a matrix trains by its own entries: too many for every run to have its own."""
+    """Return whether entries of a whole matrix train: such a run trains alone, to save memory."""
     is_vector = model.parameters[name].ndim == 1 or is_classifier(name)
     return not is_vector and not isinstance(entry, LowRank)
 
 
 def _start(model: Encoder, members: Sequence[Entries], seed: int) -> Mapping[_Piece, Tensor]:
-    """What every run starts from."""
+    """Return the values from which every run starts."""
     generator = torch.Generator().manual_seed(seed)
     pretrained = model.parameters | new_classifier(model, seed)
     trained = {name: entry for entries in members for name, entry in entries.items()}

@@ -6,7 +6,7 @@ from subtune.core.errors import SubtuneError
 from subtune.models.encoder import Encoder
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.checkpoints import Checkpoints, State
+from subtune.training.checkpoints import Checkpoints, Keeper, State
 from subtune.training.groups import group_runs
 from subtune.training.padding import without_padding_where_it_is_seen
 from subtune.training.recipe import Member, OutOfMemoryError, train
@@ -27,10 +27,9 @@ def train_sweep(
 ) -> Iterator[tuple[str, Result]]:
     """Train every member of a sweep, side by side where that is faster.
 
-    A member's result does not depend on which others are in the sweep, nor on their order; not by a
-    bit, where it is computed by as many threads of a processor. Runs that share a checkpoint go on
-    from there, as many together as now fit. Where memory is not enough after all, half of them go
-    on first and the others then.
+    A member's result depends neither on the other members nor on their order: with the same number
+    of a processor's threads it is the same to the last bit. Runs with a common checkpoint continue
+    from it. If memory is not enough for a group, one half continues first, and the other half then.
 
     Args:
         model: the pretrained model on its device.
@@ -38,17 +37,17 @@ def train_sweep(
         task: decides loss and metrics.
         members: the runs by their ids.
         report: is told of every run's epochs.
-        max_side_by_side: where more could train side by side.
+        max_side_by_side: the largest number of runs in a group.
         checkpoints: of this sweep.
-        share: of all steps, how many are taken.
-        names: what the log calls a member; without them its number.
+        share: the share of all steps to take.
+        names: the log's names for members; without them their numbers.
 
     Yields:
-        A member's id and its result, as soon as it is there.
+        A member's id and its result, as soon as it is known.
 
     Raises:
-        StoppedError: it was asked to stop.
-        SubtuneError: a run does not fit into memory by itself.
+        StoppedError: the sweep was asked to stop.
+        SubtuneError: a run alone does not fit into memory.
     """
     model = without_padding_where_it_is_seen(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
@@ -78,7 +77,7 @@ def train_sweep(
         def report_line(line: str) -> None:
             report(Report(line))
 
-        keeper = checkpoints.keeper(runs, report_line) if checkpoints else None
+        keeper = Keeper(checkpoints, runs, report_line) if checkpoints else None
         group = [members[run] for run in runs]
         try:
             results = train(model, examples, task, group, report_of_run, keeper, start, share)
@@ -96,7 +95,7 @@ def train_sweep(
 
 
 def _halves(runs: list[str], state: State | None) -> list[tuple[list[str], State | None]]:
-    """Runs in two parts, each with its part of their state."""
+    """Return runs in two halves, each with its part of the state."""
     middle = len(runs) // 2
     numbers = range(len(runs))
     return [

@@ -18,7 +18,7 @@ from subtune.models.load import load_model
 from subtune.runs import recording, records
 from subtune.tasks import TASKS
 from subtune.training import checkpoints, recipe, run
-from subtune.training.checkpoints import Checkpoints, State
+from subtune.training.checkpoints import Checkpoints, Keeper, State
 from subtune.training.delta import to_stored
 from subtune.training.recipe import Member, seed_at, train
 from subtune.training.sweeps import train_sweep
@@ -61,7 +61,7 @@ def stopped_every(count, folder):
 def train_in_attempts(model, rows, group, folder, count, task=TASK):
     """Train until it is done, and say how many attempts that took."""
     for attempt in itertools.count(1):
-        keeper = stopped_every(count, folder).keeper(IDS[: len(group)], print)
+        keeper = Keeper(stopped_every(count, folder), IDS[: len(group)], print)
         try:
             return train(model, rows, task, group, keeper=keeper), attempt
         except StoppedError:
@@ -130,10 +130,10 @@ def keep_all_steps(folder):
 def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, tmp_path):
     group = members(model, "bitfit")
     said = []
-    train(model, rows, TASK, group, keeper=keep_all_steps(tmp_path).keeper(["a"], said.append))
+    train(model, rows, TASK, group, keeper=Keeper(keep_all_steps(tmp_path), ["a"], said.append))
     [folder] = tmp_path.iterdir()
     older, newest = sorted(folder.iterdir())
-    keeper = keep_all_steps(tmp_path).keeper(["a"], said.append)
+    keeper = Keeper(keep_all_steps(tmp_path), ["a"], said.append)
     assert keeper.newest().facts["step"] == int(newest.stem)
 
     whole = newest.read_bytes()
@@ -173,7 +173,7 @@ def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
 def test_the_interval_decides_when_one_is_written(tmp_path, monkeypatch):
     clock = [0]
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock[0])
-    keeper = Checkpoints(tmp_path, 100).keeper(["a"], print)
+    keeper = Keeper(Checkpoints(tmp_path, 100), ["a"], print)
     written = []
 
     def take():
@@ -189,7 +189,7 @@ def test_where_none_can_be_written_training_goes_on(model, rows, tmp_path):
     (tmp_path / "file").write_text("")
     said = []
     group = members(model, "bitfit", epochs=1)
-    keeper = keep_all_steps(tmp_path / "file").keeper(["a"], said.append)
+    keeper = Keeper(keep_all_steps(tmp_path / "file"), ["a"], said.append)
     [result] = train(model, rows, TASK, group, keeper=keeper)
     assert len(result.history) == 1
     assert "no checkpoint could be written" in said[0]
