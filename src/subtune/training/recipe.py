@@ -63,8 +63,8 @@ def train(
     """Fine-tune several runs of a pretrained model side by side.
 
     Runs share batches, frozen weights, seed, batch size, epochs, precision and the number of rows
-    that train. Each run has its own entries, learning rate, schedule, weight decay and clipping. A run's
-    result does not depend on the others. A run whose loss or predictions are not finite at an
+    that train. Each run has its own entries, learning rate, schedule, weight decay and clipping. A
+    run's result does not depend on the others. A run whose loss or predictions are not finite at an
     epoch's end stops there, and the others continue.
 
     Args:
