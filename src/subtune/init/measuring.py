@@ -25,7 +25,8 @@ from subtune.models.encoder import Encoder, shapes_of
 from subtune.models.forward import logits
 from subtune.models.load import load_model
 from subtune.models.packed import pack
-from subtune.planning.plan import Plan, trains_alone, work
+from subtune.planning.jobs import trains_alone, work
+from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Recipe

@@ -14,7 +14,8 @@ from typing import Literal
 from subtune.config import Config
 from subtune.core.batch_sizes import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
 from subtune.models.dimensions import AnyDimensions, dimensions_of
-from subtune.planning.plan import Plan, trains_alone, work
+from subtune.planning.jobs import trains_alone, work
+from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
 from subtune.selections.specs import RunSpec, TokensSpec
 

@@ -16,7 +16,8 @@ from subtune.models.dimensions import dimensions_of, papers_models
 from subtune.models.load import load_model
 from subtune.planning import cost_table
 from subtune.planning.cost import Estimates
-from subtune.planning.plan import Plan, trains_alone, work
+from subtune.planning.jobs import trains_alone, work
+from subtune.planning.plan import Plan
 from subtune.planning.plan import plan as plan_of
 from subtune.selections.kind import Work
 from subtune.selections.methods import METHODS

@@ -13,7 +13,7 @@ from subtune.config.schema import SEARCHED, OwnTask
 from subtune.core.errors import SubtuneError
 from subtune.data.sizes import size_of
 from subtune.hub.commits import COMMITS, SQUAD
-from subtune.planning import plan as plan_module
+from subtune.planning import inputs
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of
 from subtune.selections.ranked import Top
@@ -459,6 +459,15 @@ def test_a_number_that_is_no_smaller_than_the_training_set_is_all_of_it(base):
     assert plan(train_rows=ROWS).runs == base.runs
 
 
+def test_several_numbers_that_are_all_the_whole_training_set_are_refused():
+    with pytest.raises(SubtuneError) as error:
+        plan(train_rows=[500, 3000, "all"])
+    assert str(error.value) == (
+        "experiments.layernorm.train_rows: found 500, 3000, all, which are all 200 rows of task "
+        "'cola'; expected a number below 200 among them, or only `all`"
+    )
+
+
 def test_the_largest_number_is_each_tasks_own(tmp_path):
     rows = "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(20))
     (tmp_path / "train.csv").write_text("text,label\n" + rows)
@@ -501,7 +510,7 @@ def test_a_plan_defines_and_reads_each_task_as_often_however_many_there_are(tmp_
         return count
 
     monkeypatch.setattr(OwnTask, "task", counted("defined", OwnTask.task))
-    monkeypatch.setattr(plan_module, "size_of", counted("read", size_of))
+    monkeypatch.setattr(inputs, "size_of", counted("read", size_of))
     counts = {}
     for number in (4, 16):
         data = copy.deepcopy(BASE)

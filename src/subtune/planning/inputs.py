@@ -1,0 +1,208 @@
+"""Inputs of runs: models, rows of tasks and token ids.
+
+Local files are hashed. For a repository of the hub the commit is taken, which `subtune.hub.commits`
+keeps.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+from subtune.config import Config, Experiment
+from subtune.config.schema import HUB_MODELS
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
+from subtune.data import builtin, files, official, tsv, versions
+from subtune.data.repositories import OF_GLUE, repository_of
+from subtune.data.sizes import size_of
+from subtune.hub.commits import pinned
+from subtune.models.configuration import longest_text, read_config
+from subtune.models.dimensions import dimensions_of
+from subtune.models.files import directory_of_package, version_of
+from subtune.selections.kind import Work
+from subtune.selections.specs import DataSpec, ModelSpec, TokensSpec
+from subtune.tasks import Task
+from subtune.tasks.task_size import TaskSize
+
+
+@dataclass
+class Inputs:
+    """Models, rows and token ids by key.
+
+    Attributes:
+        models: by id.
+        model_ids: the models' ids by their names in the configuration.
+        model_locations: repository on the hub, or local directory, by the model's id.
+        datasets: rows of tasks.
+        files: split to path of a user's own task, by the key of its rows.
+        directories: directory with a task's official files, by the key of its rows.
+        tokens: token ids.
+        tests: token ids of the test rows that the GLUE server scores, by the key of the token ids
+            that train.
+        sizes: sizes of tasks, by the key of their rows.
+    """
+
+    models: dict[str, ModelSpec] = field(default_factory=dict)
+    model_ids: dict[str, str] = field(default_factory=dict)
+    model_locations: dict[str, str] = field(default_factory=dict)
+    datasets: dict[str, DataSpec] = field(default_factory=dict)
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
+    directories: dict[str, str] = field(default_factory=dict)
+    tokens: dict[str, TokensSpec] = field(default_factory=dict)
+    tests: dict[str, TokensSpec] = field(default_factory=dict)
+    sizes: dict[str, TaskSize] = field(default_factory=dict)
+
+
+def add_model(inputs: Inputs, config: Config, name: str, model: str) -> ModelSpec:
+    """Add a model of the experiment ``name`` to the inputs.
+
+    Raises:
+        SubtuneError: the model cannot be read, or does not fit the experiment.
+    """
+    source = config.all_models()[model]
+    if source.hub:
+        location, key = source.hub, f"models.{model}.revision"
+        kept = Path(Layout(config.results).pinned())
+        version = pinned(source.hub, source.revision, "model", kept, key)
+        spec = ModelSpec(source="hub", repository=source.hub, version=version)
+    else:
+        try:
+            package = source.package
+            location = str(directory_of_package(package) if package else source.path)
+            spec = ModelSpec(source="files", version=_version_of_model(location))
+        except SubtuneError as error:
+            raise SubtuneError(f"models.{model}: {error}") from None
+        _require_fit(name, config.experiments[name], model, location)
+    inputs.models[spec.id] = spec
+    inputs.model_ids[model] = spec.id
+    inputs.model_locations[spec.id] = location
+    _require_parameters(name, config, model, location)
+    return spec
+
+
+def add_tokens(
+    inputs: Inputs, config: Config, experiment: Experiment, model: ModelSpec, task: Task
+) -> TokensSpec:
+    """Add the rows and token ids of a task to the inputs; return the token ids that train.
+
+    Raises:
+        SubtuneError: a local file is missing, or holds what cannot be trained on.
+    """
+    users_files = config.tasks[task.name].files if task.name in config.tasks else {}
+    rows = _data_spec(config, task, task.labelled)
+    directory = config.directories.get(task.name)
+    if rows.key not in inputs.sizes:
+        # Reads all rows of a user's own files, so once is enough.
+        inputs.sizes[rows.key] = size_of(task, rows.source, users_files, directory)
+    if directory:
+        inputs.directories[rows.key] = directory
+    if users_files:
+        inputs.files[rows.key] = {split: users_files[split] for split in rows.splits}
+    tokens = _add_tokens_of_rows(inputs, experiment, model, rows)
+    if config.is_submitted(task.name):
+        test_rows = _data_spec(config, task, task.test)
+        inputs.sizes[test_rows.key] = inputs.sizes[rows.key]
+        inputs.tests[tokens.key] = _add_tokens_of_rows(inputs, experiment, model, test_rows)
+    return tokens
+
+
+def _add_tokens_of_rows(
+    inputs: Inputs, experiment: Experiment, model: ModelSpec, rows: DataSpec
+) -> TokensSpec:
+    tokens = TokensSpec(
+        data=rows,
+        tokenizer=model.id,
+        max_length=experiment.settings(rows.task.name).max_length,
+        doc_stride=experiment.doc_stride if rows.task.of_kind.overlaps else None,
+    )
+    inputs.datasets[rows.key] = rows
+    inputs.tokens[tokens.key] = tokens
+    return tokens
+
+
+def _require_fit(name: str, experiment: Experiment, model: str, directory: str) -> None:
+    """Check that a local model is the one that its name says, and takes texts long enough.
+
+    Raises:
+        SubtuneError: it has other dimensions than the papers' model of its name, or fewer positions
+            than the experiment's longest texts have tokens.
+    """
+    if model in HUB_MODELS and dimensions_of(directory) != dimensions_of(HUB_MODELS[model]):
+        raise SubtuneError(
+            f"models.{model}: found a model of other dimensions in {directory!r}, expected "
+            f"{HUB_MODELS[model]} under its name, or another name"
+        )
+    longest = longest_text(read_config(Path(directory)))
+    for task in experiment.tasks:
+        max_length = experiment.settings(task).max_length
+        if max_length > longest:
+            raise SubtuneError(
+                f"experiments.{name}.max_length: found {max_length} for task {task!r}, expected at "
+                f"most {longest}, the positions of model {model!r}"
+            )
+
+
+def _require_parameters(name: str, config: Config, model: str, location: str) -> None:
+    """Check that a model of known dimensions has the parameters that the methods select.
+
+    Random entries are not drawn, which takes seconds in a large model.
+
+    Raises:
+        SubtuneError: a method selects what the model does not have.
+    """
+    dimensions = dimensions_of(location)
+    if dimensions is None:
+        return
+    experiment, all_tasks = config.experiments[name], config.all_tasks()
+    # Tasks with the same head have the same parameters, except for the classifier's.
+    task_of_head = {all_tasks[task].of_kind.head: task for task in reversed(experiment.tasks)}
+    selected = [("methods", method) for method in experiment.methods_of(model)]
+    if experiment.fractions:
+        selected.append(("fractions.of", experiment.fractions.of))
+    for (head, task), (key, method) in product(task_of_head.items(), selected):
+        selection = config.selection(method, model)
+        if selection.work() is Work.ENTRIES:
+            continue
+        try:
+            selection.resolve(dimensions.shapes(all_tasks[task].outputs, head), seed=0)
+        except SubtuneError as error:
+            raise SubtuneError(
+                f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}: {error}"
+            ) from None
+
+
+def _data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
+    """Return those of some splits that a task has, with their version."""
+    if task.name in config.tasks:
+        paths = files.paths(config.tasks[task.name].files, task)
+        return _in_files(task, "files", paths, splits)
+    if task.name in config.directories:
+        of_splits = official.paths(config.directories[task.name], task, tuple(splits))
+        version = versions.version_of(of_splits)
+        return DataSpec(task=task, source="files", version=version, splits=tuple(of_splits))
+    if config.source == "tsv":
+        return _in_files(task, "tsv", tsv.paths(Path(str(config.glue_dir)), task), splits)
+    if config.source == "hub":
+        repository = repository_of(task.name)
+        revision = config.revision if repository == OF_GLUE else None
+        kept = Path(Layout(config.results).pinned())
+        version = pinned(repository.name, revision, "dataset", kept, "revision")
+    else:
+        version = builtin.version(task)
+    return DataSpec(task=task, source=config.source, version=version, splits=tuple(splits))
+
+
+def _in_files(
+    task: Task, source: Literal["tsv", "files"], paths: Mapping[str, Path], splits: Iterable[str]
+) -> DataSpec:
+    present = {split: (paths[split],) for split in splits if split in paths}
+    version = versions.version_of(present)
+    return DataSpec(task=task, source=source, version=version, splits=tuple(present))
+
+
+@cache
+def _version_of_model(directory: str) -> str:
+    return version_of(Path(directory))

@@ -1,0 +1,94 @@
+"""Sweeps: how runs are split over jobs."""
+
+import math
+from collections.abc import Iterator
+
+from subtune.config import Config
+from subtune.core.content_ids import Value
+from subtune.planning.runs import Grid
+from subtune.selections.kind import Work
+
+# One training example of a run that shares no steps costs as much as this many of one that does.
+COST_WITHOUT_SHARING = 6
+
+
+class Sweep(Value):
+    """Runs that one job trains: same model, task, data and batches."""
+
+    task: str
+    runs: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        return f"{self.task}-{self.id}"
+
+
+def split_runs(grid: Grid, config: Config) -> list[Sweep]:
+    """Group runs that share all but selection, learning rate and seed, and cut groups into jobs.
+
+    Runs that several experiments need are grouped apart, so that asking for one experiment trains
+    no run of another.
+    """
+    users: dict[str, set[str]] = {run: set() for run in grid.runs}
+    for name, runs in grid.experiments.items():
+        for planned in runs:
+            users[planned.run.id].add(name)
+    groups: dict[tuple, list[str]] = {}
+    for run, spec in grid.runs.items():
+        shared = spec.recipe.model_dump_json(exclude={"learning_rate"})
+        key = (spec.model.id, spec.tokens.id, shared, tuple(sorted(users[run])))
+        groups.setdefault(key, []).append(run)
+    return [
+        Sweep(task=grid.runs[runs[0]].tokens.data.task.name, runs=tuple(runs))
+        for group in groups.values()
+        for runs in _jobs(grid, group, config)
+    ]
+
+
+def _jobs(grid: Grid, runs: list[str], config: Config) -> Iterator[list[str]]:
+    """Yield the jobs of one group.
+
+    A group that is too large for one job is cut first into runs that train alone and runs that
+    share their steps, because sharing pays more the more runs there are.
+    """
+    max_examples = 1e6 * config.million_examples_per_job
+    alone = {run for run in runs if trains_alone(grid, run)}
+    examples = {
+        run: _examples(grid, run) * (COST_WITHOUT_SHARING if run in alone else 1) for run in runs
+    }
+    parts = [runs]
+    if sum(examples.values()) > max_examples:
+        parts = [[r for r in runs if r in alone], [r for r in runs if r not in alone]]
+    for part in parts:
+        job: list[str] = []
+        total = 0
+        for run in part:
+            full = len(job) == config.runs_per_job or total + examples[run] > max_examples
+            if job and full:
+                yield job
+                job, total = [], 0
+            job.append(run)
+            total += examples[run]
+        if job:
+            yield job
+
+
+def _examples(grid: Grid, run: str) -> int:
+    """Return how many examples a run trains on, over all epochs."""
+    spec, tokens = grid.runs[run], grid.runs[run].tokens
+    size = grid.sizes[tokens.data.key]
+    of_a_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
+    rows = size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
+    return math.ceil(of_a_row * rows * spec.recipe.whole_runs)
+
+
+def trains_alone(grid: Grid, run: str) -> bool:
+    """Return whether a run trains entries of matrices, and so shares no steps with others."""
+    return work(grid, run) in (Work.ENTRIES, Work.MATRICES)
+
+
+def work(grid: Grid, run: str) -> Work:
+    """Return what a run trains."""
+    selection = grid.runs[run].selection
+    ranked = grid.rankings[selection.ranking].of if selection.ranking else None
+    return selection.work(ranked)

@@ -1,0 +1,207 @@
+"""Runs of experiments: model × task × method × learning rate × seed, and masks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
+
+from subtune.config import Config, Experiment
+from subtune.config.schema import each_trained
+from subtune.core.errors import SubtuneError
+from subtune.planning.inputs import Inputs, add_model, add_tokens
+from subtune.selections import Selection
+from subtune.selections.kind import Work
+from subtune.selections.ranked import Ranked, Top
+from subtune.selections.rankings import Scope, fishers_in_scope
+from subtune.selections.specs import FisherSpec, ModelSpec, RankingSpec, Recipe, RunSpec, Searched
+from subtune.selections.whole import WholeTensors, require_whole
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run and its place in an experiment's tables and figures.
+
+    ``train_rows`` is how many rows train it.
+    """
+
+    run: RunSpec
+    model: str
+    task: str
+    method: str
+    train_rows: int
+    fraction: float | None = None
+    scope: Scope | None = None
+
+
+@dataclass
+class Grid(Inputs):
+    """Runs, and everything that they are trained with.
+
+    Attributes:
+        fishers: Fisher information by key.
+        rankings: rankings by Fisher information, by id.
+        runs: runs by id.
+        experiments: an experiment's name to its runs.
+        experiment_fishers: an experiment's name to the Fisher information of each task.
+    """
+
+    fishers: dict[str, FisherSpec] = field(default_factory=dict)
+    rankings: dict[str, RankingSpec] = field(default_factory=dict)
+    runs: dict[str, RunSpec] = field(default_factory=dict)
+    experiments: dict[str, list[Planned]] = field(default_factory=dict)
+    experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
+
+
+class _Cell(NamedTuple):
+    """One of an experiment's runs with the same model and task."""
+
+    method: str
+    selection: Selection
+    learning_rate: float | Searched
+    seed: int
+    train_rows: int
+    fraction: float | None = None
+    scope: Scope | None = None
+
+
+def add_experiment(grid: Grid, config: Config, name: str) -> None:
+    """Add an experiment's runs to the grid, and what they are trained with.
+
+    Raises:
+        SubtuneError: a local file that a run needs is missing or of the wrong kind, or all of
+            several numbers of training rows are a whole training set.
+    """
+    experiment = config.experiments[name]
+    planned = []
+    for model in experiment.models:
+        spec = add_model(grid, config, name, model)
+        fishers = _add_fishers(grid, config, experiment, spec)
+        grid.experiment_fishers[name] = fishers
+        for task in experiment.tasks:
+            tokens = fishers[task].tokens
+            limits = _limits_of_rows(name, experiment, task, grid.sizes[tokens.data.key].train_rows)
+            cells = [
+                cell
+                for rows in limits
+                for cell in _whole_methods(config, experiment, model, task, rows)
+            ]
+            cells += _top_fractions(grid, config, experiment, task, fishers, max(limits))
+            for cell in cells:
+                run = RunSpec(
+                    model=spec,
+                    tokens=tokens,
+                    selection=cell.selection,
+                    recipe=_recipe(experiment, task, cell.learning_rate, limits[cell.train_rows]),
+                    seed=cell.seed,
+                )
+                run = grid.runs.setdefault(run.id, run)
+                place = cell.method, cell.train_rows, cell.fraction, cell.scope
+                planned.append(Planned(run, model, task, *place))
+    grid.experiments[name] = planned
+
+
+def _limits_of_rows(
+    name: str, experiment: Experiment, task: str, rows: int
+) -> dict[int, int | None]:
+    """Return the numbers of training rows, each with the limit of its runs' recipes.
+
+    Raises:
+        SubtuneError: several numbers are asked for, and all are the whole training set.
+    """
+    limits = experiment.limits_of_rows(rows)
+    if len(limits) == 1 and len(experiment.train_rows) > 1:
+        found = ", ".join(map(str, experiment.train_rows))
+        raise SubtuneError(
+            f"experiments.{name}.train_rows: found {found}, which are all {rows} rows of task "
+            f"{task!r}; expected a number below {rows} among them, or only `all`"
+        )
+    return limits
+
+
+def _add_fishers(
+    grid: Grid, config: Config, experiment: Experiment, model: ModelSpec
+) -> dict[str, FisherSpec]:
+    """Return each task's Fisher information, and add it to the grid."""
+    settings, all_tasks = experiment.fisher, config.all_tasks()
+    in_full = _matrices_of_masks(config, experiment)
+    fishers = {}
+    for task in experiment.tasks:
+        tokens = add_tokens(grid, config, experiment, model, all_tasks[task])
+        fisher = FisherSpec(
+            model=model, tokens=tokens, rows=settings.rows, seed=settings.seed, in_full=in_full
+        )
+        grid.fishers[fisher.key] = fisher
+        fishers[task] = fisher
+    return fishers
+
+
+def _matrices_of_masks(config: Config, experiment: Experiment) -> WholeTensors | None:
+    """Return the selection that masks choose from, if it has matrices."""
+    if experiment.fractions is None:
+        return None
+    base = require_whole(config.selection(experiment.fractions.of))
+    return base if base.work() is Work.MATRICES else None
+
+
+def _whole_methods(
+    config: Config, experiment: Experiment, model: str, task: str, train_rows: int
+) -> list[_Cell]:
+    """Return the runs of whole methods.
+
+    Learning rates are outermost, so that a new one at the end leaves earlier sweeps as they are.
+    """
+    of_task = experiment.settings(task).learning_rates
+    cells = [
+        (position, _Cell(method, config.selection(method, model), learning_rate, seed, train_rows))
+        for method, of_method in experiment.methods_of(model).items()
+        for position, learning_rate in enumerate(each_trained(of_method or of_task or ()))
+        for seed in experiment.seeds
+    ]
+    return [cell for _, cell in sorted(cells, key=lambda row: row[0])]
+
+
+def _top_fractions(
+    grid: Grid,
+    config: Config,
+    experiment: Experiment,
+    task: str,
+    fishers: Mapping[str, FisherSpec],
+    train_rows: int,
+) -> list[_Cell]:
+    """Return the runs of masks. In every scope fraction 1 is the whole selection."""
+    fractions = experiment.fractions
+    if fractions is None:
+        return []
+    base = require_whole(config.selection(fractions.of))
+    learning_rates = fractions.learning_rates or experiment.settings(task).learning_rates or ()
+    cells = []
+    for scope in fractions.scopes:
+        ranking = RankingSpec(of=base, fishers=tuple(fishers_in_scope(scope, task, fishers)))
+        grid.rankings[ranking.id] = ranking
+        for learning_rate, seed, fraction in product(
+            each_trained(learning_rates), experiment.seeds, fractions.values
+        ):
+            selection: Selection = base
+            if fraction < 1:
+                selection = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
+            cells.append(
+                _Cell(fractions.of, selection, learning_rate, seed, train_rows, fraction, scope)
+            )
+    return cells
+
+
+def _recipe(
+    experiment: Experiment, task: str, learning_rate: float | Searched, limit_of_rows: int | None
+) -> Recipe:
+    settings = experiment.settings(task)
+    return Recipe(
+        learning_rate=learning_rate,
+        batch_size=settings.batch_size,
+        epochs=settings.epochs,
+        schedule=experiment.schedule,
+        warmup=experiment.warmup,
+        weight_decay=experiment.weight_decay,
+        max_grad_norm=experiment.max_grad_norm,
+        precision=experiment.precision,
+        train_rows=limit_of_rows,
+    )
