@@ -139,11 +139,15 @@ def _check(options: argparse.Namespace) -> None:
     checked = config.read(options.config)
     experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"
     try:
-        runs = len(preflight(checked).plan.runs)
+        plan, forms = preflight(checked)
     except UnreachableError as error:
         print(f"{experiments}, no problems found, but not all could be looked at: {error}")
     else:
-        print(f"{experiments}, {runs:,} run(s), no problems found")
+        if checked.test_scores:
+            from subtune.glue_server import returned_scores
+
+            returned_scores.read(Path(checked.test_scores), forms)
+        print(f"{experiments}, {len(plan.runs):,} run(s), no problems found")
 
 
 def _check_submission(options: argparse.Namespace) -> None:

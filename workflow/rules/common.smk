@@ -35,6 +35,10 @@ try:
         subtune_config.require_unique_keys(Path(path))
     CONFIG = subtune_config.check(config)
     PLAN, FORMS = preflight(CONFIG)
+    if CONFIG.test_scores:
+        from subtune.glue_server import returned_scores
+
+        returned_scores.read(Path(CONFIG.test_scores), FORMS)
 except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 

@@ -1,1 +1,1 @@
-"""Test-set predictions as the GLUE server takes them: what it wants, writing and checking it."""
+"""The GLUE server: the zip files that it takes, and the scores that it returns."""

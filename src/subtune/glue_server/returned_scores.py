@@ -1,4 +1,4 @@
-"""Scores that the GLUE server returns, as they are entered in a form."""
+"""Scores that the GLUE server returned, as someone entered them in a form."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,10 +14,11 @@ from subtune.tasks.metrics import COEFFICIENTS
 
 # The server shows percentages, and correlations times 100.
 SCALE = 100
+EXPECTED = f"0 to {SCALE}"
 
 
 def read(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Scores that were entered, on the scale 0–1. Rows without a score are left out.
+    """Return the scores that were entered, on the scale 0–1, without rows that have no score.
 
     Args:
         path: a CSV file with the columns of `FORM`; ``metric`` is for people to read.
@@ -27,27 +28,12 @@ def read(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
         ``experiment``, ``model``, ``method``, ``task``, ``value``.
 
     Raises:
-        SubtuneError: the file cannot be read, or a row is not one that was asked for.
+        SubtuneError: the file cannot be read, or a row is not in a form.
     """
     form = pd.DataFrame(forms, columns=FORM)
-    try:
-        rows = list(delimited.rows(path, ",", [*NAMES, "score"], lambda cells: True))
-    except FileNotFoundError:
-        raise SubtuneError(f"test_scores: found no file {str(path)!r}") from None
-    except (ValueError, OSError) as error:
-        raise SubtuneError(f"test_scores: {path} is not a readable CSV file: {error}") from None
-    except SubtuneError as error:
-        raise SubtuneError(f"test_scores: {error}") from None
-    if not rows:
-        raise SubtuneError(f"test_scores: {path}: found no rows, expected those of the form")
-    for column in [*NAMES, "score"]:
-        if column not in rows[0][1]:
-            raise SubtuneError(f"test_scores: {path}: column {column!r} is missing, and needed")
     line_of: dict[tuple[str, ...], int] = {}
     entered = []
-    for line, cells in rows:
-        if not cells["score"].strip():
-            continue
+    for line, cells in _filled_rows(path):
         names = tuple(cells[name] for name in NAMES)
         problem = _problem(cells, form)
         if line_of.setdefault(names, line) != line:
@@ -58,9 +44,28 @@ def read(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
     if 0 < table["value"].abs().max() <= 1 / SCALE:
         raise SubtuneError(
-            f"test_scores: {path}: found no score above 1, expected the server's scale, 0 to 100"
+            f"test_scores: {path}: found no score above 1, expected the server's scale, {EXPECTED}"
         )
     return table
+
+
+def _filled_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
+    """Return the rows that have a score, each with its line."""
+    needed = [*NAMES, "score"]
+    try:
+        rows = list(delimited.rows(path, ",", needed, lambda cells: True))
+    except FileNotFoundError:
+        raise SubtuneError(f"test_scores: found no file {str(path)!r}") from None
+    except (ValueError, OSError) as error:
+        raise SubtuneError(f"test_scores: {path} is not a readable CSV file: {error}") from None
+    except SubtuneError as error:
+        raise SubtuneError(f"test_scores: {error}") from None
+    if not rows:
+        raise SubtuneError(f"test_scores: {path}: found no rows, expected those of the form")
+    for column in needed:
+        if column not in rows[0][1]:
+            raise SubtuneError(f"test_scores: {path}: column {column!r} is missing, and needed")
+    return [(line, cells) for line, cells in rows if cells["score"].strip()]
 
 
 def _problem(cells: Mapping[str, str], form: pd.DataFrame) -> str | None:
@@ -69,25 +74,25 @@ def _problem(cells: Mapping[str, str], form: pd.DataFrame) -> str | None:
         if matching.empty:
             return f"{name}: {one_of(cells[name], form[name].unique())}"
         form = matching
-    score = cells["score"].strip()
+    text = cells["score"].strip()
     try:
-        in_range = -SCALE <= float(score) <= SCALE
+        score = float(text)
     except ValueError:
-        in_range = False
-    if not in_range:
-        return f"score: found {score!r}, expected a number, 0 to {SCALE}"
-    # A coefficient may be near 0, or below.
-    if form["metric"].iloc[0] not in COEFFICIENTS and not (float(score) == 0 or float(score) > 1):
-        return f"score: found {score!r}, expected the server's scale, 0 to {SCALE}"
+        score = float("nan")
+    if not -SCALE <= score <= SCALE:
+        return f"score: found {text!r}, expected a number, {EXPECTED}"
+    # Only a coefficient may be near 0, or below.
+    if form["metric"].iloc[0] not in COEFFICIENTS and not (score == 0 or score > 1):
+        return f"score: found {text!r}, expected the server's scale, {EXPECTED}"
     return None
 
 
 def as_chosen(chosen: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """The runs whose predictions were sent, with test scores in place of those on dev.
+    """Return the runs whose predictions were sent, with test scores instead of dev scores.
 
     Args:
         chosen: the runs of the best learning rates.
-        scores: of the same experiment, from `read`.
+        scores: the same experiment's scores, from `read`.
 
     Returns:
         The columns of ``chosen``, one row per test score.

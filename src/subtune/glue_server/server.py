@@ -1,11 +1,11 @@
-"""What the GLUE server wants: which files, with how many rows, of which labels."""
+"""The files that the GLUE server takes: their names, numbers of rows and labels."""
 
 from dataclasses import dataclass
 
 from subtune.tasks import TASKS, Task
 
 HEADER = ("index", "prediction")
-# Of the test splits, as published.
+# Rows of the published test splits.
 ROWS = {
     "CoLA.tsv": 1063,
     "SST-2.tsv": 1821,
@@ -19,7 +19,7 @@ ROWS = {
     "QQP.tsv": 390965,
     "AX.tsv": 1104,
 }
-# Tasks whose labels are words there; the other tasks' are their numbers.
+# The server takes these tasks' labels as words, and the other tasks' as numbers.
 IN_WORDS = ("mnli", "qnli", "rte")
 
 
@@ -27,7 +27,7 @@ IN_WORDS = ("mnli", "qnli", "rte")
 class ServerFile:
     """One file of a submission: a row per test example, numbered from 0.
 
-    ``labels`` in the order of their numbers; without them a prediction is a number in
+    ``labels`` stand in the order of their numbers. Without labels a prediction is a number in
     ``score_range``.
     """
 
@@ -40,7 +40,7 @@ class ServerFile:
 
     @property
     def constant(self) -> str:
-        """What stands in every row where there is nothing to predict with."""
+        """The prediction for every row if no run can predict them."""
         return self.labels[0] if self.labels else f"{(self.score_range or (0.0, 0.0))[0]:.3f}"
 
 

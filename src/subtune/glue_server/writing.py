@@ -1,8 +1,7 @@
-"""A submission as a zip file, and a table of what is in it."""
+"""A zip file for the GLUE server, and a table of its contents."""
 
-import io
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +9,13 @@ import pandas as pd
 
 from subtune.glue_server.server import FILES, HEADER, ServerFile
 
-# So that the same predictions make the same file.
+# One time for all files, so that the same predictions make the same zip file.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
 
 
 def in_words(file: ServerFile, logits: np.ndarray) -> list[str]:
-    """Predictions as the server reads them, from logits ``[n, o]``."""
+    """Return predictions as the server takes them, from logits ``[n, o]``."""
     if file.labels:
         return [file.labels[number] for number in logits.argmax(axis=1)]
     low, high = file.score_range or (-np.inf, np.inf)
@@ -24,7 +23,7 @@ def in_words(file: ServerFile, logits: np.ndarray) -> list[str]:
 
 
 def write(path: Path, predictions: Mapping[str, list[str]]) -> None:
-    """Write every file that the server wants; one without predictions holds its constant.
+    """Write every file that the server takes; a file without predictions holds its constant.
 
     Args:
         path: the zip file.
@@ -35,25 +34,19 @@ def write(path: Path, predictions: Mapping[str, list[str]]) -> None:
             rows = predictions.get(name) or [file.constant] * file.rows
             entry = zipfile.ZipInfo(name, NO_TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, _table(rows))
-
-
-def _table(rows: Iterable[str]) -> str:
-    text = io.StringIO()
-    text.write("\t".join(HEADER) + "\n")
-    text.writelines(f"{number}\t{row}\n" for number, row in enumerate(rows))
-    return text.getvalue()
+            lines = ["\t".join(HEADER), *(f"{number}\t{row}" for number, row in enumerate(rows))]
+            archive.writestr(entry, "\n".join(lines) + "\n")
 
 
 def submission(
     predicted: Mapping[str, pd.DataFrame], best: pd.DataFrame
 ) -> tuple[dict[str, list[str]], pd.DataFrame]:
-    """One method's predictions for every file that has some, and what each file is made of.
+    """Return one method's predictions per file, and what each file is made of.
 
     Args:
         predicted: task to logits of its test splits, from `subtune.runs.rescoring.on_test_rows`.
         best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``,
-            empty where it diverged.
+            which is empty if the run diverged.
 
     Returns:
         File name to predictions; and a table with `CONTENTS`, a row per file.
@@ -74,7 +67,7 @@ def submission(
 def _why_not(
     file: ServerFile, predicted: Mapping[str, pd.DataFrame], runs: pd.DataFrame
 ) -> str | None:
-    """Why there is nothing to predict a file's rows with; ``runs`` by task."""
+    """Return why a file has no predictions, if so; ``runs`` by task."""
     if file.task not in runs.index:
         return "the task was not run"
     run, score = runs.loc[file.task, ["run", "value"]]
@@ -82,8 +75,8 @@ def _why_not(
         return f"run {run} diverged"
     logits = _logits(predicted[file.task], run, file.split)
     if len(logits) != file.rows:
-        return f"found {len(logits):,} test rows, where the server has {file.rows:,}"
-    return None if np.isfinite(logits).all() else f"run {run} predicts what is not finite"
+        return f"found {len(logits):,} test rows, but the server has {file.rows:,}"
+    return None if np.isfinite(logits).all() else f"a prediction of run {run} is not finite"
 
 
 def _logits(table: pd.DataFrame, run: str, split: str) -> np.ndarray:

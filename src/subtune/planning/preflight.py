@@ -39,11 +39,6 @@ def preflight(config: Config) -> Preflight:
     _require_place(Path(config.results))
     planned = plan(config)
     forms = [row for name in config.experiments for row in form(config, name)]
-    if config.test_scores:
-        # Tables take a second to read, which planning does not need.
-        from subtune.glue_server import returned_scores
-
-        returned_scores.read(Path(config.test_scores), forms)
     return Preflight(planned, forms)
 
 

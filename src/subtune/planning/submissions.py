@@ -1,4 +1,4 @@
-"""Which submissions a configuration asks for."""
+"""The zip files for the GLUE server, and the form for the scores that it returns."""
 
 from typing import Any, NamedTuple
 
@@ -6,22 +6,22 @@ from subtune import papers
 from subtune.config import Config, Experiment
 from subtune.tasks.score_columns import columns_of
 
-# Columns of the form that takes the scores which the server returns.
+# Columns of the form.
 NAMES = ["experiment", "model", "method", "task"]
 FORM = [*NAMES, "metric", "score"]
 
 
 class Submission(NamedTuple):
-    """Predictions for the GLUE server: of one method, with one model."""
+    """One method's predictions with one model."""
 
     model: str
     method: str
 
 
 def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
-    """The zip files for the GLUE server by name, where an experiment has runs on GLUE's own rows.
+    """Return an experiment's zip files by name; none without runs on GLUE's own rows.
 
-    One per method; where there are several models, in a directory of each.
+    There is one per method. If there are several models, each has a directory.
     """
     if not submitted_tasks(config, experiment):
         return {}
@@ -46,5 +46,5 @@ def form(config: Config, name: str) -> list[dict[str, Any]]:
 
 
 def submitted_tasks(config: Config, experiment: Experiment) -> list[str]:
-    """Those of an experiment's tasks that are the GLUE server's."""
+    """Return the tasks of an experiment that the GLUE server scores."""
     return [task for task in experiment.tasks if config.is_submitted(task)]

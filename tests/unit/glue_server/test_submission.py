@@ -151,7 +151,7 @@ def test_a_file_that_is_twice_in_the_zip_is_named(right, tmp_path):
 def test_a_zip_that_was_cut_off_and_bytes_that_are_not_text_are_named(right, tmp_path):
     cut = tmp_path / "cut.zip"
     cut.write_bytes(right.read_bytes()[:-400])
-    with pytest.raises(SubtuneError, match="not a zip file, or one that was cut off"):
+    with pytest.raises(SubtuneError, match="not a zip file, or it was cut off"):
         checking.check(cut)
     content = bytearray(damaged(right, tmp_path / "flipped.zip", lambda files: None).read_bytes())
     content[content.index(b"index\tprediction") + 3] ^= 0xFF
@@ -229,9 +229,7 @@ def test_what_was_not_predicted_is_a_constant_and_told():
     found, parts = writing.submission({"rte": predictions(file, "a1").head(10)}, best)
     told = dict(zip(parts["file"], parts["made_of"], strict=True))
     assert not found
-    assert told["RTE.tsv"] == (
-        "every row entailment: found 10 test rows, where the server has 3,000"
-    )
+    assert told["RTE.tsv"] == ("every row entailment: found 10 test rows, but the server has 3,000")
     assert told["QQP.tsv"] == "every row 0: the task was not run"
 
 
@@ -251,7 +249,7 @@ def test_a_run_that_diverged_predicts_nothing_for_the_server_and_is_named():
     made_of = dict(zip(parts["file"], parts["made_of"], strict=True))
     assert not found
     assert made_of["RTE.tsv"] == "every row entailment: run a1 diverged"
-    assert made_of["CoLA.tsv"] == "every row 0: run b2 predicts what is not finite"
+    assert made_of["CoLA.tsv"] == "every row 0: a prediction of run b2 is not finite"
 
 
 @pytest.mark.slow

@@ -17,6 +17,10 @@ from subtune.selections.methods import title_with_mask
 SMALLEST = f"smallest within {MARGIN}"
 CONFIDENT = "smallest with 95 % confidence"
 NEEDED = "seeds still needed"
+HEADINGS = [
+    "model", "task", SMALLEST, "parameters", "share of full", "score", "full", "minus full",
+    "95 % interval", CONFIDENT, NEEDED,
+]  # fmt: skip
 MISSING = {
     "full": "Full fine-tuning is not among the methods: add `full`.",
     "score of full": "Full fine-tuning diverged: give it smaller learning rates.",
@@ -44,7 +48,7 @@ def smallest_methods(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> St
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}
     columns = {"trained": "Int64", "units": "Int64", "more_seeds": "Int64"}
     rows = pd.DataFrame([_numbers(a, titles[a.task]) for a in found]).astype(columns)
-    shown = pd.DataFrame([_shown(a, titles[a.task]) for a in found])
+    shown = pd.DataFrame([_shown(a, titles[a.task]) for a in found], columns=HEADINGS)
     bold = pd.DataFrame(False, index=shown.index, columns=shown.columns)
     bold[CONFIDENT] = [answer.confident is not None for answer in found]
     return Styled(rows, Emphasis(bold=bold), shown)
