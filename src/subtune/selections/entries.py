@@ -1,6 +1,6 @@
 """The entries of a model's tensors that train.
 
-The classifier always trains, whatever the selection; so a selection speaks of the rest alone.
+The classifier trains under every selection, so a selection names parameters of the encoder only.
 """
 
 import math
@@ -23,7 +23,7 @@ class Whole:
 
 @dataclass(frozen=True, eq=False)
 class Indices:
-    """A tensor of which some entries train: their indices in the flattened tensor, sorted."""
+    """A tensor that trains in part: the sorted indices of its entries in the flattened tensor."""
 
     flat: np.ndarray
 
@@ -37,12 +37,12 @@ class LowRank:
 
 
 Entry = Whole | Indices | LowRank
-# Tensor name to what of it trains; tensors that do not train have no entry.
+# Tensor name to the part of it that trains. Frozen tensors are left out.
 Entries = dict[str, Entry]
 
 
 def count(entries: Entries, shapes: Shapes) -> int:
-    """How many numbers train."""
+    """Return how many numbers train."""
     return sum(_count(entry, shapes[name]) for name, entry in entries.items())
 
 

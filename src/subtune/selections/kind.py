@@ -1,4 +1,4 @@
-"""What every kind of selection says of itself."""
+"""The questions that every kind of selection answers."""
 
 from abc import abstractmethod
 from enum import Enum
@@ -10,10 +10,10 @@ from subtune.selections.entries import Entries, Indices, Ranks, Shapes, Whole
 
 
 class Work(Enum):
-    """What a selection trains, and what its training step costs in units of the forward pass.
+    """The most expensive thing that a selection trains.
 
-    The way back computes gradients of what layers read, and where matrices train, theirs too. Of a
-    frozen encoder there is no way back.
+    The value is the cost of a training step in forward passes. A backward pass computes gradients
+    of the layers' inputs, and of matrices if they train. A frozen encoder needs no backward pass.
     """
 
     NOTHING = 1.0
@@ -23,49 +23,50 @@ class Work(Enum):
     MATRICES = 3.0
 
 
-class Kind(Value):
-    """Which parameters of an encoder train, said in data.
+class AbstractSelection(Value):
+    """A choice of an encoder's parameters that train, as data.
 
-    A mapping is known to be of a kind by the kind's first field.
+    The first field's name tells one kind of selection from the others.
     """
 
     def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
-        """The entries that train, the classifier's included.
+        """Return the entries that train, the classifier's included.
 
         Args:
             shapes: canonical name to shape of every parameter, classifier included.
-            seed: decides random draws.
-            ranks: those of the selection's ``ranking``, where it has one.
+            seed: seed of random draws.
+            ranks: ranks of the selection's ``ranking``, if it has one.
 
         Raises:
-            SubtuneError: the model has not what is selected.
+            SubtuneError: the model lacks what is selected.
         """
         classifier = dict.fromkeys(filter(is_classifier, shapes), Whole())
         entries = self.encoder_entries(shapes, seed, ranks or {})
         for name, entry in entries.items():
             if isinstance(entry, Indices) and len(shapes[name]) > 2:
                 raise SubtuneError(
-                    f"selection: {name!r} has {len(shapes[name])} dimensions, and trains only whole"
+                    f"selection: {name!r} has {len(shapes[name])} dimensions, "
+                    "and can only train whole"
                 )
         return entries | classifier
 
     @abstractmethod
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """The encoder's entries that train, as `resolve` has them."""
+        """Return the encoder's entries that train. Arguments are those of `resolve`."""
 
     @abstractmethod
-    def work(self, of: "Kind | None" = None) -> Work:
-        """What trains, judged by the names that every encoder has.
+    def work(self, of: "AbstractSelection | None" = None) -> Work:
+        """Return the most expensive thing that trains, judged by names that every encoder has.
 
         Args:
-            of: what the selection's ``ranking`` ranks, where it has one.
+            of: the selection whose entries the ``ranking`` ranks, if there is one.
         """
 
     @abstractmethod
     def in_words(self) -> str:
-        """What trains beside the classifier, as a line of text."""
+        """Return what trains beside the classifier, as a line of text."""
 
     @property
     def ranking(self) -> str | None:
-        """Content id of the ranking that the selection takes from."""
+        """Content id of the ranking that decides the selection, if one does."""
         return None

@@ -6,19 +6,19 @@ from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
 from subtune.families.naming import is_embedding
 from subtune.selections.entries import Entries, LowRank, Ranks, Shapes, Whole
-from subtune.selections.kind import Kind, Work
+from subtune.selections.kind import AbstractSelection, Work
 from subtune.selections.patterns import Patterns, listed, matching
 
 
 class LoraSettings(Value):
-    """Updates of rank ``rank`` to the matrices that ``targets`` match, times ``alpha / rank``."""
+    """Low-rank updates of the matrices that match ``targets``, scaled by ``alpha / rank``."""
 
     targets: Patterns
     rank: int = Field(ge=1)
     alpha: float = Field(gt=0)
 
 
-class Lora(Kind):
+class Lora(AbstractSelection):
     """Low-rank updates of matrices, and the whole tensors that train beside them."""
 
     lora: LoraSettings
@@ -30,7 +30,7 @@ class Lora(Kind):
         for name in matching(lora.targets, shapes):
             if len(shapes[name]) != 2 or is_embedding(name):
                 raise SubtuneError(
-                    f"selection: {name!r} is not a linear layer's matrix, as LoRA needs"
+                    f"selection: {name!r} is not the matrix of a linear layer, which LoRA needs"
                 )
             if name in entries:
                 raise SubtuneError(
@@ -39,7 +39,7 @@ class Lora(Kind):
             entries[name] = LowRank(lora.rank, lora.alpha / lora.rank)
         return entries
 
-    def work(self, of: Kind | None = None) -> Work:
+    def work(self, of: AbstractSelection | None = None) -> Work:
         return Work.LOW_RANK
 
     def in_words(self) -> str:

@@ -1,7 +1,7 @@
-"""The papers' methods by name, and how names combine: ``b_m2,b_q``, ``bitfit without b_q``.
+"""The papers' methods by name, and combinations of names: ``b_m2,b_q``, ``bitfit without b_q``.
 
-A name stands for a selection. A comma adds selections, ``without`` takes parameters away from
-all that stands left of it.
+A name stands for a selection. A comma adds selections. ``without`` takes parameters away from
+everything to its left.
 """
 
 import itertools
@@ -17,14 +17,14 @@ from subtune.selections.lora import Lora, LoraSettings
 from subtune.selections.random import Draw, Random
 from subtune.selections.whole import WholeTensors
 
-# What masks are fractions of, where a configuration does not say it.
+# Masks are fractions of this method, unless a configuration names another.
 MASKED_METHOD = "layernorm"
 RAND_THOUSANDS = re.compile(r"rand_(\d+)k")
 SPAFIT = re.compile(r"SPAFIT-(\d+)-(\d+)-(I|II)")
 
 
 class _Resource(Value):
-    """What `methods.yaml` says; its comments name the sources."""
+    """The content of `methods.yaml`, whose comments name the sources."""
 
     methods: dict[str, NamedSelection]
     layer_parameters: dict[str, str]
@@ -34,7 +34,7 @@ class _Resource(Value):
 
 
 _PAPERS = _Resource.model_validate(resources.read_yaml("subtune.selections", "methods.yaml"))
-# Name to the parameter of each layer.
+# Method name to the one parameter that it trains in every layer.
 LAYER_PARAMETERS = _PAPERS.layer_parameters
 COMBINATIONS = _PAPERS.combinations
 METHODS: dict[str, NamedSelection] = _PAPERS.methods | {
@@ -44,30 +44,30 @@ METHODS: dict[str, NamedSelection] = _PAPERS.methods | {
 
 
 def title_of(method: str) -> str:
-    """A method's name as the paper writes it; a user's own method keeps its name."""
+    """Return a method's name as its paper writes it. A user's own method keeps its name."""
     return _PAPERS.titles.get(method, method)
 
 
 def title_with_mask(method: str, fraction: float, scope: str | None) -> str:
-    """The same, and which fraction of it trains, by which kind of mask."""
+    """Return a method's title, with the fraction that trains and the scope of its mask."""
     return with_mask(title_of(method), fraction, scope)
 
 
 def with_mask(name: str, fraction: float, scope: str | None) -> str:
-    """A name or title, and which fraction of the method trains, by which kind of mask."""
+    """Return a name, with the fraction that trains and the scope of its mask, if it has one."""
     return name if scope is None else f"{name}, top {100 * fraction:g}%, {scope}"
 
 
 def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> NamedSelection:
-    """The selection that a method's name stands for.
+    """Return the selection that a method's name stands for.
 
     Args:
-        name: one name, or several put together by commas and ``without``.
-        users: the user's selections by names of their own.
+        name: one name, or several joined by commas and ``without``.
+        users: the user's own selections by name.
         model: the model's name, which decides how many entries ``rand_uniform`` draws.
 
     Raises:
-        SubtuneError: a name is unknown, or the selections cannot be put together.
+        SubtuneError: a name is unknown, or the selections cannot be joined.
     """
     known = METHODS | dict(users)
     if name == "rand_uniform" and model in _PAPERS.rand_uniform:
@@ -93,7 +93,7 @@ def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> Na
 
 
 def is_built_in(name: str) -> bool:
-    """Whether a name, or what tables call a method, is one of the papers' methods."""
+    """Return whether a name is the name or the title of one of the papers' methods."""
     try:
         named(name, {})
     except SubtuneError:
@@ -104,21 +104,22 @@ def is_built_in(name: str) -> bool:
 @cache
 def _names() -> dict[Selection, str]:
     names = [*METHODS, *COMBINATIONS]
-    # The strata of 24 layers, as many as the papers' deepest model has.
+    # The papers' deepest model has 24 layers.
     strata = itertools.combinations(range(24), 2)
     names += [f"SPAFIT-{a}-{b}-{kind}" for a, b in strata for kind in ("I", "II")]
     return {named(name, {}): name for name in reversed(names)}
 
 
 def name_of(selection: Selection) -> str | None:
-    """A selection's name in the papers, if it has one."""
+    """Return a selection's name in the papers, if it has one."""
     return _names().get(selection)
 
 
 def _spafit(first: int, second: int, kind: str) -> Lora:
-    """SPAFIT, section 3: layers 0 to ``first`` are frozen, those to ``second`` train their biases.
+    """Return the selection of SPAFIT, section 3.
 
-    In the layers after ``second`` LoRA adapts attention, and the biases outside attention train.
+    Layers 0 to ``first`` are frozen. Layers up to ``second`` train their biases. In later layers
+    LoRA adapts attention, and the biases outside attention train.
     """
     if first >= second:
         raise SubtuneError(
@@ -149,13 +150,13 @@ def _parts(names: str, known: Mapping[str, NamedSelection]) -> list[NamedSelecti
 
 
 def _patterns(name: str, parts: Iterable[NamedSelection]) -> tuple[str, ...]:
-    """All patterns of some selections, in an order that does not depend on theirs."""
+    """Return all patterns of some selections, sorted."""
     patterns: set[str] = set()
     for part in parts:
         if not isinstance(part, WholeTensors) or part.without:
             raise SubtuneError(
                 f"found {name!r}, expected names of whole parameters: a random draw, LoRA or a "
-                "selection that leaves parameters out cannot be part of another"
+                "selection with `without` cannot be part of another"
             )
         patterns.update(part.parameters)
     return tuple(sorted(patterns))

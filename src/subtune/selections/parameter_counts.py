@@ -1,4 +1,4 @@
-"""How many parameters each method trains in each model, and which tensors these are."""
+"""The number of parameters that each method trains in each model, and their tensors."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,18 +17,18 @@ def parameter_counts(
 ) -> pd.DataFrame:
     """Count every method's trained parameters.
 
-    The classifier always trains. Its size differs between families of encoders, more than some
-    methods train of the rest; so it is counted, and left out of the share (as in BitFit, Table 1).
+    The classifier always trains. Families' classifiers differ in size by more than some methods
+    train in all; so it is counted, but left out of the share (as in BitFit, Table 1).
 
     Args:
         models: model's name to its parameters' shapes.
         methods: method's name to its selection.
 
     Returns:
-        ``model``, ``method``, ``parameters`` (classifier included), ``classifier`` (how many of
-        them), ``share`` (of the pretrained parameters, those that train), ``problem``, one row per
-        model and method; where a model has not what a method selects ``problem`` says so, and the
-        numbers are left out.
+        One row per model and method: ``model``, ``method``, ``parameters`` (with the classifier's),
+        ``classifier`` (the classifier's alone), ``share`` (the part of the pretrained parameters
+        that trains) and ``problem``. If a model lacks what a method selects, ``problem`` says so
+        and the numbers are missing.
     """
     rows: list[tuple[str, str, int | None, int, float | None, str | None]] = []
     for method, selection in methods.items():
@@ -47,17 +47,17 @@ def parameter_counts(
 
 
 def trained_tensors(entries: Entries, shapes: Shapes, own_names: Mapping[str, str]) -> pd.DataFrame:
-    """The tensors that train, in the model's order; those that layers have in common in one row.
+    """List the tensors that train, in the model's order. Equal tensors of layers share a row.
 
     Args:
-        entries: what a selection has chosen of a model.
-        shapes: the model's.
+        entries: the entries that train.
+        shapes: the model's shapes.
         own_names: canonical name to transformers' name of every parameter.
 
     Returns:
-        ``tensor`` (a pattern that matches what the row stands for), ``times`` (how many tensors
-        these are), ``own`` (the same in transformers' model), ``shape`` (of one), ``trains`` (how
-        many of all their numbers), ``how`` (in words).
+        ``tensor`` (a pattern that matches the row's tensors), ``times`` (their number), ``own``
+        (the pattern in transformers' model), ``shape`` (of one tensor), ``trains`` (how many of
+        all their numbers train) and ``how`` (in words).
     """
     alike: dict[tuple, list[str]] = {}
     for name, shape in shapes.items():
@@ -81,7 +81,7 @@ def trained_tensors(entries: Entries, shapes: Shapes, own_names: Mapping[str, st
 
 
 def _how(entry: Entry | None) -> str | None:
-    """How a tensor trains, in words; nothing of one that does not."""
+    """Say how a tensor trains, or None if it is frozen."""
     match entry:
         case None:
             return None
@@ -93,7 +93,7 @@ def _how(entry: Entry | None) -> str | None:
 
 
 def _by_module(names: Shapes) -> dict[str, list[str]]:
-    """Names by what is left of them without their layers' numbers."""
+    """Group names that differ only in the layer's number."""
     grouped: dict[str, list[str]] = {}
     for name in names:
         grouped.setdefault(LAYER_NUMBER.sub(".*.", name), []).append(name)
@@ -106,7 +106,7 @@ def _layer(name: str) -> int:
 
 
 def _in_a_row(names: Sequence[str]) -> list[list[str]]:
-    """Names of layers, parted wherever a layer is missing between two."""
+    """Split names of layers into groups without a gap in the layers' numbers."""
     runs = [[names[0]]]
     for name in names[1:]:
         if _layer(name) == _layer(runs[-1][-1]) + 1:
@@ -117,7 +117,7 @@ def _in_a_row(names: Sequence[str]) -> list[list[str]]:
 
 
 def _joined(names: Sequence[str], everywhere: bool) -> str:
-    """A pattern of names that differ in a layer's number."""
+    """Return a pattern that matches names that differ in the layer's number."""
     if len(names) == 1:
         return names[0]
     parts = zip(*(name.split(".") for name in names), strict=True)

@@ -1,4 +1,4 @@
-"""Patterns of parameter names, in the words of `subtune.selections.whole.WholeTensors`."""
+"""Patterns of parameter names, as `subtune.selections.whole.WholeTensors` describes them."""
 
 import re
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 
 LAYERS = re.compile(r"(\d+)-(\d*)")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
-# More than any encoder has: an expression names every one of a range.
+# No encoder has more layers. An expression spells out every layer of a range.
 MAX_LAYERS = 99
 
 
 def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
-    """Names of the encoder's tensors that any pattern matches, in the model's order.
+    """Return the encoder's tensors whose names match a pattern, in the model's order.
 
     Raises:
         SubtuneError: a pattern matches no tensor of this model.
@@ -38,9 +38,9 @@ def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
 
 
 def _vectors(pattern: str, shapes: Shapes) -> str:
-    """The vectors that a model has, which may be meant instead.
+    """Return a hint with the model's vectors, one of which may be meant.
 
-    Where it has what is meant, but in other layers, they say nothing.
+    Return nothing if the model has such parameters in other layers.
     """
     in_any_layer = ".".join("*" if LAYERS.fullmatch(p) else p for p in pattern.split("."))
     names = [name for name in shapes if not is_classifier(name)]
@@ -52,7 +52,7 @@ def _vectors(pattern: str, shapes: Shapes) -> str:
 
 
 def listed(patterns: Iterable[str]) -> str:
-    """Patterns as a line of text."""
+    """Return patterns as a line of text."""
     return ", ".join("every parameter" if pattern == "**" else pattern for pattern in patterns)
 
 

@@ -1,4 +1,4 @@
-"""Entries drawn at random, by the run's seed."""
+"""Entries drawn at random with the run's seed."""
 
 import math
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
 from subtune.selections.entries import Entries, Indices, Ranks, Shapes, Whole
-from subtune.selections.kind import Kind, Work
+from subtune.selections.kind import AbstractSelection, Work
 from subtune.selections.patterns import Patterns, listed, matching
 
 
 class Draw(Value):
-    """Entries drawn uniformly from what ``within`` selects.
+    """Entries drawn uniformly from the tensors that match ``within``.
 
-    They are ``count``, or as many as ``as_many_as`` selects.
+    Their number is ``count``, or the size of all tensors that match ``as_many_as``.
     """
 
     as_many_as: Patterns | None = None
@@ -31,10 +31,10 @@ class Draw(Value):
         return self
 
     def entries(self, shapes: Shapes, generator: np.random.Generator) -> Entries:
-        """What is drawn of a model.
+        """Draw entries of a model.
 
         Raises:
-            SubtuneError: it is more than there is, or a pattern matches nothing.
+            SubtuneError: the model has fewer entries, or a pattern matches nothing.
         """
         size = self.count or sum(
             math.prod(shapes[name]) for name in matching(self.as_many_as or (), shapes)
@@ -53,23 +53,23 @@ class Draw(Value):
         }
 
     def in_words(self) -> str:
-        """What is drawn, as a line of text."""
+        """Return what is drawn, as a line of text."""
         size = self.count or f"as many as in {listed(self.as_many_as or ())}"
         return f"random entries of {listed(self.within)}: {size}"
 
 
 class Lines(Value):
-    """One random line of every matrix that ``lines_of`` match, and ``whole`` tensors beside them.
+    """One random line of every matrix that matches ``lines_of``; ``whole`` tensors train, too.
 
-    A line is a column; of a matrix with at least as many rows as columns, by coin flip, it is as
-    many random rows as hold the same count.
+    A line is one column. In a matrix with at least as many rows as columns, a coin flip decides
+    between one column and as many random rows as have the same number of entries.
     """
 
     lines_of: Patterns
     whole: Patterns | None = None
 
     def entries(self, shapes: Shapes, generator: np.random.Generator) -> Entries:
-        """What is drawn of a model.
+        """Draw lines of a model's matrices.
 
         Raises:
             SubtuneError: a tensor is no matrix, or a pattern matches nothing.
@@ -77,7 +77,7 @@ class Lines(Value):
         entries: Entries = dict.fromkeys(matching(self.whole or (), shapes), Whole())
         for name in matching(self.lines_of, shapes):
             if len(shapes[name]) != 2:
-                raise SubtuneError(f"selection: {name!r} is no matrix, and has no rows and columns")
+                raise SubtuneError(f"selection: {name!r} is no matrix: it has no rows and columns")
             rows, columns = shapes[name]
             grid = np.arange(rows * columns).reshape(rows, columns)
             if rows >= columns and generator.random() < 0.5:
@@ -88,7 +88,7 @@ class Lines(Value):
         return entries
 
     def in_words(self) -> str:
-        """What is drawn, as a line of text."""
+        """Return what is drawn, as a line of text."""
         return f"random rows or columns of {listed(self.lines_of)}; {listed(self.whole or ())}"
 
 
@@ -97,8 +97,8 @@ def _draw_or_lines(value: Any) -> str:
     return "Lines" if "lines_of" in keys else "Draw"
 
 
-class Random(Kind):
-    """Entries drawn at random, by the run's seed."""
+class Random(AbstractSelection):
+    """Entries drawn at random with the run's seed."""
 
     random: Annotated[
         Annotated[Draw, Tag("Draw")] | Annotated[Lines, Tag("Lines")],
@@ -108,7 +108,7 @@ class Random(Kind):
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return self.random.entries(shapes, np.random.default_rng(seed))
 
-    def work(self, of: Kind | None = None) -> Work:
+    def work(self, of: AbstractSelection | None = None) -> Work:
         return Work.ENTRIES
 
     def in_words(self) -> str:

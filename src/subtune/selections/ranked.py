@@ -9,25 +9,25 @@ from pydantic import Field
 
 from subtune.core.content_ids import Value
 from subtune.selections.entries import Entries, Indices, Ranks, Shapes
-from subtune.selections.kind import Kind, Work
+from subtune.selections.kind import AbstractSelection, Work
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
 class Ranked(Value):
-    """The first ⌈fraction·n⌉ entries of a ranking, by its content id."""
+    """The first ⌈fraction·n⌉ entries of the ranking with a content id."""
 
     ranking: str
     fraction: Fraction
 
 
-class Top(Kind):
+class Top(AbstractSelection):
     """The top fraction of a ranking of entries by Fisher information."""
 
     top: Ranked
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        # A ranking over tasks may be of tensors that the head of one of them does not read.
+        # A ranking over tasks may hold tensors that the head of one task does not read.
         ranks = {name: rank for name, rank in ranks.items() if name in shapes}
         every = np.concatenate([rank.ravel() for rank in ranks.values()])
         kept = top_count(self.top.fraction, len(every))
@@ -35,8 +35,8 @@ class Top(Kind):
         indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
         return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
 
-    def work(self, of: Kind | None = None) -> Work:
-        assert of is not None, "a top fraction costs what the entries cost that are ranked"
+    def work(self, of: AbstractSelection | None = None) -> Work:
+        assert of is not None, "the ranked selection decides what a top fraction costs"
         return of.work()
 
     def in_words(self) -> str:
@@ -48,5 +48,5 @@ class Top(Kind):
 
 
 def top_count(fraction: float, n: int) -> int:
-    """⌈fraction·n⌉, of the decimal number that was written: 0.07 of 100 is 7, not 8."""
+    """Return ⌈fraction·n⌉ of the decimal number as written: 0.07 of 100 is 7, not 8."""
     return math.ceil(Decimal(repr(fraction)) * n)

@@ -1,4 +1,4 @@
-"""Rankings of entries by Fisher information, of which every mask is a first part.
+"""Rankings of entries by Fisher information. Every mask is the first part of one.
 
 One ranking gives the mask of every fraction: its first ⌈f·n⌉ entries. The scope of a mask is the
 set of tasks that the ranking sums over: the task itself (individual), all (global), or all others
@@ -25,10 +25,10 @@ Information = Mapping[str, np.ndarray]
 def fishers_in_scope(
     scope: Scope, task: str, fishers: Mapping[str, FisherSpec]
 ) -> list[FisherSpec]:
-    """The tasks that a mask of ``task`` looks at, in an order that does not matter to its id.
+    """Return the Fisher information that a mask of ``task`` uses, sorted by task.
 
     Raises:
-        SubtuneError: a cross-validated mask of a single task has nothing to look at.
+        SubtuneError: a cross-validated mask has no other task to use.
     """
     tasks = {"individual": {task}, "global": set(fishers), "cv": set(fishers) - {task}}[scope]
     if not tasks:
@@ -37,7 +37,7 @@ def fishers_in_scope(
 
 
 def summed(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
-    """Add the tasks' information, each first divided by its own sum (LayerNorm paper, 3.4).
+    """Divide each task's information by its sum, then add over tasks (LayerNorm paper, 3.4).
 
     Raises:
         SubtuneError: a task's information is zero or not finite.
@@ -53,7 +53,7 @@ def summed(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
 
 
 def ranks(information: Information) -> dict[str, np.ndarray]:
-    """The rank of every entry, 0 for the most informative; ties go to the earlier entry."""
+    """Return the rank of every entry, 0 for the most informative. Ties go to the earlier entry."""
     flat = np.concatenate([values.ravel() for values in information.values()])
     order = np.argsort(-flat, kind="stable")
     rank = np.empty(len(flat), dtype=np.int32)
@@ -63,7 +63,7 @@ def ranks(information: Information) -> dict[str, np.ndarray]:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """The tensors of a Fisher file or of a ranking, by name.
+    """Return the tensors of a Fisher file or a ranking, by name.
 
     Raises:
         SubtuneError: the file is damaged.

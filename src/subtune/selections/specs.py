@@ -1,7 +1,7 @@
-"""The values of every stage, from a dataset's rows to a run. Equal values have equal ids.
+"""The values that decide each stage's result, from a dataset's rows to a run.
 
-Every stage that computes has a version of its code, which is raised when the same value would no
-longer give the same result.
+Each stage's code has a version. Raise it when the same value no longer gives the same result.
+Defaults are left out of ids and records, so a default never changes without a new version.
 """
 
 from typing import Annotated, Any, Literal
@@ -19,8 +19,9 @@ FISHER_VERSION = 1
 RANKING_VERSION = 1
 RECIPE_VERSION = 5
 
-# Of a search: for which share of all steps a learning rate is on trial, and how many train whole.
+# A search tries each learning rate for this share of all steps.
 TRIAL = 0.1
+# Then it trains the best ones to the end: this many.
 FINALISTS = 2
 
 LearningRate = Annotated[float, Field(gt=0)]
@@ -30,8 +31,8 @@ Searched = Annotated[tuple[LearningRate, ...], Field(min_length=2)]
 class ModelSpec(Value):
     """A pretrained encoder.
 
-    On the hub it is a ``repository`` at a commit, its ``version``; of local files ``version`` is a
-    hash, and neither their place nor the name that a configuration gives them is part of the value.
+    On the hub ``version`` is a commit of the ``repository``. For local files it is a hash; neither
+    their path nor their name in the configuration is part of the value.
     """
 
     source: Literal["hub", "files"]
@@ -40,10 +41,10 @@ class ModelSpec(Value):
 
 
 class DataSpec(Value):
-    """Rows of one task: of those splits that train and evaluate, or of others, which are predicted.
+    """Rows of some splits of one task; by default the splits that train and evaluate.
 
-    ``version`` pins their content: the hub's commit, or a hash of the splits' files. Where the
-    files lie is not part of the value.
+    ``version`` fixes their content: the hub's commit, or a hash of the splits' files. The files'
+    path is not part of the value.
     """
 
     task: TaskSpec
@@ -54,7 +55,7 @@ class DataSpec(Value):
 
     @field_validator("task", mode="before")
     @classmethod
-    def _what_decides(cls, task: Any) -> Any:
+    def _without_presentation(cls, task: Any) -> Any:
         return task.spec() if isinstance(task, Task) else task
 
     @property
@@ -65,9 +66,9 @@ class DataSpec(Value):
 class TokensSpec(Value):
     """A task's token ids.
 
-    ``tokenizer`` is the content id of the model whose tokenizer is used. ``doc_stride``: of a row
-    that is longer than ``max_length``, how many tokens of its text each example begins after the
-    one before, where examples overlap.
+    ``tokenizer`` is the content id of the model whose tokenizer is used. Where a row longer than
+    ``max_length`` becomes overlapping examples, each begins ``doc_stride`` tokens after the one
+    before.
     """
 
     data: DataSpec
@@ -84,9 +85,9 @@ class TokensSpec(Value):
 class FisherSpec(Value):
     """Fisher information of one task before fine-tuning.
 
-    It is kept of every entry of the vectors, and of those matrices that ``in_full`` selects; of
-    other matrices its sum is kept. ``rows`` limits the estimate to a sample of the training
-    examples, drawn by ``seed``, which also draws the classifier that no one has trained yet.
+    Every entry of vectors is kept, and every entry of the matrices that ``in_full`` selects. Of
+    other matrices only the sum is kept. ``rows`` is the number of training examples to sample.
+    ``seed`` draws the sample and the untrained classifier.
     """
 
     model: ModelSpec
@@ -102,7 +103,7 @@ class FisherSpec(Value):
 
 
 class RankingSpec(Value):
-    """A ranking of the entries of ``of``, by the information summed over tasks."""
+    """A ranking of the entries that ``of`` selects, by information summed over tasks."""
 
     of: WholeTensors
     fishers: tuple[FisherSpec, ...]
@@ -110,11 +111,11 @@ class RankingSpec(Value):
 
 
 class Recipe(Value):
-    """How a run trains: AdamW on the selected entries, evaluated after every epoch.
+    """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
 
-    Of several learning rates a run finds its own, as `subtune.runs.search` describes.
-    ``warmup`` is the share of all steps in which the learning rate rises from 0. ``train_rows``
-    limits training to the first rows of the training set's first shuffle.
+    From several learning rates a run finds the best, as `subtune.runs.search` describes.
+    ``warmup`` is the share of all steps in which the learning rate rises from 0. With
+    ``train_rows`` only the first rows of the training set's first shuffle train.
     """
 
     learning_rate: LearningRate | Searched
@@ -135,12 +136,12 @@ class Recipe(Value):
 
     @property
     def searched(self) -> tuple[float, ...]:
-        """The learning rates of which one is to be found; none where there is one already."""
+        """The learning rates among which the run finds one; empty if it has one already."""
         return self.learning_rate if isinstance(self.learning_rate, tuple) else ()
 
     @property
     def whole_runs(self) -> float:
-        """How many runs' steps it takes: of a search those on trial, and those of the finalists."""
+        """The cost in whole runs: 1, or for a search all its trials and finalists."""
         return len(self.searched) * TRIAL + FINALISTS if self.searched else 1
 
 
@@ -155,5 +156,5 @@ class RunSpec(Value):
     recipe_version: int = RECIPE_VERSION
 
     def at(self, learning_rate: float) -> "RunSpec":
-        """The same run with one learning rate."""
+        """Return the same run with one learning rate."""
         return self.replaced(recipe=self.recipe.replaced(learning_rate=learning_rate))

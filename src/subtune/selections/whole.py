@@ -6,25 +6,25 @@ from functools import cache
 from subtune.core.errors import SubtuneError
 from subtune.families import CANONICAL, naming
 from subtune.selections.entries import Entries, Ranks, Shapes, Whole
-from subtune.selections.kind import Kind, Work
+from subtune.selections.kind import AbstractSelection, Work
 from subtune.selections.patterns import MAX_LAYERS, Patterns, listed, matching
 
-# The names that every encoder has, in as many layers as a pattern may name.
+# The names that every encoder has, in the most layers that a pattern may name.
 EVERY_NAME: Shapes = dict.fromkeys(CANONICAL.checkpoint_names(MAX_LAYERS), ())
 
 
-class WholeTensors(Kind):
-    """Whole tensors by name: those that ``parameters`` match and ``without`` does not.
+class WholeTensors(AbstractSelection):
+    """Whole tensors whose names match ``parameters`` and do not match ``without``.
 
-    In a pattern ``*`` stands for one dotted part of a name, ``**`` for any number of parts, and
-    ``4-8`` or ``4-`` for a range of layers, counted from 0, both ends included.
+    In a pattern ``*`` stands for one dotted part of a name and ``**`` for any number of parts.
+    ``4-8`` or ``4-`` is a range of layers, counted from 0, both ends included.
     """
 
     parameters: Patterns
     without: Patterns | None = None
 
     def names(self, shapes: Shapes) -> list[str]:
-        """Names of the encoder's tensors that train, in the model's order.
+        """Return the names of the encoder's tensors that train, in the model's order.
 
         Raises:
             SubtuneError: a pattern matches no tensor of this model.
@@ -35,7 +35,7 @@ class WholeTensors(Kind):
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return dict.fromkeys(self.names(shapes), Whole())
 
-    def work(self, of: Kind | None = None) -> Work:
+    def work(self, of: AbstractSelection | None = None) -> Work:
         if set(self.parameters) <= set(self.without or ()):
             return Work.NOTHING
         return Work.MATRICES if _holds_a_matrix(self) else Work.VECTORS
@@ -47,11 +47,11 @@ class WholeTensors(Kind):
         return listed(self.parameters) + without
 
 
-def require_whole(selection: Kind) -> WholeTensors:
-    """The selection, if it is of this kind.
+def require_whole(selection: AbstractSelection) -> WholeTensors:
+    """Return the selection if it selects whole tensors.
 
     Raises:
-        SubtuneError: it is of another.
+        SubtuneError: it is of another kind.
     """
     if not isinstance(selection, WholeTensors):
         raise SubtuneError("a random draw or LoRA, expected whole parameters")
@@ -60,9 +60,9 @@ def require_whole(selection: Kind) -> WholeTensors:
 
 @cache
 def _holds_a_matrix(selection: WholeTensors) -> bool:
-    """Whether a matrix trains, judged by the names that every encoder has.
+    """Return whether a matrix trains, judged by the names that every encoder has.
 
-    Patterns of names that only other models have are judged as they are written.
+    Patterns that match no such name are judged as if they were names.
     """
     try:
         names: Iterable[str] = selection.names(EVERY_NAME)

@@ -100,7 +100,7 @@ def test_names_of_your_own_combine_with_the_papers(bert):
         ("b_m2,", "found ''"),
         ("bitfit without b_q without b_m2", "expected 'without' once"),
         ("rand_bias,b_q", "a random draw"),
-        ("frozen,b_q", "leaves parameters out"),
+        ("frozen,b_q", "selection with `without`"),
         ("lora-I,b_q", "LoRA"),
         ("SPAFIT-9-9-I", "first number below its second"),
         ("SPAFIT-4-9-III", "found 'SPAFIT-4-9-III'"),
