@@ -53,7 +53,7 @@ def section(tmp_path):
         report.Exhibit("table2", "Dev scores", "What it shows.", files),
         report.Exhibit("figure1", "Change", "What it shows.", pictures),
     ]
-    return report.Section("mine", "mine", "A paper (2024)", exhibits, scores, curves)
+    return report.Section("mine", "A paper (2024)", exhibits, scores, curves)
 
 
 def test_a_run_that_diverged_has_no_score_and_no_curve(section):

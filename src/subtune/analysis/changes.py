@@ -1,4 +1,4 @@
-"""How much training changed the parameters."""
+"""Changes of parameters during training."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -12,11 +12,11 @@ from subtune.selections.methods import LAYER_PARAMETERS
 
 
 def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """`changes_by_component` of full fine-tuning, of every task.
+    """Return `changes_by_component` for full fine-tuning on every task.
 
     Args:
         chosen: the runs of the best learning rates.
-        store: where the run records are.
+        store: the directory of the run records.
 
     Raises:
         SubtuneError: a record is missing.
@@ -33,12 +33,12 @@ def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
 def changes_of_methods(
     chosen: pd.DataFrame, methods_on_tasks: Collection[tuple[str, str]], store: Path
 ) -> pd.DataFrame:
-    """`changes_by_parameter` of some methods, each on one task, with every model.
+    """Return `changes_by_parameter` for pairs of method and task, with every model.
 
     Args:
         chosen: the runs of the best learning rates.
-        methods_on_tasks: method and task.
-        store: where the run records are.
+        methods_on_tasks: the pairs of method and task.
+        store: the directory of the run records.
 
     Returns:
         ``parameter``, ``layer``, ``change``, ``model``, ``method``, ``task``.
@@ -56,10 +56,10 @@ def changes_of_methods(
 
 
 def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.DataFrame:
-    """Mean |change| of each component in each layer (LayerNorm paper, Eq. 1).
+    """Return the mean |change| of each component in each layer (LayerNorm paper, Eq. 1).
 
     Args:
-        changes: task name to one table per seed of ``parameter``, ``mean_abs_change``, ``size``.
+        changes: task name to a table per seed: ``parameter``, ``mean_abs_change``, ``size``.
 
     Returns:
         ``task``, ``component``, ``layer``, ``change``: the mean over a component's entries.
@@ -84,14 +84,13 @@ def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.Da
 
 
 def changes_by_parameter(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Mean |change| of every bias and LayerNorm weight of every layer (BitFit, section 4).
+    """Return the mean |change| of each layer's biases and LayerNorm weights (BitFit, section 4).
 
     Args:
-        tables: one per seed, of ``parameter``, ``mean_abs_change``, ``size``.
+        tables: one per seed: ``parameter``, ``mean_abs_change``, ``size``.
 
     Returns:
-        ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``, ``change``: the
-        mean over seeds.
+        ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``, ``change`` (the mean over seeds).
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
     table = pd.concat(tables)

@@ -8,11 +8,11 @@ from subtune.runs import records
 
 
 def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
-    """The deciding score of every epoch.
+    """Return the deciding score of every epoch.
 
     Args:
         scores: runs, from `subtune.analysis.scores.collect`.
-        store: where the run records are.
+        store: the directory of the run records.
 
     Returns:
         ``run``, ``epoch``, ``train_loss``, ``metric``, ``score``.

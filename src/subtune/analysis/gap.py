@@ -1,4 +1,4 @@
-"""The generalisation gap: a method's score on its training rows minus that on dev."""
+"""The generalisation gap: a method's score on its training rows minus its dev score."""
 
 import pandas as pd
 
@@ -6,7 +6,7 @@ from subtune.analysis.scores import whole_methods
 
 
 def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
-    """Train and dev scores of the runs that were scored on their training rows.
+    """Return train and dev scores of the runs that were scored on their training rows.
 
     Args:
         chosen: the runs of the best learning rates.

@@ -1,4 +1,4 @@
-"""Where Fisher information is, by component and by layer."""
+"""Fisher information by component and by layer."""
 
 from collections.abc import Mapping
 
@@ -8,8 +8,9 @@ from subtune.families import CANONICAL, naming
 
 
 def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Each component's share of a task's information: the mean over its entries of all layers,
-    divided by the sum of these means (LayerNorm paper, 2.4).
+    """Return each component's share of a task's information (LayerNorm paper, 2.4).
+
+    It is the mean over the component's entries in all layers, divided by the sum of these means.
 
     Args:
         sums: task name to its ``parameter``, ``size``, ``information``.
@@ -31,9 +32,9 @@ def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def component_ranking(shares: pd.DataFrame) -> pd.Series:
-    """Components to their shares of each task's information, added over tasks, largest first.
+    """Return each component's share, added over tasks; the largest first.
 
-    (LayerNorm paper, 2.4 and Table 1.)
+    LayerNorm paper, 2.4 and Table 1.
 
     Args:
         shares: from `component_shares`.
@@ -43,7 +44,7 @@ def component_ranking(shares: pd.DataFrame) -> pd.Series:
 
 
 def layernorm_by_layer(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Each layer's share of a task's LayerNorm information (LayerNorm paper, Figures 3 and 4).
+    """Return each layer's share of LayerNorm's information (LayerNorm paper, Figures 3 and 4).
 
     Returns:
         ``task``, ``layer``, ``part`` (weight or bias), ``share``. A task's shares sum to 1.
@@ -60,28 +61,28 @@ def layernorm_by_layer(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def parts_apart(shares: pd.DataFrame) -> pd.DataFrame:
-    """The same shares, of a task's weights and of its biases apart: each part of a task sums to 1.
+    """Return the shares scaled so that weights and biases of a task each sum to 1.
 
     Args:
-        shares: from `layernorm_by_layer`. Missing ones stay missing, and count in no sum.
+        shares: from `layernorm_by_layer`. Missing shares stay missing and count in no sum.
     """
     sums = shares.groupby(["task", "part"])["share"].transform("sum")
     return shares.assign(share=shares["share"] / sums)
 
 
 def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
-    """The global information: `parts_apart`, added over tasks (LayerNorm paper, Figure 4).
+    """Return the global information: `parts_apart`, added over tasks (LayerNorm paper, Figure 4).
 
     Returns:
-        ``layer``, ``part``, ``share``, missing where a task's is. Each part sums to the number of
-        tasks, as both columns of the paper's figure do.
+        ``layer``, ``part``, ``share``; missing if a task's share is. Each part sums to the number
+        of tasks, as both columns of the paper's figure do.
     """
     groups = parts_apart(shares).groupby(["layer", "part"])["share"]
     return groups.sum(skipna=False).reset_index()
 
 
 def complete_layers(shares: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the layers of which a task has the weights' share and the biases'.
+    """Return the rows of layers for which a task has both weight and bias.
 
     Args:
         shares: ``task``, ``layer``, ``part``, ``share``, some of them missing.

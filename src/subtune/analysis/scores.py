@@ -1,4 +1,4 @@
-"""Scores of an experiment's runs, and which of them the tables show."""
+"""Scores of an experiment's runs, and the choice of runs for the tables."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,22 +18,21 @@ DTYPES = {"best_epoch": "Int64", "value": float}
 def collect(
     planned: Sequence[Mapping[str, Any]], store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """The scores of an experiment's runs.
+    """Return the scores of an experiment's runs.
 
     Args:
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
-            ``train_rows``, ``learning_rate`` or those that it is to be found among, ``seed``.
-        store: where the run records are.
+            ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``.
+        store: the directory of the run records.
         columns: the tables' columns.
 
     Returns:
-        One row per run and column of its task: what was planned, with the ``learning_rate`` that
-        was found where it was ``searched``, and ``best_epoch`` (the first
-        with the highest score in the column that decides), ``trainable``, ``classifier`` (how many
-        of these are the classifier's), ``seconds`` of training, ``one_answer`` (whether it predicts
-        the same of every row), ``delta_bytes`` on disk, ``column``, ``metric``, ``value``,
-        ``decides``. Whole methods have no ``scope``, and fraction 1. A run that diverged has no
-        best epoch, and no value.
+        One row per run and column of its task: the planned fields, with the ``learning_rate`` that
+        a search found if it was ``searched``; and ``best_epoch`` (the first with the highest score
+        in the deciding column), ``trainable``, ``classifier`` (the classifier's part of these),
+        ``seconds`` of training, ``one_answer`` (the run predicts the same for every row),
+        ``delta_bytes`` on disk, ``column``, ``metric``, ``value``, ``decides``. Whole methods have
+        no ``scope``, and fraction 1. A run that diverged has neither best epoch nor value.
 
     Raises:
         SubtuneError: a record is missing or cannot be read.
@@ -68,28 +67,27 @@ def collect(
 def _best_epoch(
     history: Sequence[Mapping[str, float]], columns: Sequence[ScoreColumn]
 ) -> Mapping[str, float]:
-    """The first row of a run's history with the highest score in the column that decides."""
+    """Return the first row of a history with the highest score in the deciding column."""
     [deciding] = [column.in_history for column in columns if column.decides]
     scored = [epoch for epoch in history if not math.isnan(epoch[deciding])]
     return max(scored, key=lambda epoch: epoch[deciding])
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
-    """A table that `collect` or `choose` made. A task or method may be called ``NA``."""
+    """Return a table of `collect` or `choose` from its file; a task may be called ``NA``."""
     empty = {name: [""] for name in ("scope", "best_epoch", "value")}
     dtype = {"run": str, "scope": str, **DTYPES}
     return pd.read_csv(path, keep_default_na=False, na_values=empty, dtype=dtype)
 
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
-    """Runs of each setting's best learning rate: the highest mean over seeds, then the smallest.
+    """Return the runs of each setting's best learning rate.
 
-    Where every run found its own, they are the setting's runs, whatever was found.
-
-    A setting is a model, task, method, fraction, scope and number of training rows. The settings
-    keep their order. A learning rate at which a seed diverged has no mean, and loses against any
-    that has one. Where none has one the setting diverged: it is there with its smallest learning
-    rate, and no values, so that no one takes a mean over the seeds that are left.
+    The best has the highest mean over seeds; of equals, the smallest. If every run searched its own
+    learning rate, all runs of the setting are kept. A setting is a model, task, method, fraction,
+    scope and number of training rows. Settings keep their order. A learning rate at which a seed
+    diverged has no mean and loses. If no learning rate has a mean, the setting diverged: the runs
+    of its smallest learning rate are kept without values.
     """
     scores = scores.assign(setting=scores.groupby(SETTING, sort=False, dropna=False).ngroup())
     searched = scores.get("searched", pd.Series(False, scores.index))
@@ -105,7 +103,7 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the runs that have the most training rows of their model and task."""
+    """Return the runs with the most training rows of their model and task."""
     largest = chosen.groupby(["model", "task"])["train_rows"].transform("max")
     return chosen[chosen["train_rows"] == largest]
 
@@ -113,15 +111,15 @@ def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
 def in_every_metric(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """The same whole methods' runs at the same epochs, a row per run, column and metric.
+    """Return the runs of whole methods at their best epochs, a row per run, column and metric.
 
     Args:
         chosen: the runs of the best learning rates.
-        store: where the run records are.
+        store: the directory of the run records.
         columns: the tables' columns.
 
     Returns:
-        The columns of ``chosen``; ``decides`` in the metric that it has.
+        The columns of ``chosen``; ``decides`` is true in the metric of ``chosen`` alone.
 
     Raises:
         SubtuneError: a record is missing.
@@ -143,29 +141,29 @@ def in_every_metric(
 
 
 def whole_methods(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Rows of whole methods, without those of fractions."""
+    """Return the rows without a mask."""
     return chosen[chosen["scope"].isna()]
 
 
 def masked(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Rows of fractions, which have a mask."""
+    """Return the rows with a mask."""
     return chosen[chosen["scope"].notna()]
 
 
 def by_method(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds of whole methods: a row per model and column of the tables."""
+    """Return means over seeds of whole methods: a row per model and column of the tables."""
     return whole_methods(chosen).groupby(["model", "column", "method"])["value"].mean().unstack()
 
 
 def trained_beside_classifier(chosen: pd.DataFrame) -> pd.Series:
-    """How many pretrained parameters each run trains: heads differ in size between families."""
+    """Return how many pretrained parameters each run trains."""
     return chosen["trainable"] - chosen.get("classifier", 0)
 
 
 def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
-    """The run per model, task and method whose dev score is highest; of equals the first seed's.
+    """Return the run with the highest dev score per model, task and method; of equals the first.
 
-    Where the method diverged, it is a run without a score.
+    If the method diverged, the run has no score.
     """
     deciding = whole_methods(chosen).query("decides")
     best = deciding.sort_values("value", ascending=False, kind="stable")
@@ -173,16 +171,16 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the models and columns on which none of these methods diverged."""
+    """Return the rows of models and columns on which no method diverged."""
     scores = chosen["value"].notna()
     return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
 
 
 def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Each seed's mean over columns, for the models, methods and seeds that have them all.
+    """Return each seed's mean over columns, for models, methods and seeds that have them all.
 
     Returns:
-        ``model``, ``method``, ``seed``, ``value``: none where the method diverged on a column.
+        ``model``, ``method``, ``seed``, ``value``, missing if the method diverged on a column.
     """
     seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
     means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
@@ -191,7 +189,7 @@ def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """The same runs, and for every scope the whole method as the end of its curve."""
+    """Return the runs, with the whole method as the end of every scope's curve."""
     whole = whole_methods(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)

@@ -9,7 +9,7 @@ from subtune.analysis.scores import by_method, whole_methods
 
 
 def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
-    """P-value of the Kruskal–Wallis test between two groups of scores."""
+    """Return the p-value of the Kruskal–Wallis test between two groups of scores."""
     from scipy import stats
 
     if len({*first, *second}) == 1:
@@ -18,17 +18,16 @@ def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds, a column per method: the rows are models and columns that have them all."""
+    """Return means over seeds, a column per method, for models and columns that have them all."""
     return by_method(chosen).reindex(columns=list(methods)).dropna()
 
 
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Wilcoxon signed-rank test of each pair of methods, paired by model and column of the tables.
+    """Return Wilcoxon's signed-rank test of each pair of methods, paired by model and column.
 
     Returns:
         ``first``, ``second``, ``pairs`` (how many columns both have), ``mean_difference`` (first
-        minus second, of means over seeds), ``p_value`` (two-sided; 1 where nothing differs, empty
-        with fewer than two pairs).
+        minus second, of means over seeds), ``p_value`` (from `wilcoxon`).
     """
     means = by_method(chosen)
     rows = []
@@ -41,7 +40,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def wilcoxon(difference: pd.Series) -> float | None:
-    """Two-sided p-value of the signed-rank test: 1 where nothing differs, none of less than two."""
+    """Return the two-sided p-value: 1 if nothing differs, none with fewer than two pairs."""
     from scipy import stats
 
     if len(difference) < 2:
@@ -50,11 +49,11 @@ def wilcoxon(difference: pd.Series) -> float | None:
 
 
 def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
-    """The spread over seeds of every method that was run more than once on a task.
+    """Return the spread over seeds of every method with several seeds on a task.
 
     Returns:
         ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``, ``standard_deviation``
-        (both with one degree of freedom less than seeds).
+        (with ``seeds`` − 1 degrees of freedom).
     """
     groups = whole_methods(chosen).groupby(["model", "column", "method"], sort=False)["value"]
     table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")

@@ -1,4 +1,4 @@
-"""The report: a template filled with the pipeline's tables, figures and data."""
+"""The report: one HTML page with all tables, figures and runs."""
 
 import base64
 import re
@@ -28,7 +28,7 @@ MEDIA_TYPES = {
     ".pdf": "application/pdf",
     ".png": "image/png",
 }
-# Where a PNG file says how many dots wide it is, and how many pixels of a page are an inch.
+# The place of the width in a PNG file, and the pixels of a page per inch.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
 NUMBERED = re.compile(r"(table|figure)(\d+)")
@@ -45,7 +45,7 @@ class Exhibit:
 
     @property
     def heading(self) -> str:
-        """As the paper names it: ``Table 2. Dev scores``."""
+        """The title with the paper's number: ``Table 2. Dev scores``."""
         number = NUMBERED.match(self.name)
         return f"{number[1].capitalize()} {number[2]}. {self.title}" if number else self.title
 
@@ -73,7 +73,7 @@ def section(
     scores: str,
     curves: str,
 ) -> Section:
-    """A section whose exhibits are facts, and whose tables are files."""
+    """Return a section from plain values; ``scores`` and ``curves`` are files."""
     return Section(
         name=name,
         paper=paper,
@@ -83,18 +83,18 @@ def section(
     )
 
 
-def exhibits_of(facts: Sequence[Mapping[str, Any]]) -> list[Exhibit]:
-    """Tables and figures that are facts."""
-    return [Exhibit(**{**of_one, "files": [*map(Path, of_one["files"])]}) for of_one in facts]
+def exhibits_of(declared: Sequence[Mapping[str, Any]]) -> list[Exhibit]:
+    """Return tables and figures from plain values."""
+    return [Exhibit(**{**one, "files": [*map(Path, one["files"])]}) for one in declared]
 
 
 def page(
     answer: Sequence[Exhibit], sections: Sequence[Section], runs: pd.DataFrame, config: str
 ) -> str:
-    """The report as HTML that refers to nothing outside itself.
+    """Return the report as HTML that refers to nothing outside itself.
 
     Args:
-        answer: tables and figures of all experiments, where there are several.
+        answer: tables and figures of all experiments together, if there are several.
         sections: one per experiment.
         runs: from `subtune.runs.tidy.table_of_runs`.
         config: the configuration as YAML.
@@ -131,19 +131,19 @@ def markdown_table(text: str) -> Markup:
 
 
 def data_address(path: Path) -> str:
-    """A file as an address that holds all of it."""
+    """Return an address that holds the whole file."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:{MEDIA_TYPES[path.suffix]};base64,{content}"
 
 
 def width_of(path: Path) -> int:
-    """A figure's width in pixels of the page, as large as in print."""
+    """Return a figure's width on the page in pixels, as large as in print."""
     dots = int.from_bytes(path.read_bytes()[WIDTH_IN_PNG])
     return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
 
 
 def runs_of(section: Section) -> list[dict[str, Any]]:
-    """A section's runs with their learning curves, a row each."""
+    """Return a section's runs with their learning curves, a row each."""
     curves = {run: curve["score"].tolist() for run, curve in section.curves.groupby("run")}
     deciding = section.scores[section.scores["decides"]]
     return [
@@ -156,19 +156,16 @@ def runs_of(section: Section) -> list[dict[str, Any]]:
             "learning rate": short(row["learning_rate"]),
             "seed": row["seed"],
             "score": cell(pd.Series([row["value"]])),
-            "curve": _curve(curves[row["run"]], row),
+            "curve": ""
+            if pd.isna(row["value"])
+            else Markup(sparkline(curves[row["run"]], row["best_epoch"])),
         }
         for row in deciding.to_dict("records")
     ]
 
 
-def _curve(scores: Sequence[float], row: Mapping[str, Any]) -> Markup:
-    """A run's learning curve; none where it diverged."""
-    return Markup("" if pd.isna(row["value"]) else sparkline(scores, row["best_epoch"]))
-
-
 def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
-    """What every experiment took, and all of them, where what they share counts once."""
+    """Return the cost of every experiment, and of all; runs that they share count once there."""
     users = runs["experiments"].str.split(" ")
     names = list(dict.fromkeys(name for used in users for name in used))
     rows = [_cost(name, runs[[name in used for used in users]]) for name in names]
@@ -189,7 +186,7 @@ def _cost(name: str, runs: pd.DataFrame) -> dict[str, str]:
 
 
 def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
-    """What the runs were trained with: commits, versions, and when."""
+    """Return the commits and versions that trained the runs, and the times."""
     rows = [("commit of subtune", _distinct(runs, "commit"))]
     versions = [column for column in runs if column.startswith("versions.")]
     rows += [(column.removeprefix("versions."), _distinct(runs, column)) for column in versions]
@@ -200,7 +197,7 @@ def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _distinct(runs: pd.DataFrame, column: str) -> str:
-    """What runs have in a column, and of how many of them it is not known."""
+    """Return the values of a column, and the number of runs that lack one."""
     values = runs[column] if column in runs else pd.Series(None, index=runs.index, dtype=object)
     names = [str(value) for value in values.dropna().unique()]
     missing = int(values.isna().sum())

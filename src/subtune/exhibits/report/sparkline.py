@@ -1,4 +1,4 @@
-"""A run's learning curve, small enough for a table's row."""
+"""A learning curve that fits in a row of a table."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ WIDTH, HEIGHT, MARGIN = 96, 24, 3
 
 
 def sparkline(scores: Sequence[float], best_epoch: int) -> str:
-    """An SVG image: the score by epoch from its lowest to its highest, and a dot at the best epoch.
+    """Return an SVG image of the score by epoch, with a dot at the best epoch.
 
     Args:
         scores: one per epoch.
