@@ -1,7 +1,7 @@
-"""Families of models, one module each; nothing outside names one.
+"""Families of models, one module each. No module outside this package names a family.
 
-Models of a packed family have a forward pass of their own here. Of all others transformers' own is
-run, and a family says which of their parameters has which role.
+subtune has its own forward pass for packed families. For all others it runs transformers' code, and
+a `Naming` gives each parameter its role.
 """
 
 from dataclasses import replace
@@ -37,7 +37,7 @@ NAMINGS = {
     )
     for model_type in of_family.model_types
 }
-# Of no role that is known here, but that positions begin behind the id of padding, as RoBERTa's.
+# These have no known roles, but their positions begin behind the padding id, as RoBERTa's do.
 LIKE_ROBERTA = replace(UNKNOWN, positions_behind_padding=True)
 NAMINGS_OF_OTHERS = dict.fromkeys(
     (
@@ -56,15 +56,15 @@ NAMINGS_OF_OTHERS = dict.fromkeys(
     ),
     LIKE_ROBERTA,
 )
-# Its parameters' names are those that the papers' methods and figures are written in.
+# The papers' methods and figures use BERT's parameter names.
 CANONICAL = BERT
 
 
 def family_of(model_type: object) -> Family:
-    """The packed family that a configuration's ``model_type`` names.
+    """Return the packed family that a ``config.json`` names in ``model_type``.
 
     Raises:
-        SubtuneError: there is none of this name.
+        SubtuneError: no packed family has this name.
     """
     if model_type not in FAMILIES:
         raise SubtuneError(f"model_type: {one_of(model_type, FAMILIES)}")
@@ -72,10 +72,10 @@ def family_of(model_type: object) -> Family:
 
 
 def is_packed(model_type: object) -> bool:
-    """Whether models of a type have a forward pass of their own here."""
+    """Return whether subtune has its own forward pass for models of a type."""
     return model_type in FAMILIES
 
 
 def naming_of(model_type: str) -> Naming:
-    """The roles of the parameters of transformers' models of a type; of unknown ones, none."""
+    """Return the roles of the parameters of models of a type; unknown types have no roles."""
     return NAMINGS.get(model_type) or NAMINGS_OF_OTHERS.get(model_type, UNKNOWN)

@@ -1,4 +1,4 @@
-"""ALBERT (Lan et al., 2020): one layer, which all depths share; layer 0 here."""
+"""ALBERT (Lan et al., 2020): all depths share one layer, which is layer 0 here."""
 
 from subtune.families import naming as roles
 from subtune.families.naming import Naming

@@ -1,7 +1,7 @@
-"""What is asked of a family of encoders: the names of its parameters, its heads, its size.
+"""A packed family of encoders: the names of its parameters, its heads and its size.
 
-Names are canonical: the encoder's own, without the prefix that transformers' models with a head
-have, and for what no pretrained checkpoint brings ``classifier…``.
+Names are canonical. Pretrained parameters have the encoder's own names, without the prefix that
+transformers' models with a head have. All others are named ``classifier…``.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-# Heads by name, each as in transformers' class for this.
+# Names of heads. Each head is that of transformers' class with this name.
 SEQUENCE_CLASSIFICATION = "sequence_classification"
 TOKEN_CLASSIFICATION = "token_classification"
 QUESTION_ANSWERING = "question_answering"
@@ -17,9 +17,9 @@ HEADS = (SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING)
 
 
 class Component(NamedTuple):
-    """Where a parameter belongs: ``attention.self.query``, layer 3, ``weight``.
+    """The place of a parameter, such as ``attention.self.query``, layer 3, ``weight``.
 
-    Outside the layers ``layer`` is None and ``component`` the module's own name.
+    Outside the layers ``layer`` is None and ``component`` is the module's name.
     """
 
     component: str
@@ -41,7 +41,7 @@ class Components(NamedTuple):
 
 
 class Embeddings(NamedTuple):
-    """The tables that are added up, and the norm of their sum, which the first layer reads."""
+    """The embedding tables, which are added up, and the norm of their sum."""
 
     word: str
     position: str
@@ -55,9 +55,9 @@ Shape = tuple[int, ...]
 class HeadLayer(NamedTuple):
     """A linear layer between a token's last hidden state and the logits.
 
-    ``exported``: its name in transformers' model of the family. ``dropout``: fields of
-    ``config.json``, of which the first that is set says how much of the layer's input is dropped;
-    without any nothing is. ``activation``: of its output, by transformers' name.
+    ``exported`` is its name in transformers' model. ``dropout`` lists fields of ``config.json``:
+    the first one that is set is the dropout probability of the layer's input. ``activation`` is
+    transformers' name for the function of the output.
     """
 
     module: str
@@ -66,13 +66,13 @@ class HeadLayer(NamedTuple):
     activation: str = "linear"
 
     def dropout_of(self, config: Any) -> float:
-        """The probability that a number of the layer's input is dropped, in one model."""
+        """Return the dropout probability of the layer's input in one model."""
         values = (getattr(config, field) for field in self.dropout)
         return next((value for value in values if value is not None), 0.0)
 
 
 class Dimensions(NamedTuple):
-    """What decides a model's size and how much it computes, named as in its ``config.json``."""
+    """The dimensions of a model, named as in its ``config.json``."""
 
     family: "Family"
     vocab_size: int
@@ -85,16 +85,16 @@ class Dimensions(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """How many parameters a pretrained checkpoint has, which is all but the classifier's."""
+        """The number of pretrained parameters: all but the classifier's."""
         return sum(map(math.prod, self.family.checkpoint_shapes(self).values()))
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Canonical name to shape of every parameter of a model with a head so wide."""
+        """Return canonical name to shape of every parameter, with a head of so many outputs."""
         classifier = self.family.classifier_shapes(self.hidden_size, head, outputs)
         return self.family.shapes(self, head) | classifier
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Floating-point operations of one example's forward pass, of so many tokens.
+        """Return the floating-point operations of the forward pass of an example of ``tokens``.
 
         A product of ``[m, k]`` and ``[k, n]`` counts ``2·m·k·n``.
         """
@@ -103,19 +103,19 @@ class Dimensions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A family of encoders: everything that differs from one to the next.
+    """Everything in which one packed family differs from another.
 
-    ``model_type``: its name in ``config.json``. ``layers``: what the name of a layer's component
-    begins with, before the layer's number. ``first_position``: the row of the position table that
-    the first token reads, by the id of padding. ``defaults``: what a ``config.json`` may leave out,
-    as transformers fills it in. ``computed``: other fields that change what a model computes, with
-    the values whose computation is here.
-
-    ``heads``: by name, the layers from what the last layer of the encoder makes of a token down to
-    the logits. ``backbone``: the prefix that transformers' models with a head have before every
-    name outside the head.
-
-    ``forward_flops``: as `Dimensions` has it.
+    Attributes:
+        model_type: the family's name in ``config.json``.
+        layers: prefix of the names in a layer, before the layer's number.
+        components: the modules of a layer, by role.
+        embeddings: the embedding tables and their norm.
+        first_position: padding id to the row of the position table that the first token reads.
+        defaults: values of fields that ``config.json`` may leave out, as in transformers.
+        computed: other fields that change the computation, with the values that subtune computes.
+        heads: name of a head to its layers, from a token's last hidden state to the logits.
+        backbone: prefix of every name outside the head in transformers' models with a head.
+        forward_flops: the function behind `Dimensions.forward_flops`.
     """
 
     model_type: str
@@ -130,7 +130,7 @@ class Family:
     forward_flops: Callable[[Dimensions, float, str], float]
 
     def dimensions(self, config: Mapping[str, Any]) -> Dimensions:
-        """A model's dimensions, by its ``config.json``."""
+        """Return a model's dimensions from its ``config.json``."""
         fields: dict[str, Any] = {**self.defaults, **config}
         return Dimensions(self, *(fields[name] for name in Dimensions._fields[1:]))
 
@@ -143,11 +143,11 @@ class Family:
         return Component(module, None, part)
 
     def components_of(self, layer: int) -> Components:
-        """The modules of a layer, by their whole names."""
+        """Return the full names of a layer's modules."""
         return Components(*(f"{self.layers}{layer}.{component}" for component in self.components))
 
     def names(self, layers: int, head: str) -> list[str]:
-        """Names of the pretrained parameters of a model with so many layers and a head."""
+        """Return the names of the pretrained parameters of a model with ``layers`` and a head."""
         inside = [module for layer in range(layers) for module in self.components_of(layer)]
         pretrained = [layer.module for layer in self.heads[head] if not is_classifier(layer.module)]
         modules = [*self.embeddings, *inside, *pretrained]
@@ -155,15 +155,15 @@ class Family:
         return [name for name in names if not (self.is_embedding(name) and name.endswith(".bias"))]
 
     def checkpoint_names(self, layers: int) -> list[str]:
-        """Names of what a pretrained checkpoint has of so many layers: all that any head reads."""
+        """Return the names in a pretrained checkpoint of ``layers``: all that any head reads."""
         return self.names(layers, SEQUENCE_CLASSIFICATION)
 
     def checkpoint_shapes(self, d: Dimensions) -> dict[str, Shape]:
-        """Name to shape of what a pretrained checkpoint has."""
+        """Return name to shape of every parameter in a pretrained checkpoint."""
         return self.shapes(d, SEQUENCE_CLASSIFICATION)
 
     def shapes(self, d: Dimensions, head: str) -> dict[str, Shape]:
-        """Name to shape of every pretrained parameter of a model with a head."""
+        """Return name to shape of every pretrained parameter of a model with a head."""
         h, i = d.hidden_size, d.intermediate_size
         rows = (d.vocab_size, d.max_position_embeddings, d.type_vocab_size)
         weights: dict[str, Shape] = {layer.module: (h, h) for layer in self.heads[head]}
@@ -177,7 +177,7 @@ class Family:
         return shapes
 
     def classifier_shapes(self, hidden_size: int, head: str, outputs: int) -> dict[str, Shape]:
-        """Name to shape of every parameter of a head that no pretrained checkpoint brings."""
+        """Return name to shape of every parameter of a head that is not pretrained."""
         shapes: dict[str, Shape] = {}
         for layer in self.heads[head]:
             if is_classifier(layer.module):
@@ -187,7 +187,7 @@ class Family:
         return shapes
 
     def is_norm(self, name: str) -> bool:
-        """Whether a parameter is a norm's."""
+        """Return whether a parameter belongs to a norm."""
         norms = (
             self.embeddings.norm,
             self.components.attention_norm,
@@ -196,33 +196,35 @@ class Family:
         return self.component_of(name).component in norms
 
     def is_embedding(self, name: str) -> bool:
-        """Whether a parameter is a table that ids look up."""
+        """Return whether a parameter is an embedding table."""
         return self.component_of(name).component in self.embeddings[:-1]
 
     def cancels(self, name: str) -> bool:
-        """Whether a parameter decides nothing, and has gradient 0: a key's bias.
+        """Return whether a parameter is a key's bias, which has no effect and gradient 0.
 
-        It adds the same number to all scores of a query, which softmax does not see. Computed, its
-        gradient would be rounding noise, which Adam scales up to full steps.
+        It adds the same number to all scores of a query, which softmax ignores. A computed gradient
+        would be rounding noise, which Adam turns into full steps.
         """
         component, _, part = self.component_of(name)
         return component == self.components.key and part == "bias"
 
     def exported_name(self, name: str, head: str) -> str:
-        """A parameter's name in transformers' model of this family with a head."""
+        """Return a parameter's name in transformers' model of this family with a head."""
         module, _, part = name.rpartition(".")
         exported = {layer.module: layer.exported for layer in self.heads[head]}
         return f"{exported[module]}.{part}" if module in exported else f"{self.backbone}.{name}"
 
 
 def reads_first_only(head: str) -> bool:
-    """Whether a head reads each example's first token alone, so that the last layer computes no
-    other."""
+    """Return whether a head reads only each example's first token.
+
+    The last layer then computes no other token.
+    """
     return head == SEQUENCE_CLASSIFICATION
 
 
 def is_classifier(name: str) -> bool:
-    """Whether a parameter or module is one that no pretrained checkpoint brings.
+    """Return whether a parameter or module is not pretrained.
 
     Every run draws it anew and trains it whole, whatever the selection.
     """

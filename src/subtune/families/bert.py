@@ -12,14 +12,14 @@ from subtune.families.base import (
     reads_first_only,
 )
 
-# Those of transformers that look at each number alone and have no parameters.
+# transformers' activations that act on each number alone and have no parameters.
 ACTIVATIONS = (
     *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
     *("gelu_python_tanh", "gelu_pytorch_tanh", "hardswish", "leaky_relu", "linear", "mish"),
     *("quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh"),
 )
 CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
-# What reads every token by itself.
+# Heads that read every token by itself.
 TOKEN_HEADS = {
     TOKEN_CLASSIFICATION: (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),),
     QUESTION_ANSWERING: (HeadLayer("classifier", "qa_outputs"),),
@@ -27,8 +27,11 @@ TOKEN_HEADS = {
 
 
 def _forward_flops(d: Dimensions, tokens: float, head: str) -> float:
-    """As in `subtune.models.packed_pass`, where a head reads the first token alone the last layer
-    computes that, keys and values."""
+    """Count the operations of `subtune.models.packed_pass`.
+
+    If a head reads only the first token, the last layer computes keys and values, and the rest for
+    that token alone.
+    """
     h, i = d.hidden_size, d.intermediate_size
     linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h
     attention = 2 * 2 * tokens * h
@@ -77,7 +80,7 @@ BERT = Family(
         "pruned_heads": ({},),
         "per_layer_config": ({},),
         "quantization_config": (),
-        # Code of the model's own.
+        # The model brings its own code.
         "auto_map": (),
     },
     heads={

@@ -1,4 +1,4 @@
-"""Gemma 2 and 3 (Gemma Team, 2024, 2025): Llama's layers with norms before and after."""
+"""Gemma 2 and 3 (Gemma Team, 2024, 2025): Llama's layers, with norms before and after each part."""
 
 from dataclasses import replace
 

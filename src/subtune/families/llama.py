@@ -1,4 +1,4 @@
-"""Decoders as Llama's (Touvron et al., 2023): norms before, a gate beside the first matrix."""
+"""Llama (Touvron et al., 2023) and its likes: norms before each part, and a gate."""
 
 from subtune.families import naming as roles
 from subtune.families.naming import Naming

@@ -1,4 +1,4 @@
-"""ModernBERT (Warner et al., 2024): norms before, no biases; fused matrices."""
+"""ModernBERT (Warner et al., 2024): norms before each part, no biases, fused matrices."""
 
 from subtune.families import naming as roles
 from subtune.families.naming import Naming
@@ -19,6 +19,6 @@ MODERNBERT = Naming(
         "embeddings.norm": roles.EMBEDDINGS_NORM,
         "final_norm": roles.FINAL_NORM,
     },
-    # Pretraining predicts words through it.
+    # Pretraining predicts words through this head.
     pretrained_head=("head",),
 )

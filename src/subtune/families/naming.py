@@ -1,8 +1,8 @@
-"""What the parameters of transformers' models are called here: by their roles, as BERT's are.
+"""Canonical names of parameters, by their roles, for families that transformers' code computes.
 
-A layer's query is ``encoder.layer.3.attention.self.query`` in every family that has one, so that
-methods, patterns, tables and figures mean the same by it. What has no role of BERT's keeps its own
-name behind its layer's; what a model has above its pretrained part is ``classifier…``.
+Names follow BERT: a layer's query is ``encoder.layer.3.attention.self.query`` in every family, so
+that methods, patterns, tables and figures mean the same by it. A parameter without such a role
+keeps its own name after its layer's. Parameters above the pretrained part are ``classifier…``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# Roles in a layer: those of BERT, and what others have beside or in place of them. A norm is the
-# attention's or the feed-forward part's, whether it stands before or after it; of two that behind.
+# Roles in a layer: BERT's, and those of modules that BERT lacks. A norm belongs to the attention or
+# to the feed-forward part, whether it stands before or after it. Of two norms, it is the one after.
 QUERY, KEY, VALUE = (f"attention.self.{name}" for name in ("query", "key", "value"))
 QUERY_KEY_VALUE = "attention.self.qkv"
 QUERY_NORM, KEY_NORM = (f"attention.{name}.LayerNorm" for name in ("query", "key"))
@@ -33,15 +33,18 @@ FINAL_NORM = "encoder.LayerNorm"
 
 @dataclass(frozen=True)
 class Naming:
-    """Which modules of a family's models have which roles.
+    """The roles of the modules of a family's models.
 
-    ``model_types``: its names in ``config.json``. ``layers``: what the names of a layer's modules
-    begin with, before the layer's number, behind the prefix of the pretrained part. ``inside``: a
-    layer's modules, and parameters that are in no module of their own, to their roles; ``outside``
-    the same of the rest. ``pretrained_head``: modules above the pretrained part that checkpoints
-    bring all the same. ``key_bias_cancels``: whether scores of attention are linear in keys that
-    know no position, so that softmax does not see the key's bias. ``positions_behind_padding``:
-    whether the first token's position is behind the id of padding.
+    Attributes:
+        model_types: the family's names in ``config.json``.
+        layers: prefix of the names in a layer, before the layer's number, without the prefix of
+            the pretrained part.
+        inside: modules of a layer, or single parameters, to their roles.
+        outside: the same for modules outside the layers.
+        pretrained_head: modules above the pretrained part that checkpoints hold, too.
+        key_bias_cancels: whether softmax ignores the key's bias. It does if attention scores are
+            linear in keys that know no position.
+        positions_behind_padding: whether the first token's position is behind the padding id.
     """
 
     model_types: tuple[str, ...]
@@ -53,7 +56,7 @@ class Naming:
     positions_behind_padding: bool = False
 
     def canonical(self, name: str, backbone: str) -> str:
-        """What a parameter is called here.
+        """Return a parameter's canonical name.
 
         Args:
             name: its name in transformers' model.
@@ -69,7 +72,7 @@ class Naming:
 
 
 def _by_role(name: str, roles: Mapping[str, str]) -> str:
-    """A parameter's name with its role in place of its module, where it has one."""
+    """Replace a parameter's module by its role, if it has one."""
     if name in roles:
         return roles[name]
     module, _, part = name.rpartition(".")
@@ -85,23 +88,23 @@ IN_LAYER = (
 
 
 def in_order(components: Iterable[str]) -> list[str]:
-    """The components of layers, each once, in the order of the forward pass; others behind."""
+    """Return components, each once, in the order of the forward pass; unknown ones last."""
     names = list(dict.fromkeys(components))
     known = [name for name in IN_LAYER if name in names]
     return known + [name for name in names if name not in known]
 
 
 def is_embedding(name: str) -> bool:
-    """Whether a parameter is a table that ids look up, judged by its canonical name."""
+    """Return whether a canonical name is that of an embedding table."""
     module = name.rpartition(".")[0].rpartition(".")[2]
     return module.endswith(("embeddings", "embedding", "embed_tokens"))
 
 
 def is_norm(name: str) -> bool:
-    """Whether a parameter is a norm's, judged by its name, canonical or not."""
+    """Return whether a name, canonical or not, is that of a norm's parameter."""
     module = name.rpartition(".")[0].rpartition(".")[2].lower()
     return "norm" in module or module.startswith("ln_")
 
 
-# Of a family that no one has described all names are its own.
+# Without a description every name stays as it is.
 UNKNOWN = Naming(model_types=(), layers="", inside={})

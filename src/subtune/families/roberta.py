@@ -8,10 +8,10 @@ from subtune.families.bert import BERT, CLASSIFIER_DROPOUT
 ROBERTA = replace(
     BERT,
     model_type="roberta",
-    # Positions are counted from behind the padding id.
+    # Positions begin behind the padding id.
     first_position=lambda padding: padding + 1,
     defaults={**BERT.defaults, "vocab_size": 50265, "pad_token_id": 1},
-    # It is pretrained without a pooler, and the head of sequences has one of its own.
+    # It is pretrained without a pooler. The sequence head has a dense layer of its own.
     heads={
         **BERT.heads,
         SEQUENCE_CLASSIFICATION: (

@@ -30,7 +30,7 @@ class Lora(AbstractSelection):
         for name in matching(lora.targets, shapes):
             if len(shapes[name]) != 2 or is_embedding(name):
                 raise SubtuneError(
-                    f"selection: {name!r} is not the matrix of a linear layer, which LoRA needs"
+                    f"selection: {name!r} is not a linear layer's matrix, as LoRA needs"
                 )
             if name in entries:
                 raise SubtuneError(

@@ -25,7 +25,7 @@ def test_an_update_has_its_rank_and_is_scaled_by_alpha_to_rank(bert_large):
 
 @pytest.mark.parametrize("target", ["pooler.dense.bias", "embeddings.word_embeddings.weight"])
 def test_a_target_is_a_linear_layers_matrix(target, bert_large):
-    with pytest.raises(SubtuneError, match="is not the matrix of a linear layer"):
+    with pytest.raises(SubtuneError, match="is not a linear layer's matrix"):
         lora(target).resolve(bert_large, seed=0)
 
 
