@@ -18,7 +18,7 @@ from subtune.models import files
 from subtune.models.dimensions import dimensions_in, exported_names
 from subtune.models.load import load_model
 from subtune.selections import SELECTION
-from subtune.selections.methods import METHODS, named
+from subtune.selections.methods import named
 from tests.helpers.families import DECODER, SHAPE, USUAL
 from tests.helpers.project import ROOT
 
@@ -52,10 +52,6 @@ def test_a_command_of_the_page_works(command, directory_of, monkeypatch, capsys)
     words = shlex.split(command)[1:]
     words = [str(directory_of("modernbert")) if word == "my-model" else word for word in words]
     assert cli.main(words) == 0, capsys.readouterr().err
-
-
-def test_the_page_has_commands():
-    assert len(COMMANDS) >= 3
 
 
 def test_the_tensors_of_modernbert_base_are_those_of_the_page(tmp_path, capsys):
@@ -115,14 +111,6 @@ def test_the_names_of_the_page_are_those_of_transformers_models(directory_of):
         listed = {words_in_code(row[0])[0] for row in rows}
         others = {module for module in modules if module.startswith("encoder.layer.1.")}
         assert others <= listed
-
-
-def test_the_methods_of_the_page_are_there_and_fit_bert(tiny_bert):
-    shapes = dimensions_in(tiny_bert).shapes(2)
-    methods = {word for row in table("method")[1] for word in words_in_code(row[0])} - {"fractions"}
-    assert methods <= set(METHODS)
-    for method in methods:
-        named(method, {}).resolve(shapes, 0)
 
 
 def test_a_decoder_without_padding_has_the_end_of_the_text(my_model):
@@ -224,8 +212,3 @@ def test_lora_of_a_table_is_refused_in_the_words_of_the_page(my_model):
     with pytest.raises(SubtuneError) as error:
         selection.resolve(dimensions_in(my_model).shapes(2), 0)
     assert f"`{error.value}`" in PAGE
-
-
-def test_links_of_the_page_are_there():
-    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
-        assert (ROOT / "docs" / target).is_file(), target

@@ -173,12 +173,6 @@ def test_a_keys_bias_has_gradient_zero_to_the_last_bit(model):
         assert zero == [name for name in leaves if name.endswith("key.bias")]
 
 
-def test_parameters_in_the_models_own_shapes_are_those_of_one_run(model):
-    computed = forward.logits(model, batch(model))
-    expected = theirs_of(model, model.parameters)
-    torch.testing.assert_close(computed[0], expected, rtol=1e-4, atol=1e-5)
-
-
 def test_a_pass_computes_as_much_as_its_dimensions_say(model):
     """Against torch's own counter; the last product, with a few outputs, is left out."""
     examples_of_a_length = batch(model, [3, 3, 3, 3])
@@ -187,18 +181,6 @@ def test_a_pass_computes_as_much_as_its_dimensions_say(model):
     dimensions = dimensions_by(model.config.to_dict())
     expected = dimensions.forward_flops(len(examples_of_a_length.ids) / 4, model.head)
     assert expected == pytest.approx(counter.get_total_flops() / 4, rel=0.01)
-
-
-def by_example(model, index):
-    """Logits of each example of a batch."""
-    packed = batch(model, index)
-    logits = forward.logits(model, packed)
-    return [logits[:, packed.read_of == number] for number in range(len(index))]
-
-
-def test_the_order_of_examples_does_not_matter(model):
-    turned = by_example(model, ALL[::-1])
-    torch.testing.assert_close(turned[::-1], by_example(model, ALL))
 
 
 def test_a_low_rank_update_adds_to_its_matrix(model):

@@ -37,7 +37,7 @@ MODELS = ["tiny_bert", "tiny_roberta"]
 KINDS = ["full", "bitfit", "layernorm", "top", "random", "rand_row_col", "lora-II"]
 OF_PACKED = [
     *itertools.product(["sst2", "stsb"], KINDS),
-    *itertools.product(["ud_ewt", "squad"], ["full", "bitfit", "top", "lora-II"]),
+    *itertools.product(["ud_ewt", "squad"], ["full", "bitfit", "top", "random", "lora-II"]),
 ]
 # Of each family that has no forward pass here sentences, and of two of them numbers, words and
 # questions. What trains alone is one run, the rest three side by side.

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import datasets
 import numpy as np
 import pytest
 import torch
@@ -243,15 +242,3 @@ def test_a_sample_is_drawn_by_seed_and_is_a_part_of_the_rows(tiny_bert):
 
     assert (bias(5) == bias(5)).all()
     assert not np.allclose(bias(5), bias(12), rtol=1e-3)
-
-
-def test_the_order_of_rows_does_not_matter(tiny_bert):
-    task = TASKS["sst2"]
-    tokens = examples.tokens(task, tiny_bert)["train"]
-    turned = tokens.select(range(len(tokens) - 1, -1, -1))
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
-    one = fisher_information(model, tokens, task)
-    other = fisher_information(model, datasets.Dataset.from_list(turned.to_list()), task)
-    assert one.sums["information"].to_numpy() == pytest.approx(
-        other.sums["information"].to_numpy(), rel=1e-4
-    )

@@ -1,23 +1,20 @@
 """Training against plain loops, and what it must leave untouched."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
 from subtune.data.batches import in_length_order, shuffled
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.load import load_model
-from subtune.selections.entries import Indices, LowRank, Whole
+from subtune.selections.entries import Indices
 from subtune.tasks import TASKS
 from subtune.training.delta import applied, to_stored
 from subtune.training.evaluation import logits_of
 from subtune.training.recipe import Member, learning_rate_at, train
 from subtune.training.sweeps import train_sweep
-from tests.helpers import examples, reference
+from tests.helpers import examples
 
 
 @pytest.fixture
@@ -54,61 +51,6 @@ def values_after(model, result):
     return applied(model.parameters, result.best.delta)
 
 
-def plain_loop(model, rows, member):
-    """Parameters after training, by transformers' own model on padded batches.
-
-    Dense AdamW; gradients outside the selection are set to zero. A low-rank update is two more
-    matrices.
-    """
-    recipe, entries = member.recipe, member.entries
-    start = model.parameters | encoder.new_classifier(model, member.seed)
-    leaves = {name: value.clone().requires_grad_(True) for name, value in start.items()}
-    low_rank, masks = {}, {}
-    generator = torch.Generator().manual_seed(member.seed)
-    for name, value in start.items():
-        entry = entries.get(name)
-        if isinstance(entry, LowRank):
-            down = torch.empty(entry.rank, value.shape[1])
-            torch.nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=generator)
-            up = torch.zeros(value.shape[0], entry.rank)
-            low_rank[name] = (down.requires_grad_(True), up.requires_grad_(True), entry.scale)
-        mask = torch.zeros(value.numel())
-        if isinstance(entry, Whole):
-            mask[:] = 1
-        elif isinstance(entry, Indices):
-            mask[torch.from_numpy(entry.flat)] = 1
-        masks[name] = mask.view(value.shape)
-    every = [*leaves.values(), *(matrix for update in low_rank.values() for matrix in update[:2])]
-    optimizer = torch.optim.AdamW(every, weight_decay=0)
-
-    def effective():
-        updates = {n: leaves[n] + scale * up @ down for n, (down, up, scale) in low_rank.items()}
-        return leaves | updates
-
-    order = np.random.default_rng(member.seed)
-    chosen = order.permutation(len(rows["train"]))
-    steps = -(-len(chosen) // recipe.batch_size) * recipe.epochs
-    step = 0
-    for _ in range(recipe.epochs):
-        permutation = order.permutation(len(chosen))
-        for first in range(0, len(chosen), recipe.batch_size):
-            index = chosen[permutation[first : first + recipe.batch_size]]
-            batch = reference.rows_at(rows["train"].inputs, index)
-            logits = reference.logits(model.config, effective(), batch)
-            labels = torch.from_numpy(rows["train"].labels[index]).long()
-            torch.nn.functional.cross_entropy(logits, labels).backward()
-            for name, leaf in leaves.items():
-                if leaf.grad is not None:
-                    leaf.grad *= masks[name]
-            torch.nn.utils.clip_grad_norm_(every, recipe.max_grad_norm)
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate_at(step, steps, recipe)
-            optimizer.step()
-            optimizer.zero_grad()
-            step += 1
-    return {name: value.detach() for name, value in effective().items()}
-
-
 def assert_same_parameters(parameters, expected, rtol=1e-4, atol=2e-5):
     for name, values in expected.items():
         # Adam divides by the gradient's size, so that rounding of a zero gradient is magnified.
@@ -118,45 +60,6 @@ def assert_same_parameters(parameters, expected, rtol=1e-4, atol=2e-5):
 
 FAMILIES = ["tiny_bert", "tiny_roberta"]
 KINDS = ["full", "bitfit", "layernorm", "random", "top", "lora-II"]
-
-
-@pytest.mark.parametrize("directory", FAMILIES, indirect=True)
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_selection_trains_as_a_dense_masked_loop_does(kind, model, task, rows):
-    one = member(kind, model, seed=3, epochs=1, learning_rate=3e-3)
-    result = train_alone(model, rows, task, one)
-    assert_same_parameters(values_after(model, result), plain_loop(model, rows, one))
-
-
-@pytest.mark.parametrize("directory", FAMILIES, indirect=True)
-def test_runs_side_by_side_train_as_each_does_alone_in_a_plain_loop(model, task, rows):
-    members = [
-        member("layernorm", model, epochs=1, learning_rate=3e-3),
-        member("bitfit", model, epochs=1, learning_rate=1e-3, schedule="constant"),
-        member("top", model, epochs=1, learning_rate=1e-2, max_grad_norm=0.1),
-        member("frozen", model, epochs=1, learning_rate=1e-2),
-    ]
-    results = train(model, rows, task, members)
-    for one, result in zip(members, results, strict=True):
-        assert_same_parameters(values_after(model, result), plain_loop(model, rows, one))
-
-
-def test_low_rank_updates_train_side_by_side(model, task, rows):
-    members = [member("lora-I", model, epochs=1, learning_rate=rate) for rate in (1e-3, 1e-2)]
-    for one, result in zip(members, train(model, rows, task, members), strict=True):
-        assert_same_parameters(values_after(model, result), plain_loop(model, rows, one))
-
-
-@pytest.mark.parametrize("kind", ["layernorm", "lora-II"])
-def test_with_dropout_too_a_run_does_not_depend_on_who_trains_beside_it(kind, model, task, rows):
-    model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.2
-    members = [member(kind, model, learning_rate=rate) for rate in (1e-3, 3e-3, 1e-2)]
-    together = train(model, rows, task, members)
-    for one, result in zip(members, together, strict=True):
-        alone = train_alone(model, rows, task, one)
-        assert_same_parameters(values_after(model, result), values_after(model, alone))
-        losses = [[row["train_loss"] for row in r.history] for r in (result, alone)]
-        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

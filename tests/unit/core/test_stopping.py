@@ -1,0 +1,35 @@
+"""Requests to stop: signals of schedulers and keyboards."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from subtune.core.stopping import stop_requests
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGINT"])
+def test_a_signal_becomes_a_question(name):
+    with stop_requests() as stopping:
+        assert stopping() is None
+        os.kill(os.getpid(), getattr(signal, name))
+        assert stopping() == name
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interrupt_from_the_keyboard_ends_the_job():
+    program = (
+        "import time\nfrom subtune.core.stopping import StoppedError, stop_requests\n"
+        "with stop_requests():\n    print('ready', flush=True)\n"
+        "    while True: time.sleep(0.1)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) != 0
