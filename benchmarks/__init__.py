@@ -1,1 +1,1 @@
-"""What training and Fisher information cost here, beside their peers in the same run."""
+"""Benchmarks of training and Fisher information, beside their peers in the same run."""

@@ -74,7 +74,7 @@ def _measure(options: argparse.Namespace) -> None:
     for name in options.parts:
         print(f"measuring: {name}", flush=True)
         measured[name] = parts[name]()
-        # What is measured stays, should a later part be cut off.
+        # Measurements stay if a later part is interrupted.
         path.write_text(json.dumps(measured, indent=2) + "\n")
     text = report.markdown(measured)
     (options.to / "benchmarks.md").write_text(text)

@@ -1,4 +1,4 @@
-"""What every benchmark reads: MiniLM on real GLUE."""
+"""The inputs of all benchmarks: MiniLM on real GLUE."""
 
 from dataclasses import dataclass
 from pathlib import Path

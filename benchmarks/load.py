@@ -1,4 +1,4 @@
-"""What many records, many tasks and many training rows take: processor seconds and memory.
+"""Processor seconds and memory of many records, many tasks and many training rows.
 
     python -m benchmarks.load
 
@@ -49,7 +49,7 @@ WORDS_OF_A_SENTENCE = 20
 LABELS = ("sad", "happy")
 FEW_STEPS = 4
 FISHER_ROWS = 64
-# Of a panel, the steps that take most.
+# The largest steps of a panel.
 LINES = 7
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS = "osD^v<>"
@@ -76,7 +76,7 @@ def main() -> None:
     try:
         for part in options.parts:
             measured[part] = measure(part, options.sizes or SIZES[part])
-            # What is measured stays, should a later part be cut off.
+            # Measurements stay if a later part is interrupted.
             path.write_text(json.dumps(measured, indent=2) + "\n")
     except SubtuneError as problem:
         parser.exit(1, f"{problem}\n")
@@ -100,8 +100,7 @@ def measure(part: str, sizes: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def _records(folder: Path, size: int) -> Iterator[dict[str, Any]]:
-    """So many records, of ten tasks, two methods, five seeds and as many learning rates as that
-    takes."""
+    """Measure ``size`` records of ten tasks, two methods, five seeds and many learning rates."""
     rates = [1e-4 * (number + 1) for number in range(max(1, size // 100))]
     project = _Project(folder, tasks=10, methods=["full", "bitfit"], rates=rates, seeds=5)
     project.write_records()
@@ -205,12 +204,12 @@ class _Project:
             pd.DataFrame({"run": sweep.runs}).to_csv(path, index=False)
 
     def snakemake(self, step: str, *arguments: str) -> Iterator[dict[str, Any]]:
-        """What Snakemake itself takes, and each rule's jobs together."""
+        """Return the use of Snakemake itself, and of each rule's jobs together."""
         place = ["--configfile", self.configuration, "--directory", str(self._folder)]
         yield from self.call(step, [*SNAKEMAKE, *place, *arguments])
 
     def call(self, step: str, command: list[str]) -> Iterator[dict[str, Any]]:
-        """What the processes of a command take, those of a step together."""
+        """Return the use of a command's processes, added up by step."""
         usage = self._folder / "usage.jsonl"
         usage.unlink(missing_ok=True)
         folders = [ROOT / "benchmarks" / "usage", ROOT, ROOT / "src"]

@@ -1,4 +1,4 @@
-"""What comes of training a run: its scores and its time, whoever trains it."""
+"""Outcomes of trained runs: scores and time, of ours and of peers."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Where the time of training side by side goes: shares of operators, by kind."""
+"""The time of training side by side, in shares by kind of operator."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What was measured, as Markdown and as a plot."""
+"""Measurements as Markdown and as a plot."""
 
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ def _profile(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def plot(measured: dict[str, Any], path: Path) -> None:
-    """How many times faster than the peer's loop: each benchmark's ways, and runs side by side."""
+    """Plot speed relative to the peer's loop: each benchmark's ways, and runs side by side."""
     rows = [{"group": f"{r['task']}, sweep", **r} for r in measured["sweeps"]]
     rows += [{"group": f"{r['task']}, Fisher: {r['asked']}", **r} for r in measured["fisher"]]
     groups = pd.DataFrame(rows).groupby("group", sort=False)

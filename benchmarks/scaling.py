@@ -1,4 +1,4 @@
-"""What a run's step costs, against the model's size, examples' lengths and the number of runs.
+"""The time of a run's step by the model's size, examples' lengths and the number of runs.
 
 Random weights serve for speed; the tokens are real.
 """

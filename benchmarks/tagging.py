@@ -121,7 +121,7 @@ def train(
 
 
 def correct_words(predicted: np.ndarray, numbers: np.ndarray) -> int:
-    """How many words have the tag that is predicted.
+    """Return how many words have the predicted tag.
 
     Args:
         predicted: ``[sentences, tokens]``; the Trainer pads short batches with `NO_LABEL`.
@@ -144,7 +144,7 @@ def _predicted(logits: Tensor, _: Tensor) -> Tensor:
 def _examples(
     tokenizer: Any, rows: list[Row], labels: tuple[str, ...]
 ) -> list[dict[str, list[int]]]:
-    """What the model reads of each sentence; a word's first piece has the number of its tag."""
+    """Return the model's inputs for each sentence; a word's first piece has the number of its tag."""
     examples = []
     for row in rows:
         encoded = tokenizer(

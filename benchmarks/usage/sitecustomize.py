@@ -1,5 +1,6 @@
-"""What each Python process takes, written as it ends: Python imports this file by its name, where
-its folder is on PYTHONPATH.
+"""The use of each Python process, written at its end.
+
+Python imports this file by its name if its folder is on PYTHONPATH.
 
 A line of JSON to the file that ``USAGE`` names: ``step``, a job's rule and the table or figure that
 it makes, or what the variable ``STEP`` says; ``seconds`` of the processor; the most ``megabytes``.
@@ -20,7 +21,7 @@ def _write() -> None:
     if job is not None:
         step = " ".join([job.rule, *filter(None, [job.wildcards.get("exhibit")])])
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    # What `usage` says of memory is at least that of the process that started this one.
+    # A process starts with the memory use of the process that started it.
     status = Path("/proc/self/status").read_text()
     kilobytes = int(status.partition("VmHWM:")[2].split()[0])
     line = {

@@ -26,7 +26,7 @@ SHAPE: dict[str, Any] = {
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
-# What families have beside it that pad, drop and tell texts apart in ways of their own.
+# Fields for padding, dropout and token types, which not all families read.
 USUAL = {
     "pad_token_id": 0,
     "bos_token_id": 2,
@@ -36,7 +36,7 @@ USUAL = {
 }
 RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "pooler_hidden_size": 32}
 DECODER: dict[str, Any] = {"num_key_value_heads": 1, "type_vocab_size": 0}
-# By transformers' name for the family; beside `SHAPE` and `USUAL`.
+# Transformers' name of a family to fields beside `SHAPE` and `USUAL`.
 FIELDS: dict[str, dict[str, Any]] = {
     "albert": {"embedding_size": 16, "classifier_dropout_prob": 0.0},
     "deberta": RELATIVE,
@@ -73,7 +73,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "qwen2": DECODER,
     "qwen3": DECODER | {"head_dim": 16},
 }
-# Of families that no one has described.
+# Families that `subtune.families` does not describe.
 UNDESCRIBED: dict[str, dict[str, Any]] = {
     "bart": {
         "d_model": 32,
@@ -100,7 +100,7 @@ def write(name: str, directory: Path) -> Path:
     save_tokenizer(directory)
     names = ["input_ids", "attention_mask"]
     names += ["token_type_ids"] if config.to_dict().get("type_vocab_size", 0) > 1 else []
-    # Of most families transformers would otherwise read another kind of vocabulary.
+    # Without it transformers would read another kind of vocabulary for most families.
     fields = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": names}
     (directory / "tokenizer_config.json").write_text(json.dumps(fields))
     return directory

@@ -33,12 +33,12 @@ from subtune.training.stacked import is_matrix
 from tests.helpers import examples
 
 DEVICE = "fakegpu"
-# What is registered lasts as long as its library.
+# A registration lasts as long as its library.
 KEPT: list[torch.library.Library] = []
 
 
 class AmpModule:
-    """What autocast asks of a device."""
+    """The answers of a device to autocast."""
 
     @staticmethod
     def get_amp_supported_dtype():

@@ -1,4 +1,4 @@
-"""What ours is compared to: transformers' own model on padded batches, one run at a time."""
+"""The reference for tests: transformers' own model on padded batches, one run at a time."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -36,9 +36,9 @@ def logits(
 ) -> Tensor:
     """Logits ``[examples, outputs]``, differentiable in ``parameters``.
 
-    Of a head that reads tokens ``[examples, longest, outputs]``, padding's among them.
+    A head that reads tokens gives ``[examples, longest, outputs]``, padding included.
 
-    ``mask``: what a dropout multiplies with, by shape and probability; without it nothing drops.
+    ``mask``: returns dropout's factors for a shape and a probability; without it nothing drops.
     """
     model = empty(config, parameters, head)
     family = family_of(config.model_type)

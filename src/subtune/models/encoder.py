@@ -15,7 +15,7 @@ from transformers import PretrainedConfig
 from subtune.families import family_of
 from subtune.families.base import Family, HeadLayer, is_classifier
 
-# For configurations that do not say it, as in transformers.
+# The default of configurations that do not say it.
 INITIALIZER_RANGE = 0.02
 
 

@@ -38,7 +38,7 @@ def test_a_local_model_that_was_edited_after_planning_is_refused(directory, tmp_
 
 
 def test_a_models_version_is_of_its_files_in_one_order(directory):
-    """With another order every run that was ever recorded would have another id."""
+    """Another order would change the ids of all recorded runs."""
     for name in ("vocab.txt", "tokenizer_config.json"):
         (directory / name).write_text("{}")
     names = [path.name for path in files.files_of(directory)]
@@ -93,7 +93,7 @@ def test_files_that_are_not_those_of_the_index_are_refused(change, problem, with
 
 
 def test_a_tokenizer_is_made_of_a_vocabulary(directory, tmp_path):
-    """As of models that are older than the file that holds both."""
+    """Older models have a vocabulary, and no file for the whole tokenizer."""
     made_by_hand = Tokenizer.from_file(str(directory / files.TOKENIZER))
     (directory / files.TOKENIZER).unlink()
     words = sorted(made_by_hand.get_vocab(), key=made_by_hand.token_to_id)

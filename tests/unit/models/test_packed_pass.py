@@ -27,7 +27,7 @@ from tests.helpers import examples, reference
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
 TOKEN_TYPES = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
 ALL = np.arange(4)
-# By head: the tokens that it reads, labels, and how many outputs it has.
+# For each head: the tokens that it reads, labels, and the number of outputs.
 READS = {
     SEQUENCE_CLASSIFICATION: None,
     TOKEN_CLASSIFICATION: [[1, 3, 4], [2], [0, 1], [1, 2]],
@@ -44,7 +44,7 @@ MODELS = [(name, head) for head in HEADS for name in ("tiny_bert", "tiny_roberta
 
 @pytest.fixture(params=[*MODELS, ("minilm", SEQUENCE_CLASSIFICATION)], ids="-".join)
 def model(request):
-    """With a classifier that is not zero."""
+    """A model with a classifier that is not zero."""
     name, head = request.param
     pretrained = load_model(request.getfixturevalue(name), head, OUTPUTS[head])
     new = encoder.new_classifier(pretrained, 0)
@@ -105,7 +105,7 @@ def one_run(model, leaves, run):
 
 
 def gradients_of(logits, leaves):
-    """Of the sum of squares; zeros for what no logit depends on."""
+    """Gradients of the sum of squares; zeros where no logit depends on a leaf."""
     return torch.autograd.grad(logits.square().sum(), list(leaves.values()), materialize_grads=True)
 
 

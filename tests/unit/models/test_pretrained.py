@@ -106,7 +106,7 @@ def test_weights_that_were_cut_short_are_refused(copied, rest):
 
 
 def renamed(weights):
-    """As the first published checkpoints are: with another head, and other names of norms."""
+    """Weights like those of the first published checkpoints: another head, other names of norms."""
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
     for now, then in old.items():
         weights = {name.replace(now, then): value for name, value in weights.items()}

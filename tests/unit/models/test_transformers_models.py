@@ -1,4 +1,4 @@
-"""What a configuration or weights lack is said in one line, before any weight is read."""
+"""Configurations and weights that make no model are refused in one line."""
 
 import json
 import re

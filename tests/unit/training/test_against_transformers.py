@@ -30,7 +30,7 @@ from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 
 TOLERANCE = 1e-10
-# Of families whose attention or norms transformers computes in float32, whatever the weights are.
+# Transformers computes attention or norms of these families in float32, whatever the weights are.
 ROUNDED = ("gemma", "gemma2", "gemma3_text", "llama", "modernbert", "qwen2", "qwen3")
 TOLERANCE_OF_ROUNDED = 1e-5
 MODELS = ["tiny_bert", "tiny_roberta"]
@@ -39,10 +39,10 @@ OF_PACKED = [
     *itertools.product(["sst2", "stsb"], KINDS),
     *itertools.product(["ud_ewt", "squad"], ["full", "bitfit", "top", "random", "lora-II"]),
 ]
-# Of each family that has no forward pass here sentences, and of two of them numbers, words and
-# questions. What trains alone is one run, the rest three side by side.
+# Every family outside the packed ones trains on sentences, and two of them on numbers, words and
+# questions too. Kinds that cannot share a pass train as one run, the others as three.
 ALONE, BESIDE = ["full", "random", "rand_row_col"], ["bitfit", "layernorm", "top", "lora-II"]
-# Families that have not what a method selects.
+# Families without biases.
 NO_BIASES = {"gemma", "gemma2", "gemma3_text", "llama", "modernbert", "qwen3"}
 OF_OTHERS = [
     (family, (task, kind), 1 if kind in ALONE else 3)
@@ -59,9 +59,9 @@ CASES = [(*case, runs) for case in itertools.product(MODELS, OF_PACKED) for runs
 CASES += OF_OTHERS
 # A question makes several examples.
 ROWS = {"classification": 18, "regression": 18, "tokens": 18, "span": 9}
-# What transformers leaves out of the loss of words.
+# Transformers leaves words with this label out of the loss.
 IGNORED = -100
-# Of one run, and of three beside one another.
+# The last for one run, all for three side by side.
 PLAIN = {"learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0}
 SETTINGS = [
     PLAIN,
@@ -71,7 +71,7 @@ SETTINGS = [
 
 
 def pretrained(directory, task):
-    """With noise in every parameter, so that none is 0 or 1, in float64."""
+    """A model in float64 with noise in every parameter, so that none is 0 or 1."""
     model = load_model(directory, task.of_kind.head, task.outputs)
     generator = torch.Generator().manual_seed(0)
 
@@ -83,7 +83,7 @@ def pretrained(directory, task):
 
 
 def transformers_own(model, task, seed):
-    """What transformers trains, before any step."""
+    """Transformers' model before any step."""
     config = copy.deepcopy(model.config)
     config.num_labels = task.outputs
     config.problem_type = task.of_kind.problem_type
@@ -192,7 +192,7 @@ def parameters_by_epoch(model, rows, task, member):
 def test_training_ends_where_transformers_and_adamw_end(
     model, case, runs, request, directory_of, monkeypatch
 ):
-    # Of the epochs the last is kept, so that it is what is compared.
+    # Make the last epoch the best, because the loop ends there.
     order = itertools.count()
 
     def evaluated(*arguments):
@@ -202,10 +202,10 @@ def test_training_ends_where_transformers_and_adamw_end(
 
     monkeypatch.setattr(recipe, "evaluate", evaluated)
     monkeypatch.setattr(Evaluation, "first_score", property(lambda self: vars(self)["order"]))
-    # On a CPU runs of transformers' own models train one by one, where time decides.
+    # On a CPU such runs train one by one, to save time.
     monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
     if runs == 1:
-        # As many passes as lengths.
+        # Every length of texts gets a pass.
         monkeypatch.setitem(packed.TOKENS_OF_A_PASS, "cpu", 1)
     task, kind = TASKS[case[0]], case[1]
     directory = request.getfixturevalue(model) if model in MODELS else directory_of(model)

@@ -73,7 +73,7 @@ def facts_of(result):
 
 
 def assert_same(results, expected):
-    """To the last bit."""
+    """Check that results are the same to the last bit."""
     for one, other in zip(results, expected, strict=True):
         assert facts_of(one) == facts_of(other)
         a, b = to_stored(one.best.delta), to_stored(other.best.delta)

@@ -1,4 +1,4 @@
-"""What training changed, in memory and in a file."""
+"""Deltas in memory and in a file."""
 
 import pytest
 import safetensors.numpy

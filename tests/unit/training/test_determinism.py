@@ -13,7 +13,7 @@ KINDS = ("layernorm", "bitfit", "top", "lora-I", "bitfit", "lora-I")
 
 
 def results_of(model, rows, task, members, side_by_side):
-    """What every member's record would hold, by the member's name."""
+    """History, scores and delta of every member, by name."""
     results = train_sweep(model, rows, task, members, lambda line: None, side_by_side)
     return {name: (r.history, r.best.scores, to_stored(r.best.delta)) for name, r in results}
 
@@ -28,7 +28,7 @@ def assert_same_bits(results, expected):
             assert torch.equal(delta[part], values), (name, part)
 
 
-# Of 12 rows a batch of 11 leaves one by itself.
+# Twelve rows in batches of 11 leave a batch of one.
 @pytest.mark.parametrize(("name", "batch_size"), [("sst2", 11), ("stsb", 3)])
 def test_a_run_has_the_same_bits_alone_and_beside_others_in_any_order(name, batch_size, minilm):
     task = examples.TASKS[name]

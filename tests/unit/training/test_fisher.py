@@ -113,10 +113,10 @@ def test_it_agrees_with_the_loop_for_both_families_and_all_kinds_of_task(task, f
 
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
-# By head: outputs, the tokens that it reads, and labels.
+# For each head: outputs, the tokens that it reads, and labels.
 OF_TOKENS = {
     TOKEN_CLASSIFICATION: (3, [[1, 3, 4], [1, 2], [1], [2, 4]], [[0, 2, 1], [1, 1], [2], [0, 1]]),
-    # As many tokens as examples, but not one of each.
+    # There are as many tokens as examples, but not one token of each example.
     "uneven": (3, [[1, 3], [], [1], [4]], [[0, 2], [], [2], [1]]),
     QUESTION_ANSWERING: (2, "all", [[2, 4], [0, 0], [1, 1], [3, 3]]),
 }

@@ -1,4 +1,4 @@
-"""Which runs train side by side, and how many."""
+"""Groups of runs that train side by side."""
 
 import pytest
 

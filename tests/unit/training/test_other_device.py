@@ -9,7 +9,7 @@ KINDS = "full,bitfit,top,random,rand_row_col,lora-II,frozen"
 
 
 def on_other_device(directory, *arguments):
-    """What a process says that trains on a device without values."""
+    """Run a training on a device without values in a process of its own."""
     command = [sys.executable, "-m", "tests.helpers.other_device", str(directory), *arguments]
     return subprocess.run(command, capture_output=True, text=True)
 

@@ -1,4 +1,4 @@
-"""Which rows of a training set train a run."""
+"""The rows of a training set that train a run."""
 
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ from tests.helpers.examples import recipe
 
 
 def examples(rows):
-    """A training set: of each of its examples the row that it is of."""
+    """A training set with the row of each example."""
     columns = {"input_ids": [[1, 2]] * len(rows), "label": [0] * len(rows), "row": rows}
     return Examples(datasets.Dataset.from_dict(columns))
 
