@@ -144,7 +144,7 @@ def _predicted(logits: Tensor, _: Tensor) -> Tensor:
 def _examples(
     tokenizer: Any, rows: list[Row], labels: tuple[str, ...]
 ) -> list[dict[str, list[int]]]:
-    """Return the model's inputs for each sentence; a word's first piece has the number of its tag."""
+    """Return each sentence's inputs; a word's first piece has the number of its tag."""
     examples = []
     for row in rows:
         encoded = tokenizer(

@@ -14,12 +14,11 @@ import torch
 import transformers
 from torch import nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
-from transformers.activations import ACT2FN
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
-from subtune.core.errors import SubtuneError, one_line, one_of
+from subtune.core.errors import SubtuneError, one_line
 from subtune.families import naming, naming_of
 from subtune.families.base import (
     QUESTION_ANSWERING,
@@ -145,10 +144,6 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
         config = AutoConfig.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False, num_labels=outputs
         )
-    for name in ("hidden_act", "activation_function"):
-        activation = getattr(config, name, None)
-        if isinstance(activation, str) and activation not in ACT2FN:
-            raise SubtuneError(f"{path}: {name}: {one_of(activation, ACT2FN)}")
     words = getattr(config, "vocab_size", None) or math.inf
     if config.pad_token_id is None or not 0 <= config.pad_token_id < words:
         end = getattr(config, "eos_token_id", None)

@@ -83,7 +83,12 @@ def train_sweep(
             results = train(model, examples, task, group, report_of_run, keeper, start, share)
         except OutOfMemoryError as error:
             if len(runs) == 1:
-                raise SubtuneError(_too_large(runs[0], group[0], error.cause)) from None
+                batch_size = group[0].recipe.batch_size
+                raise SubtuneError(
+                    f"run {runs[0]} by itself does not fit into memory with batch_size "
+                    f"{batch_size}: a smaller batch_size or max_length would, or a device with "
+                    f"more memory ({error.cause})"
+                ) from None
             halves = _halves(runs, error.state)
             sizes = " and ".join(str(len(half)) for half, _ in halves)
             report_line(f"{len(runs)} runs side by side do not fit into memory: now {sizes}")
@@ -102,10 +107,3 @@ def _halves(runs: list[str], state: State | None) -> list[tuple[list[str], State
         ([runs[number] for number in part], state and state.of(part))
         for part in (numbers[:middle], numbers[middle:])
     ]
-
-
-def _too_large(run: str, member: Member, cause: str) -> str:
-    return (
-        f"run {run} by itself does not fit into memory with batch_size {member.recipe.batch_size}: "
-        f"a smaller batch_size or max_length would, or a device with more memory ({cause})"
-    )
