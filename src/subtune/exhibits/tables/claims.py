@@ -7,15 +7,15 @@ import pandas as pd
 from subtune.analysis.verdicts import NOT_ENOUGH, NOT_PRINTED
 from subtune.exhibits.tables.writing import EMPTY, Emphasis, Styled
 
-# What wraps in a paper's table.
+# Columns that wrap in LaTeX, and their share of the text's width.
 WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
 VERDICTS = ("as the paper judges", "by the interval")
 
 
 def checklist(claims: pd.DataFrame) -> Styled:
-    """One row per claim: both verdicts, what they follow from, and what the paper's numbers say.
+    """Return a row per claim: both verdicts with their numbers, and what the paper's numbers say.
 
-    Verdicts that runs were enough for are bold.
+    Verdicts other than undecided are bold.
 
     Args:
         claims: from `subtune.analysis.claims.claims_table`.
@@ -48,7 +48,7 @@ def _row(claim: dict[str, Any]) -> dict[str, str]:
 
 
 def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
-    """What decides as the paper judges: a mean, a count, a p-value or an order."""
+    """Return the mean, count, p-value or order that decides in the paper's way."""
     if claim[judged] == NOT_ENOUGH:
         return EMPTY
     if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":
@@ -59,7 +59,7 @@ def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
 
 
 def _over(claim: dict[str, Any]) -> str:
-    """How many units, in words: ``3 seeds``, ``27 models × tasks``."""
+    """Return the number of units in words: ``3 seeds``, ``27 models × tasks``."""
     parts = str(claim["unit"]).split(" × ")
     plural = "" if claim["units"] == 1 else "s"
     return f"{claim['units']} " + " × ".join(f"{part}{plural}" for part in parts)

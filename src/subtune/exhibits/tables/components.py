@@ -7,7 +7,7 @@ from subtune.exhibits.tables.writing import EMPTY
 
 
 def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Components by summed normalised Fisher information, beside a paper's ranks of BERT's.
+    """Rank components by their Fisher information, beside a paper's ranks.
 
     Args:
         shares: from `subtune.analysis.information.component_shares`.

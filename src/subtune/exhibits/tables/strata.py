@@ -12,8 +12,8 @@ from subtune.selections import Selection
 from subtune.selections.entries import Entry, Indices, LowRank, Shapes, Whole
 from subtune.selections.methods import LAYER_PARAMETERS
 
-ALL, ALL_BIASES, NOTHING = "all parameters", "all biases", "nothing"
 BIAS = ".bias"
+NOTATIONS = {tensor: short for short, tensor in LAYER_PARAMETERS.items()}
 
 
 class Strata(NamedTuple):
@@ -28,24 +28,26 @@ class Strata(NamedTuple):
 
 
 def strata(selection: Selection, shapes: Shapes) -> Strata:
-    """What a selection trains, group by group; where all layers are alike, thrice the same.
+    """Return what a selection trains in each group of layers.
 
-    Groups are runs of layers in which the same trains, so that the groups of SPAFIT are found and
-    not named. What is drawn at random, or has more than three groups, is told once for all layers.
+    A group is a run of layers in which the same parameters train. If all layers are alike, the
+    three groups are the same. A selection with random entries, or with more than three groups, is
+    described once for all layers.
 
     Args:
-        selection: what trains.
-        shapes: those of a model's parameters.
+        selection: the selection.
+        shapes: the shapes of a model's parameters.
 
     Raises:
-        SubtuneError: the model has not what is selected.
+        SubtuneError: the model lacks a selected parameter.
     """
     entries = selection.encoder_entries(shapes, seed=0, ranks={})
-    names = [name for name in shapes if name.startswith(CANONICAL.layers)]
-    layers = sorted({CANONICAL.component_of(name).layer or 0 for name in names})
-    texts = [_in_layer(entries, shapes, layer) for layer in layers]
+    layer_of = {name: CANONICAL.component_of(name).layer for name in shapes}
+    layers = sorted({layer_of[n] or 0 for n in shapes if n.startswith(CANONICAL.layers)})
+    texts = [_in_words(entries, [n for n in shapes if layer_of[n] == layer]) for layer in layers]
     groups = [(text, len(list(alike))) for text, alike in groupby(texts)]
-    outside = _outside(entries, shapes)
+    outside_layers = [n for n in shapes if layer_of[n] is None and not is_classifier(n)]
+    outside = _in_words(entries, outside_layers)
     if len(groups) > 3 or any(isinstance(entry, Indices) for entry in entries.values()):
         groups, outside = [(selection.in_words(), len(layers))], EMPTY
     borders = [str(layer - 1) for layer in accumulate(size for _, size in groups)][:-1]
@@ -56,7 +58,7 @@ def strata(selection: Selection, shapes: Shapes) -> Strata:
 
 
 def strata_of_first(selection: Selection, models: Mapping[str, Shapes]) -> Strata:
-    """The same, of the first model that has what is selected; empty where none has."""
+    """Return the strata of the first model that has the selected parameters; empty if none has."""
     for shapes in models.values():
         try:
             return strata(selection, shapes)
@@ -65,53 +67,31 @@ def strata_of_first(selection: Selection, models: Mapping[str, Shapes]) -> Strat
     return Strata(*[EMPTY] * len(Strata._fields))
 
 
-def _in_layer(entries: Mapping[str, Entry], shapes: Shapes, layer: int) -> str:
-    names = [name for name in shapes if CANONICAL.component_of(name).layer == layer]
-    return _in_words({name: entries[name] for name in names if name in entries}, names)
-
-
-def _outside(entries: Mapping[str, Entry], shapes: Shapes) -> str:
-    names = [
-        name
-        for name in shapes
-        if CANONICAL.component_of(name).layer is None and not is_classifier(name)
-    ]
-    return _in_words({name: entries[name] for name in names if name in entries}, names)
-
-
 def _in_words(entries: Mapping[str, Entry], names: list[str]) -> str:
-    """What trains of some names."""
-    whole = [name for name, entry in entries.items() if isinstance(entry, Whole)]
-    adapted = [name for name, entry in entries.items() if isinstance(entry, LowRank)]
+    """Return what trains among some parameters."""
+    whole = [name for name in names if isinstance(entries.get(name), Whole)]
+    low_rank = {n: e for n in names if isinstance(e := entries.get(n), LowRank)}
     parts = []
-    if adapted:
-        parts.append(f"{_lora(entries[adapted[0]])} on {_listed(adapted)}")
+    if low_rank:
+        first = next(iter(low_rank.values()))
+        lora = f"LoRA (rank {first.rank}, alpha {first.rank * first.scale:g})"
+        parts.append(f"{lora} on {', '.join(map(_notation, low_rank))}")
     if whole == names:
-        parts.append(ALL)
+        parts.append("all parameters")
     elif whole == [name for name in names if name.endswith(BIAS)]:
-        parts.append(ALL_BIASES)
+        parts.append("all biases")
     elif whole:
-        parts.append(_listed(whole))
-    return "; ".join(parts) or NOTHING
-
-
-def _lora(entry: Entry) -> str:
-    assert isinstance(entry, LowRank)
-    return f"LoRA (rank {entry.rank}, alpha {entry.rank * entry.scale:g})"
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(_notation, names))
+        parts.append(", ".join(map(_notation, whole)))
+    return "; ".join(parts) or "nothing"
 
 
 def _notation(name: str) -> str:
-    """A parameter in the papers' notation: b_q, g_LN1, and W_q for the matrix beside b_q."""
+    """Return the papers' notation: b_q, g_LN1, and W_q for the matrix beside b_q."""
     component, layer, part = CANONICAL.component_of(name)
-    notations = {tensor: short for short, tensor in LAYER_PARAMETERS.items()}
     if layer is None:
         return name
-    if f"{component}.{part}" in notations:
-        return notations[f"{component}.{part}"]
-    if component + BIAS in notations:
-        return "W_" + notations[component + BIAS].removeprefix("b_")
+    if f"{component}.{part}" in NOTATIONS:
+        return NOTATIONS[f"{component}.{part}"]
+    if component + BIAS in NOTATIONS:
+        return "W_" + NOTATIONS[component + BIAS].removeprefix("b_")
     return f"{component}.{part}"

@@ -1,4 +1,4 @@
-"""What the files for the GLUE server are made of."""
+"""A table of the files for the GLUE server."""
 
 import pandas as pd
 
@@ -7,7 +7,7 @@ from subtune.exhibits.tables.writing import EMPTY
 
 
 def contents(parts: pd.DataFrame) -> pd.DataFrame:
-    """Every file of every submission: the run that predicted it, or why it holds a constant.
+    """Return a row per file: the run that predicted it, or why it holds a constant.
 
     Args:
         parts: ``submission``, and the columns of `subtune.glue_server.writing.CONTENTS`.
