@@ -1,1 +1,1 @@
-"""What the papers compute from run records and Fisher information."""
+"""Numbers from run records and Fisher information."""

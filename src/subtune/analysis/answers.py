@@ -19,7 +19,7 @@ from subtune.analysis.summary import (
 from subtune.papers.base import EQUIVALENCE_MARGINS
 
 MARGIN = EQUIVALENCE_MARGINS["score"]
-# No one trains more seeds than this.
+# A larger number of seeds is not suggested.
 MOST_SEEDS = 50
 ALL_TASKS = "all tasks"
 
@@ -50,12 +50,12 @@ class Answer:
 
     @property
     def is_open(self) -> bool:
-        """Whether the runs are too few to decide about the candidate."""
+        """True if the runs are too few to decide about the candidate."""
         return self.verdict == verdicts.NOT_ENOUGH
 
     @property
     def more_seeds(self) -> int | None:
-        """How many more seeds would decide, if that can be known."""
+        """The number of further seeds that would decide, if it can be known."""
         if not self.candidate or not self.is_open or self.candidate.unit != "seed":
             return None
         seeds = len(self.candidate.units)

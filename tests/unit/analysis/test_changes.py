@@ -1,4 +1,4 @@
-"""How much training changed parameters, against means worked out by hand."""
+"""Changes of parameters, compared with means worked out by hand."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Where Fisher information is, against sums worked out by hand."""
+"""Fisher information by component and layer, compared with sums worked out by hand."""
 
 import pytest
 from scipy.optimize import least_squares

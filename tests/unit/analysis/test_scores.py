@@ -1,4 +1,4 @@
-"""Which runs tables show, against choices worked out by hand."""
+"""The choice of runs for tables, compared with choices worked out by hand."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What methods score and cost, and the answers, against numbers worked out by hand."""
+"""Scores, costs and answers, compared with numbers worked out by hand."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What goes to the GLUE server: zip files that it takes, and damaged ones that we refuse first."""
+"""Zip files for the GLUE server: right ones, and damaged ones that are refused."""
 
 import zipfile
 

@@ -1,4 +1,4 @@
-"""How much training changed parameters, layer by layer."""
+"""Heat maps of how much training changed parameters, layer by layer."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

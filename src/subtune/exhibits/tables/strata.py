@@ -1,4 +1,4 @@
-"""What a method trains in three groups of layers (SPAFIT, section 3 and Table 1)."""
+"""Three groups of layers, and what a method trains in each (SPAFIT, section 3 and Table 1)."""
 
 from collections.abc import Mapping
 from itertools import accumulate, groupby

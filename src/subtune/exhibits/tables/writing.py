@@ -1,4 +1,4 @@
-"""How tables show numbers, and how they are written as files."""
+"""Tables: their numbers as text, and their files."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
 
 @dataclass(frozen=True)
 class Emphasis:
-    """How Markdown and LaTeX show a table.
+    """The look of a table in Markdown and LaTeX.
 
     ``bold``: which cells are bold. ``marks``: text after a cell. ``note``: what the marks mean.
     ``wide``: columns that wrap in LaTeX, to their share of the text's width.
