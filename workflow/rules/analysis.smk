@@ -72,8 +72,8 @@ rule runs:
 rule train_scores_of_sweep:
     input:
         sweep=PATHS.sweep("{sweep}"),
-        tokens=lambda wildcards: PATHS.tokens(first_run(wildcards.sweep).tokens.key),
-        model=lambda wildcards: PATHS.model(first_run(wildcards.sweep).model.id),
+        tokens=tokens_of_sweep,
+        model=model_of_sweep,
     output:
         PATHS.train_scores("{sweep}"),
     log:
@@ -84,9 +84,7 @@ rule train_scores_of_sweep:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: (
-            ESTIMATES.sweep_memory(wildcards.sweep, attempt)
-        ),
+        mem_mb=sweep_memory,
         runtime=lambda wildcards, attempt: ESTIMATES.minutes(
             ESTIMATES.train_scores(scored_on_training_rows(wildcards.sweep)), attempt
         ),

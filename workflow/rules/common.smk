@@ -45,6 +45,8 @@ except SubtuneError as problem:
 
 # Environments and containers hold what subtune needs; itself it is here.
 sources.offer(Path(workflow.basedir) / "src")
+# A download that fails is tried so many times again.
+DOWNLOAD_RETRIES = 2
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{CONFIG.environment}.yaml"
 CAPTION = str(Path(workflow.basedir) / "workflow" / "report" / "exhibit.rst")
 
@@ -112,11 +114,6 @@ def printed_version(wildcards):
 def columns(wildcards):
     """What the experiment's columns of scores are read from."""
     return facts.score_columns(CONFIG, settings(wildcards))
-
-
-def first_run(sweep):
-    """The runs of a sweep share model and tokens, so that any one of them tells."""
-    return PLAN.runs[PLAN.sweeps[sweep].runs[0]]
 
 
 def runs_on(wildcards):

@@ -1,6 +1,23 @@
 # Rows of every task, and their token ids.
 
 
+def glue_dir(wildcards):
+    is_read = PLAN.datasets[wildcards.dataset].source == "tsv"
+    return CONFIG.glue_dir if is_read else None
+
+
+def rows_spec(wildcards):
+    return PLAN.datasets[wildcards.dataset].canonical()
+
+
+def files_of_rows(wildcards):
+    return PLAN.files.get(wildcards.dataset, {})
+
+
+def directory_of_rows(wildcards):
+    return PLAN.directories.get(wildcards.dataset)
+
+
 rule dataset:
     output:
         directory(PATHS.dataset("{dataset}")),
@@ -9,29 +26,46 @@ rule dataset:
     benchmark:
         PATHS.benchmark("dataset", "{dataset}")
     priority: 1
+    retries: DOWNLOAD_RETRIES if CONFIG.source == "hub" else 0
     localrule: True
     conda:
         CPU
     resources:
-        # Not among the params: no result depends on where downloads are kept.
+        # Not a parameter, because no result depends on where downloads are kept.
         hub_cache=CONFIG.hub_cache or PATHS.hub_cache(),
     params:
-        spec=lambda wildcards: PLAN.datasets[wildcards.dataset].canonical(),
-        glue_dir=lambda wildcards: (
-            CONFIG.glue_dir
-            if PLAN.datasets[wildcards.dataset].source == "tsv"
-            else None
-        ),
-        files=lambda wildcards: PLAN.files.get(wildcards.dataset, {}),
-        directory=lambda wildcards: PLAN.directories.get(wildcards.dataset),
+        spec=rows_spec,
+        glue_dir=glue_dir,
+        files=files_of_rows,
+        directory=directory_of_rows,
     script:
         "../scripts/dataset.py"
 
 
+def rows_of_tokens(wildcards):
+    return PATHS.dataset(PLAN.tokens[wildcards.tokens].data.key)
+
+
+def model_of_tokens(wildcards):
+    return PATHS.model(PLAN.tokens[wildcards.tokens].tokenizer)
+
+
+def tokens_spec(wildcards):
+    return PLAN.tokens[wildcards.tokens].canonical()
+
+
+def tokens_memory(wildcards, attempt):
+    return ESTIMATES.tokens_memory(wildcards.tokens, attempt)
+
+
+def tokens_minutes(wildcards, attempt):
+    return 30 * attempt
+
+
 rule tokens:
     input:
-        rows=lambda wildcards: PATHS.dataset(PLAN.tokens[wildcards.tokens].data.key),
-        model=lambda wildcards: PATHS.model(PLAN.tokens[wildcards.tokens].tokenizer),
+        rows=rows_of_tokens,
+        model=model_of_tokens,
     output:
         directory(PATHS.tokens("{tokens}")),
     log:
@@ -43,11 +77,9 @@ rule tokens:
         CPU
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: (
-            ESTIMATES.tokens_memory(wildcards.tokens, attempt)
-        ),
-        runtime=lambda wildcards, attempt: 30 * attempt,
+        mem_mb=tokens_memory,
+        runtime=tokens_minutes,
     params:
-        spec=lambda wildcards: PLAN.tokens[wildcards.tokens].canonical(),
+        spec=tokens_spec,
     script:
         "../scripts/tokens.py"

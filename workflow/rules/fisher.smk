@@ -1,11 +1,31 @@
-# Fisher information of every task, before any fine-tuning. It and what it reads go first, since
-# one mask may wait for every task.
+# Fisher information of every task, before any fine-tuning. These jobs and their inputs go first,
+# because one mask may wait for every task.
+
+
+def tokens_of_fisher(wildcards):
+    return PATHS.tokens(PLAN.fishers[wildcards.fisher].tokens.key)
+
+
+def model_of_fisher(wildcards):
+    return PATHS.model(PLAN.fishers[wildcards.fisher].model.id)
+
+
+def fisher_spec(wildcards):
+    return PLAN.fishers[wildcards.fisher].canonical()
+
+
+def fisher_memory(wildcards, attempt):
+    return ESTIMATES.fisher_memory(wildcards.fisher, attempt)
+
+
+def fisher_minutes(wildcards, attempt):
+    return ESTIMATES.minutes(ESTIMATES.fisher(wildcards.fisher), attempt)
 
 
 rule fisher:
     input:
-        tokens=lambda wildcards: PATHS.tokens(PLAN.fishers[wildcards.fisher].tokens.key),
-        model=lambda wildcards: PATHS.model(PLAN.fishers[wildcards.fisher].model.id),
+        tokens=tokens_of_fisher,
+        model=model_of_fisher,
     output:
         entries=PATHS.fisher_entries("{fisher}"),
         sums=PATHS.fisher_sums("{fisher}"),
@@ -18,14 +38,10 @@ rule fisher:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: (
-            ESTIMATES.fisher_memory(wildcards.fisher, attempt)
-        ),
-        runtime=lambda wildcards, attempt: (
-            ESTIMATES.minutes(ESTIMATES.fisher(wildcards.fisher), attempt)
-        ),
+        mem_mb=fisher_memory,
+        runtime=fisher_minutes,
         gpu=1,
     params:
-        spec=lambda wildcards: PLAN.fishers[wildcards.fisher].canonical(),
+        spec=fisher_spec,
     script:
         "../scripts/fisher.py"

@@ -1,12 +1,18 @@
 # Entries ranked by Fisher information: the first ⌈f·n⌉ of a ranking are the mask of fraction f.
 
 
+def fishers_of_ranking(wildcards):
+    fishers = PLAN.rankings[wildcards.ranking].fishers
+    return [PATHS.fisher_entries(fisher.key) for fisher in fishers]
+
+
+def ranked_selection(wildcards):
+    return PLAN.rankings[wildcards.ranking].of.canonical()
+
+
 rule ranking:
     input:
-        lambda wildcards: [
-            PATHS.fisher_entries(fisher.key)
-            for fisher in PLAN.rankings[wildcards.ranking].fishers
-        ],
+        fishers_of_ranking,
     output:
         PATHS.ranking("{ranking}"),
     log:
@@ -15,6 +21,6 @@ rule ranking:
     conda:
         CPU
     params:
-        of=lambda wildcards: PLAN.rankings[wildcards.ranking].of.canonical(),
+        of=ranked_selection,
     script:
         "../scripts/ranking.py"

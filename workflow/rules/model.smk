@@ -1,6 +1,14 @@
 # Pretrained weights, downloaded or copied once, so that no later job needs a network.
 
 
+def model_spec(wildcards):
+    return PLAN.models[wildcards.model].canonical()
+
+
+def model_location(wildcards):
+    return PLAN.model_locations[wildcards.model]
+
+
 rule model:
     output:
         directory(PATHS.model("{model}")),
@@ -9,13 +17,14 @@ rule model:
     benchmark:
         PATHS.benchmark("model", "{model}")
     priority: 1
+    retries: DOWNLOAD_RETRIES if PLAN.has_hub_models else 0
     localrule: True
     conda:
         CPU
     resources:
         hub_cache=CONFIG.hub_cache or PATHS.hub_cache(),
     params:
-        spec=lambda wildcards: PLAN.models[wildcards.model].canonical(),
-        place=lambda wildcards: PLAN.model_locations[wildcards.model],
+        spec=model_spec,
+        place=model_location,
     script:
         "../scripts/model.py"

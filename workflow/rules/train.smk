@@ -1,19 +1,45 @@
 # Sweeps: one job trains many runs and leaves a record of each in the run store.
 #
-# Records and checkpoints are never outputs that Snakemake deletes: a job that is cut off keeps the
-# runs it has done and goes on with the others, and a sweep that has grown by one learning rate
-# trains that one only.
+# Records and checkpoints are not outputs, because Snakemake would delete them. A job that is cut off
+# keeps the runs that are done and goes on with the others. A sweep with one more learning rate trains
+# that one only.
+
+
+def tokens_of_sweep(wildcards):
+    return PATHS.tokens(PLAN.first_run(wildcards.sweep).tokens.key)
+
+
+def model_of_sweep(wildcards):
+    return PATHS.model(PLAN.first_run(wildcards.sweep).model.id)
+
+
+def rankings_of_sweep(wildcards):
+    return [PATHS.ranking(ranking) for ranking in PLAN.rankings_of(wildcards.sweep)]
+
+
+def repairs_of_sweep(wildcards):
+    """What `subtune verify --repair` wrote: it makes the sweep older than an input."""
+    return [path for path in [PATHS.repair(wildcards.sweep)] if exists(path)]
+
+
+def runs_of_sweep(wildcards):
+    return [PLAN.runs[run].canonical() for run in PLAN.sweeps[wildcards.sweep].runs]
+
+
+def sweep_memory(wildcards, attempt):
+    return ESTIMATES.sweep_memory(wildcards.sweep, attempt)
+
+
+def sweep_minutes(wildcards, attempt):
+    return ESTIMATES.minutes(ESTIMATES.sweep(wildcards.sweep), attempt)
 
 
 rule train:
     input:
-        tokens=lambda wildcards: PATHS.tokens(first_run(wildcards.sweep).tokens.key),
-        model=lambda wildcards: PATHS.model(first_run(wildcards.sweep).model.id),
-        rankings=lambda wildcards: [
-            PATHS.ranking(ranking) for ranking in PLAN.rankings_of(wildcards.sweep)
-        ],
-        # What `subtune verify --repair` writes makes the sweep older than an input.
-        repairs=lambda wildcards: list(filter(exists, [PATHS.repair(wildcards.sweep)])),
+        tokens=tokens_of_sweep,
+        model=model_of_sweep,
+        rankings=rankings_of_sweep,
+        repairs=repairs_of_sweep,
     output:
         PATHS.sweep("{sweep}"),
     log:
@@ -24,20 +50,14 @@ rule train:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: (
-            ESTIMATES.sweep_memory(wildcards.sweep, attempt)
-        ),
-        runtime=lambda wildcards, attempt: (
-            ESTIMATES.minutes(ESTIMATES.sweep(wildcards.sweep), attempt)
-        ),
+        mem_mb=sweep_memory,
+        runtime=sweep_minutes,
         gpu=1,
-        # Not among the params: they decide no result, so that no sweep is stale for them.
+        # Not parameters, because no result depends on them.
         runs_at_once=CONFIG.runs_at_once or 0,
         checkpoint_minutes=CONFIG.checkpoint_minutes,
     params:
-        runs=lambda wildcards: [
-            PLAN.runs[run].canonical() for run in PLAN.sweeps[wildcards.sweep].runs
-        ],
+        runs=runs_of_sweep,
         store=PATHS.records(),
         checkpoints=PATHS.checkpoints("{sweep}"),
         progress=PATHS.progress("{sweep}"),

@@ -17,6 +17,11 @@ class Plan(Grid):
 
     sweeps: dict[str, Sweep] = field(default_factory=dict)
 
+    @property
+    def has_hub_models(self) -> bool:
+        """Return whether some model is downloaded."""
+        return any(model.source == "hub" for model in self.models.values())
+
     def sweeps_of(self, experiment: str) -> list[str]:
         """Return the keys of the sweeps that hold an experiment's runs."""
         runs = {planned.run.id for planned in self.experiments[experiment]}
