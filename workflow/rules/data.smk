@@ -1,23 +1,6 @@
 # Rows of every task, and their token ids.
 
 
-def glue_dir(wildcards):
-    is_read = PLAN.datasets[wildcards.dataset].source == "tsv"
-    return CONFIG.glue_dir if is_read else None
-
-
-def rows_spec(wildcards):
-    return PLAN.datasets[wildcards.dataset].canonical()
-
-
-def files_of_rows(wildcards):
-    return PLAN.files.get(wildcards.dataset, {})
-
-
-def directory_of_rows(wildcards):
-    return PLAN.directories.get(wildcards.dataset)
-
-
 rule dataset:
     output:
         directory(PATHS.dataset("{dataset}")),
@@ -40,26 +23,6 @@ rule dataset:
         directory=directory_of_rows,
     script:
         "../scripts/dataset.py"
-
-
-def rows_of_tokens(wildcards):
-    return PATHS.dataset(PLAN.tokens[wildcards.tokens].data.key)
-
-
-def model_of_tokens(wildcards):
-    return PATHS.model(PLAN.tokens[wildcards.tokens].tokenizer)
-
-
-def tokens_spec(wildcards):
-    return PLAN.tokens[wildcards.tokens].canonical()
-
-
-def tokens_memory(wildcards, attempt):
-    return ESTIMATES.tokens_memory(wildcards.tokens, attempt)
-
-
-def tokens_minutes(wildcards, attempt):
-    return 30 * attempt
 
 
 rule tokens:

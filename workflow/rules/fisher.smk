@@ -2,26 +2,6 @@
 # because one mask may wait for every task.
 
 
-def tokens_of_fisher(wildcards):
-    return PATHS.tokens(PLAN.fishers[wildcards.fisher].tokens.key)
-
-
-def model_of_fisher(wildcards):
-    return PATHS.model(PLAN.fishers[wildcards.fisher].model.id)
-
-
-def fisher_spec(wildcards):
-    return PLAN.fishers[wildcards.fisher].canonical()
-
-
-def fisher_memory(wildcards, attempt):
-    return ESTIMATES.fisher_memory(wildcards.fisher, attempt)
-
-
-def fisher_minutes(wildcards, attempt):
-    return ESTIMATES.minutes(ESTIMATES.fisher(wildcards.fisher), attempt)
-
-
 rule fisher:
     input:
         tokens=tokens_of_fisher,

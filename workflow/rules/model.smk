@@ -1,14 +1,6 @@
 # Pretrained weights, downloaded or copied once, so that no later job needs a network.
 
 
-def model_spec(wildcards):
-    return PLAN.models[wildcards.model].canonical()
-
-
-def model_location(wildcards):
-    return PLAN.model_locations[wildcards.model]
-
-
 rule model:
     output:
         directory(PATHS.model("{model}")),

@@ -5,35 +5,6 @@
 # that one only.
 
 
-def tokens_of_sweep(wildcards):
-    return PATHS.tokens(PLAN.first_run(wildcards.sweep).tokens.key)
-
-
-def model_of_sweep(wildcards):
-    return PATHS.model(PLAN.first_run(wildcards.sweep).model.id)
-
-
-def rankings_of_sweep(wildcards):
-    return [PATHS.ranking(ranking) for ranking in PLAN.rankings_of(wildcards.sweep)]
-
-
-def repairs_of_sweep(wildcards):
-    """What `subtune verify --repair` wrote: it makes the sweep older than an input."""
-    return [path for path in [PATHS.repair(wildcards.sweep)] if exists(path)]
-
-
-def runs_of_sweep(wildcards):
-    return [PLAN.runs[run].canonical() for run in PLAN.sweeps[wildcards.sweep].runs]
-
-
-def sweep_memory(wildcards, attempt):
-    return ESTIMATES.sweep_memory(wildcards.sweep, attempt)
-
-
-def sweep_minutes(wildcards, attempt):
-    return ESTIMATES.minutes(ESTIMATES.sweep(wildcards.sweep), attempt)
-
-
 rule train:
     input:
         tokens=tokens_of_sweep,
