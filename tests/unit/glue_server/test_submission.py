@@ -42,99 +42,60 @@ def damaged(right, path, change):
     return path
 
 
-def lines(name, first, second):
-    """Put one line of a file in place of another."""
+ENTAILS = "entailment"
+# In a file, this text is replaced by that, and the message has this.
+REPLACED = [
+    ("MRPC.tsv", "index\tprediction\n", "", r"line 1: found '0\\t0', expected the header"),
+    ("SST-2.tsv", "index\t", "index,", "line 1: found 'index,prediction', expected the header"),
+    ("QNLI.tsv", "index", "\ufeffindex", "line 1: found a byte-order mark"),
+    ("WNLI.tsv", "145\t0\n", "", "found 145 rows, expected 146"),
+    ("WNLI.tsv", "145\t0\n", "145\t0\n146\t0\n", "found 147 rows, expected 146"),
+    ("CoLA.tsv", "7\t0\n8\t0\n", "7\t0\n7\t0\n", "line 10: found index '7', expected 8"),
+    ("RTE.tsv", f"0\t{ENTAILS}\n", f"1\t{ENTAILS}\n", "line 2: found index '1', expected 0"),
+    ("RTE.tsv", f"3\t{ENTAILS}", "3\t1", "line 5: prediction: found '1', expected one of entail"),
+    ("QNLI.tsv", f"3\t{ENTAILS}", "3\tneutral", "line 5: prediction: found 'neutral', expected"),
+    ("WNLI.tsv", "2\t0", f"2\t{ENTAILS}", "line 4: prediction: found 'entailment', expected one"),
+    (
+        "STS-B.tsv",
+        "4\t0.000",
+        "4\t5.2",
+        "line 6: prediction: found '5.2', expected a number from 0",
+    ),
+    (
+        "STS-B.tsv",
+        "4\t0.000",
+        "4\tnan",
+        "line 6: prediction: found 'nan', expected a number from 0",
+    ),
+    ("MNLI-m.tsv", f"9\t{ENTAILS}", f"9\t{ENTAILS}\t1", "line 11: .*an index, a tab and a predict"),
+    ("SST-2.tsv", "1\t0\n", "1\t\n", "line 3: prediction: found ''"),
+]
+# A file gets another name, or goes, or comes.
+RENAMED = [
+    ("AX.tsv", None, "AX.tsv: missing, and needed"),
+    ("CoLA.tsv", "cola.tsv", "cola.tsv: found 'cola.tsv', expected .*did you mean 'CoLA.tsv'"),
+    ("RTE.tsv", "answers/RTE.tsv", "answers/RTE.tsv: expected RTE.tsv at the top of the zip"),
+    ("RTE.tsv", "notes.txt", "notes.txt: found 'notes.txt', expected one of"),
+]
 
+
+@pytest.mark.parametrize(("name", "old", "new", "message"), REPLACED)
+def test_a_damaged_line_is_refused_with_its_place(name, old, new, message, right, tmp_path):
     def change(files):
-        assert first in files[name]
-        files[name] = files[name].replace(first, second, 1)
+        assert old in files[name]
+        files[name] = files[name].replace(old, new, 1)
 
-    return change
+    path = damaged(right, tmp_path / "damaged.zip", change)
+    with pytest.raises(SubtuneError, match=f"{name}: {message}"):
+        checking.check(path)
 
 
-def renamed(old, new):
+@pytest.mark.parametrize(("old", "new", "message"), RENAMED)
+def test_a_file_that_is_missing_or_not_expected_is_named(old, new, message, right, tmp_path):
     def change(files):
-        files[new] = files.pop(old)
+        content = files.pop(old)
+        files.update({new: content} if new else {})
 
-    return change
-
-
-DAMAGES = {
-    "a file is missing": (lambda files: files.pop("AX.tsv"), "AX.tsv: missing, and needed"),
-    "a file has another name": (
-        renamed("CoLA.tsv", "cola.tsv"),
-        "cola.tsv: found 'cola.tsv', expected one of .*did you mean 'CoLA.tsv'",
-    ),
-    "files are in a directory": (
-        renamed("RTE.tsv", "submission/RTE.tsv"),
-        "submission/RTE.tsv: expected RTE.tsv at the top of the zip",
-    ),
-    "a file does not belong": (
-        lambda files: files.update({"notes.txt": "x"}),
-        "notes.txt: found 'notes.txt', expected one of",
-    ),
-    "there is no header": (
-        lines("MRPC.tsv", "index\tprediction\n", ""),
-        r"MRPC.tsv: line 1: found '0\\t0', expected the header",
-    ),
-    "cells are parted by commas": (
-        lambda files: files.update({"SST-2.tsv": files["SST-2.tsv"].replace("\t", ",")}),
-        "SST-2.tsv: line 1: found 'index,prediction', expected the header",
-    ),
-    "there is a byte-order mark": (
-        lines("QNLI.tsv", "index", "\ufeffindex"),
-        "QNLI.tsv: line 1: found a byte-order mark",
-    ),
-    "rows are missing": (
-        lines("WNLI.tsv", "145\t0\n", ""),
-        "WNLI.tsv: found 145 rows, expected 146",
-    ),
-    "there are too many rows": (
-        lines("WNLI.tsv", "145\t0\n", "145\t0\n146\t0\n"),
-        "WNLI.tsv: found 147 rows, expected 146",
-    ),
-    "a row is twice there": (
-        lines("CoLA.tsv", "7\t0\n8\t0\n", "7\t0\n7\t0\n"),
-        "CoLA.tsv: line 10: found index '7', expected 8",
-    ),
-    "rows count from 1": (
-        lines("RTE.tsv", "0\tentailment\n", "1\tentailment\n"),
-        "RTE.tsv: line 2: found index '1', expected 0",
-    ),
-    "a label is a number": (
-        lines("RTE.tsv", "3\tentailment", "3\t1"),
-        "RTE.tsv: line 5: prediction: found '1', expected one of entailment, not_entailment",
-    ),
-    "a label is another task's": (
-        lines("QNLI.tsv", "3\tentailment", "3\tneutral"),
-        "QNLI.tsv: line 5: prediction: found 'neutral', expected one of entailment",
-    ),
-    "a label is a word": (
-        lines("WNLI.tsv", "2\t0", "2\tentailment"),
-        "WNLI.tsv: line 4: prediction: found 'entailment', expected one of 0, 1",
-    ),
-    "a score is out of range": (
-        lines("STS-B.tsv", "4\t0.000", "4\t5.2"),
-        "STS-B.tsv: line 6: prediction: found '5.2', expected a number from 0 to 5",
-    ),
-    "a score is not a number": (
-        lines("STS-B.tsv", "4\t0.000", "4\tnan"),
-        "STS-B.tsv: line 6: prediction: found 'nan', expected a number from 0 to 5",
-    ),
-    "a row has a third cell": (
-        lines("MNLI-m.tsv", "9\tentailment", "9\tentailment\t0.9"),
-        "MNLI-m.tsv: line 11: found .*expected an index, a tab and a prediction",
-    ),
-    "a prediction is empty": (
-        lines("SST-2.tsv", "1\t0\n", "1\t\n"),
-        "SST-2.tsv: line 3: prediction: found ''",
-    ),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_submission_is_refused_with_what_is_wrong(damage, right, tmp_path):
-    change, message = DAMAGES[damage]
     path = damaged(right, tmp_path / "damaged.zip", change)
     with pytest.raises(SubtuneError, match=message):
         checking.check(path)
@@ -207,14 +168,16 @@ def predictions(file, run):
     return table.assign(run=run, split=file.split)
 
 
+def best_run(task, run, value=0.5):
+    cells = {"task": task, "run": run, "learning_rate": 1e-3, "seed": 0, "value": value}
+    return pd.DataFrame([cells])
+
+
 def test_the_diagnostic_set_is_predicted_by_the_mnli_model(tmp_path):
     files = [file for file in server.FILES.values() if file.task == "mnli"]
     assert [file.name for file in files] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
     predicted = {"mnli": pd.concat(predictions(file, "a1") for file in files)}
-    best = pd.DataFrame(
-        {"task": ["mnli"], "run": ["a1"], "learning_rate": [1e-3], "seed": [0], "value": [0.5]}
-    )
-    found, parts = writing.submission(predicted, best)
+    found, parts = writing.submission(predicted, best_run("mnli", "a1"))
     assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in files}
     assert dict(zip(parts["file"], parts["made_of"], strict=True))["AX.tsv"] == "run a1"
     writing.write(tmp_path / "mnli.zip", found)
@@ -223,10 +186,8 @@ def test_the_diagnostic_set_is_predicted_by_the_mnli_model(tmp_path):
 
 def test_what_was_not_predicted_is_a_constant_and_told():
     file = server.FILES["RTE.tsv"]
-    best = pd.DataFrame(
-        {"task": ["rte"], "run": ["a1"], "learning_rate": [1e-3], "seed": [0], "value": [0.5]}
-    )
-    found, parts = writing.submission({"rte": predictions(file, "a1").head(10)}, best)
+    few = predictions(file, "a1").head(10)
+    found, parts = writing.submission({"rte": few}, best_run("rte", "a1"))
     told = dict(zip(parts["file"], parts["made_of"], strict=True))
     assert not found
     assert told["RTE.tsv"] == ("every row entailment: found 10 test rows, but the server has 3,000")
@@ -234,17 +195,8 @@ def test_what_was_not_predicted_is_a_constant_and_told():
 
 
 def test_a_run_that_diverged_predicts_nothing_for_the_server_and_is_named():
-    file = server.FILES["CoLA.tsv"]
-    best = pd.DataFrame(
-        {
-            "task": ["rte", "cola"],
-            "run": ["a1", "b2"],
-            "learning_rate": 1e-3,
-            "seed": 0,
-            "value": [np.nan, 0.5],
-        }
-    )
-    overflown = predictions(file, "b2").assign(logit_1=np.inf)
+    overflown = predictions(server.FILES["CoLA.tsv"], "b2").assign(logit_1=np.inf)
+    best = pd.concat([best_run("rte", "a1", np.nan), best_run("cola", "b2")])
     found, parts = writing.submission({"cola": overflown}, best)
     made_of = dict(zip(parts["file"], parts["made_of"], strict=True))
     assert not found
