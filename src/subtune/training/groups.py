@@ -77,8 +77,8 @@ def reason_to_train_alone(model: Encoder, train: Examples, members: Sequence[Mem
     try:
         together = _gradients(model, train, members, first=0)
     except (SubtuneError, RuntimeError) as error:
-        cause = reason_of(error.__cause__ or error)
-        return f"this model cannot compute several runs in one pass ({cause})"
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        return f"this model cannot compute several runs in one pass ({reason_of(cause)})"
     for number, gradient in enumerate(together):
         [alone] = _gradients(model, train, [members[number]], first=number)
         if (gradient - alone).abs().max() > TOLERANCE * alone.abs().max():

@@ -11,6 +11,7 @@ import torch
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder, transformers_models, transformers_pass
+from subtune.models.dropout import DropoutMasks
 from subtune.models.forward import logits
 from subtune.models.load import load_model
 from subtune.models.packed import micro_batches, pack
@@ -125,6 +126,39 @@ def test_runs_that_vmap_refuses_train_one_by_one_and_say_so(
     assert found == [[0], [1], [2]]
     [line] = told
     assert line.startswith("these runs train one by one: this model cannot compute several runs")
+
+
+def test_runs_whose_pass_mixes_them_up_train_one_by_one(directory_of, as_on_a_gpu, monkeypatch):
+    def mixed(compute, **of):
+        def every_run_is_the_first(own, updates):
+            first = compute({name: values[0] for name, values in own.items()}, {})
+            return first.expand(len(next(iter(own.values()))), *first.shape)
+
+        return every_run_is_the_first
+
+    monkeypatch.setattr(transformers_pass, "vmap", mixed)
+    directory, task = directory_of("electra"), TASKS["sst2"]
+    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    rows = examples.examples_of(task, examples.tokens(task, directory))
+    told = []
+    found = groups.group_runs(model, rows["train"], members_of(model, "bitfit"), None, told.append)
+    assert found == [[0], [1], [2]]
+    assert told[0].endswith("this model computes other gradients for several runs in one pass")
+
+
+def test_runs_share_masks_that_torch_draws_as_on_a_gpu(directory_of, monkeypatch):
+    def draw(masks, shape, p):
+        return torch.empty(shape).bernoulli_(1 - p, generator=masks._generator) / (1 - p)
+
+    monkeypatch.setattr(DropoutMasks, "draw", draw)
+    directory, task = directory_of("electra"), TASKS["sst2"]
+    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    for module in model.transformers.module.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.2
+    rows = examples.examples_of(task, examples.tokens(task, directory))
+    members = members_of(model, "bitfit")
+    assert groups.reason_to_train_alone(model, rows["train"], members) is None
 
 
 def test_a_record_says_that_its_run_could_not_train_beside_others(
