@@ -94,7 +94,7 @@ def _trained(setting: Setting, member: Member, clock: Clock) -> Trainer:
 
 def _scores(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     predictions = logits.argmax(axis=1) if task.labels else logits[:, 0]
-    return compute_all(task.of_kind.compares, task.metrics, predictions, labels)
+    return compute_all(task.of_kind.compares, task.metrics, list(predictions), list(labels))
 
 
 def arguments(recipe: Recipe, seed: int, folder: str) -> TrainingArguments:
