@@ -1,26 +1,11 @@
 """Mistakes that pydantic finds, as lines for people."""
 
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from subtune.config.schema import (
-    LIST,
-    PATTERNS_IN_WORDS,
-    WORD,
-    Assumptions,
-    Config,
-    Experiment,
-    FisherSettings,
-    Fractions,
-    ModelSettings,
-    ModelSource,
-    OwnTask,
-    Style,
-    TaskSettings,
-)
+from subtune.config.schema import PATTERNS_IN_WORDS, Config
 from subtune.core.errors import cut, key_path, one_of
-from subtune.selections import UNION_MEMBERS, allowed_keys
 
 # Types in the words of YAML.
 IN_YAML = {
@@ -44,13 +29,11 @@ def lines_of(error: ValidationError) -> list[str]:
 
 
 def _line(problem: Any) -> str:
-    # pydantic adds names of union members and marks of keys to the path.
-    not_written = {*UNION_MEMBERS, "[key]", LIST, WORD}
-    steps = [step for step in problem["loc"] if step not in not_written]
+    # pydantic adds marks to the path, such as "[key]" and the tags of a union's members.
+    steps = [step for step in problem["loc"] if not str(step).startswith("[")]
     if problem["type"] == "extra_forbidden":
-        *above, unknown = problem["loc"]
-        steps = [*(step for step in above if step not in not_written), unknown]
-        return f"{key_path(steps)}: unknown key, {one_of(str(unknown), _keys_at(tuple(above)))}"
+        *above, unknown = steps
+        return f"{key_path(steps)}: unknown key, {one_of(str(unknown), _keys_at(above))}"
     return ": ".join([*([key_path(steps)] if steps else []), text_of(problem)])
 
 
@@ -83,25 +66,18 @@ def text_of(problem: Any) -> str:
     return f"found {shortened}, expected {message[0].lower()}{message[1:]}"
 
 
-def _keys_at(steps: tuple) -> list[str]:
+def _keys_at(path: list) -> list[str]:
     """Return the keys allowed at a path of the configuration."""
-    if not steps:
-        return list(Config.model_fields)
-    if steps[0] == "selections":
-        return allowed_keys(steps[2:])
-    sections: dict[str, type[BaseModel]] = {
-        "models": ModelSource,
-        "tasks": OwnTask,
-        "experiments": Experiment,
-        "figures": Style,
-        "assumptions": Assumptions,
-    }
-    # Sections of an experiment.
-    parts: dict[str, type[BaseModel]] = {
-        "by_model": ModelSettings,
-        "by_task": TaskSettings,
-        "fractions": Fractions,
-        "fisher": FisherSettings,
-    }
-    section = parts.get(steps[2]) if len(steps) > 2 else None
-    return list((section or sections[steps[0]]).model_fields)
+    sections: list[type[BaseModel]] = [Config]
+    for step in path:
+        fields = [section.model_fields.get(step) for section in sections]
+        inner = [model for field in fields if field for model in _models_in(field.annotation)]
+        # A step that is a name or a number leads to no other section.
+        sections = inner or sections
+    return list(dict.fromkeys(key for section in sections for key in section.model_fields))
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]

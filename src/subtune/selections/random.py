@@ -94,14 +94,14 @@ class Lines(Value):
 
 def _draw_or_lines(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(value, "model_fields_set", ())
-    return "Lines" if "lines_of" in keys else "Draw"
+    return "[lines]" if "lines_of" in keys else "[draw]"
 
 
 class Random(AbstractSelection):
     """Entries drawn at random with the run's seed."""
 
     random: Annotated[
-        Annotated[Draw, Tag("Draw")] | Annotated[Lines, Tag("Lines")],
+        Annotated[Draw, Tag("[draw]")] | Annotated[Lines, Tag("[lines]")],
         Discriminator(_draw_or_lines),
     ]
 

@@ -81,9 +81,9 @@ MISTAKES = {
         ("selections.mine", {"lora": {"targets": ["**"], "rank": 4, "alpha": 1, "alhpa": 1}},
          ".lora.alhpa", "one of targets, rank, alpha (did you mean 'alpha'?)"),
         ("selections.mine", {"random": {"cuont": 3}}, ".random.cuont",
-         "one of as_many_as, count, within (did you mean 'count'?)"),
+         "one of as_many_as, count, within, lines_of, whole (did you mean 'count'?)"),
         ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
-         "one of parameters, without, random, lora (did you mean 'without'?)"),
+         "one of random, lora, parameters, without (did you mean 'without'?)"),
     ],
     "unknown name": [
         ("source", "hug", "", "found 'hug', expected one of hub, tsv, builtin (did you mean"),

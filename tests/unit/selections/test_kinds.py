@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from subtune.selections import NAMED_KINDS, SELECTION, allowed_keys
+from subtune.selections import NAMED_KINDS, SELECTION
 from subtune.selections.entries import Whole
 from subtune.selections.kind import Work
 from subtune.selections.methods import METHODS
@@ -62,19 +62,5 @@ def test_a_mapping_of_no_kind_is_an_error():
         SELECTION.validate_python({"parametres": ["**"]})
 
 
-@pytest.mark.parametrize(
-    ("path", "keys"),
-    [
-        (["WholeTensors"], ["parameters", "without", "random", "lora"]),
-        (["Random", "random", "Draw"], ["as_many_as", "count", "within"]),
-        (["Random", "random", "Lines"], ["lines_of", "whole"]),
-        (["Lora"], ["lora", "parameters"]),
-        (["Lora", "lora"], ["targets", "rank", "alpha"]),
-    ],
-)
-def test_a_wrong_key_is_answered_with_those_that_are_allowed_there(path, keys):
-    assert allowed_keys(path) == keys
-
-
-def test_kinds_are_told_apart_by_one_key_each():
-    assert list(NAMED_KINDS) == ["random", "lora", "parameters"]
+def test_a_kind_is_told_by_its_first_key():
+    assert {next(iter(kind.model_fields)): kind for kind in NAMED_KINDS.values()} == NAMED_KINDS
