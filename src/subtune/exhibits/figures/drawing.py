@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from subtune.exhibits.tables.writing import METRIC_TITLES
+from subtune.tasks.metrics import TITLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +108,7 @@ def plot_with_band(
 def name_panel(panel: "Axes", title: str, metric: str, grid: str = "0.9") -> None:
     """Write a panel's title and metric, and draw its grid."""
     panel.set_title(title)
-    panel.set_ylabel(METRIC_TITLES[metric], fontsize=7)
+    panel.set_ylabel(TITLES[metric], fontsize=7)
     panel.grid(color=grid)
     panel.tick_params(labelsize=6)
 

@@ -9,7 +9,6 @@ from subtune.analysis.summary import summary
 from subtune.exhibits.tables.writing import (
     DIVERGED,
     EMPTY,
-    METRIC_TITLES,
     Emphasis,
     Styled,
     interval,
@@ -17,6 +16,7 @@ from subtune.exhibits.tables.writing import (
     signed,
 )
 from subtune.selections.methods import title_with_mask
+from subtune.tasks.metrics import TITLES
 
 
 def methods_by_score(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> Styled:
@@ -39,7 +39,7 @@ def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, 
     return {
         "model": row["model"],
         "task": task_titles[row["task"]],
-        "metric": METRIC_TITLES[row["metric"]],
+        "metric": TITLES[row["metric"]],
         "method": method_of(row),
         "score": _score(row),
         "minus full": signed(row["difference"]),
