@@ -45,7 +45,7 @@ def _task_definitions(config: Config) -> Iterator[str]:
             if other_split != split:
                 yield (
                     f"tasks.{name}.files: found {path!r} for {other_split} and for {split}, "
-                    f"expected a different file for each"
+                    "expected a different file for each"
                 )
         try:
             definition.task(name)
@@ -78,8 +78,10 @@ def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[s
 def _fractions(
     config: Config, path: str, fractions: Fractions, tasks: tuple[str, ...]
 ) -> Iterator[str]:
-    unknown = list(_method(config, f"{path}.of", fractions.of))
-    yield from unknown or _not_whole(config, f"{path}.of", fractions.of)
+    try:
+        require_whole(config.selection(fractions.of))
+    except SubtuneError as error:
+        yield f"{path}.of: {error}"
     if "cv" in fractions.scopes and len(tasks) == 1:
         yield (
             f"{path}.scopes: found 'cv' with one task, expected several tasks: "
@@ -87,29 +89,17 @@ def _fractions(
         )
 
 
-def _not_whole(config: Config, path: str, method: str) -> Iterator[str]:
-    try:
-        require_whole(config.selection(method))
-    except SubtuneError as error:
-        yield f"{path}: found {method!r}, {error}"
-
-
 def _titles(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
     """Yield a line per task whose title is already the heading of another column."""
-    titles = set(HEADINGS)
-    for task, title in _columns(config, experiment):
-        if title in titles or title.startswith(AVERAGE):
-            yield (
-                f"{path}.tasks: found {task!r} with the title {title!r}, expected a `title` that "
-                "no other column of a table has"
-            )
-        titles.add(title)
-
-
-def _columns(config: Config, experiment: Experiment) -> list[tuple[str, str]]:
-    """Return task name and title of every column of an experiment's tables."""
-    tasks = _tasks(config, experiment)
-    return [(task.name, title) for task in tasks for _, title in task.columns()]
+    headings = set(HEADINGS)
+    for task in _tasks(config, experiment):
+        for _, title in task.columns():
+            if title in headings or title.startswith(AVERAGE):
+                yield (
+                    f"{path}.tasks: found {task.name!r} with the title {title!r}, expected a "
+                    "`title` that no other column of a table has"
+                )
+            headings.add(title)
 
 
 def _too_short(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
