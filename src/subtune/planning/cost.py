@@ -1,7 +1,7 @@
-"""What a configuration will cost, before anything runs: time, memory, disk.
+"""Estimates of time, memory and disk, before anything runs.
 
-Everything follows from the model's dimensions, the task's size, the runs of a job, and the
-configuration's `assumptions`. A result never depends on an estimate.
+They follow from the model's dimensions, the task's size, the runs of a job and the configuration's
+`assumptions`. No result depends on an estimate.
 """
 
 import math
@@ -20,16 +20,16 @@ from subtune.selections.kind import Work
 from subtune.selections.specs import RunSpec, TokensSpec
 
 FLOAT_BYTES = 4
-# What Python, torch and its libraries take: on a CPU 0.6 GB, and CUDA's as much again and more.
+# Main memory of Python, torch and CUDA.
 PROCESS_MB = 3000
-# Weights as read and as used, and what evaluation makes of them with a run's values.
+# Weights as read and as used, and a copy of them for evaluation.
 COPIES_OF_MODEL = 3
 # Gradient, the optimiser's two averages, and the best epoch's values.
 COPIES_OF_TRAINED = 4
-FISHER_EXAMPLES_OF_A_BATCH = 16
+FISHER_BATCH = 16
 # A run's predictions, history and scores.
 BYTES_OF_A_PREDICTION = 24
-# What vectors or low-rank updates are of a model, at most.
+# Vectors or low-rank updates have at most this share of a model's parameters.
 SMALL_SHARE = 0.03
 
 
@@ -54,43 +54,41 @@ class Estimates:
         self._assumed = config.assumptions
         self.run = cache(self._run)
         self._dimensions = cache(self._dimensions_of)
-        self._parameters = cache(lambda model: self._dimensions(model).parameters)
 
     @property
     def unknown_models(self) -> list[str]:
-        """Locations of models whose dimensions are not known yet: assumed to be those of the
-        largest of the papers' models."""
+        """Locations of models that have to be downloaded first.
+
+        Until then they count as the largest of the papers' models.
+        """
         locations = set(self._plan.model_locations.values())
         return sorted(location for location in locations if dimensions_of(location) is None)
 
     def start(self) -> Cost:
-        """What every job takes before it computes anything."""
+        """Return the cost of a job before it computes anything."""
         return Cost(seconds=60 * self._assumed.start_minutes)
 
     def sweep(self, sweep: str) -> Cost:
-        """All runs of a sweep, and its job's start."""
+        """Return the cost of a sweep's runs and its job's start."""
         return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start())
 
     def checkpoints(self, sweep: str) -> float:
-        """Bytes of a sweep's checkpoints at most: of its largest group two."""
+        """Return how many bytes the checkpoints of a sweep take at most."""
         largest = max(self._trained_bytes(run) for run in self._plan.sweeps[sweep].runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
     def fisher(self, fisher: str) -> Cost:
-        """Fisher information of one task."""
+        """Return the cost of one task's Fisher information."""
         spec = self._plan.fishers[fisher]
-        size, model = self._plan.sizes[spec.tokens.data.key], self._dimensions(spec.model.id)
-        examples = size.train_rows * self._examples_of_a_row(spec.tokens)
+        rows = self._plan.sizes[spec.tokens.data.key].train_rows
+        examples = rows * self._examples_of_a_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
-        tokens = min(size.tokens, spec.tokens.max_length)
-        head = spec.tokens.data.task.of_kind.head
-        flops = Work.MATRICES.value * examples * model.forward_flops(tokens, head)
-        batches = examples / FISHER_EXAMPLES_OF_A_BATCH
-        seconds = self._seconds(flops, batches, model, "fp32")
-        return Cost(examples * tokens, flops, seconds) + self.start()
+        flops = Work.MATRICES.value * examples * self._forward_flops(spec.tokens)
+        seconds = self._seconds(flops, examples / FISHER_BATCH, spec.tokens, "fp32")
+        return Cost(examples * self._length(spec.tokens), flops, seconds) + self.start()
 
     def train_scores(self, runs: Iterable[str]) -> Cost:
-        """Scores of runs on the rows that they were trained on."""
+        """Return the cost of scoring runs on the rows that they were trained on."""
         total = self.start()
         for run in runs:
             spec = self._plan.runs[run]
@@ -99,113 +97,106 @@ class Estimates:
         return total
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
-        """What runs predict of their tasks' test rows."""
+        """Return the cost of predicting the test rows of the runs' tasks."""
         total = self.start()
         for run in runs:
             spec = self._plan.runs[run]
             total += self._evaluation(self._plan.sizes[spec.tokens.data.key].test_rows, spec)
         return total
 
-    def evaluation_memory(self, run: str, attempt: int = 1) -> int:
-        """As `sweep_memory`, for predictions of one run after the other."""
-        spec = self._plan.runs[run]
-        return self._memory(spec.model.id, spec.tokens.key, False, 1, attempt)
-
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
-        """The time to ask a scheduler for: with a margin, more after every attempt, and at most
-        the longest that a cluster gives. A longer sweep goes on from its checkpoint."""
+        """Return the minutes to ask a scheduler for, more after every attempt.
+
+        At most the longest that a cluster gives: a longer sweep goes on from its checkpoint.
+        """
         needed = self._assumed.time_margin * attempt * cost.seconds / 60
         return min(math.ceil(needed) + 10, 60 * self._assumed.longest_job_hours)
 
     def sweep_memory(self, sweep: str, attempt: int = 1) -> int:
-        """Megabytes of main memory to ask for, with or without a GPU: half as much again after
-        every attempt."""
-        runs = self._plan.sweeps[sweep].runs
-        first = self._plan.runs[runs[0]]
-        trains_matrices = any(map(self._alone, runs))
-        batch = max(self._plan.runs[run].recipe.batch_size for run in runs)
-        return self._memory(first.model.id, first.tokens.key, trains_matrices, batch, attempt)
+        """Return the megabytes of main memory to ask for, half as much again after each attempt."""
+        runs = [self._plan.runs[run] for run in self._plan.sweeps[sweep].runs]
+        batch = max(run.recipe.batch_size for run in runs)
+        return self._memory(runs[0].tokens, batch, attempt)
 
     def fisher_memory(self, fisher: str, attempt: int = 1) -> int:
-        """As `sweep_memory`, for the Fisher information of a task."""
-        spec = self._plan.fishers[fisher]
-        return self._memory(
-            spec.model.id, spec.tokens.key, True, FISHER_EXAMPLES_OF_A_BATCH, attempt
-        )
+        """Return the megabytes for a task's Fisher information."""
+        return self._memory(self._plan.fishers[fisher].tokens, FISHER_BATCH, attempt)
+
+    def evaluation_memory(self, run: str, attempt: int = 1) -> int:
+        """Return the megabytes for predictions of one run after the other."""
+        return self._memory(self._plan.runs[run].tokens, 1, attempt)
 
     def tokens_memory(self, tokens: str, attempt: int = 1) -> int:
-        """As `sweep_memory`, for the token ids of a task."""
-        return int((1000 + self._examples_mb(tokens)) * _growth(attempt))
+        """Return the megabytes for making a task's token ids."""
+        return _after(attempt, 1000 + self._examples_mb(self._plan.tokens[tokens]))
 
-    def _memory(
-        self, model_id: str, tokens: str, trains_matrices: bool, batch: int, attempt: int
-    ) -> int:
-        model = self._dimensions(model_id)
-        copies = COPIES_OF_MODEL + COPIES_OF_TRAINED * trains_matrices
-        in_pass = max(CPU_TOKENS, batch * self._plan.tokens[tokens].max_length)
-        longest = self._plan.tokens[tokens].max_length
-        # Of each token, what attention and the activations of a layer keep for the way back.
+    def _memory(self, tokens: TokensSpec, batch: int, attempt: int) -> int:
+        model = self._dimensions(tokens.tokenizer)
+        # Numbers per token that a layer keeps for the backward pass.
         layer = 8 * model.hidden_size + 3 * model.intermediate_size
-        layer += 2 * model.num_attention_heads * longest
-        activations = in_pass * model.num_hidden_layers * layer
-        floats = copies * self._parameters(model_id) + activations
+        layer += 2 * model.num_attention_heads * tokens.max_length
+        tokens_at_once = max(CPU_TOKENS, batch * tokens.max_length)
+        floats = (COPIES_OF_MODEL + COPIES_OF_TRAINED) * model.parameters
+        floats += tokens_at_once * model.num_hidden_layers * layer
         megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens)
-        return int(megabytes * _growth(attempt))
+        return _after(attempt, megabytes)
 
     def _examples_of_a_row(self, tokens: TokensSpec) -> int:
         size = self._plan.sizes[tokens.data.key]
         return size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
 
-    def _examples_mb(self, tokens: str) -> float:
-        # Of each example two numpy arrays of 64-bit numbers, with a hundred bytes around each.
-        spec = self._plan.tokens[tokens]
-        size = self._plan.sizes[spec.data.key]
-        examples = size.all_rows * self._examples_of_a_row(spec)
-        return examples * (2 * (100 + 8 * min(size.tokens, spec.max_length))) / 1e6
+    def _examples_mb(self, tokens: TokensSpec) -> float:
+        # Each example is two numpy arrays of 64-bit integers, with a hundred bytes around each.
+        rows = self._plan.sizes[tokens.data.key].all_rows
+        examples = rows * self._examples_of_a_row(tokens)
+        return examples * 2 * (100 + 8 * self._length(tokens)) / 1e6
+
+    def _length(self, tokens: TokensSpec) -> float:
+        """Return the tokens of a usual example."""
+        return min(self._plan.sizes[tokens.data.key].tokens, tokens.max_length)
+
+    def _forward_flops(self, tokens: TokensSpec) -> float:
+        """Return the operations of a forward pass of a usual example."""
+        model = self._dimensions(tokens.tokenizer)
+        return model.forward_flops(self._length(tokens), tokens.data.task.of_kind.head)
 
     def _run(self, run: str) -> Cost:
         spec = self._plan.runs[run]
-        size, model = self._plan.sizes[spec.tokens.data.key], self._dimensions(spec.model.id)
-        recipe = spec.recipe
-        examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(spec.tokens)
-        tokens = min(size.tokens, spec.tokens.max_length)
-        forward = model.forward_flops(tokens, spec.tokens.data.task.of_kind.head)
+        tokens, recipe = spec.tokens, spec.recipe
+        size = self._plan.sizes[tokens.data.key]
+        examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(tokens)
         epochs = recipe.epochs * recipe.whole_runs
-        flops = work(self._plan, run).value * examples * epochs * forward
+        flops = work(self._plan, run).value * examples * epochs * self._forward_flops(tokens)
         steps = math.ceil(examples / recipe.batch_size) * epochs
-        beside = 1 if self._alone(run) else self._assumed.runs_side_by_side
-        seconds = self._seconds(flops, steps / beside, model, recipe.precision)
+        if not trains_alone(self._plan, run):
+            steps /= self._assumed.runs_side_by_side
         trained = Cost(
-            examples * tokens * epochs,
+            examples * self._length(tokens) * epochs,
             flops,
-            seconds,
+            self._seconds(flops, steps, tokens, recipe.precision),
             self._trained_bytes(run) + size.evaluation_rows * BYTES_OF_A_PREDICTION,
         )
         return trained + self._evaluation(size.evaluation_rows * epochs, spec)
 
     def _evaluation(self, rows: float, spec: RunSpec) -> Cost:
-        model = self._dimensions(spec.model.id)
         examples = rows * self._examples_of_a_row(spec.tokens)
-        tokens = min(self._plan.sizes[spec.tokens.data.key].tokens, spec.tokens.max_length)
-        flops = examples * model.forward_flops(tokens, spec.tokens.data.task.of_kind.head)
-        batches = examples * tokens / EVALUATION_TOKENS
-        # A pass without a way back starts a third of a step's kernels.
-        seconds = self._seconds(flops, batches / 3, model, spec.recipe.precision)
-        return Cost(examples * tokens, flops, seconds)
+        tokens = examples * self._length(spec.tokens)
+        flops = examples * self._forward_flops(spec.tokens)
+        # A forward pass starts a third of a training step's kernels.
+        steps = tokens / EVALUATION_TOKENS / 3
+        return Cost(tokens, flops, self._seconds(flops, steps, spec.tokens, spec.recipe.precision))
 
     def _seconds(
-        self, flops: float, steps: float, model: AnyDimensions, precision: Literal["fp32", "bf16"]
+        self, flops: float, steps: float, tokens: TokensSpec, precision: Literal["fp32", "bf16"]
     ) -> float:
-        per_second = 1e12 * self._assumed.teraflops[precision]
-        overhead = self._assumed.milliseconds_per_layer / 1e3 * model.num_hidden_layers
-        return flops / per_second + steps * overhead
-
-    def _alone(self, run: str) -> bool:
-        return trains_alone(self._plan, run)
+        layers = self._dimensions(tokens.tokenizer).num_hidden_layers
+        seconds_per_step = self._assumed.milliseconds_per_layer / 1e3 * layers
+        return flops / (1e12 * self._assumed.teraflops[precision]) + steps * seconds_per_step
 
     def _trained_bytes(self, run: str) -> float:
-        share = 1 if self._alone(run) else SMALL_SHARE
-        return share * self._parameters(self._plan.runs[run].model.id) * FLOAT_BYTES
+        share = 1 if trains_alone(self._plan, run) else SMALL_SHARE
+        parameters = self._dimensions(self._plan.runs[run].model.id).parameters
+        return share * parameters * FLOAT_BYTES
 
     def _dimensions_of(self, model: str) -> AnyDimensions:
         location = self._plan.model_locations[model]
@@ -214,5 +205,5 @@ class Estimates:
         return dimensions
 
 
-def _growth(attempt: int) -> float:
-    return 1 + 0.5 * (attempt - 1)
+def _after(attempt: int, megabytes: float) -> int:
+    return int(megabytes * (1 + 0.5 * (attempt - 1)))
