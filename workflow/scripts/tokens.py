@@ -1,4 +1,4 @@
-"""What a model reads of one task. In: params spec, rows, model. Out: an Arrow folder of splits."""
+"""Token ids of one task. In: params spec, rows, model. Out: an Arrow folder of splits."""
 
 from subtune.core.logs import job
 

@@ -1,4 +1,4 @@
-"""Directories that are written whole or not at all, and are on the disk when they are there."""
+"""Directories that are written whole or not at all."""
 
 import os
 import shutil
@@ -14,9 +14,9 @@ from subtune.core.errors import SubtuneError
 
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
-    """A hidden directory to write into, which gets the name ``target`` once it is on the disk.
+    """Yield a hidden directory to write into. It gets the name ``target`` once it is on the disk.
 
-    After an error nothing of it is left.
+    After an error it is removed.
 
     Raises:
         SubtuneError: ``target`` is there already, the disk is full, or the place cannot be written.
@@ -39,7 +39,7 @@ def new_directory(target: Path) -> Iterator[Path]:
 
 
 def require_new(target: Path) -> None:
-    """Check that nothing has a name yet.
+    """Check that nothing has this name yet.
 
     Raises:
         SubtuneError: something has it.
@@ -53,7 +53,7 @@ def _cause(error: Exception) -> str:
 
 
 def flush(path: Path) -> None:
-    """Have a file's content, or a directory's names, on the disk before anything that follows."""
+    """Wait until a file's content, or a directory's names, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-# Of a text and of a list that messages quote, in characters and in names.
+# Messages quote at most so many characters of a name, and so many names of a list.
 LONGEST_NAME = 60
 MOST_NAMES = 300
 
@@ -12,7 +12,7 @@ MOST_NAMES = 300
 class SubtuneError(Exception):
     """A problem that the user can mend. Its text is shown without a traceback.
 
-    What a terminal would obey is spelled out: names of files and columns may have it in them.
+    Control characters are spelled out, because names of files and columns may have them.
     """
 
     def __str__(self) -> str:
@@ -20,7 +20,7 @@ class SubtuneError(Exception):
 
 
 def printable(text: str) -> str:
-    """Lines of text in which what a terminal would obey is spelled out."""
+    """Return text with its control characters spelled out, except for ends of lines."""
     return "".join(
         letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text
     )
@@ -28,10 +28,10 @@ def printable(text: str) -> str:
 
 @contextmanager
 def one_line(what: str) -> Iterator[None]:
-    """Have whatever a library raises say in one line what of ours went wrong.
+    """Turn any exception of a library into one line that begins with ``what``.
 
     Raises:
-        SubtuneError: it has raised something, whose kinds no library tells.
+        SubtuneError: the library has raised an exception.
     """
     try:
         yield
@@ -42,7 +42,7 @@ def one_line(what: str) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """What a library's error says: its first line, and the second behind a colon."""
+    """Return a library's message: its first line, and the second if the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
     if isinstance(error, KeyError):
@@ -51,7 +51,7 @@ def reason_of(error: Exception) -> str:
 
 
 def one_of(found: object, allowed: Iterable[str]) -> str:
-    """Say what was found, what is allowed, and the allowed name nearest to it."""
+    """Return a message with what was found, what is allowed, and the allowed name nearest to it."""
     names = list(allowed)
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
     hint = f" (did you mean {cut(near[0])!r}?)" if near else ""
@@ -60,7 +60,7 @@ def one_of(found: object, allowed: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in one line, of very many the first."""
+    """Return names in one line; of very many, the first."""
     names = list(names)
     others = len(names) - MOST_NAMES
     rest = f" or {others:,} others" if others > 0 else ""
@@ -68,15 +68,15 @@ def listed(names: Iterable[str]) -> str:
 
 
 def key_path(steps: Iterable[object]) -> str:
-    """Where a key stands, as ``models.minilm.path``."""
+    """Return the path of a key, such as ``models.minilm.path``."""
     return ".".join(_named(cut(str(step))) for step in steps)
 
 
 def cut(text: str) -> str:
-    """The beginning of a long text, and a short one as it is."""
+    """Return the beginning of a long text, and a short one as it is."""
     return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
 
 
 def _named(name: str) -> str:
-    """A name, which may come from a file and hold what a terminal obeys."""
+    """Return a name as messages show it: it may come from a file and have control characters."""
     return cut(name) if name and name.isprintable() else repr(cut(name))

@@ -1,16 +1,19 @@
-"""The device that computes: which it is, its name, and the energy it has used."""
+"""The device that computes: its name, its memory and the energy that it has used."""
 
+import ctypes
 import platform
 import re
+import sys
 from pathlib import Path
 
 import torch
 
-from subtune.core.malloc import keep_freed_memory
-
+# Names of glibc's <malloc.h>.
+M_TRIM_THRESHOLD = -1
+M_MMAP_MAX = -4
+NEVER = 2**31 - 1
 POWER = Path("/sys/class/powercap")
-# What PyTorch says where an allocation fails and the error has no class of its own; the last are
-# oneDNN's words for it.
+# PyTorch's messages for failed allocations without an exception class; the last two are oneDNN's.
 OUT_OF_MEMORY = (
     "can't allocate memory",
     "not enough memory",
@@ -22,20 +25,35 @@ OUT_OF_MEMORY = (
 )
 
 
+def keep_freed_memory() -> bool:
+    """Stop glibc from giving freed memory back to the system after every training step.
+
+    Faulting the same pages in again takes up to a quarter of a small model's step. Return whether
+    it could be done: without glibc nothing changes.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(M_MMAP_MAX, 0)) and bool(mallopt(M_TRIM_THRESHOLD, NEVER))
+
+
 def prepare(threads: int) -> torch.device:
-    """The device that this process computes on, a GPU where there is one, with so many threads."""
+    """Set the number of threads and return the device to compute on: a GPU if there is one."""
     keep_freed_memory()
     torch.set_num_threads(threads)
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def device_name(device: torch.device) -> str:
-    """A GPU's product name, or the processor's."""
+    """Return the product name of a GPU, or of the processor."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()
 
 
 def processor_name() -> str:
-    """As its maker calls it."""
+    """Return the processor's product name."""
     names = Path("/proc/cpuinfo")
     text = names.read_text() if names.is_file() else ""
     name = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
@@ -43,17 +61,17 @@ def processor_name() -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory was wanted, of a device or of the processor, that is not there."""
+    """Return whether an error means that a device or the processor is out of memory."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in OUT_OF_MEMORY)
 
 
 class EnergyMeter:
-    """Joules that a device has used since the last `spent`: all of it, whoever else computes there.
+    """Joules that a whole device has used since the last `spent`, by all its users.
 
-    A processor's counter starts anew every hour or so under load, so that `read` has to be called
-    more often than that.
+    A processor's counter starts anew every hour or so under load, so `read` must be called more
+    often than that.
     """
 
     def __init__(self, device: torch.device):
@@ -62,14 +80,14 @@ class EnergyMeter:
         self._joules = 0.0
 
     def read(self) -> None:
-        """Add what the counters have gained."""
+        """Add the growth of the counters."""
         now = [counter() for counter, _ in self._counters]
         for before, after, (_, turn) in zip(self._last, now, self._counters, strict=True):
             self._joules += after - before if after >= before else after - before + turn
         self._last = now
 
     def spent(self) -> float | None:
-        """Joules since this was last called; none where the machine does not let us read them."""
+        """Return the joules since the last call; None if the machine does not let us read them."""
         if not self._counters:
             return None
         self.read()
@@ -78,7 +96,7 @@ class EnergyMeter:
 
 
 def _processor_counters() -> list:
-    """Counters of all packages (RAPL), in joules, and where each starts anew."""
+    """Return counters of all packages (RAPL) in joules, and the value where each starts anew."""
     counters = []
     for domain in sorted(POWER.glob("intel-rapl:?")):
         try:
@@ -91,7 +109,7 @@ def _processor_counters() -> list:
 
 
 def _gpu_counter(device: torch.device) -> list:
-    """The counter of one GPU (NVML, Volta or newer), in joules."""
+    """Return the counter of one GPU (NVML, Volta or newer) in joules."""
     import pynvml
 
     try:

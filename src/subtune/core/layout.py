@@ -1,4 +1,4 @@
-"""Where everything lies below a results directory: the one place that knows."""
+"""Paths below a results directory."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class Layout:
         return f"{self.results}/hub"
 
     def pinned(self) -> str:
-        """The commits that branches and tags of the hub stand for."""
+        """Return the file with the commits of the hub's branches and tags."""
         return f"{self.results}/pinned.json"
 
     def fisher_entries(self, fisher: str) -> str:
@@ -40,30 +40,30 @@ class Layout:
         return f"{self.results}/masks/{ranking}.safetensors"
 
     def records(self) -> str:
-        """The directory of all run records."""
+        """Return the directory of all run records."""
         return f"{self.results}/runs"
 
     def damaged(self) -> str:
-        """The directory of records that were set aside."""
+        """Return the directory of records that were set aside."""
         return f"{self.results}/damaged"
 
     def repair(self, sweep: str) -> str:
-        """The table of a sweep's runs that were set aside, to be trained again."""
+        """Return the table of a sweep's runs that were set aside, to be trained again."""
         return f"{self.results}/repairs/{sweep}.csv"
 
     def sweep(self, sweep: str) -> str:
-        """The table that says that a sweep is done."""
+        """Return the table that shows that a sweep is done."""
         return f"{self.results}/sweeps/{sweep}.csv"
 
     def checkpoints(self, sweep: str) -> str:
         return f"{self.results}/checkpoints/{sweep}"
 
     def progress(self, sweep: str) -> str:
-        """What a sweep's job reports to programs: a line of JSON per event."""
+        """Return the file with the events of a sweep's job, one line of JSON each."""
         return f"{self.results}/progress/{sweep}.jsonl"
 
     def train_scores(self, sweep: str) -> str:
-        """Scores of a sweep's runs on their training rows."""
+        """Return the scores of a sweep's runs on their training rows."""
         return f"{self.results}/train_scores/{sweep}.csv"
 
     def table_of_runs(self, ending: str) -> str:
@@ -79,12 +79,12 @@ class Layout:
         return f"{self.results}/logs/{'/'.join(parts)}.log"
 
     def benchmark(self, *parts: str) -> str:
-        """Where Snakemake writes how long a job took."""
+        """Return the file in which Snakemake writes how long a job took."""
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        """Numbers behind an experiment's tables and figures."""
-        # Printed scores beside ours are for readers too, and lie beside their figure.
+        """Return the numbers behind an experiment's tables and figures."""
+        # Readers want printed scores beside ours, too: they lie beside their figure.
         inner = "" if name == "reproduction" else "data/"
         return f"{self.results}/experiments/{experiment}/{inner}{name}.csv"
 
@@ -92,11 +92,11 @@ class Layout:
         return f"{self.results}/experiments/{experiment}/data/test/{model}/{task}.parquet"
 
     def exhibit(self, experiment: str, name: str, ending: str) -> str:
-        """One file of a table or figure."""
+        """Return one file of a table or figure."""
         return f"{self.results}/experiments/{experiment}/{name}.{ending}"
 
     def of_all_experiments(self, name: str, ending: str) -> str:
-        """One file of a table or figure of the runs of all experiments."""
+        """Return one file of a table or figure of the runs of all experiments."""
         return f"{self.results}/{name}.{ending}"
 
     def submission(self, experiment: str, name: str) -> str:

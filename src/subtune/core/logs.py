@@ -1,4 +1,4 @@
-"""A job's log: what it reports, and at the end either nothing or one line that says what to do."""
+"""A job's log: its reports, and after a mistake of the user one line that says what to do."""
 
 import contextlib
 import errno
@@ -15,9 +15,9 @@ from subtune.core.errors import SubtuneError
 
 @contextlib.contextmanager
 def job(log: str | Path) -> Iterator[None]:
-    """Send a job's output to ``log``, and forbid it the network and caches that others write.
+    """Send a job's output to ``log``, and keep it from the network and from shared caches.
 
-    A `SubtuneError`, and a disk that is full, end the job with one line and no traceback.
+    A `SubtuneError` or a full disk ends the job with one line and no traceback.
     """
     with tempfile.TemporaryDirectory(prefix="subtune-") as private:
         os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": private, "HF_DATASETS_CACHE": private}
@@ -27,7 +27,7 @@ def job(log: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def download_job(log: str | Path, cache: str | Path) -> Iterator[None]:
-    """As `job`, for the jobs that may use the network. What they download is kept in ``cache``."""
+    """Do as `job`, but allow the network. Downloads are kept in ``cache``."""
     with tempfile.TemporaryDirectory(prefix="subtune-") as private:
         os.environ |= {"HF_HUB_CACHE": str(Path(cache).resolve()), "HF_DATASETS_CACHE": private}
         with _logged(log):
@@ -36,7 +36,7 @@ def download_job(log: str | Path, cache: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _logged(log: str | Path) -> Iterator[None]:
-    # Progress bars and thread pools of the libraries have no place in a log file.
+    # Progress bars make a log file unreadable; thread pools warn in it.
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -59,18 +59,18 @@ def _logged(log: str | Path) -> Iterator[None]:
 
 
 def message_of(error: BaseException) -> str | None:
-    """What to tell people of an error; None of one that they cannot mend."""
+    """Return the line to show for an error; None if users cannot mend it."""
     if isinstance(error, SubtuneError):
         return str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        # Where one file is copied to another, the second is what was written.
+        # When a file is copied, the second name is the one that was written.
         written = error.filename2 or error.filename or "while writing"
         return f"the disk is full ({written}): free some space"
     return None
 
 
 def place() -> str:
-    """Where this job runs."""
+    """Return the machine that this job runs on, and its number in Slurm."""
     slurm_job = os.environ.get("SLURM_JOB_ID")
     return f"on {socket.gethostname()}" + (f", Slurm job {slurm_job}" if slurm_job else "")
 

@@ -1,10 +1,10 @@
-"""Where jobs in environments that do not have subtune installed find it."""
+"""The path on which jobs find subtune in environments where it is not installed."""
 
 import os
 from pathlib import Path
 
 
 def offer(folder: Path) -> None:
-    """Let Python in every process that is started from here on look for packages in ``folder``."""
+    """Let Python in all processes that are started later find the packages in ``folder``."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([before] if before else [])])

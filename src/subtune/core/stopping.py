@@ -1,4 +1,4 @@
-"""Signals that ask a job to stop, as a question that the job asks when it can."""
+"""Signals that ask a job to stop. The job asks for them when it can stop."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -9,18 +9,18 @@ from subtune.core.errors import SubtuneError
 
 
 class StoppedError(SubtuneError):
-    """Training was asked to stop. What it has done is kept."""
+    """Training was asked to stop. Its work is kept."""
 
 
-# Of a scheduler before the time limit or a preemption, and of the keyboard.
+# Sent by a scheduler before the time limit or a preemption, and by the keyboard.
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], str | None]]:
-    """Inside, these signals do not end the process. What is yielded tells the first one's name.
+    """Yield a function that returns the name of the first signal that came, or None.
 
-    A second one from the keyboard does what it does outside.
+    Inside, `SIGNALS` do not end the process, except for a second one from the keyboard.
     """
     received: list[str] = []
     before = {number: signal.getsignal(number) for number in SIGNALS}

@@ -1,7 +1,7 @@
-"""Which commit a branch or tag of the hub stands for: asked once, and kept with the results.
+"""Commits of the hub's branches and tags: asked for once, and kept with the results.
 
-So later plans are the same, with or without a network, and a branch that has moved retrains
-nothing. Who wants its newer commit deletes its line in the file.
+Later plans are therefore the same, with or without a network, and a branch that has moved retrains
+nothing. To get its newer commit, delete its line in the file.
 """
 
 import json
@@ -16,11 +16,11 @@ from subtune.hub.download import commit_of
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"
 UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
-# What is taken of a repository where a configuration names no revision; of all others, `main`.
+# Commits to take if a configuration names no revision. Other repositories have `main`.
 COMMITS = {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
     SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
-    # Of its branch `refs/convert/parquet`.
+    # On the branch `refs/convert/parquet`.
     UNIVERSAL_DEPENDENCIES: "bc04fa5dd6c03bcb03355f289f2ce385fecc7250",
     "google-bert/bert-base-cased": "cd5ef92a9fb2f889e972770a36d4ed042daf221e",
     "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
@@ -36,12 +36,12 @@ def pinned(
     kept: Path,
     key: str,
 ) -> str:
-    """The commit that a revision of a repository stands for.
+    """Return the commit of a revision of a repository.
 
     Args:
         revision: a commit, tag or branch; none for the repository's own in `COMMITS`, or `main`.
         kept: the file with the commits that were asked for before.
-        key: the key of the configuration, which an error message begins with.
+        key: the key of the configuration, with which an error message begins.
 
     Raises:
         SubtuneError: the hub cannot be asked, or has no such revision; or the file cannot be read
@@ -54,7 +54,7 @@ def pinned(
     name = f"{repository}@{revision}"
     if name not in commits:
         commit = commit_of(repository, revision, repo_type=repo_type, key=key)
-        # Another plan may have asked for another meanwhile, or for the same.
+        # Another plan may have written the file meanwhile.
         commits = {name: commit} | _read(kept)
         _write(kept, commits)
     return commits[name]

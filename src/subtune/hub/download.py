@@ -1,4 +1,4 @@
-"""Files and commits from the hub, and one line that helps where they cannot be had."""
+"""Files and commits from the hub, or one line that helps if they cannot be had."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,8 +27,8 @@ def snapshot(
 
     Args:
         repo_type: ``model`` or ``dataset``.
-        name: how an error message begins: what could not be downloaded.
-        instead: what a user without a network can do.
+        name: what is downloaded; an error message begins with it.
+        instead: advice for a user without a network.
 
     Returns:
         The local directory that holds the files.
@@ -49,10 +49,10 @@ def snapshot(
 def commit_of(
     repository: str, revision: str, *, repo_type: Literal["model", "dataset"], key: str
 ) -> str:
-    """The commit that a branch or tag stands for now.
+    """Return the commit of a branch or tag now.
 
     Args:
-        key: the key of the configuration, which an error message begins with.
+        key: the key of the configuration, with which an error message begins.
 
     Raises:
         SubtuneError: the hub cannot be reached, or has no such repository or revision.
@@ -70,7 +70,7 @@ def commit_of(
 
 @contextmanager
 def _one_line(problem: str, advice: str) -> Iterator[None]:
-    """What the hub's library raises as one line: what failed, why, and what helps."""
+    """Turn exceptions of the hub's library into one line: what failed, why, and what helps."""
     from huggingface_hub.errors import (
         HfHubHTTPError,
         HFValidationError,

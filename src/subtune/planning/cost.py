@@ -54,6 +54,7 @@ class Estimates:
         self._assumed = config.assumptions
         self.run = cache(self._run)
         self._dimensions = cache(self._dimensions_of)
+        self._parameters = cache(self._parameters_of)
 
     @property
     def unknown_models(self) -> list[str]:
@@ -136,7 +137,7 @@ class Estimates:
         layer = 8 * model.hidden_size + 3 * model.intermediate_size
         layer += 2 * model.num_attention_heads * tokens.max_length
         tokens_at_once = max(CPU_TOKENS, batch * tokens.max_length)
-        floats = (COPIES_OF_MODEL + COPIES_OF_TRAINED) * model.parameters
+        floats = (COPIES_OF_MODEL + COPIES_OF_TRAINED) * self._parameters(tokens.tokenizer)
         floats += tokens_at_once * model.num_hidden_layers * layer
         megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens)
         return _after(attempt, megabytes)
@@ -195,8 +196,10 @@ class Estimates:
 
     def _trained_bytes(self, run: str) -> float:
         share = 1 if trains_alone(self._plan, run) else SMALL_SHARE
-        parameters = self._dimensions(self._plan.runs[run].model.id).parameters
-        return share * parameters * FLOAT_BYTES
+        return share * self._parameters(self._plan.runs[run].model.id) * FLOAT_BYTES
+
+    def _parameters_of(self, model: str) -> int:
+        return self._dimensions(model).parameters
 
     def _dimensions_of(self, model: str) -> AnyDimensions:
         location = self._plan.model_locations[model]

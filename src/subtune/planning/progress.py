@@ -1,4 +1,4 @@
-"""How far a plan's sweeps are, by the events that their jobs have reported."""
+"""Progress of a plan's sweeps, from the events that their jobs have reported."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ DONE, RUNNING, STOPPED, FAILED, LOST, WAITING = (
 
 
 class SweepProgress(NamedTuple):
-    """One sweep: its state, which share of its epochs is done, its log, what it reported last."""
+    """One sweep: its state, the share of its epochs that is done, its log, its last report."""
 
     key: str
     state: str
@@ -33,14 +33,14 @@ class SweepProgress(NamedTuple):
 
 
 def sweeps(layout: Layout, plan: Plan, slurm_jobs: Collection[str] | None) -> list[SweepProgress]:
-    """Every sweep of a plan.
+    """Return the progress of every sweep of a plan.
 
-    ``stopped`` ones go on in another attempt; ``lost`` ones were cut off without a word.
+    A ``stopped`` sweep goes on in another attempt. A ``lost`` one ended without a report.
 
     Args:
         layout: of the results.
         plan: the plan.
-        slurm_jobs: ids of the jobs that Slurm knows to wait or run; None without Slurm.
+        slurm_jobs: ids of the jobs that wait or run in Slurm; None without Slurm.
     """
     return [_sweep(layout, plan, key, slurm_jobs) for key in plan.sweeps]
 
@@ -62,7 +62,7 @@ def _sweep(
 
 
 def _is_done(table: Path, repair: Path) -> bool:
-    """Whether a sweep's table is there, and newer than what asks for some of its runs again."""
+    """Return whether a sweep's table is newer than a request to train some of its runs again."""
     if not table.is_file():
         return False
     return not repair.is_file() or repair.stat().st_mtime <= table.stat().st_mtime
@@ -80,7 +80,7 @@ def _state(reported: Sequence[Mapping[str, Any]], slurm_jobs: Collection[str] | 
 
 
 def _has_ended(attempt: Mapping[str, Any]) -> bool:
-    """Whether an attempt's process, as far as it is one of this machine, is there no more."""
+    """Return whether an attempt's process has ended, as far as this machine can tell."""
     if attempt.get("host") != socket.gethostname() or not isinstance(attempt.get("process"), int):
         return False
     try:
@@ -98,7 +98,7 @@ def _share(store: Path, plan: Plan, sweep: str, reported: Sequence[Mapping[str, 
         if event["event"] == events.EPOCH:
             trained[event["run"]] = max(event["epoch"], trained.get(event["run"], 0))
         elif event["event"] == events.RECORDED:
-            # From here on the record says it; where that is deleted, the run trains anew.
+            # The record counts from now on. Without it the run trains anew.
             trained.pop(event["run"], None)
     finished, planned = 0.0, 0.0
     for run in plan.sweeps[sweep].runs:
@@ -117,9 +117,9 @@ def _share(store: Path, plan: Plan, sweep: str, reported: Sequence[Mapping[str, 
 def seconds_left(
     layout: Layout, sweeps: Sequence[SweepProgress], estimates: Estimates
 ) -> float | None:
-    """Seconds until all is done, if as many sweeps go on running as do now; None if none runs.
+    """Return the seconds until all is done, with as many sweeps at once as now; None if none runs.
 
-    Estimates are scaled by what the sweeps that are done took.
+    Estimates are scaled by the time of the sweeps that are done.
     """
     running = sum(sweep.state == RUNNING for sweep in sweeps)
     if not running:
@@ -131,7 +131,7 @@ def seconds_left(
 
 
 def jobs_in_slurm() -> set[str] | None:
-    """Ids of this user's jobs that wait or run; None where there is no Slurm to ask."""
+    """Return the ids of this user's jobs that wait or run; None without Slurm."""
     if shutil.which("squeue") is None:
         return None
     asked = subprocess.run(
