@@ -1,5 +1,5 @@
-# Test-set predictions of each method's chosen runs, as zip files for the GLUE server; and the scores
-# that it returns, once they are entered.
+# Zip files for the GLUE server: predictions of each method's chosen runs on the test rows. And the
+# scores that the server returned, once someone has entered them.
 
 
 rule test_predictions:

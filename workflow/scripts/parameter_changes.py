@@ -7,7 +7,7 @@ with job(snakemake.log[0]):
 
     from subtune.analysis import changes, scores
 
-    drawn = {(one["method"], one["task"]) for one in snakemake.params.drawn}
+    drawn = {(figure["method"], figure["task"]) for figure in snakemake.params.drawn}
     chosen = scores.read_scores(snakemake.input[0])
     table = changes.changes_of_methods(chosen, drawn, Path(snakemake.params.store))
     table.to_csv(snakemake.output[0], index=False)

@@ -1,6 +1,4 @@
-"""Scores and costs of all experiments together. In: their best runs. Out: answers, a table, a
-figure.
-"""
+"""All experiments together. In: their chosen runs. Out: answers, a table, a figure."""
 
 from subtune.core.logs import job
 

@@ -14,8 +14,8 @@ with job(snakemake.log[0]):
     device = hardware.prepare(snakemake.threads)
     store = Path(snakemake.params.store)
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
-    of = snakemake.wildcards
-    best = best[(best["model"] == of.encoder) & (best["task"] == of.task)]
+    wanted = snakemake.wildcards
+    best = best[(best["model"] == wanted.encoder) & (best["task"] == wanted.task)]
     task = records.read_spec(store, best["run"].iloc[0]).tokens.data.task
     predicting = best.dropna(subset=["value"])["run"].unique()
     specs = [records.read_spec(store, run) for run in predicting]

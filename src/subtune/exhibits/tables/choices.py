@@ -1,4 +1,4 @@
-"""What was chosen by dev score: learning rates and epochs."""
+"""Tables of the learning rates and epochs that were chosen by dev score."""
 
 from collections.abc import Sequence
 
@@ -56,7 +56,7 @@ def best_learning_rates(
 
 
 def short(learning_rate: float | None) -> str | None:
-    """A learning rate as the papers write it: 7e-4."""
+    """Return a learning rate as the papers write it: 7e-4."""
     if learning_rate is None:
         return None
     mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")

@@ -1,4 +1,4 @@
-"""Scores of methods, task by task: ours, and below them the paper's."""
+"""A table of scores, method by method and task by task: ours, and below them the paper's."""
 
 from collections.abc import Sequence
 
@@ -124,10 +124,10 @@ def best_scores(table: pd.DataFrame, paper: Paper) -> pd.DataFrame:
 
 
 def differing(table: pd.DataFrame) -> pd.DataFrame:
-    """Marks after the methods whose scores differ from full fine-tuning's of the same rows.
+    """Return marks after the methods whose scores differ from full fine-tuning's.
 
-    Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `DIFFERS`, uncorrected. It
-    takes six columns to find any difference.
+    The test is Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `DIFFERS`,
+    uncorrected. It finds no difference in fewer than six columns.
 
     Args:
         table: from `scores_of_methods`.
@@ -151,21 +151,21 @@ def differing(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _numbers(scores: pd.DataFrame) -> pd.DataFrame:
-    """The scores that cells show, without their spread."""
+    """Return the scores of cells, without their spread."""
     return scores.apply(lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce"))
 
 
 def trained_parameters(table: pd.DataFrame) -> dict[str, int]:
-    """Trained parameters per method, on the task with the most usual classifier.
+    """Return trained parameters per method, with the most usual classifier of the tasks.
 
-    A two-label classifier is counted where a task has one, as the papers do.
+    If a task has a two-label classifier, that one is counted, as the papers do.
     """
     rows = _with_usual_classifier(table)
     return dict(zip(rows["method"], rows["trainable"], strict=True))
 
 
 def _shares_of_full(table: pd.DataFrame) -> dict[str, str]:
-    """Each method's share of what full fine-tuning trains, the classifier left out of both."""
+    """Return each method's share of full's parameters, without the classifier."""
     rows = _with_usual_classifier(table)
     counts = dict(zip(rows["method"], trained_beside_classifier(rows), strict=True))
     full = counts.get("full")
@@ -190,7 +190,7 @@ def _printed_elsewhere(paper: Paper, below: pd.DataFrame, tasks: list[str]) -> s
 
 
 def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
-    """Heading to columns: the paper's average, and this run's own where it is another one."""
+    """Return headings to columns: the paper's average, and this run's own if that differs."""
     if not averaged:
         return {}
     means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
@@ -198,7 +198,7 @@ def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
 
 
 def _is_share(printed: object) -> bool:
-    """Whether a paper prints a number of parameters as a share of all."""
+    """Return true if a paper prints a number of parameters as a share of all."""
     return str(printed).endswith("%")
 
 

@@ -1,4 +1,4 @@
-"""The generalisation gap as a table."""
+"""A table of the generalisation gap."""
 
 from collections.abc import Sequence
 

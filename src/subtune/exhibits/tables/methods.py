@@ -1,4 +1,4 @@
-"""A summary of methods."""
+"""A table of methods and their parameters."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from subtune.selections import Selection
 from subtune.selections.methods import title_of
 from subtune.selections.parameter_counts import parameter_counts
 
-# What wraps in a paper's table.
+# Columns that wrap in LaTeX, and their share of the text's width.
 WIDE = {"group 1": 0.16, "group 2": 0.16, "group 3": 0.22, "outside the layers": 0.16}
 
 

@@ -1,4 +1,4 @@
-"""The tasks' metrics."""
+"""A table of the tasks' metrics."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Tests of whether methods differ, and their spread over seeds, as tables."""
+"""Tables of statistical tests between methods, and of spreads over seeds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,12 +11,12 @@ from subtune.papers.base import Paper
 
 
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
-    """`subtune.analysis.significance.paired_tests`, on four digits."""
+    """Return `subtune.analysis.significance.paired_tests`, rounded to four digits."""
     return significance.paired_tests(chosen).round(4)
 
 
 def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
-    """`subtune.analysis.significance.repeat_variance`, on six digits."""
+    """Return `subtune.analysis.significance.repeat_variance`, rounded to six digits."""
     table = significance.repeat_variance(chosen).round(6)
     return table.astype({"mean": object}).fillna({"mean": DIVERGED})
 

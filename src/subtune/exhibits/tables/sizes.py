@@ -1,4 +1,4 @@
-"""Scores by the number of training rows, as a table."""
+"""A table of scores by the number of training rows."""
 
 from collections.abc import Sequence
 
