@@ -89,28 +89,6 @@ def test_beside_others_a_run_computes_what_it_computes_alone(kinds, precision, m
         torch.testing.assert_close(beside[name], values, rtol=0, atol=1e-6, msg=name)
 
 
-@pytest.mark.parametrize("task", ["ud_ewt", "squad"])
-@pytest.mark.parametrize("kinds", [("bitfit", "layernorm", "top"), ("lora-II",) * 3], ids=" ".join)
-def test_of_words_and_spans_too_a_run_computes_what_it_computes_alone(task, kinds, tiny_bert):
-    task = TASKS[task]
-    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
-    model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
-    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
-    members = [
-        member(kind, model, learning_rate=rate)
-        for kind, rate in zip(kinds, (1e-3, 3e-3, 1e-2), strict=True)
-    ]
-    for one, beside in zip(members, train(model, rows, task, members), strict=True):
-        alone = train_alone(model, rows, task, one)
-        assert beside.history[-1]["train_loss"] == pytest.approx(
-            alone.history[-1]["train_loss"], rel=1e-5
-        )
-        assert beside.best_epoch == alone.best_epoch
-        of_alone, of_beside = to_stored(alone.best.delta), to_stored(beside.best.delta)
-        for name, values in of_alone.items():
-            torch.testing.assert_close(of_beside[name], values, rtol=0, atol=1e-6, msg=name)
-
-
 @pytest.mark.parametrize("kind", ["bitfit", "layernorm", "random", "rand_row_col", "top"])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
 def test_entries_outside_the_selection_stay_bit_identical(kind, weight_decay, model, task, rows):
@@ -216,15 +194,6 @@ def test_the_best_epoch_is_the_first_with_the_highest_dev_score(model, task, row
     assert len(scores) == 4
     assert result.best_epoch == scores.index(max(scores)) + 1
     assert result.best.scores["validation"]["accuracy"] == max(scores)
-
-
-def test_a_regression_learns_real_scores(tiny_bert):
-    task = TASKS["stsb"]
-    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 1)
-    result = train_alone(model, rows, task, member("full", model, epochs=6))
-    assert set(result.best.scores["validation"]) == {"spearmanr", "pearsonr"}
-    assert result.history[-1]["train_loss"] < result.history[0]["train_loss"] / 2
 
 
 def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, task, rows):
