@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import delimited, json_lines
-from subtune.tasks.formats.text import NO_CHARACTER
+from subtune.tasks.formats.text import NO_CHARACTER, in_words
 from subtune.tasks.metrics import COEFFICIENTS
 from subtune.tasks.task_kind import Columns, PlacedRow, TaskKind
 
@@ -114,7 +113,7 @@ class Sentences(TaskKind):
                     raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
                 if not isinstance(row[column], str):
                     raise SubtuneError(
-                        f"{place}: column {column!r}: found {_in_json(row[column])}, "
+                        f"{place}: column {column!r}: found {in_words(row[column])}, "
                         "expected text or a number"
                     )
             table["idx"].append(number)
@@ -175,10 +174,3 @@ class Sentences(TaskKind):
 
 def _columns_read(task: TaskFields, labelled: bool) -> tuple[str, ...]:
     return (*task.text, task.label) if labelled else task.text
-
-
-def _in_json(value: Any) -> str:
-    """Return what its file calls a cell that holds no text."""
-    if isinstance(value, list | tuple):
-        return "a list" if isinstance(value, list) else "an object"
-    return json.dumps(value)

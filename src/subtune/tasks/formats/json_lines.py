@@ -4,15 +4,19 @@ import io
 import json
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from subtune.core.errors import SubtuneError, cut, one_of
+from pydantic import Field, TypeAdapter, ValidationError
+
+from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.formats import text
-from subtune.tasks.formats.text import NO_CHARACTER
+from subtune.tasks.formats.text import Text
+
+TEXTS = TypeAdapter(Annotated[list[Text], Field(min_length=1)])
 
 
 def rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows by column, each with its line. Numbers are text, as they are written.
+    """Read the rows by column, each with its line. Numbers are text, as they are written.
 
     An object within a row is a tuple of its keys and values, and a list is a list.
 
@@ -27,7 +31,7 @@ def rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, 
 
 
 def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Sentences in the columns asked for, which hold lists of texts, each with its place.
+    """Read sentences in the columns asked for, which hold lists of texts, each with its place.
 
     Args:
         path: a UTF-8 file.
@@ -38,84 +42,47 @@ def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[
             is not there, or holds anything else than a list of texts.
     """
     empty = True
-    for number, row in _objects(path, columns, parse_number=_Number):
+    for line, row in _objects(path, columns):
         empty = False
-        place = f"line {number}"
+        place = f"{path}: line {line}"
+        sentence = {}
         for column in columns:
             if column not in row:
-                raise SubtuneError(f"{path}: {place}: no such column: {one_of(column, row)}")
-            _require_texts(row[column], f"{path}: {place}: column {column!r}")
-        yield place, {column: row[column] for column in columns}
+                raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
+            try:
+                sentence[column] = TEXTS.validate_python(row[column], strict=True)
+            except ValidationError as error:
+                raise SubtuneError(f"{place}: {text.problem(error, column)}") from None
+        yield f"line {line}", sentence
     if empty:
         raise SubtuneError(f"{path}: found no sentences, expected at least one")
 
 
-class _Number(str):
-    """A number as it is written, in the place of which a text was expected."""
-
-
 def _objects(
-    path: Path, columns: Collection[str], parse_number: Callable[[str], Any]
+    path: Path, columns: Collection[str], parse_number: Callable[[str], Any] | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    # A text may hold other characters that Unicode calls line ends.
+    # Only line ends separate rows: a text may hold other characters that Unicode calls line ends.
     for line, content in enumerate(io.StringIO(text.read(path), newline=""), start=1):
-        if content.strip():
-            yield line, _object(path, line, content, columns, parse_number)
-
-
-def _object(
-    path: Path,
-    line: int,
-    content: str,
-    columns: Collection[str],
-    parse_number: Callable[[str], Any],
-) -> dict[str, Any]:
-    place = f"{path}: not a readable {path.suffix} file: line {line}"
-    try:
-        row = json.loads(
-            content,
-            object_pairs_hook=tuple,
-            parse_int=parse_number,
-            parse_float=parse_number,
-            parse_constant=lambda name: None,
-        )
-    except json.JSONDecodeError as error:
-        raise SubtuneError(
-            f"{place}: {error.msg} in column {error.colno}, expected an object"
-        ) from None
-    except RecursionError as error:
-        raise SubtuneError(f"{place}: {error}, expected an object") from None
-    if not isinstance(row, tuple):
-        raise SubtuneError(f"{place}: found {_in_words(row)}, expected an object")
-    keys = [key for key, _ in row]
-    for column in columns:
-        if keys.count(column) > 1:
-            raise SubtuneError(f"{place}: found {column!r} twice, expected it once")
-    return dict(row)
-
-
-def _require_texts(cell: Any, place: str) -> None:
-    if not isinstance(cell, list):
-        raise SubtuneError(f"{place}: found {_in_words(cell)}, expected a list of texts")
-    if not cell:
-        raise SubtuneError(f"{place}: found an empty list, expected a text for every word")
-    for number, item in enumerate(cell, start=1):
-        if type(item) is not str:
-            raise SubtuneError(f"{place}: item {number}: found {_in_words(item)}, expected text")
-        if not item.strip():
-            raise SubtuneError(f"{place}: item {number}: found {item!r}, expected text")
-        if no_character := NO_CHARACTER.search(item):
-            raise SubtuneError(f"{place}: item {number}: found {no_character[0]!r}, expected text")
-
-
-def _in_words(value: Any) -> str:
-    match value:
-        case list():
-            return "a list"
-        case tuple():
-            return "an object"
-        case _Number():
-            return f"the number {cut(value)}"
-        case str():
-            return "a text"
-    return json.dumps(value)
+        if not content.strip():
+            continue
+        place = f"{path}: not a readable {path.suffix} file: line {line}"
+        try:
+            row = json.loads(
+                content,
+                object_pairs_hook=tuple,
+                parse_int=parse_number,
+                parse_float=parse_number,
+                parse_constant=lambda name: None,
+            )
+        except (ValueError, RecursionError) as error:
+            said = str(error)
+            if isinstance(error, json.JSONDecodeError):
+                said = f"{error.msg} in column {error.colno}"
+            raise SubtuneError(f"{place}: {said}, expected an object") from None
+        if not isinstance(row, tuple):
+            raise SubtuneError(f"{place}: found {text.in_words(row)}, expected an object")
+        keys = [key for key, _ in row]
+        for column in columns:
+            if keys.count(column) > 1:
+                raise SubtuneError(f"{place}: found {column!r} twice, expected it once")
+        yield line, dict(row)

@@ -1,16 +1,39 @@
-"""Text as a file holds it, and what of a file is no text."""
+"""Text as a file holds it, and models of texts in JSON."""
 
+import json
 import re
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ValidationError
 
 from subtune.core.errors import SubtuneError, cut
 
-# What a broken file has in its texts: zeros, and halves of characters.
+# Characters of broken files: zeros, and halves of characters.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
+# Expected values by the type of pydantic's error.
+EXPECTED = {
+    "missing": "a value",
+    "model_type": "an object",
+    "list_type": "a list",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "too_short": "at least one value",
+}
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip() or NO_CHARACTER.search(text):
+        raise ValueError(f"found {shown(text)}, expected text")
+    return text
+
+
+# Text that says something.
+Text = Annotated[str, AfterValidator(_not_blank)]
 
 
 def read(path: Path) -> str:
-    """The text of a UTF-8 file, without a byte-order mark; line ends are as they stand.
+    """Return the text of a UTF-8 file without a byte-order mark; line ends stay as they are.
 
     Raises:
         SubtuneError: the file cannot be read, or has bytes that are not UTF-8, or a zero.
@@ -37,5 +60,38 @@ def read(path: Path) -> str:
 
 
 def shown(text: str) -> str:
-    """A text as messages quote it: in one line, and cut off where it is long."""
+    """Return a text as messages quote it: in one line, and cut off where it is long."""
     return repr(cut(text))
+
+
+def problem(error: ValidationError, root: str = "") -> str:
+    """Return in one line where pydantic's first error is, what it found and what it expected.
+
+    ``root`` is the key that holds the value.
+    """
+    first = error.errors(include_url=False)[0]
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+    place = (root + "".join(steps)).removeprefix(".")
+    if first["type"] == "value_error":
+        said = str(first["ctx"]["error"])
+    elif first["type"] == "json_invalid":
+        said = f"found no JSON ({first['ctx']['error']}), expected a whole file"
+    else:
+        found = "nothing" if first["type"] == "missing" else in_words(first["input"])
+        expected = EXPECTED.get(first["type"]) or first["msg"].splitlines()[0]
+        said = f"found {found}, expected {expected}"
+    return f"{place}: {said}" if place else said
+
+
+def in_words(value: Any) -> str:
+    """Return what messages call a value of a JSON file. An object may be a tuple of its items."""
+    match value:
+        case []:
+            return "an empty list"
+        case list():
+            return "a list"
+        case dict() | tuple():
+            return "an object"
+        case str():
+            return f"the text {shown(value)}"
+    return cut(json.dumps(value))
