@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from subtune.core.errors import SubtuneError
-from subtune.data.columns import columns_from_files
+from subtune.data.files import columns_from_files
 from subtune.tasks import TaskSpec
 from subtune.tasks.formats import treebank
 from subtune.tasks.formats.paths import is_directory, is_file
