@@ -1,4 +1,4 @@
-"""Which of a split's examples make up each batch."""
+"""Batches of a split's examples."""
 
 from collections.abc import Iterator
 

@@ -13,7 +13,7 @@ from subtune.tasks.task_kind import PlacedRow
 
 
 class Release(NamedTuple):
-    """How a task is published.
+    """The layout in which a task is published.
 
     ``paths`` finds the files of every split in a directory, of which test files may be absent;
     ``rows`` reads one of them, where the task's kind does not.

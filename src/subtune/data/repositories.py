@@ -1,4 +1,4 @@
-"""Where on the hub each task's rows lie, as Parquet files, and which of their cells are the task's.
+"""Repositories on the hub with each task's rows, as Parquet files.
 
 None of it is part of an id: a dataset's version is the commit.
 """
@@ -60,7 +60,7 @@ REPOSITORIES = {
 
 
 def is_on_hub(task: str) -> bool:
-    """Whether the hub has a built-in task: GLUE's, and those in `REPOSITORIES`."""
+    """Return whether the hub has a built-in task: GLUE's, and those in `REPOSITORIES`."""
     return task in REPOSITORIES or bool(TASKS[task].submission)
 
 

@@ -1,4 +1,4 @@
-"""How many rows and tokens a task has, as far as that is known before any download."""
+"""Sizes of tasks, as far as they are known before any download."""
 
 from collections.abc import Mapping
 

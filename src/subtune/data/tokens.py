@@ -1,4 +1,4 @@
-"""What a model reads of a task's rows, made once per model and task and kept as Arrow."""
+"""Token ids of a task's rows, made once per model and task and kept as Arrow."""
 
 from pathlib import Path
 

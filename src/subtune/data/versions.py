@@ -1,4 +1,4 @@
-"""Which files hold the rows of a task, and a hash of what is in them."""
+"""The files that hold the rows of a task, and a hash of their content."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from subtune.data import files, official, tsv
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 
-# Of so many files an error message names each.
+# An error message names each of at most so many files.
 NAMED_FILES = 3
 
 

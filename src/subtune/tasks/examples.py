@@ -1,4 +1,4 @@
-"""What a model reads of one split."""
+"""The examples of one split, as a model reads them."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -15,7 +15,7 @@ NUMBERS = ("input_ids", "token_type_ids", "label", "reads", "row")
 
 
 class AllPositions(Sequence[np.ndarray]):
-    """Of every example the positions of all its tokens, which are not held in memory."""
+    """The positions of all tokens of every example, which are not held in memory."""
 
     def __init__(self, lengths: np.ndarray):
         self._lengths = lengths
@@ -91,29 +91,29 @@ class Examples:
 
     @cached_property
     def read_counts(self) -> np.ndarray:
-        """How many tokens of each example the head reads."""
+        """The number of tokens of each example that the head reads."""
         if self.reads is None:
             return np.ones(len(self), dtype=np.int64)
         return np.array([len(positions) for positions in self.reads])
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.row[-1]) + 1
 
     def of_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Numbers of the examples of some rows, in the rows' order."""
+        """Return the numbers of the examples of some rows, in the rows' order."""
         first, behind = (np.searchsorted(self.row, rows, side) for side in ("left", "right"))
         counts = behind - first
         starts = (first - counts.cumsum() + counts).repeat(counts)
         return starts + np.arange(counts.sum())
 
     def units(self, index: np.ndarray) -> int:
-        """How many losses some examples have: one each, or one for each of their words."""
+        """Return how many losses some examples have: one each, or one for each of their words."""
         if isinstance(self.labels, list):
             return sum(len(self.labels[example]) for example in index)
         return len(index)
 
     def column(self, name: str) -> list:
-        """What else is known of every example."""
+        """Return another column of the split."""
         return self._split[name][:]

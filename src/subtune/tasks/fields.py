@@ -18,7 +18,7 @@ def kind_of_unnamed(labels: Sequence[str] | None) -> KindName:
 
 
 class TaskFields(Value):
-    """What a kind of task may ask of its task.
+    """The fields that a kind of task may ask of its task.
 
     ``labels`` holds the label words in the order of their numbers, where its kind has some; without
     them and without a ``kind`` the task is a regression. The first of ``metrics`` decides, on the

@@ -8,7 +8,7 @@ from subtune.tasks import Task
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """What a column of scores is read from. ``decides``: by it epochs and learning rates
+    """The source of a column of scores. ``decides``: by it epochs and learning rates
     are chosen."""
 
     key: str

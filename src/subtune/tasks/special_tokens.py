@@ -28,11 +28,11 @@ class SpecialTokens:
 
     @property
     def count(self) -> int:
-        """How many tokens of an example are special."""
+        """The number of special tokens of an example."""
         return sum(map(len, self.ids))
 
     def room(self, max_length: int) -> int:
-        """How many tokens of its texts an example of at most ``max_length`` has.
+        """Return how many tokens of its texts fit into ``max_length``.
 
         Raises:
             SubtuneError: less than one of each text.
@@ -55,7 +55,7 @@ class SpecialTokens:
 
 
 def of(tokenizer: Tokenizer, texts: int) -> SpecialTokens:
-    """Those that a tokenizer puts around so many texts."""
+    """Return the special tokens that a tokenizer puts around so many texts."""
     probe = tokenizer.encode(PROBE, PROBE if texts > 1 else None)
     ids: list[list[int]] = [[]]
     special_types: list[list[int]] = [[]]

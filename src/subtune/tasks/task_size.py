@@ -1,4 +1,4 @@
-"""How many rows and tokens a task has."""
+"""The number of rows and tokens of a task."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""How rows of the mini tasks are drawn, from words and templates in a resource."""
+"""Rows of the mini tasks, drawn from words and templates in a resource."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""What is asked of a mini task: to draw rows, to tell them apart, and to mislabel some."""
+"""The functions of a mini task: draw rows, tell them apart, and mislabel some."""
 
 import re
 from collections.abc import Callable, Hashable
@@ -9,12 +9,12 @@ from subtune.tasks import TaskSpec
 
 # Cells by column.
 Row = dict[str, Any]
-# What the resource says of a task, and of all.
+# Words and templates of a task, and those that all share.
 Words = dict[str, Any]
 
 
 class MiniTask(NamedTuple):
-    """How the rows of one mini task come about.
+    """Functions that make the rows of one mini task.
 
     ``draw`` makes a row. ``identity`` is what no two rows of a task have in common. ``mislabel``
     makes the label of a row wrong, by chance: of so large a share of all labels.

@@ -1,4 +1,4 @@
-"""How one example of each of GLUE's mini tasks is drawn, from words and templates in a resource.
+"""Examples of GLUE's mini tasks, drawn from words and templates in a resource.
 
 The order of draws decides the rows, and so the ids of all runs on them.
 """

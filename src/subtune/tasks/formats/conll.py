@@ -17,7 +17,7 @@ DOCUMENT = "-DOCSTART-"
 
 
 def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Sentences in the columns asked for, each with the place of its first word.
+    """Read sentences in the columns asked for, each with the place of its first word.
 
     A file whose name ends in ``.conllu`` has the columns of `CONLLU` between tabs, comments that
     begin with ``#``, and lines that are no words, whose id holds ``-`` or ``.``. In other files
@@ -62,7 +62,7 @@ def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[
 
 
 def _word_lines_of_conllu(path: Path, lines: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """The cells of lines that are words, with the lines' numbers; none of a blank line."""
+    """Yield the cells of lines that are words, with the lines' numbers; none for a blank line."""
     for number, line in enumerate(lines, start=1):
         if not line or line.isspace():
             yield number, []
@@ -78,7 +78,7 @@ def _word_lines_of_conllu(path: Path, lines: list[str]) -> Iterator[tuple[int, l
 
 
 def _word_lines(path: Path, lines: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """The cells of lines that are words, with the lines' numbers; none of what ends a sentence."""
+    """Yield the cells of word lines with the lines' numbers; none where a sentence ends."""
     width, first, separator = 0, 0, ""
     for number, line in enumerate(lines, start=1):
         if not line or line.isspace():
@@ -116,7 +116,7 @@ def _index_of(path: Path, columns: Collection[str], names: Collection[str]) -> d
 
 
 def _require_ids(path: Path, sentence: list[list[str]], numbers: list[int]) -> None:
-    """Where a blank line is missing, or a line is, words are not counted from 1 on."""
+    """Refuse words that are not counted from 1: a line is missing."""
     for expected, (cells, number) in enumerate(zip(sentence, numbers, strict=True), start=1):
         if cells[0] != str(expected):
             raise SubtuneError(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from subtune.core.errors import SubtuneError, cut, listed
 
-# What stands between cells in files of other programs.
+# Delimiters in files of other programs.
 DIVIDERS = ";\t,|"
 
 
@@ -16,7 +16,7 @@ def rows(
     columns: Collection[str],
     is_row: Callable[[Mapping[str, str]], bool],
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows below the header, by column, each with the line on which it begins.
+    """Read the rows below the header, by column, each with the line on which it begins.
 
     A cell that begins with ``"`` ends with the next one; in between ``""`` stands for a quotation
     mark, and line ends are text. In other cells a ``"`` is a letter.
@@ -75,6 +75,6 @@ def rows(
 def _can_be_row(
     lines: list[str], header: list[str], delimiter: str, is_row: Callable[[Mapping[str, str]], bool]
 ) -> Iterator[bool]:
-    """Of each line, whether it is a row where quotation marks are letters."""
+    """Yield whether each line is a row if quotation marks are letters."""
     for cells in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE):
         yield len(cells) == len(header) and is_row(dict(zip(header, cells, strict=True)))

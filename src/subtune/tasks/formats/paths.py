@@ -1,10 +1,10 @@
-"""What lies at a path, for a user who may not look everywhere."""
+"""Files and directories, for a user who may not look everywhere."""
 
 from pathlib import Path
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is there; none is where the system takes no such name or shows nothing."""
+    """Return whether a file is there; False if the system refuses its name or access."""
     try:
         return path.is_file()
     except OSError:
@@ -12,7 +12,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """Whether a directory is there, as `is_file` says it of files."""
+    """Return whether a directory is there; False if the system refuses its name or access."""
     try:
         return path.is_dir()
     except OSError:

@@ -13,9 +13,9 @@ COLUMNS = ("form", "xpos")
 # Sections of the Wall Street Journal part, as part-of-speech taggers split them (Collins 2002,
 # Section 5; Toutanova et al. 2003, Section 3).
 SECTIONS = {"train": range(0, 19), "validation": range(19, 22), "test": range(22, 25)}
-# Where the sections may lie below a directory that a user names.
+# Folders of the sections, below a directory that a user names.
 FOLDERS = ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj")
-# What stands at the place of words that were moved or left out.
+# The tag that marks words which were moved or left out.
 NO_WORD = "-NONE-"
 # A leaf with its tag and word, a bracket that opens and its label, one that closes, or a word that
 # stands where none may.
@@ -26,7 +26,7 @@ TOKEN = re.compile(
 
 
 def paths(directory: Path) -> dict[str, list[Path]]:
-    """The files of each split of the Wall Street Journal part, in their order.
+    """Return the files of each split of the Wall Street Journal part, in their order.
 
     Args:
         directory: the disc's root, or one below it, down to that of the sections ``00`` to ``24``.
@@ -66,7 +66,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Sentences in the columns asked for, each with the line on which its tree begins.
+    """Read sentences in the columns asked for, each with the line on which its tree begins.
 
     ``form`` has the words and ``xpos`` their tags, as they stand in the file, which writes a
     bracket as ``-LRB-``. Leaves that are no words are left out, and so are sentences of nothing
@@ -94,7 +94,7 @@ def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[
 
 
 def _trees(path: Path, content: str) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Of each tree the line on which it begins, and the tags and words of its leaves."""
+    """Yield the line on which each tree begins, and the tags and words of its leaves."""
     # Lines are counted from where the last tree began.
     line, counted, depth = 1, 0, 0
     tags: list[str] = []

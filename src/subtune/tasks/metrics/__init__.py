@@ -26,7 +26,7 @@ class Metric(NamedTuple):
     is_coefficient: bool = False
 
 
-# By what they compare: numbers of classes, numbers, or answers in words.
+# Metrics by the predictions that they compare: classes, numbers, or answers in words.
 METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", labels.accuracy),
