@@ -33,6 +33,7 @@ from subtune.core.layout import Layout
 from subtune.models.load import load_model
 from subtune.planning.plan import Plan, plan
 from subtune.runs import records
+from subtune.runs.integrity import CHECKSUMS, write_checksums
 from subtune.selections.specs import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import train
@@ -267,9 +268,10 @@ def write_record(store: Path, spec: RunSpec, template: Path) -> None:
     store.mkdir(parents=True, exist_ok=True)
     with new_directory(store / spec.id) as draft:
         for path in template.iterdir():
-            if path.name not in ("spec.json", records.CHECKSUMS):
+            if path.name not in ("spec.json", CHECKSUMS):
                 (draft / path.name).hardlink_to(path)
-        records.complete(draft, spec)
+        records.write_spec(draft, spec)
+        write_checksums(draft)
 
 
 def markdown(tables: Mapping[str, pd.DataFrame]) -> str:

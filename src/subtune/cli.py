@@ -319,18 +319,15 @@ def _runs(options: argparse.Namespace) -> None:
 
 
 def _verify(options: argparse.Namespace) -> None:
-    from subtune.runs import records, verifying
+    from subtune.runs import repair
 
     layout = Layout(str(options.results))
-    runs = verifying.records_in(layout)
-    damage = verifying.damage(layout)
+    runs = repair.records_in(layout)
+    damage = repair.find_damage(layout)
     if not (damage.records or damage.sweeps):
         if not runs:
             raise SubtuneError(f"found no runs in {layout.records()}")
         print(f"{layout.records()}: {len(runs):,} record(s), no problems found")
-        store = Path(layout.records())
-        if without := sum(not records.has_checksums(store, run) for run in runs):
-            print(f"{without:,} have no checksums: of these, only what cannot be read is found")
         return
     lines = [*damage.sweeps.values(), *(line for of in damage.records.values() for line in of)]
     for line in lines:
@@ -340,7 +337,7 @@ def _verify(options: argparse.Namespace) -> None:
             f"{len(damage.records):,} record(s) are damaged or missing, and {len(damage.sweeps):,} "
             "table(s) of sweeps; --repair sets them aside, to be trained again"
         )
-    if places := verifying.set_aside(layout, damage):
+    if places := repair.set_aside(layout, damage):
         print(f"set aside in {layout.damaged()}: {', '.join(path.name for path in places)}")
     print("Call snakemake as before: it trains what of this is still asked for, and nothing else:")
     print(printable(", ".join([*damage.records, *damage.sweeps])))

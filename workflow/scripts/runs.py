@@ -1,13 +1,13 @@
-"""Every run of the configuration. In: the sweeps' records. Out: csv, parquet, what columns mean."""
+"""Make the table of all runs. In: the sweeps' records. Out: csv, parquet, the columns' meanings."""
 
 from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune.runs import tidy
+    from subtune.runs.table_of_runs import meanings, table_of_runs
 
-    table = tidy.table_of_runs(Path(snakemake.params.store), snakemake.params.planned)
+    table = table_of_runs(Path(snakemake.params.store), snakemake.params.planned)
     table.to_csv(snakemake.output.csv, index=False)
     table.to_parquet(snakemake.output.parquet, index=False)
-    tidy.meaning(list(table)).to_csv(snakemake.output.columns, index=False)
+    meanings(list(table)).to_csv(snakemake.output.columns, index=False)

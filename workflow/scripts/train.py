@@ -50,5 +50,7 @@ with (
             checkpoints,
         )
     rows = [{"run": spec.id} | records.read_outcome(store, spec.id) for spec in specs]
-    pd.json_normalize(rows).to_csv(snakemake.output[0], index=False)
+    # The count tells a whole table from one that was cut.
+    table = pd.json_normalize(rows).assign(runs_of_sweep=len(rows))
+    table.to_csv(snakemake.output[0], index=False)
     checkpoints.clear()

@@ -1,6 +1,6 @@
-"""What a training job reports to programs: a file of JSON lines, one per event.
+"""Events of training jobs, for programs: a file of JSON lines, one per event.
 
-Every line has ``time`` (UTC), ``event``, and ``text``, which says the same to people. Events are::
+Every line has ``time`` (UTC), ``event``, and ``text`` for people. Events are::
 
     started    an attempt of the job: ``host``, ``process``, and ``slurm_job`` where Slurm runs it
     to_train   ids of the runs without a record: ``runs``
@@ -9,14 +9,14 @@ Every line has ``time`` (UTC), ``event``, and ``text``, which says the same to p
                ``score``, ``seconds``
     diverged   a run's loss or a prediction is not finite: ``run``
     recorded   a run is on record: ``run``
-    one_by_one runs that could train side by side do not, for the reason in ``text``
+    one_by_one runs train one by one, for the reason in ``text``
     without_padding  every batch has texts of one length, for the reason in ``text``
-    note       a line of the log that means nothing to programs
+    note       a line of the log without a meaning for programs
     stopped    the attempt was asked to stop
     failed     the attempt ended in an error
     done       all runs are on record
 
-Attempts follow one another in the same file. One that is killed has no last event.
+Attempts follow one another in the same file. A killed attempt has no last event.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ STARTED, EPOCH, RECORDED, STOPPED, FAILED, DONE = (
 
 
 class Events:
-    """The events of a job, written as they happen."""
+    """A writer of a job's events."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -50,12 +50,12 @@ class Events:
         self.write(report)
 
     def write(self, report: Report) -> None:
-        """Append an event. Where that cannot be done training goes on: no result needs it."""
+        """Append an event. If it cannot be written, training goes on: no result needs it."""
         time = datetime.now(UTC).isoformat(timespec="seconds")
         facts = {name: finite_or_none(value) for name, value in report.facts.items()}
         event = {"time": time, "event": report.event} | facts | {"text": report.text}
         with contextlib.suppress(OSError), self._path.open("ab+") as file:
-            # What a killed attempt has left of its last line stays a line of its own.
+            # The half line of a killed attempt stays a line of its own.
             start = b"\n" if _is_torn(file) else b""
             file.write(start + json.dumps(event).encode() + b"\n")
 
@@ -67,13 +67,13 @@ def _is_torn(file: BinaryIO) -> bool:
 
 
 def finite_or_none(value: Any) -> Any:
-    """A number that JSON can hold."""
+    """Return the value, or None for a number that JSON cannot hold."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextlib.contextmanager
 def attempt(path: str | Path) -> Iterator[Events]:
-    """The events of an attempt, its start and its end among them."""
+    """Give the writer of an attempt's events, and write its start and end."""
     events = Events(Path(path))
     with contextlib.suppress(OSError):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -91,8 +91,7 @@ def attempt(path: str | Path) -> Iterator[Events]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """All events of a file, in order; none where there is no file. Torn lines, and lines
-    of others, are left out."""
+    """Return all events of a file, in order. Half lines and foreign lines are left out."""
     if not path.is_file():
         return []
     events = []
@@ -103,7 +102,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_whole(event: Any) -> bool:
-    """Whether an event has what readers need; others may write to the file too."""
+    """Return whether an event has all fields that readers need."""
     if not isinstance(event, dict) or not {"time", "event", "text"} <= event.keys():
         return False
     if event["event"] == EPOCH and not isinstance(event.get("epoch"), int):

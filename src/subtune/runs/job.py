@@ -1,4 +1,4 @@
-"""What the runs of one job share, and how some of them train."""
+"""Training of runs that share a model and a task."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from subtune.training.sweeps import train_sweep
 
 @dataclass(frozen=True)
 class Job:
-    """A pretrained model, a task's examples by split, and what masks are taken from.
+    """A pretrained model, a task's examples by split, and rankings for masks.
 
-    ``rankings``: ranking id to the rank of every entry. The rest is `train_sweep`'s.
+    ``rankings``: ranking id to the rank of every entry. The rest goes to `train_sweep`.
     """
 
     model: Encoder
@@ -33,12 +33,12 @@ class Job:
     def train(
         self, runs: Mapping[str, RunSpec], report: Callable[[Report], None], share: float = 1.0
     ) -> Iterator[tuple[str, Result]]:
-        """Train runs, by what the log calls them, for a share of their steps.
+        """Train runs, named as in the log, for a share of their steps.
 
         Yields:
-            What the log calls a run and its result, as soon as it is there.
+            The name and the result of each run, as soon as it is done.
         """
-        # What is checkpointed on the way to a share of the steps is not of the whole run.
+        # Checkpoints of a share of the steps are not those of the whole run.
         part = "" if share == 1 else f"@{share}"
         names = {spec.id + part: name for name, spec in runs.items()}
         results = train_sweep(

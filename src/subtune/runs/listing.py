@@ -1,4 +1,4 @@
-"""Recorded runs as one table: what each was, how it scored, how large its delta is."""
+"""Table of recorded runs: settings, scores and sizes."""
 
 import contextlib
 from collections.abc import Mapping
@@ -14,14 +14,10 @@ from subtune.selections.methods import name_of, with_mask
 
 
 def given_names(results: str) -> dict[str, tuple[str, str]]:
-    """What configurations call the model and the method of runs whose scores are in the results.
-
-    Returns:
-        Id of the run to the names of its model and its method.
-    """
+    """Return the names of model and method that configurations gave to each run in the results."""
     names: dict[str, tuple[str, str]] = {}
     for path in sorted(Path(results).glob(Layout(".").data("*", "scores"))):
-        # Names only help to read: runs are listed without those that a damaged file has.
+        # Names only help readers: a damaged file is skipped.
         with contextlib.suppress(OSError, ValueError, KeyError):
             scores = pd.read_csv(path, dtype={"run": str}, keep_default_na=False)
             for row in scores.to_dict("records"):
@@ -31,31 +27,29 @@ def given_names(results: str) -> dict[str, tuple[str, str]]:
 
 
 class Listed(NamedTuple):
-    """Recorded runs, and a line for every record that cannot be read."""
+    """A table of recorded runs, and a line for each record that cannot be read."""
 
     runs: pd.DataFrame
     problems: list[str]
 
 
 def recorded_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> Listed:
-    """One row per recorded run, in the order of tasks, methods and learning rates.
+    """Return one row per recorded run, ordered by task, method and learning rate.
 
-    Columns: ``run``, ``model``, ``task``, ``method``, ``train_rows``, ``learning_rate``,
-    ``batch_size``, ``epochs``, ``seed``, ``metric``, ``score``, ``best_epoch``, ``diverged``,
-    ``trained``, ``delta_bytes``; none where no run is on record. ``train_rows`` is how many rows
-    train it, or all. ``score`` is the task's first metric on its first evaluation split, at the
-    best epoch; a run that diverged has neither. A method that has no name is shown as its
-    selection.
+    Columns: ``run``, ``model``, ``task``, ``method``, ``train_rows`` (a number or "all"),
+    ``learning_rate``, ``batch_size``, ``epochs``, ``seed``, ``metric``, ``score`` (the task's first
+    metric on its first evaluation split, at the best epoch), ``best_epoch``, ``diverged``,
+    ``trained``, ``delta_bytes``. Without records the table has no columns. A method without a name
+    is shown as its selection.
 
     Args:
         store: where the run records are.
-        names: of models and methods, from `given_names`.
+        names: names of model and method by run, from `given_names`.
     """
     rows, problems = [], []
     for run in records.all_runs(store):
         try:
-            with records.readable(store, run):
-                rows.append(_row(store, run, names.get(run)))
+            rows.append(_row(store, run, names.get(run)))
         except SubtuneError as error:
             problems.append(str(error))
     if not rows:

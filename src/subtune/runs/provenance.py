@@ -1,4 +1,4 @@
-"""Where and with what runs are trained. It decides no result."""
+"""Provenance of runs: where and with what they were trained. It decides no result."""
 
 import contextlib
 import platform
@@ -16,8 +16,10 @@ PACKAGES = ("subtune", "torch", "transformers", "tokenizers", "datasets")
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
-    """``device``, ``threads``, ``commit`` (none outside a repository; with ``-dirty`` where files
-    were changed) and ``versions``, as a job finds them when it begins."""
+    """Return ``device``, ``threads``, ``commit`` and ``versions`` of this job.
+
+    ``commit`` is None outside a repository, and ends in ``-dirty`` if files were changed.
+    """
     return {
         "device": device_name(device),
         "threads": torch.get_num_threads(),
@@ -27,7 +29,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of Python, and of the packages that compute as far as they are installed as such."""
+    """Return the versions of Python and of the installed packages that compute."""
     installed = {"python": platform.python_version()}
     for name in PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
@@ -36,7 +38,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of the repository that this code lies in."""
+    """Return the commit of the repository that holds this code."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
     try:
         described = subprocess.run(

@@ -1,4 +1,4 @@
-"""Training runs that are not on record yet, and recording each as soon as it is done."""
+"""Training of runs that are not on record, and their records."""
 
 import json
 import time
@@ -16,6 +16,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.hardware import EnergyMeter
 from subtune.models.encoder import Encoder
 from subtune.runs import events, records, search
+from subtune.runs.integrity import write_checksums
 from subtune.runs.job import Job
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
@@ -38,19 +39,19 @@ def train_and_record(
     max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> None:
-    """Train those runs of a sweep that are not on record, and record each as soon as it is done.
+    """Train the runs of a sweep that are not on record, and record each as soon as it is done.
 
-    A run that finds its learning rate is on record once its finalists are.
+    A run that searches its learning rate is recorded after its two finalists.
 
     Args:
         specs: the sweep's runs, which share model and tokens.
         store: where records go.
         model: the pretrained model.
         tokens: all splits of the task.
-        rankings: ranking id to the rank of every entry, for the runs that train a top fraction.
+        rankings: ranking id to the rank of every entry, for runs that train a top fraction.
         report: is told of every epoch and every record.
-        max_side_by_side: where more could train side by side.
-        checkpoints: of this sweep; without them a run that is cut off starts anew.
+        max_side_by_side: the largest number of runs in one pass.
+        checkpoints: of this sweep; without them an interrupted run starts again.
 
     Raises:
         StoppedError: it was asked to stop.
@@ -87,7 +88,7 @@ def train_and_record(
                 report(Report(text, events.RECORDED, {"run": spec.id}))
 
     record_searches()
-    # By id, as several searches may have the same run among their finalists.
+    # Several searches may share a finalist.
     missing_whole = {s.id: (n, s) for n, s in whole.items() if not is_recorded(store, s.id)}
     to_train = dict(missing_whole.values())
     for number, (name, result) in enumerate(job.train(to_train, report_and_read_energy), 1):
@@ -107,7 +108,7 @@ def write_record(
     examples: Mapping[str, Examples],
     origin: Mapping[str, Any],
 ) -> Path:
-    """Write a run's record. If the record is there already, it stays as it is.
+    """Write a run's record, unless it is there already.
 
     Raises:
         SubtuneError: the disk is full, or the store cannot be written.
@@ -119,7 +120,7 @@ def write_record(
         with new_directory(target) as draft:
             _write_files(draft, spec, result, examples, origin)
     except SubtuneError as error:
-        # A node that was given up for lost may have finished the same run meanwhile.
+        # A job on a lost node may have recorded the same run meanwhile.
         if is_recorded(store, spec.id):
             return target
         raise SubtuneError(f"{error}; runs recorded so far are kept") from None
@@ -152,7 +153,8 @@ def _write_files(
     )
     safetensors.torch.save_file(to_stored(result.best.delta), folder / "delta.safetensors")
     (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
-    records.complete(folder, spec)
+    records.write_spec(folder, spec)
+    write_checksums(folder)
 
 
 def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:

@@ -1,10 +1,9 @@
-"""Runs that find their learning rate.
+"""Runs that search their learning rate.
 
-Every learning rate of a search first trains for a tenth of the steps, over which it rises and falls
-as it does in a whole run. The best of them and the next smaller one, as few steps favour large
-ones, then train whole, each as the run that it would be without a search, and with a record of its
-own. The better of these two is what the search has found: its record is the search's too, with a
-table of what was tried.
+Every learning rate first trains on trial, for a tenth of the steps, over which it rises and falls
+as in a whole run. The best rate and the next smaller one, since few steps favour large rates, then
+train whole. Each of these finalists is an ordinary run with a record of its own. The record of the
+search is a copy of the better one, with a table of all trials.
 """
 
 import contextlib
@@ -20,6 +19,7 @@ import pandas as pd
 from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
+from subtune.runs.integrity import write_checksums
 from subtune.runs.job import Job
 from subtune.selections.specs import TRIAL, RunSpec
 from subtune.tasks import TaskSpec
@@ -29,8 +29,7 @@ from subtune.training.run import Result
 
 @dataclass(frozen=True)
 class Trial:
-    """How a learning rate did on trial, by the score and loss of its last epoch: NaN where it
-    diverged."""
+    """The score and loss of a learning rate at the end of its trial; NaN if it diverged."""
 
     learning_rate: float
     score: float
@@ -38,14 +37,14 @@ class Trial:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Larger is better: the score, and of equal scores the smaller loss."""
+        """Larger is better: the score, and for equal scores the smaller loss."""
         if math.isnan(self.score):
             return -math.inf, -math.inf
         return self.score, -self.train_loss
 
 
 def trial_of(learning_rate: float, result: Result, task: TaskSpec) -> Trial:
-    """What the end of a trial says of its learning rate."""
+    """Return the score and loss at the end of a trial."""
     if result.diverged:
         return Trial(learning_rate, math.nan, math.nan)
     last = result.history[-1]
@@ -54,10 +53,10 @@ def trial_of(learning_rate: float, result: Result, task: TaskSpec) -> Trial:
 
 
 def finalists(trials: Sequence[Trial]) -> tuple[float, float]:
-    """The two learning rates that train whole, the smaller first.
+    """Return the two learning rates that train whole, the smaller first.
 
-    They are the best on trial, of equals the smallest, and the next smaller one; where there is
-    none, the next larger.
+    They are the best on trial (the smallest, if several are equal) and the next smaller one, or
+    the next larger one if the best is the smallest.
     """
     trials = sorted(trials, key=lambda trial: trial.learning_rate)
     # `max` returns the first of equals.
@@ -67,17 +66,16 @@ def finalists(trials: Sequence[Trial]) -> tuple[float, float]:
 
 
 def write_record(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float:
-    """Write the record of a search whose finalists are on record; returns what it found.
+    """Write the record of a search whose finalists are recorded. Return the rate that it found.
 
     Raises:
-        SubtuneError: a finalist's record is not what was recorded, the disk is full, or the store
-            cannot be written.
+        SubtuneError: a finalist's record is damaged, or the store cannot be written.
     """
     runs = {rate: search.at(rate).id for rate in finalists(trials)}
     scores = {rate: _score(store, search, run) for rate, run in runs.items()}
     ranks = {rate: -math.inf if math.isnan(score) else score for rate, score in scores.items()}
     best = max(runs, key=lambda rate: ranks[rate])
-    # A copy has checksums of its own, which would hide what has happened to the record.
+    # The copy gets checksums of its own, which would hide damage.
     problems = records.problems_of(store, runs[best])
     if problems:
         raise SubtuneError("\n".join(problems))
@@ -94,9 +92,10 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float
             outcome = json.loads(path.read_text()) | {"learning_rate": best}
             path.write_text(json.dumps(outcome, indent=2) + "\n")
             pd.DataFrame(rows).to_csv(draft / "search.csv", index=False)
-            records.complete(draft, search)
+            records.write_spec(draft, search)
+            write_checksums(draft)
     except SubtuneError:
-        # A node that was given up for lost may have finished the same search meanwhile.
+        # A job on a lost node may have recorded the same search meanwhile.
         if not records.is_recorded(store, search.id):
             raise
     return best
@@ -110,9 +109,9 @@ def _score(store: Path, search: RunSpec, run: str) -> float:
 def on_trial(
     job: Job, searches: Mapping[str, RunSpec], report: Callable[[Report], None]
 ) -> dict[str, list[Trial]]:
-    """The trials of runs that find their learning rate, in the order of learning rates.
+    """Train the trials of searches, and return them in the order of learning rates.
 
-    They are kept beside the checkpoints, so that no other attempt of the job does them again.
+    Trials are kept beside the checkpoints, so that the next attempt of the job reads them.
 
     Args:
         job: what the runs share.
@@ -120,7 +119,7 @@ def on_trial(
         report: is told of every trial.
     """
     folder = job.checkpoints and job.checkpoints.folder / "trials"
-    # By id, as several searches may try the same.
+    # Several searches may share a trial.
     candidates = {
         candidate.id: (f"{name} at {rate:g}, on trial", candidate)
         for name, spec in searches.items()
@@ -140,14 +139,14 @@ def on_trial(
 
 
 def _keep(folder: Path, run: str, trial: Trial) -> None:
-    """Where that cannot be done, another attempt trains again."""
+    """Keep a trial; if it cannot be written, the next attempt trains it again."""
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{run}.json").write_text(json.dumps(asdict(trial)))
 
 
 def _kept(folder: Path, run: str) -> Trial | None:
-    """The trial that an earlier attempt has kept whole."""
+    """Return the trial that an earlier attempt kept, if its file is whole."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         return Trial(**json.loads((folder / f"{run}.json").read_text()))
     return None

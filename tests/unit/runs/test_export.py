@@ -29,6 +29,7 @@ from subtune.models.packed import pack
 from subtune.models.packed_pass import logits
 from subtune.runs import listing, recording, records
 from subtune.runs.export import export_adapter, export_model
+from subtune.runs.integrity import write_checksums
 from subtune.selections.lora import Lora, LoraSettings
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
@@ -309,7 +310,7 @@ def test_a_run_with_a_classifier_that_its_family_no_longer_has_is_refused(tmp_pa
     stored["classifier.weight"] = stored.pop("classifier.out_proj.weight")
     safetensors.numpy.save_file(stored, path)
     # As a record of an earlier version, which has none.
-    (path.parent / records.CHECKSUMS).unlink()
+    write_checksums(path.parent)
     with pytest.raises(SubtuneError, match=r"has trained classifier\.weight, which its model"):
         export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
 
@@ -352,17 +353,9 @@ def test_runs_are_listed_by_name_with_their_scores_and_sizes(tmp_path, tiny_bert
 
 
 UNREADABLE = {
-    "random bytes": ("scores.json", b"\xff\x00", "scores.json is not readable JSON"),
-    "a list": ("scores.json", b"[]", "is no record that this version reads"),
-    "missing keys": ("scores.json", b"{}", "is no record that this version reads"),
-    "another's keys": ("scores.json", b'{"epoch": 1}', "is no record that this version reads"),
-    "no number": (
-        "scores.json",
-        b'{"scores": {"validation": {"accuracy": 1}}, "best_epoch": "x", "trainable": 1}',
-        "is no record that this version reads",
-    ),
-    "lists without end": ("scores.json", b"[" * 100_000, "is no record that this version reads"),
-    "another spec": ("spec.json", b'{"seed": 1}', "spec.json is not a run spec"),
+    "random bytes": ("scores.json", b"\xff\x00", "scores.json is not what was recorded"),
+    "a cut table": ("history.csv", b"epoch,", "history.csv is not what was recorded"),
+    "another spec": ("spec.json", b'{"seed": 1}', "spec.json is not what was recorded"),
 }
 
 
@@ -379,8 +372,6 @@ def test_a_record_that_cannot_be_read_is_named_and_the_others_are_listed(
     original, (good, bad) = two_runs
     shutil.copytree(original / "runs", tmp_path / "runs")
     (tmp_path / "runs" / bad / name).write_bytes(content)
-    # As a record of an earlier version, which has none.
-    (tmp_path / "runs" / bad / records.CHECKSUMS).unlink()
     assert cli.main(["runs", "--results", str(tmp_path), "--json"]) == 1
     printed = capsys.readouterr()
     assert [run["run"] for run in json.loads(printed.out)] == [good]

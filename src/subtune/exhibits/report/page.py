@@ -96,7 +96,7 @@ def page(
     Args:
         answer: tables and figures of all experiments together, if there are several.
         sections: one per experiment.
-        runs: from `subtune.runs.tidy.table_of_runs`.
+        runs: from `subtune.runs.table_of_runs.table_of_runs`.
         config: the configuration as YAML.
     """
     environment = jinja2.Environment(

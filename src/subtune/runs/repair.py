@@ -1,5 +1,6 @@
-"""Whether records are what was recorded, and how those that are not come to be trained again."""
+"""Repair of results: damaged records are found and set aside, so that they are trained again."""
 
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -16,16 +17,16 @@ RUN_ID = re.compile("[0-9a-f]{12}")
 
 
 class Damage(NamedTuple):
-    """What is wrong with records, by their runs, and with tables of sweeps, by the sweeps."""
+    """Lines about damaged records by run, and about damaged tables by sweep."""
 
     records: dict[str, list[str]]
     sweeps: dict[str, str]
 
 
-def damage(layout: Layout) -> Damage:
-    """Every record that is not what was recorded, or is gone, and every table that is no table.
+def find_damage(layout: Layout) -> Damage:
+    """Find every record that is missing or not what was recorded, and every damaged table.
 
-    A record is gone where a sweep that is done names its run.
+    A record is missing if the table of a finished sweep names its run.
     """
     store = Path(layout.records())
     runs = set(records_in(layout))
@@ -34,24 +35,25 @@ def damage(layout: Layout) -> Damage:
         if of_sweep:
             runs |= set(of_sweep)
         else:
-            sweeps[sweep] = f"{layout.sweep(sweep)} is no table of a sweep's runs"
+            sweeps[sweep] = f"{layout.sweep(sweep)} is not the whole table of a sweep's runs"
     problems = {run: records.problems_of(store, run) for run in sorted(runs)}
     return Damage({run: lines for run, lines in problems.items() if lines}, sweeps)
 
 
 def records_in(layout: Layout) -> list[str]:
-    """The runs of which something is in the store, whole or not."""
+    """Return the runs of which something is in the store, whole or not."""
     store = Path(layout.records())
     return [path.name for path in sorted(store.glob("*")) if RUN_ID.fullmatch(path.name)]
 
 
 def set_aside(layout: Layout, damaged: Damage) -> list[Path]:
-    """Move records out of the store, and leave their sweeps a repair, an input newer than they are.
+    """Move damaged records out of the store, and write a repair for each of their sweeps.
 
-    Snakemake's next call trains these runs again, and no others, where they are still asked for.
+    The repair is a newer input of the sweep. Snakemake's next call trains these runs again, and no
+    others, if they are still in the configuration.
 
     Returns:
-        Where the records are now.
+        The records' new places.
 
     Raises:
         SubtuneError: a directory cannot be written.
@@ -76,26 +78,26 @@ def set_aside(layout: Layout, damaged: Damage) -> list[Path]:
 
 
 def _sweeps(layout: Layout) -> Iterator[tuple[str, list[str]]]:
-    """The sweeps that are done, each with its runs; none of one whose table cannot be read."""
+    """Yield each finished sweep with its runs, or with none if its table is damaged."""
     for path in sorted(Path(layout.sweep("*")).parent.glob("*.csv")):
         yield path.stem, _runs_in(path)
 
 
 def _runs_in(table: Path) -> list[str]:
-    if not table.is_file():  # nor waits for a reader, as a pipe does
+    if not table.is_file():  # such as a pipe, which would be waited for
         return []
     try:
-        runs = pd.read_csv(table, dtype=str, usecols=["run"], keep_default_na=False)["run"]
-    except (OSError, ValueError):
+        rows = pd.read_csv(table, dtype=str, keep_default_na=False)
+        runs, counts = rows["run"].tolist(), set(rows["runs_of_sweep"])
+    except (OSError, ValueError, KeyError):
         return []
-    return runs.tolist() if all(map(RUN_ID.fullmatch, runs)) else []
+    is_whole = counts == {str(len(runs))} and all(map(RUN_ID.fullmatch, runs))
+    return runs if is_whole else []
 
 
 def _free(place: Path) -> Path:
-    """This place, or where something is there already the next with a number."""
-    number = 1
-    free = place
-    while os.path.lexists(free):
-        number += 1
-        free = place.with_name(f"{place.name}-{number}")
-    return free
+    """Return this place, or the first with a number behind it where nothing is."""
+    names = (f"{place.name}-{number}" for number in itertools.count(2))
+    while os.path.lexists(place):
+        place = place.with_name(next(names))
+    return place

@@ -3,12 +3,13 @@
 import json
 import shutil
 
-import pandas as pd
 import pytest
 
+from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.load import load_model
-from subtune.runs import recording, records, tidy
+from subtune.runs import recording, records, table_of_runs
+from subtune.runs.integrity import write_checksums
 from tests.helpers import examples
 
 
@@ -35,13 +36,13 @@ def planned(store):
 
 
 def test_a_run_is_one_row_whoever_uses_it(store):
-    table = tidy.table_of_runs(store, planned(store))
+    table = table_of_runs.table_of_runs(store, planned(store))
     assert list(table["experiments"]) == ["one other", "one other"]
     assert list(table["run"]) == records.all_runs(store)
 
 
 def test_all_that_decides_a_run_is_in_its_row(store):
-    table = tidy.table_of_runs(store, planned(store)).set_index("run")
+    table = table_of_runs.table_of_runs(store, planned(store)).set_index("run")
     for run, row in table.iterrows():
         spec = records.read_spec(store, run)
         assert row["spec.recipe.learning_rate"] == row["learning_rate"] == 1e-2
@@ -55,7 +56,7 @@ def test_all_that_decides_a_run_is_in_its_row(store):
 
 
 def test_scores_times_and_places_are_those_of_the_record(store):
-    table = tidy.table_of_runs(store, planned(store)).set_index("run")
+    table = table_of_runs.table_of_runs(store, planned(store)).set_index("run")
     for run, row in table.iterrows():
         history = records.read_history(store, run)
         assert row["seconds"] == pytest.approx(history["seconds"].sum())
@@ -66,14 +67,23 @@ def test_scores_times_and_places_are_those_of_the_record(store):
 
 
 def test_every_column_has_one_meaning(store):
-    columns = list(tidy.table_of_runs(store, planned(store)))
-    meaning = tidy.meaning(columns)
+    columns = list(table_of_runs.table_of_runs(store, planned(store)))
+    meaning = table_of_runs.meanings(columns)
     assert list(meaning["column"]) == columns
 
 
-def test_a_record_that_does_not_say_where_it_was_trained_has_a_row_too(store, tmp_path):
+def test_a_column_without_a_meaning_is_refused(store, monkeypatch):
+    monkeypatch.delitem(table_of_runs.COLUMNS, "spec.tokens.doc_stride")
+    with pytest.raises(SubtuneError, match="found no meaning of spec.tokens.doc_stride"):
+        table_of_runs.table_of_runs(store, planned(store))
+
+
+def test_why_a_run_trained_alone_or_without_padding_is_in_its_row(store, tmp_path):
     copied = shutil.copytree(store, tmp_path / "runs")
-    first = records.all_runs(copied)[0]
-    (copied / first / "provenance.json").unlink()
-    table = tidy.table_of_runs(copied, planned(copied)).set_index("run")
-    assert pd.isna(table.loc[first, "device"])
+    first, *_ = records.all_runs(copied)
+    path = copied / first / "provenance.json"
+    reasons = {"one_by_one": "vmap refuses", "without_padding": "it sees padding"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | reasons))
+    write_checksums(path.parent)
+    table = table_of_runs.table_of_runs(copied, planned(copied)).set_index("run")
+    assert table.loc[first, list(reasons)].to_dict() == reasons
