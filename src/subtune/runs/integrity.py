@@ -33,6 +33,8 @@ def read_checksums(store: Path, run: str) -> dict[str, str]:
         SubtuneError: there is no such record, or its checksums cannot be read.
     """
     path = store / run / CHECKSUMS
+    if not path.parent.exists():
+        raise SubtuneError(f"{path.parent} is missing; {how_to_repair(store)}")
     try:
         sums = json.loads(_checked(path, {}))
     except ValueError:

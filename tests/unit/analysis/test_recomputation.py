@@ -7,6 +7,7 @@ import pytest
 
 from subtune.analysis.recomputation import require_scores_of_predictions
 from subtune.core.errors import SubtuneError
+from subtune.runs.integrity import write_checksums
 from tests.helpers import examples
 
 # By task: what was predicted of four rows, and the scores that are worked out by hand.
@@ -49,6 +50,7 @@ def recorded(store, task, *, diverged=False, columns=None, **changed):
     (folder / "scores.json").write_text(json.dumps(outcome))
     table = pd.DataFrame({"split": "validation", "idx": range(4)} | predicted)
     table[columns or list(table)].to_parquet(folder / "predictions.parquet", index=False)
+    write_checksums(folder)
     return spec.id
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from subtune import papers
 from subtune.analysis import curves, scores, significance, statistics
+from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.score_columns import columns_of
 from tests.helpers import examples
@@ -143,9 +144,11 @@ def recorded(store, run, task, history, diverged=False):
     rows = [] if diverged else [(name, 0.1, size) for name, size in sizes.items()]
     changes = pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
     changes.to_csv(store / run / "changes.csv", index=False)
+    write_checksums(store / run)
     predicted = {"split": "validation", "idx": [0, 1], "label": 0, "logit_0": [0.1, 0.2]}
     pd.DataFrame(predicted).to_parquet(store / run / "predictions.parquet", index=False)
     (store / run / "delta.safetensors").write_bytes(b"0" * 80)
+    write_checksums(store / run)
 
 
 def collected(store, paper, task, runs):
@@ -192,6 +195,7 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
     spec = examples.run_spec(task="stsb")
     recorded(tmp_path, spec.id, "stsb", [(0.9, 0.7), (0.6, 0.8)])
     (tmp_path / spec.id / "spec.json").write_text(spec.canonical())
+    write_checksums(tmp_path / spec.id)
     table = collected(tmp_path, "spafit", "stsb", [(spec.id, 1e-3)])
     curve = curves.learning_curves(table, tmp_path)
     assert curve["metric"].unique().tolist() == ["pearsonr"]

@@ -100,7 +100,7 @@ def test_a_run_that_fails_keeps_those_before_it_and_leaves_no_half_of_its_own(
 
 def test_a_missing_record_says_how_to_get_it_back(tmp_path):
     with pytest.raises(
-        SubtuneError, match=r"scores\.json is missing; `subtune verify .* --repair`"
+        SubtuneError, match=r"0123456789ab is missing; `subtune verify .* --repair`"
     ):
         records.read_outcome(tmp_path, "0123456789ab")
 
@@ -110,7 +110,7 @@ def test_a_damaged_record_is_named(store, spec):
     with pytest.raises(SubtuneError, match=r"scores\.json is not what was recorded"):
         records.read_outcome(store, spec.id)
     (store / spec.id / "checksums.json").unlink()
-    with pytest.raises(SubtuneError, match=r"scores\.json is not readable JSON"):
+    with pytest.raises(SubtuneError, match=r"checksums\.json is missing"):
         records.read_outcome(store, spec.id)
 
 
@@ -187,6 +187,7 @@ def test_the_same_class_number_label_or_span_for_every_row_is_one_answer(
     whole = pd.concat([table, other_split], ignore_index=True)
     for rows, expected in ((whole, one_answer), (table[:0], False)):
         rows.to_parquet(tmp_path / "run" / "predictions.parquet", index=False)
+        write_checksums(tmp_path / "run")
         assert records.gives_one_answer(tmp_path, "run") is expected
 
 
@@ -205,7 +206,7 @@ def test_a_record_under_a_wrong_name_is_found_out(store, spec):
     data = json.loads(path.read_text())
     data["seed"] = 7
     path.write_text(json.dumps(data))
-    (store / spec.id / "checksums.json").unlink()
+    write_checksums(path.parent)
     with pytest.raises(SubtuneError, match="is the spec of run"):
         records.read_spec(store, spec.id)
 

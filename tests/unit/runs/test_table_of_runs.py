@@ -74,7 +74,7 @@ def test_every_column_has_one_meaning(store):
 
 def test_a_column_without_a_meaning_is_refused(store, monkeypatch):
     monkeypatch.delitem(table_of_runs.COLUMNS, "spec.tokens.doc_stride")
-    with pytest.raises(SubtuneError, match="found no meaning of spec.tokens.doc_stride"):
+    with pytest.raises(SubtuneError, match=r"found no meaning of spec\.tokens\.doc_stride"):
         table_of_runs.table_of_runs(store, planned(store))
 
 
