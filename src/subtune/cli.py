@@ -134,12 +134,13 @@ def _init(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     from subtune.hub.download import UnreachableError
+    from subtune.papers.experiments import metrics_of, with_papers
     from subtune.planning.preflight import preflight
 
-    checked = config.read(options.config)
+    checked = with_papers(config.read(options.config))
     experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"
     try:
-        plan, forms = preflight(checked)
+        plan, forms = preflight(checked, metrics_of(checked))
     except UnreachableError as error:
         print(f"{experiments}, no problems found, but not all could be looked at: {error}")
     else:
@@ -234,14 +235,15 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
 def _plan(options: argparse.Namespace) -> None:
     import pandas as pd
 
+    from subtune.papers.experiments import with_information, with_papers
     from subtune.planning import cost_table
     from subtune.planning.cost import Estimates
     from subtune.planning.plan import plan
 
-    checked = config.read(options.config)
+    checked = with_papers(config.read(options.config))
     planned = plan(checked)
     estimates = Estimates(checked, planned)
-    table = cost_table.cost_table(checked, planned, estimates)
+    table = cost_table.cost_table(checked, planned, estimates, with_information(checked))
     if options.json:
         print(table.to_json(orient="records", indent=2, double_precision=15))
         return

@@ -1,11 +1,34 @@
 # Numbers behind the tables and figures, one CSV file each.
 
 
+def planned_runs(name):
+    """Return what the plan says of an experiment's runs, beside what their records say."""
+    names = ("model", "task", "method", "fraction", "scope", "train_rows")
+    return [
+        {"run": planned.run.id, **{name: getattr(planned, name) for name in names}}
+        for planned in PLAN.experiments[name]
+    ]
+
+
+def sweeps(wildcards):
+    """Return the sweeps of the wildcards' experiment."""
+    sweeps = PLAN.sweeps_of(wildcards.experiment)
+    return [PATHS.sweep(sweep) for sweep in sweeps]
+
+
+def runs_of_scores(wildcards):
+    """Return the planned runs with learning rate and seed."""
+    name = wildcards.experiment
+    recipes = [
+        {"learning_rate": planned.run.recipe.learning_rate, "seed": planned.run.seed}
+        for planned in PLAN.experiments[name]
+    ]
+    return [run | recipe for run, recipe in zip(planned_runs(name), recipes)]
+
+
 rule scores:
     input:
-        lambda wildcards: [
-            PATHS.sweep(sweep) for sweep in PLAN.sweeps_of(wildcards.experiment)
-        ],
+        sweeps,
     output:
         all=PATHS.data("{experiment}", "scores"),
         chosen=PATHS.data("{experiment}", "chosen"),
@@ -16,24 +39,22 @@ rule scores:
     conda:
         CPU
     params:
-        runs=lambda wildcards: [
-            {
-                "run": planned.run.id,
-                "model": planned.model,
-                "task": planned.task,
-                "method": planned.method,
-                "fraction": planned.fraction,
-                "scope": planned.scope,
-                "train_rows": planned.train_rows,
-                "learning_rate": planned.run.recipe.learning_rate,
-                "seed": planned.run.seed,
-            }
-            for planned in PLAN.experiments[wildcards.experiment]
-        ],
+        runs=runs_of_scores,
         columns=columns,
         store=PATHS.records(),
     script:
         "../scripts/scores.py"
+
+
+def runs_of_all_experiments(wildcards):
+    """Return the planned runs with their experiment and their estimated operations."""
+    return [
+        {"run": run["run"], "experiment": name}
+        | run
+        | {"flops": ESTIMATES.run(run["run"]).flops}
+        for name in CONFIG.experiments
+        for run in planned_runs(name)
+    ]
 
 
 rule runs:
@@ -49,24 +70,21 @@ rule runs:
     conda:
         CPU
     params:
-        planned=lambda wildcards: [
-            {
-                "run": planned.run.id,
-                "experiment": experiment,
-                "model": planned.model,
-                "task": planned.task,
-                "method": planned.method,
-                "fraction": planned.fraction,
-                "scope": planned.scope,
-                "train_rows": planned.train_rows,
-                "flops": ESTIMATES.run(planned.run.id).flops,
-            }
-            for experiment, runs in PLAN.experiments.items()
-            for planned in runs
-        ],
-        store=lambda wildcards: PATHS.records(),
+        planned=runs_of_all_experiments,
+        store=PATHS.records(),
     script:
         "../scripts/runs.py"
+
+
+def minutes_of_train_scores(wildcards, attempt):
+    runs = scored_on_training_rows(wildcards.sweep)
+    return ESTIMATES.minutes(ESTIMATES.train_scores(runs), attempt)
+
+
+def specs_of_train_scores(wildcards):
+    """Return the specs of a sweep's runs that are scored on their training rows."""
+    runs = scored_on_training_rows(wildcards.sweep)
+    return [PLAN.runs[run].canonical() for run in runs]
 
 
 rule train_scores_of_sweep:
@@ -85,28 +103,25 @@ rule train_scores_of_sweep:
     threads: 1
     resources:
         mem_mb=sweep_memory,
-        runtime=lambda wildcards, attempt: ESTIMATES.minutes(
-            ESTIMATES.train_scores(scored_on_training_rows(wildcards.sweep)), attempt
-        ),
+        runtime=minutes_of_train_scores,
         gpu=1,
     params:
-        runs=lambda wildcards: [
-            PLAN.runs[run].canonical()
-            for run in scored_on_training_rows(wildcards.sweep)
-        ],
+        runs=specs_of_train_scores,
         store=PATHS.records(),
     script:
         "../scripts/train_scores_of_sweep.py"
 
 
+def train_scores_of_sweeps(wildcards):
+    """Return the train scores of the experiment's sweeps that have some."""
+    sweeps = PLAN.sweeps_of(wildcards.experiment)
+    return [PATHS.train_scores(s) for s in sweeps if scored_on_training_rows(s)]
+
+
 rule train_scores:
     input:
         chosen=rules.scores.output.chosen,
-        sweeps=lambda wildcards: [
-            PATHS.train_scores(sweep)
-            for sweep in PLAN.sweeps_of(wildcards.experiment)
-            if scored_on_training_rows(sweep)
-        ],
+        sweeps=train_scores_of_sweeps,
     output:
         PATHS.data("{experiment}", "train_scores"),
     log:
@@ -118,15 +133,19 @@ rule train_scores:
         "../scripts/train_scores.py"
 
 
+def scores_to_reproduce(wildcards):
+    """Return the scores that stand beside printed ones, as far as the experiment has them."""
+    names = ("chosen", "test_scores")
+    return {
+        name: PATHS.data(wildcards.experiment, name)
+        for name in names
+        if experiments.has_data(CONFIG, settings(wildcards), name)
+    }
+
+
 rule reproduction:
     input:
-        unpack(
-            lambda wildcards: {
-                name: PATHS.data(wildcards.experiment, name)
-                for name in ("chosen", "test_scores")
-                if contents.has_data(CONFIG, settings(wildcards), name)
-            }
-        ),
+        unpack(scores_to_reproduce),
     output:
         PATHS.data("{experiment}", "reproduction"),
     log:
@@ -157,14 +176,32 @@ rule learning_curves:
         "../scripts/learning_curves.py"
 
 
+def data_of_claims(wildcards):
+    """Return the data that the experiment's claims read."""
+    names = experiments.data_of_claims(CONFIG, settings(wildcards))
+    return {name: PATHS.data(wildcards.experiment, name) for name in names}
+
+
+def declared_claims(wildcards):
+    """Return the experiment's claims as plain values."""
+    own = settings(wildcards)
+    claims = experiments.claims_on(experiments.paper_of(own), own.tasks)
+    return [claim.declaration() for claim in claims]
+
+
+def tasks(wildcards):
+    return list(settings(wildcards).tasks)
+
+
+def train_rows(wildcards):
+    """Return the most rows that each of the experiment's tasks trains on."""
+    runs = PLAN.on_most_rows(wildcards.experiment)
+    return {planned.task: planned.train_rows for planned in runs}
+
+
 rule claims:
     input:
-        unpack(
-            lambda wildcards: {
-                name: PATHS.data(wildcards.experiment, name)
-                for name in contents.data_of_claims(CONFIG, settings(wildcards))
-            }
-        ),
+        unpack(data_of_claims),
     output:
         PATHS.data("{experiment}", "claims"),
     log:
@@ -174,12 +211,16 @@ rule claims:
         CPU
     params:
         paper=paper,
-        tasks=lambda wildcards: list(settings(wildcards).tasks),
-        claims=lambda wildcards: contents.declared_claims(settings(wildcards)),
-        train_rows=lambda wildcards: contents.train_rows(PLAN, wildcards.experiment),
+        tasks=tasks,
+        claims=declared_claims,
+        train_rows=train_rows,
         printed=printed_version,
     script:
         "../scripts/claims.py"
+
+
+def parameters_drawn(wildcards):
+    return experiments.parameters_drawn(CONFIG, settings(wildcards))
 
 
 rule parameter_changes:
@@ -193,7 +234,7 @@ rule parameter_changes:
     conda:
         CPU
     params:
-        drawn=lambda wildcards: contents.parameters_drawn(CONFIG, settings(wildcards)),
+        drawn=parameters_drawn,
         store=PATHS.records(),
     script:
         "../scripts/parameter_changes.py"
@@ -215,12 +256,15 @@ rule changes:
         "../scripts/changes.py"
 
 
+def fisher_sums(wildcards):
+    """Return the experiment's sums of Fisher information, one file per task."""
+    fishers = PLAN.experiment_fishers[wildcards.experiment]
+    return [PATHS.fisher_sums(fisher.key) for fisher in fishers.values()]
+
+
 rule information:
     input:
-        lambda wildcards: [
-            PATHS.fisher_sums(fisher.key)
-            for fisher in PLAN.experiment_fishers[wildcards.experiment].values()
-        ],
+        fisher_sums,
     output:
         layers=PATHS.data("{experiment}", "layernorm_information"),
         layers_of_all_tasks=PATHS.data("{experiment}", "global_layernorm_information"),
@@ -231,6 +275,6 @@ rule information:
     conda:
         CPU
     params:
-        tasks=lambda wildcards: list(settings(wildcards).tasks),
+        tasks=tasks,
     script:
         "../scripts/information.py"

@@ -9,15 +9,14 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
-from subtune import papers
-from subtune.exhibits import contents
-from subtune.exhibits import facts
 from subtune.core import layout
 from subtune.core import python_path as sources
 from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError
-from subtune.papers.base import Figure, Table
-from subtune.papers.common import ANSWERS, FRONT, SUMMARIES, SUMMARY
+from subtune.exhibits.tables.answers import answers_in_lines
+from subtune.papers import arguments, experiments, printed
+from subtune.papers.paper import Figure, Table
+from subtune.papers.shared import ANSWERS, FRONT, SUMMARIES, SUMMARY
 from subtune.planning.preflight import preflight, require_no_braces
 from subtune.planning.submissions import form, submissions, submitted_tasks
 
@@ -33,8 +32,9 @@ try:
     require_no_braces(workflow.basedir)
     for path in files_with_configuration():
         subtune_config.require_unique_keys(Path(path))
-    CONFIG = subtune_config.check(config)
-    PLAN, FORMS = preflight(CONFIG)
+    CONFIG = experiments.with_papers(subtune_config.check(config))
+    METRICS = experiments.metrics_of(CONFIG)
+    PLAN, FORMS = preflight(CONFIG, METRICS)
     if CONFIG.test_scores:
         from subtune.glue_server import returned_scores
 
@@ -55,7 +55,7 @@ ESTIMATES = Estimates(CONFIG, PLAN)
 PATHS = layout.Layout(CONFIG.results)
 
 EXHIBITS = {
-    name: contents.exhibits(CONFIG, experiment)
+    name: experiments.exhibits_of(CONFIG, experiment)
     for name, experiment in CONFIG.experiments.items()
 }
 
@@ -108,12 +108,12 @@ def paper(wildcards):
 
 def printed_version(wildcards):
     """A hash of what the experiment's paper prints."""
-    return papers.version_of_printed(paper(wildcards))
+    return printed.version(paper(wildcards))
 
 
 def columns(wildcards):
-    """What the experiment's columns of scores are read from."""
-    return facts.score_columns(CONFIG, settings(wildcards))
+    """Return where the experiment's columns of scores are read from."""
+    return experiments.score_columns(CONFIG, settings(wildcards))
 
 
 def runs_on(wildcards):
@@ -132,7 +132,7 @@ def any_run_on(wildcards):
 SCORED_ON_TRAINING_ROWS = {
     run
     for name in CONFIG.experiments
-    for run in contents.scored_on_training_rows(CONFIG, PLAN, name)
+    for run in experiments.scored_on_training_rows(CONFIG, PLAN, name)
 }
 
 
@@ -158,45 +158,19 @@ def data_of(experiment, name):
 
 
 def exhibit(wildcards):
-    """The declaration of the wildcards' table or figure."""
+    """Return the wildcards' table or figure."""
     return EXHIBITS[wildcards.experiment][wildcards.exhibit]
 
 
-def data_names(wildcards):
-    """The arguments of an exhibit's function that are data, to the data's name."""
-    return contents.data_read(CONFIG, settings(wildcards), exhibit(wildcards))
-
-
 def data_files(wildcards):
-    """The same arguments, to their files."""
-    return {
-        argument: data_of(wildcards.experiment, name)
-        for argument, name in data_names(wildcards).items()
-    }
+    """Return the arguments of an exhibit's function that are data, to their files."""
+    read = experiments.data_read(CONFIG, settings(wildcards), exhibit(wildcards))
+    return {a: data_of(wildcards.experiment, name) for a, name in read.items()}
 
 
 def declaration(wildcards):
-    declared = exhibit(wildcards).declaration(paper(wildcards))
-    version = printed_version(wildcards) if declared["printed"] else None
-    return declared | {"version_of_printed": version}
-
-
-def facts_of(wildcards):
-    shown = contents.as_shown(settings(wildcards), exhibit(wildcards))
-    return facts.taken(exhibit(wildcards).facts, CONFIG, shown)
-
-
-def left_out(wildcards):
-    """Tasks that the wildcards' table or figure does not show."""
-    return contents.left_out(settings(wildcards), exhibit(wildcards))
-
-
-def caption(wildcards):
-    return exhibit(wildcards).caption
-
-
-def style(wildcards):
-    return CONFIG.style(exhibit(wildcards).style_name).model_dump()
+    """Return what decides how an exhibit looks, as plain values."""
+    return experiments.declaration(CONFIG, settings(wildcards), exhibit(wildcards))
 
 
 def shown(files):
@@ -226,54 +200,9 @@ def files_of_experiment(experiment):
     return [path for exhibit in exhibits for path in files_of(experiment, exhibit)]
 
 
-def in_page(exhibit, files):
-    """What the report says of a table or figure."""
-    return {
-        "name": exhibit.name,
-        "title": exhibit.title,
-        "caption": exhibit.caption,
-        "files": files,
-    }
-
-
-def answer():
-    """What the report begins with: tables and figures of all experiments, of which one would say
-    the same."""
-    if len(CONFIG.experiments) == 1:
-        return []
-    return [in_page(e, files_of_all_experiments(e)) for e in SUMMARIES]
-
-
-def sections():
-    """What the report shows: the experiments, with their exhibits in order."""
-    return [
-        {
-            "name": experiment,
-            "paper": contents.paper_of(CONFIG.experiments[experiment]).citation,
-            "exhibits": [
-                in_page(e, files_of(experiment, e)) for e in exhibits.values()
-            ],
-            "scores": PATHS.data(experiment, "scores"),
-            "curves": PATHS.data(experiment, "learning_curves"),
-        }
-        for experiment, exhibits in EXHIBITS.items()
-    ]
-
-
-def files_in_report():
-    """Every file that the report shows or reads."""
-    files = [path for exhibit in answer() for path in exhibit["files"]]
-    files += [path for name in EXHIBITS for path in files_of_experiment(name)]
-    numbers = [s[name] for s in sections() for name in ("scores", "curves")]
-    return list(dict.fromkeys([*files, *numbers]))
-
-
 def print_answers(made):
     """Print the answers among these files: those of all experiments, or of the one asked for."""
     of_all = PATHS.of_all_experiments("answers", "csv")
     of_each = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
     for path in [of_all] if of_all in made else [p for p in of_each if p in made]:
-        # Tables take a second to read, which planning does not need.
-        from subtune.exhibits.tables.answers import answers_in_lines
-
         print(answers_in_lines(Path(path)), file=sys.stderr)

@@ -1,5 +1,5 @@
-# Tables, as CSV, Markdown and LaTeX, and figures, as PNG and PDF, made as the papers declare them.
-# What decides one is its own parameter, so that a change remakes that one only.
+# Tables, as CSV, Markdown and LaTeX, and figures, as PNG and PDF. Each one's declaration is its own
+# parameter, so that a change remakes that one only.
 
 
 rule table:
@@ -18,10 +18,6 @@ rule table:
         CPU
     params:
         declaration=declaration,
-        data=data_names,
-        facts=facts_of,
-        left_out=left_out,
-        caption=caption,
     script:
         "../scripts/table.py"
 
@@ -45,13 +41,16 @@ rule figure:
         CPU
     params:
         declaration=declaration,
-        data=data_names,
-        facts=facts_of,
-        left_out=left_out,
-        caption=caption,
-        style=style,
     script:
         "../scripts/figure.py"
+
+
+def titles_of_all_tasks(wildcards):
+    """Return the tasks of all experiments to their titles."""
+    titles = [arguments.task_titles(CONFIG, e) for e in CONFIG.experiments.values()]
+    return {
+        task: title for of_experiment in titles for task, title in of_experiment.items()
+    }
 
 
 rule summary:
@@ -67,13 +66,7 @@ rule summary:
     conda:
         CPU
     params:
-        task_titles=lambda wildcards: {
-            task: title
-            for experiment in CONFIG.experiments.values()
-            for task, title in facts.taken(["task_titles"], CONFIG, experiment)[
-                "task_titles"
-            ].items()
-        },
+        task_titles=titles_of_all_tasks,
         style=CONFIG.style(FRONT.style_name).model_dump(),
     script:
         "../scripts/summary.py"

@@ -66,7 +66,7 @@ for name, experiment in CONFIG.experiments.items():
                     CONFIG, experiment
                 ).items()
             ],
-            form=form(CONFIG, name),
+            form=form(CONFIG, name, METRICS[name]),
         script:
             "../scripts/submissions.py"
 

@@ -1,4 +1,4 @@
-"""A paper's claims, computed. In: what they are asked of. Out: statistics and verdicts."""
+"""A paper's claims, tested. In: the data that they read. Out: statistics and verdicts."""
 
 from subtune.core.logs import job
 
@@ -7,11 +7,15 @@ with job(snakemake.log[0]):
 
     from subtune import papers
     from subtune.analysis.claims import claims_table
-    from subtune.exhibits.making import read
+    from subtune.papers.arguments import read
+    from subtune.papers.experiments import claims_on
+    from subtune.papers.printed import tables_like_ours
 
-    tables = {name: read(name, path) for name, path in snakemake.input.items()}
+    ours = {name: read(name, path) for name, path in snakemake.input.items()}
     rows = snakemake.params.train_rows
-    tables["train_rows"] = pd.DataFrame(rows.items(), columns=["task", "rows"])
-    paper = papers.find(snakemake.params.paper).asked_on(snakemake.params.tasks)
-    table = claims_table(paper, tables)
+    ours["train_rows"] = pd.DataFrame(rows.items(), columns=["task", "rows"])
+    paper = papers.find(snakemake.params.paper)
+    claims = claims_on(paper, snakemake.params.tasks)
+    printed = [tables_like_ours(paper, averages=averages) for averages in (False, True)]
+    table = claims_table(claims, ours, *printed, tasks_apart=paper.tasks_apart)
     table.to_csv(snakemake.output[0], index=False)

@@ -4,9 +4,7 @@ from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from subtune.exhibits.figures import drawing
-    from subtune.exhibits.making import make
+    from subtune.papers.arguments import make
 
-    asked = snakemake.params
-    data = {argument: (name, snakemake.input[argument]) for argument, name in asked.data.items()}
-    figure = make(asked.declaration, data, asked.facts, asked.left_out, style=asked.style)
-    drawing.save(figure, snakemake.output)
+    made = make(snakemake.wildcards.exhibit, snakemake.params.declaration, snakemake.input)
+    drawing.save(made, snakemake.output)

@@ -3,10 +3,8 @@
 from subtune.core.logs import job
 
 with job(snakemake.log[0]):
-    from subtune.exhibits.making import make
     from subtune.exhibits.tables import writing
+    from subtune.papers.arguments import make
 
-    asked = snakemake.params
-    data = {argument: (name, snakemake.input[argument]) for argument, name in asked.data.items()}
-    made = make(asked.declaration, data, asked.facts, asked.left_out)
+    made = make(snakemake.wildcards.exhibit, snakemake.params.declaration, snakemake.input)
     writing.write(made, snakemake.output)

@@ -16,7 +16,7 @@ from subtune.analysis.summary import (
     candidates,
     with_differences,
 )
-from subtune.papers.base import EQUIVALENCE_MARGINS
+from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 
 MARGIN = EQUIVALENCE_MARGINS["score"]
 # A larger number of seeds is not suggested.

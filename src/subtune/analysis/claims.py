@@ -1,20 +1,70 @@
-"""A paper's claims, asked of our numbers and of the printed ones."""
+"""A paper's claims, and what our numbers and the printed ones say of them."""
 
 import math
-from collections.abc import Mapping, Sequence
-from pkgutil import resolve_name
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from subtune.analysis import verdicts
-from subtune.analysis.information import complete_layers
 from subtune.analysis.significance import kruskal_wallis, scores_of
-from subtune.papers import printed
-from subtune.papers.base import EQUIVALENCE_MARGINS, Claim, Paper
+from subtune.analysis.statistics.scores import minus
+from subtune.analysis.verdicts import EQUIVALENCE_MARGINS, Expectation, Measure
 
 Tables = Mapping[str, pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper, the statistic that tests it, and how the paper judges.
+
+    Attributes:
+        text: the claim in words.
+        printed_in: the section and the exhibits.
+        statistic: what is computed, in words.
+        expects: the result that supports it, as `subtune.analysis.verdicts` defines it.
+        measure: what the statistic is a difference of; a ratio's is one of logarithms.
+        reads: names of the tables that ``units`` takes first.
+        units: the function that returns one number per cell, 0 where nothing differs.
+        of: its other arguments.
+        tasks: the tasks that the claim is about; without them all but those that the paper treats
+            apart.
+        at_least: in how many cells, out of how many, the paper finds what it expects; the same
+            share decides about ours. Without it the mean decides.
+        order: a function of the same arguments that decides instead of the mean.
+        groups: two methods; the Kruskal–Wallis test between their scores decides instead.
+        margin: the equivalence margin, if it is not that of ``measure``.
+        is_printed: whether the paper prints numbers that can test the claim.
+        contradicted_by: the printed number that contradicts the claim, if one does.
+    """
+
+    text: str
+    printed_in: str
+    statistic: str
+    expects: Expectation
+    measure: Measure = "score"
+    reads: tuple[str, ...] = ("chosen",)
+    units: Callable[..., pd.Series] = minus
+    of: tuple[Any, ...] = ()
+    tasks: tuple[str, ...] = ()
+    at_least: tuple[int, int] | None = None
+    order: Callable[..., bool] | None = None
+    groups: tuple[str, str] | None = None
+    margin: float | None = None
+    is_printed: bool = True
+    contradicted_by: str = ""
+
+    def declaration(self) -> dict[str, Any]:
+        """Return the claim as plain values."""
+        order = self.order.__name__ if self.order else None
+        return asdict(self) | {"units": self.units.__name__, "order": order}
+
+    def equivalence_margin(self) -> float:
+        """Return the margin; a ratio's as a difference of logarithms."""
+        margin = EQUIVALENCE_MARGINS[self.measure] if self.margin is None else self.margin
+        return math.log(1 + margin) if self.measure == "ratio" else margin
 
 
 class Judgement(NamedTuple):
@@ -28,12 +78,21 @@ class Judgement(NamedTuple):
     holds: bool
 
 
-def claims_table(paper: Paper, tables: Tables) -> pd.DataFrame:
-    """A paper's claims, asked of our numbers and of the printed ones.
+def claims_table(
+    claims: Sequence[Claim],
+    ours: Tables,
+    printed_tasks: Tables,
+    printed_averages: Tables,
+    tasks_apart: Collection[str] = (),
+) -> pd.DataFrame:
+    """Test a paper's claims on our numbers and on the printed ones.
 
     Args:
-        paper: whose claims.
-        tables: data by name; claims that read another table have no cells.
+        claims: the claims.
+        ours: our tables by name. A claim that reads a table which is not there has no cells.
+        printed_tasks: the paper's tables by the same names, with scores of single tasks.
+        printed_averages: the same, with averages over tasks.
+        tasks_apart: tasks that only claims which name tasks are about.
 
     Returns:
         ``claim``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and ``ours`` (what
@@ -41,33 +100,32 @@ def claims_table(paper: Paper, tables: Tables) -> pd.DataFrame:
         ``paper_judged`` and ``judged``, ``contradicted_by``; ``mean``, ``low`` and ``high`` (the
         mean over units and its interval), ``unit``, ``units`` (how many) and ``verdict``.
     """
-    of_tasks, of_averages = (printed_tables(paper, averages=averages) for averages in (False, True))
-    ours = {**tables, "printed": of_tasks["printed"]}
-    every = ours, of_tasks, of_averages
-    together = [_without(tables_of_one, paper.tasks_apart) for tables_of_one in every]
-    return pd.DataFrame(
-        [_row(claim, *(every if claim.tasks else together)) for claim in paper.claims]
-    )
+    every = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
+    together = [_without(tables, tasks_apart) for tables in every]
+    return pd.DataFrame([_row(claim, *(every if claim.tasks else together)) for claim in claims])
 
 
-def _without(tables: Tables, tasks: Sequence[str]) -> Tables:
-    """The same tables without the rows of some tasks."""
+def _without(tables: Tables, tasks: Collection[str]) -> Tables:
+    """Return the tables without the rows of some tasks."""
     return {
-        name: table[~table["task"].isin(tasks)] if "task" in table else table
+        name: table[~table["task"].isin(list(tasks))] if "task" in table else table
         for name, table in tables.items()
     }
 
 
-def _row(claim: Claim, ours: Tables, of_tasks: Tables, of_averages: Tables) -> dict[str, Any]:
-    # A mean over tasks is asked of printed averages, where there are any.
-    of_print = judge(claim, of_tasks)
+def _row(
+    claim: Claim, ours: Tables, printed_tasks: Tables, printed_averages: Tables
+) -> dict[str, Any]:
+    of_print = judge(claim, printed_tasks)
     if claim.at_least is None:
-        of_print = judge(claim, of_averages) or of_print
-    unit, units = verdicts.units(cells_of(claim, ours))
+        # A mean over tasks is compared with printed averages, if there are any.
+        of_print = judge(claim, printed_averages) or of_print
+    unit, units = verdicts.units(_cells(claim, _data_of(claim, ours)))
     interval = verdicts.interval(units.tolist())
-    limits = [*interval]
-    if claim.measure == "ratio":
-        limits = [float(np.exp(value)) for value in interval]
+    # A mean says nothing of a claim that holds in less than half of all cells.
+    is_rare = claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
+    margin = claim.equivalence_margin()
+    shown = [float(np.exp(value)) if claim.measure == "ratio" else value for value in interval]
     return {
         "claim": claim.text,
         "printed_in": claim.printed_in,
@@ -76,20 +134,11 @@ def _row(claim: Claim, ours: Tables, of_tasks: Tables, of_averages: Tables) -> d
         **_columns(of_print, "paper", "paper_cells", "paper_judged", verdicts.NOT_PRINTED),
         **_columns(judge(claim, ours), "ours", "cells", "judged", verdicts.NOT_ENOUGH),
         "contradicted_by": claim.contradicted_by or None,
-        **dict(zip(("mean", "low", "high"), limits, strict=True)),
+        **dict(zip(("mean", "low", "high"), shown, strict=True)),
         "unit": unit,
         "units": len(units),
-        "verdict": _by_interval(claim, interval),
+        "verdict": None if is_rare else verdicts.verdict(claim.expects, interval, margin),
     }
-
-
-def _by_interval(claim: Claim, interval: verdicts.Interval) -> str | None:
-    """The interval's verdict; none of what holds in less than half of all cells, for which a mean
-    says nothing.
-    """
-    if claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]:
-        return None
-    return verdicts.verdict(claim.kind, interval, _margin(claim))
 
 
 def _columns(
@@ -109,27 +158,22 @@ def _judged_by(claim: Claim) -> str:
     return "mean" if claim.at_least is None else "at least {} of {}".format(*claim.at_least)
 
 
-def cells_of(claim: Claim, tables: Tables) -> pd.Series:
-    """A claim's statistic: a number per model, task and seed, as far as they are told apart."""
-    data = _data_of(claim, tables)
-    return _cells(claim, data) if data else pd.Series(dtype=float)
-
-
 def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
-    return resolve_name(claim.units)(*data, *claim.of).dropna()
+    """Return the statistic: a number per model, task and seed, as far as they are told apart."""
+    return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
 def judge(claim: Claim, tables: Tables) -> Judgement | None:
-    """A claim as its paper judges it; nothing where there are no numbers."""
+    """Return the judgement on a claim in its paper's way; none without numbers."""
     data = _data_of(claim, tables)
     if not data:
         return None
     if claim.order:
-        return Judgement(math.nan, 0, resolve_name(claim.order)(*data, *claim.of))
+        return Judgement(math.nan, 0, claim.order(*data, *claim.of))
     if claim.groups:
         return _kruskal_wallis(claim.groups, data)
     if claim.at_least:
-        # Whether a method is better somewhere is known of one that diverged: it is not.
+        # A method that diverged is not better than another anywhere.
         data = [_as_worst(table) for table in data]
     cells = _cells(claim, data)
     if cells.empty:
@@ -137,84 +181,33 @@ def judge(claim: Claim, tables: Tables) -> Judgement | None:
     if "seed" in cells.index.names and cells.index.nlevels > 1:
         # A cell of a paper's table is the mean over seeds.
         cells = cells.unstack("seed").mean(axis=1)
+    margin = claim.equivalence_margin()
     if claim.at_least is None:
         mean = float(cells.mean())
         value = math.exp(mean) if claim.measure == "ratio" else mean
-        return Judgement(value, len(cells), verdicts.holds(claim.kind, mean, _margin(claim)))
-    number = sum(verdicts.holds(claim.kind, value, _margin(claim)) for value in cells)
+        return Judgement(value, len(cells), verdicts.holds(claim.expects, mean, margin))
+    number = sum(verdicts.holds(claim.expects, value, margin) for value in cells)
     share = claim.at_least[0] / claim.at_least[1]
     return Judgement(number, len(cells), number / len(cells) >= share)
 
 
 def _as_worst(table: pd.DataFrame) -> pd.DataFrame:
-    """The same scores, those of diverged runs below all others."""
+    """Return the scores with those of diverged runs below all others."""
     return table.assign(value=table["value"].fillna(-np.inf)) if "value" in table else table
 
 
 def _data_of(claim: Claim, tables: Tables) -> list[pd.DataFrame]:
-    """The tables that a claim reads, of its tasks; none where one is not there."""
+    """Return the rows of a claim's tasks of each table that it reads; none if one is empty."""
     data = [tables.get(name, pd.DataFrame()) for name in claim.reads]
     if claim.tasks:
         data = [t[t["task"].isin(claim.tasks)] if "task" in t else t for t in data]
     return [] if any(table.empty for table in data) else data
 
 
-def _margin(claim: Claim) -> float:
-    margin = EQUIVALENCE_MARGINS[claim.measure] if claim.margin is None else claim.margin
-    return math.log(1 + margin) if claim.measure == "ratio" else margin
-
-
 def _kruskal_wallis(groups: tuple[str, str], data: list[pd.DataFrame]) -> Judgement | None:
-    """The test between two methods' scores of all tables; it holds where they do not differ."""
+    """Return the test between two methods' scores; it holds if they do not differ."""
     wide = pd.concat([scores_of(groups, table) for table in data])
     if len(wide) < verdicts.FEWEST_UNITS:
         return None
     p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))
     return Judgement(p_value, len(wide), p_value >= 1 - verdicts.LEVEL)
-
-
-def printed_tables(paper: Paper, *, averages: bool) -> dict[str, pd.DataFrame]:
-    """A paper's numbers in the form of ours, by the name of the data.
-
-    Args:
-        paper: the paper.
-        averages: whether scores are averages over tasks, or of single tasks.
-    """
-    scores = printed_scores(paper)
-    of_kind = scores[scores["is_average"] == averages]
-    of_kind = of_kind.drop_duplicates(["split", "model", "method", "column"])
-    return {
-        "chosen": of_kind[of_kind["split"] == "validation"],
-        "test_scores": of_kind[of_kind["split"] == "test"],
-        "printed": scores,
-        **{data: printed_data(paper, name) for data, name in paper.printed_data.items()},
-    }
-
-
-def printed_scores(paper: Paper) -> pd.DataFrame:
-    """A paper's scores in the form of chosen runs, with their ``exhibit`` and ``split``."""
-    scores = printed.scores(paper.name).rename(columns={"task": "column"})
-    parts = scores["column"].str.partition("_")
-    scores = scores.assign(
-        task=parts[0], decides=parts[2] != "mismatched", scope=None, fraction=1.0, seed=0
-    )
-    keys = ["model", "method"]
-    counts = printed.trained_parameters(paper.name)
-    scores = scores.merge(counts, on=keys, how="left")
-    rates = [
-        printed.learning_rates(paper.name, table).assign(method=method)
-        for method, table in paper.printed_learning_rates.items()
-    ]
-    return scores.merge(pd.concat(rates), on=[*keys, "task"], how="left") if rates else scores
-
-
-def printed_data(paper: Paper, name: str) -> pd.DataFrame:
-    """A printed table; a ``value`` is taken as a ``share`` of the task's sum.
-
-    A task's layers with a missing value are left out.
-    """
-    table = printed.table(paper.name, name)
-    if "value" in table:
-        table = complete_layers(table.rename(columns={"value": "share"}))
-        table["share"] /= table.groupby("task")["share"].transform("sum")
-    return table

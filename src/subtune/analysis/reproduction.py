@@ -1,18 +1,22 @@
 """Every score that a paper prints, beside ours."""
 
+from collections.abc import Collection
+
 import pandas as pd
 
 from subtune.analysis.scores import averages, whole_methods
-from subtune.papers.printed import AVERAGE, averaged_tasks
+
+# The metric of a mean over tasks.
+AVERAGE = "average"
 
 
 def reproduction(
     chosen: pd.DataFrame, printed: pd.DataFrame, test_scores: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Printed scores with ours and the difference; empty where we have not run the cell, or it
-    diverged.
+    """Return printed scores with ours and the difference.
 
-    Where none of our models is the paper's, and we have a single one, its scores stand there.
+    Ours are empty where we have not run the cell, or the run diverged. If none of our models is the
+    paper's and we have a single one, its scores are used.
 
     Args:
         chosen: the runs of the best learning rates.
@@ -22,9 +26,7 @@ def reproduction(
     Returns:
         The columns of ``printed`` with ``value`` as ``reported``, and ``our_model``, ``seeds``,
         ``ours`` (mean over seeds), ``standard_deviation`` (of several seeds), ``difference``
-        (ours minus reported). Scores of other papers' methods have none of ours, and those of test
-        sets where the server has returned none; an average has one where we have run all the tasks
-        that it is over.
+        (ours minus reported). An average has one of ours if we have run all its tasks.
     """
     splits = {"validation": chosen} | ({} if test_scores is None else {"test": test_scores})
     ours = pd.concat(
@@ -46,9 +48,24 @@ def reproduction(
 
 
 def _means(scores: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Our scores by model, method and column, and their averages over a paper's tasks."""
+    """Return our scores by model, method and column, and their averages over a paper's tasks."""
     whole = whole_methods(scores).dropna(subset=["value"])
     of_split = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
     groups = pd.concat([whole.assign(is_average=False), of_split])
     groups = groups.groupby(["model", "method", "column", "is_average"])["value"]
     return groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
+
+
+def averaged_tasks(printed: pd.DataFrame) -> list[str]:
+    """Return the tasks of a paper's averages; none if it prints no average."""
+    if not printed["is_average"].any():
+        return []
+    return list(printed.loc[~printed["is_average"], "task"].unique())
+
+
+def of_exhibits(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
+    """Return the printed scores of some of a paper's exhibits, in the order of these."""
+    order = {exhibit: number for number, exhibit in enumerate(exhibits)}
+    rows = printed[printed["exhibit"].isin(order)]
+    rows = rows.sort_values("exhibit", key=lambda names: names.map(order), kind="stable")
+    return rows.reset_index(drop=True)

@@ -1,35 +1,44 @@
-"""Whether numbers support a claim: as its paper judges, and by an interval.
+"""Verdicts on claims: as the paper judges, and by a confidence interval.
 
-Papers judge by looking at numbers: a mean, in how many cells of a table something holds, an order,
-a test. Of a number ``x``, where one nearer to 0 than the equivalence margin counts as none:
+A claim expects one of three things of a number ``x``. A number closer to 0 than the equivalence
+margin counts as no difference.
 
-* ``more`` holds where x > 0,
-* ``same`` where x is within the margin,
-* ``no less`` where x is not below the negative margin.
+* ``more``: x > 0
+* ``same``: x is within the margin
+* ``no less``: x is not below the negative margin
 
-Beside that stands an interval, Student's at 95 %, for the mean over units. A unit is a seed where
-there are at least `FEWEST_UNITS`: its mean over everything else, for the tasks at hand. Where there
-are fewer seeds, units are what else tells numbers apart, as tasks, or models and tasks.
+Papers judge a single number: a mean, a count of table cells, an order or a p-value. The interval is
+Student's, at 95 %, for the mean over units. Units are seeds where there are at least
+`FEWEST_UNITS`: the mean of each seed over everything else. With fewer seeds, units are what else
+tells numbers apart, such as tasks, or models and tasks.
 
-* ``more``: supported where the whole interval is above 0; not supported where all of it is below
-  the margin.
-* ``same``: supported where the whole interval is within the margin; not supported where none of it
-  is.
-* ``no less``: supported where the whole interval is not below the negative margin; not supported
-  where all of it is.
+* ``more``: supported if the whole interval is above 0; not supported if all of it is below the
+  margin.
+* ``same``: supported if the whole interval is within the margin; not supported if none of it is.
+* ``no less``: supported if the whole interval is not below the negative margin; not supported if
+  all of it is.
 
-What is in between, and fewer than `FEWEST_UNITS`, is not enough runs to tell.
+Everything in between, and fewer than `FEWEST_UNITS`, is not enough runs to tell.
 """
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from subtune.papers.base import Kind
-
+Expectation = Literal["more", "same", "no less"]
+Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
+# A value closer to 0 than this counts as no difference: two points of a score, 5 % of a ratio, 2 %
+# of all information, a weak rank correlation.
+EQUIVALENCE_MARGINS: dict[Measure, float] = {
+    "score": 0.02,
+    "ratio": 0.05,
+    "share": 0.02,
+    "rank correlation": 0.1,
+    "epochs": 0.0,
+}
 FEWEST_UNITS = 3
 LEVEL = 0.95
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
@@ -38,28 +47,28 @@ SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = "supported", "not supported", "not enough
 
 
 class Interval(NamedTuple):
-    """A mean over units, and the interval for it; NaN where there are too few."""
+    """A mean over units and its interval; NaN where there are too few units."""
 
     mean: float
     low: float
     high: float
 
 
-def holds(kind: Kind, value: float, equivalence_margin: float) -> bool:
-    """Whether a number is as a claim of this kind says."""
-    if kind == "more":
+def holds(expects: Expectation, value: float, equivalence_margin: float) -> bool:
+    """Return whether a number is as a claim expects."""
+    if expects == "more":
         return value > 0
-    if kind == "same":
+    if expects == "same":
         return abs(value) < equivalence_margin
     return value >= -equivalence_margin
 
 
 def units(cells: pd.Series) -> tuple[str, pd.Series]:
-    """What an interval is over: the unit in words, and a number per unit.
+    """Return what an interval is over: the unit in words, and a number per unit.
 
     Args:
-        cells: from `subtune.analysis.statistics`. A seed that lacks a cell which others have is
-            left out, so that all are means over the same.
+        cells: from `subtune.analysis.statistics`. A seed without a cell that others have is left
+            out, so that all seeds are means over the same cells.
     """
     if "seed" not in cells.index.names or cells.index.nlevels == 1:
         return _words(cells), cells
@@ -72,7 +81,7 @@ def units(cells: pd.Series) -> tuple[str, pd.Series]:
 
 
 def _words(cells: pd.Series) -> str:
-    """What tells cells apart, in words. MNLI has two columns; each counts as a task."""
+    """Return what tells cells apart, in words. MNLI has two columns; each counts as a task."""
     levels = [level for level in cells.index.names if level]
     several = [level for level in levels if cells.index.get_level_values(level).nunique() > 1]
     names = several or levels[-1:]
@@ -80,7 +89,7 @@ def _words(cells: pd.Series) -> str:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """The mean of a claim's units and its interval."""
+    """Return the mean of a claim's units and its interval."""
     from scipy import stats
 
     if not len(values):
@@ -95,27 +104,22 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, float(low), float(high))
 
 
-def verdict(kind: Kind, interval: Interval, equivalence_margin: float) -> str:
-    """What an interval says of a claim.
+def verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
+    """Return what an interval says of a claim.
 
     Args:
-        kind: the claim's kind, as in the head of this module.
+        expects: what the claim expects, as in the head of this module.
         interval: of the claim's statistic.
-        equivalence_margin: a value nearer to 0 than this counts as no difference.
+        equivalence_margin: a value closer to 0 than this counts as no difference.
     """
     low, high, margin = interval.low, interval.high, equivalence_margin
     if math.isnan(low):
         return NOT_ENOUGH
-    supported = {
-        "more": low > 0,
-        "same": -margin < low and high < margin,
-        "no less": low >= -margin,
-    }
-    refuted = {
-        "more": high < margin,
-        "same": low >= margin or high <= -margin,
-        "no less": high < -margin,
-    }
-    if supported[kind]:
+    supported, refuted = {
+        "more": (low > 0, high < margin),
+        "same": (-margin < low and high < margin, low >= margin or high <= -margin),
+        "no less": (low >= -margin, high < -margin),
+    }[expects]
+    if supported:
         return SUPPORTED
-    return NOT_SUPPORTED if refuted[kind] else NOT_ENOUGH
+    return NOT_SUPPORTED if refuted else NOT_ENOUGH

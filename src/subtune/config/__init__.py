@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from subtune.config.checks import problems_of
 from subtune.config.loading import load, require_unique_keys
 from subtune.config.messages import lines_of
-from subtune.config.schema import Config, Experiment, Fractions, ModelSource, Paper, Style
+from subtune.config.schema import Config, Experiment, Fractions, ModelSource, Style
 from subtune.core.errors import SubtuneError
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Experiment",
     "Fractions",
     "ModelSource",
-    "Paper",
     "Style",
     "check",
     "read",

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import ValidationError
 
-from subtune import papers
 from subtune.config.messages import text_of
 from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
 from subtune.core.errors import SubtuneError, one_of
@@ -54,11 +53,6 @@ def _task_definitions(config: Config) -> Iterator[str]:
 
 
 def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    if experiment.paper:
-        try:
-            papers.require_sound(experiment.paper)
-        except SubtuneError as error:
-            yield from str(error).splitlines()
     yield from _titles(config, path, experiment)
     if experiment.fractions:
         yield from _fractions(config, f"{path}.fractions", experiment.fractions, experiment.tasks)

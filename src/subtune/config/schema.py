@@ -12,14 +12,11 @@ from pydantic import (
     Field,
     Tag,
     WithJsonSchema,
-    field_validator,
     model_validator,
 )
 
-from subtune import papers
 from subtune.core.errors import cut, one_of
 from subtune.data.official import RELEASES
-from subtune.papers.common import figure_styles, reads_information
 from subtune.selections import NamedSelection
 from subtune.selections.methods import MASKED_METHOD, named
 from subtune.selections.ranked import Fraction
@@ -96,16 +93,6 @@ def _search(given: str) -> str:
 Name = Annotated[
     str,
     Field(pattern=NAME, max_length=64),
-]
-Paper = Annotated[
-    str,
-    AfterValidator(lambda name: _one_of(name, papers.all_papers())),
-    Field(json_schema_extra={"enum": [*papers.all_papers()]}),
-]
-FigureStyle = Annotated[
-    str,
-    AfterValidator(lambda name: _one_of(name, figure_styles(papers.all_papers().values()))),
-    WithJsonSchema({"enum": figure_styles(papers.all_papers().values())}),
 ]
 METRICS = tuple(dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics))
 # A number stands for itself, as in files whose columns have no names.
@@ -292,7 +279,7 @@ class ModelSettings(Section):
 class Experiment(Section):
     """A grid of runs: model × task × method × learning rate × seed, and the fractions."""
 
-    paper: Paper | None = Field(
+    paper: str | None = Field(
         default=None,
         description="paper whose tables and figures to make, in addition to those of every "
         "experiment; default: the paper that has the experiment's name, if there is one",
@@ -355,10 +342,10 @@ class Experiment(Section):
 
     @model_validator(mode="after")
     def _one_model_where_masks_are_made(self) -> Self:
-        if len(self.models) > 1 and (reads_information(papers.find(self.paper)) or self.fractions):
+        if len(self.models) > 1 and self.fractions:
             raise ValueError(
-                f"found {len(self.models)} models, expected one: Fisher information and masks "
-                "are of one model; write an experiment for each"
+                f"found {len(self.models)} models, expected one: masks are of one model; write an "
+                "experiment for each"
             )
         return self
 
@@ -527,21 +514,9 @@ class Config(Section):
         "saves after every step",
     )
     assumptions: Assumptions = Assumptions()
-    figures: dict[FigureStyle, Style] = Field(
+    figures: dict[str, Style] = Field(
         default={}, description="the look of figures by name; `changes` stands for all heat maps"
     )
-
-    @field_validator("experiments", mode="before")
-    @classmethod
-    def _paper_is_named_by_the_experiment(cls, experiments: Any) -> Any:
-        if not isinstance(experiments, dict):
-            return experiments
-        return {
-            name: {"paper": name, **experiment}
-            if name in papers.all_papers() and isinstance(experiment, dict)
-            else experiment
-            for name, experiment in experiments.items()
-        }
 
     @model_validator(mode="after")
     def _tsv_has_a_directory(self) -> Self:

@@ -131,7 +131,7 @@ def of_time(
             f"of this machine: {checked.assumptions.teraflops['fp32']:g} teraflops"
         )
         return
-    hours = cost_table(checked, planned, estimates)["hours"].iloc[-1]
+    hours = cost_table(checked, planned, estimates, ())["hours"].iloc[-1]
     seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
     wall = end_of_jobs(seconds, at_once) + OTHER_SECONDS
     jobs = f"{at_once} jobs at a time" if at_once > 1 else "one job at a time"

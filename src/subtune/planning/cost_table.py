@@ -1,14 +1,12 @@
 """What a configuration asks for, per experiment, and what that is expected to cost."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pandas as pd
 
-from subtune import papers
-from subtune.config import Config, Experiment
+from subtune.config import Config
 from subtune.core.layout import Layout
-from subtune.papers.common import reads_information
 from subtune.planning.cost import Cost, Estimates
 from subtune.planning.plan import Plan
 from subtune.planning.submissions import submissions, submitted_tasks
@@ -17,8 +15,12 @@ COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "
 TOTAL = "all, each once"
 
 
-def cost_table(config: Config, plan: Plan, estimates: Estimates) -> pd.DataFrame:
+def cost_table(
+    config: Config, plan: Plan, estimates: Estimates, with_information: Collection[str]
+) -> pd.DataFrame:
     """One row per experiment, and one of all, where what they have in common counts once.
+
+    ``with_information`` names the experiments that show Fisher information.
 
     Columns: `COLUMNS`. ``jobs`` are those that the Slurm profile submits: one per sweep, one per
     task's Fisher information, one per model and task whose test rows are predicted, one for all
@@ -27,7 +29,12 @@ def cost_table(config: Config, plan: Plan, estimates: Estimates) -> pd.DataFrame
     """
     names = list(config.experiments)
     runs = {name: {p.run.id for p in plan.experiments[name]} for name in names}
-    fishers = {name: _fishers(plan, name, config.experiments[name]) for name in names}
+    fishers = {
+        name: _fishers(plan, name)
+        if name in with_information or config.experiments[name].fractions
+        else set()
+        for name in names
+    }
     tests = {name: _test_predictions(config, plan, name) for name in names}
     rows = [
         _row(name, estimates, runs[name], plan.sweeps_of(name), fishers[name], tests[name])
@@ -51,10 +58,8 @@ def _test_predictions(config: Config, plan: Plan, name: str) -> list[list[str]]:
     ]
 
 
-def _fishers(plan: Plan, name: str, experiment: Experiment) -> set[str]:
-    """Keys of the Fisher information that an experiment's masks or tables are made of."""
-    if not reads_information(papers.find(experiment.paper)) and experiment.fractions is None:
-        return set()
+def _fishers(plan: Plan, name: str) -> set[str]:
+    """Return the keys of an experiment's Fisher information."""
     return {fisher.key for fisher in plan.experiment_fishers[name].values()}
 
 

@@ -1,6 +1,7 @@
 """All that can be known of a configuration before anything runs."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,15 +31,21 @@ def require_no_braces(directory: str) -> None:
         raise SubtuneError(f"{directory}: found a brace, which Snakemake fills in, expected none")
 
 
-def preflight(config: Config) -> Preflight:
+def preflight(config: Config, metrics: Mapping[str, Mapping[str, str]]) -> Preflight:
     """Lay out all that a configuration asks for; its files and models are looked at.
+
+    Args:
+        config: the configuration.
+        metrics: experiments to the metrics of those tasks that are not judged by their first.
 
     Raises:
         SubtuneError: something that it names is missing, or not what it should be.
     """
     _require_place(Path(config.results))
     planned = plan(config)
-    forms = [row for name in config.experiments for row in form(config, name)]
+    forms = [
+        row for name in config.experiments for row in form(config, name, metrics.get(name, {}))
+    ]
     return Preflight(planned, forms)
 
 

@@ -1,8 +1,8 @@
 """The zip files for the GLUE server, and the form for the scores that it returns."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from subtune import papers
 from subtune.config import Config, Experiment
 from subtune.tasks.score_columns import columns_of
 
@@ -33,11 +33,17 @@ def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]
     }
 
 
-def form(config: Config, name: str) -> list[dict[str, Any]]:
-    """The rows of `FORM`, one per score that the server returns for an experiment: all empty."""
+def form(config: Config, name: str, metrics: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of `FORM`, one per score that the server returns for an experiment.
+
+    Args:
+        config: the configuration.
+        name: the experiment's name.
+        metrics: tasks whose metric is not their first, to that metric.
+    """
     experiment = config.experiments[name]
     tasks = [config.all_tasks()[task] for task in submitted_tasks(config, experiment)]
-    columns = columns_of(tasks, papers.find(experiment.paper).metrics)
+    columns = columns_of(tasks, metrics)
     return [
         dict(zip(FORM, (name, model, method, column.key, column.metric, None), strict=True))
         for model, method in submissions(config, experiment).values()

@@ -22,11 +22,10 @@ from subtune.analysis.verdicts import (
 from subtune.exhibits.tables import claims as table
 from subtune.families import CANONICAL
 from subtune.papers import printed
-from subtune.papers.base import Claim
 
 CLAIMS = [
     pytest.param(paper, claim, id=f"{paper.name}-{claim.text}")
-    for paper in papers.all_papers().values()
+    for paper in map(papers.find, papers.names())
     for claim in paper.claims
 ]
 
@@ -96,7 +95,7 @@ def verdict_of(name, text, **tables):
 
 
 def test_every_paper_has_claims_and_every_claim_says_where_it_is_printed():
-    for paper in papers.all_papers().values():
+    for paper in map(papers.find, papers.names()):
         assert paper.claims
         assert all(claim.printed_in and claim.statistic for claim in paper.claims)
         texts = [claim.text for claim in paper.claims]

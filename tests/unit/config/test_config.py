@@ -2,14 +2,13 @@
 
 import copy
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import safetensors.numpy
 from transformers import BertConfig
 
-from subtune import cli, config, papers
+from subtune import cli, config
 from subtune.config.loading import load
 from subtune.core.errors import SubtuneError
 from subtune.models.dimensions import dimensions_of
@@ -232,16 +231,6 @@ def test_a_task_is_not_titled_as_another_column_of_a_table(title):
         config.check(data)
 
 
-def test_a_mistake_in_a_papers_module_is_a_mistake_of_its_experiments(monkeypatch):
-    broken = replace(papers.find("bitfit"), name="bitfti")
-    monkeypatch.setattr(papers, "_imported", lambda name: (broken, None))
-    experiment = {"models": ["minilm"], "tasks": ["rte"], "methods": {"full": [1e-5]}}
-    experiment |= {"epochs": 1, "batch_size": 8, "paper": "bitfit"}
-    with pytest.raises(SubtuneError, match=r"papers/bitfit\.py: name: found 'bitfti', expected"):
-        config.check(GOOD | {"experiments": {"mine": experiment}})
-    assert config.check(GOOD | {"experiments": {"mine": experiment | {"paper": None}}})
-
-
 def test_every_mistake_is_named_at_once():
     data = changed("E.epochs", 0)
     data["experiments"]["layernorm"]["batch_size"] = 0
@@ -365,22 +354,6 @@ def test_a_key_may_stand_beside_the_one_that_it_is_merged_over(tmp_path):
     loaded = load(tmp_path / "config.yaml")
     assert loaded["list"][0]["b"] == {"x": 2, "y": 1}
     assert loaded["c"] == {"x": 2, "y": 3}
-
-
-@pytest.mark.parametrize(
-    ("name", "said", "paper"),
-    [
-        ("spafit", None, "spafit"),
-        ("spafit", "bitfit", "bitfit"),
-        ("own", None, None),
-        ("own", "bitfit", "bitfit"),
-    ],
-)
-def test_an_experiment_reproduces_the_paper_it_names_or_is_named_after(name, said, paper):
-    experiment = {"models": ["minilm"], "tasks": ["rte"], "methods": {"full": [1e-5]}}
-    experiment |= {"epochs": 1, "batch_size": 8} | ({"paper": said} if said else {})
-    checked = config.check(GOOD | {"experiments": {name: experiment}})
-    assert checked.experiments[name].paper == paper
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def form():
     config = examples.config(experiment).model_copy(
         update={"experiments": {"layernorm": experiment}}
     )
-    return pd.DataFrame(planned.form(config, "layernorm"))
+    return pd.DataFrame(planned.form(config, "layernorm", {}))
 
 
 def as_ours(exhibit):

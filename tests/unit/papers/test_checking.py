@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 
 import pytest
-
-from subtune import papers
 from subtune.papers.base import Claim, Figure, Table
 from subtune.papers.checking import problems
+
+from subtune import papers
 
 SPAFIT = papers.find("spafit")
 TABLE = Table(

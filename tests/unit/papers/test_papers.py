@@ -8,12 +8,12 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from subtune.papers.base import FACTS, Figure
+from subtune.papers.common import exhibits_around
 
 from subtune import papers
 from subtune.exhibits import facts
 from subtune.papers import printed
-from subtune.papers.base import FACTS, Figure
-from subtune.papers.common import exhibits_around
 from subtune.selections.methods import METHODS
 from tests.helpers.project import ROOT
 

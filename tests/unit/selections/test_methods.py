@@ -111,7 +111,7 @@ def test_a_name_that_means_nothing_is_an_error(name, message):
         named(name, {})
 
 
-PRINTED = pd.concat(printed.counts(paper).assign(source=paper) for paper in papers.all_papers())
+PRINTED = pd.concat(printed.counts(paper).assign(source=paper) for paper in papers.names())
 
 
 @pytest.mark.parametrize("row", PRINTED.itertuples(), ids=lambda row: f"{row.source}-{row.method}")

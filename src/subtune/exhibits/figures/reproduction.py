@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from subtune.analysis.reproduction import AVERAGE
 from subtune.exhibits.figures.drawing import COLOURS, COLUMN, MARKERS, new_figure
 from subtune.exhibits.tables.writing import EMPTY
-from subtune.papers.printed import AVERAGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

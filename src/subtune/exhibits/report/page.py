@@ -14,12 +14,12 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from subtune.analysis.scores import read_scores
+from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.drawing import DOTS_PER_INCH
 from subtune.exhibits.report.sparkline import sparkline
 from subtune.exhibits.tables.choices import short
 from subtune.exhibits.tables.summary import method_of
 from subtune.exhibits.tables.writing import EMPTY, cell
-from subtune.papers.base import EQUIVALENCE_MARGINS
 
 JOULES_PER_KILOWATT_HOUR = 3.6e6
 MEDIA_TYPES = {

@@ -1,24 +1,22 @@
 """Tables of the learning rates and epochs that were chosen by dev score."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
 from subtune.analysis.scores import whole_methods
 from subtune.exhibits.tables.writing import DIVERGED
 from subtune.selections.methods import title_of
-from subtune.tasks import Task
 
 
-def choices(chosen: pd.DataFrame, tasks: Sequence[Task]) -> pd.DataFrame:
+def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFrame:
     """The learning rate and epoch behind every score of a table."""
     table = whole_methods(chosen)
     table = table[table["decides"]]
-    titles = {task.name: task.title for task in tasks}
     return pd.DataFrame(
         {
             "model": table["model"],
-            "task": table["task"].map(titles),
+            "task": table["task"].map(task_titles),
             "method": table["method"].map(title_of),
             "seed": table["seed"],
             "learning rate": table["learning_rate"],
@@ -32,26 +30,26 @@ def choices(chosen: pd.DataFrame, tasks: Sequence[Task]) -> pd.DataFrame:
 
 
 def best_learning_rates(
-    chosen: pd.DataFrame, printed: pd.DataFrame, tasks: Sequence[Task], method: str
+    chosen: pd.DataFrame, printed: pd.DataFrame, task_titles: Mapping[str, str], method: str
 ) -> pd.DataFrame:
     """The best learning rate of one method, task by task, ours beside the paper's.
 
     Args:
         chosen: the runs of the best learning rates.
         printed: ``task``, and one column per model of the paper.
-        tasks: the rows.
+        task_titles: the rows: task name to title.
         method: whose learning rates the paper prints.
     """
     runs = whole_methods(chosen)
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
-    table = pd.DataFrame({"task": [task.title for task in tasks]})
+    table = pd.DataFrame({"task": [*task_titles.values()]})
     for model in runs["model"].unique():
         of_model = runs[runs["model"] == model].set_index("task")
         rates = of_model["learning_rate"].map(short).where(of_model["value"].notna(), DIVERGED)
-        table[f"this run: {model}"] = [rates.get(task.name) for task in tasks]
+        table[f"this run: {model}"] = [rates.get(task) for task in task_titles]
     papers = printed.set_index("task")
     for model in papers:
-        table[f"paper: {model}"] = [short(papers[model].get(task.name)) for task in tasks]
+        table[f"paper: {model}"] = [short(papers[model].get(task)) for task in task_titles]
     return table
 
 

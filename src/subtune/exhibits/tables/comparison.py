@@ -1,19 +1,19 @@
 """A table of scores, method by method and task by task: ours, and below them the paper's."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
+from subtune.analysis.reproduction import averaged_tasks, of_exhibits
 from subtune.analysis.scores import averages, trained_beside_classifier, whole_methods
 from subtune.analysis.significance import wilcoxon
 from subtune.exhibits.tables.writing import EMPTY, MARK, Emphasis, Styled, cell
-from subtune.papers import printed
-from subtune.papers.base import Paper
 from subtune.selections.methods import title_of
 from subtune.tasks import TASKS
-from subtune.tasks.score_columns import Column, columns_of
+from subtune.tasks.score_columns import columns_of
 
 DIFFERS = 0.05
+NO_METHODS: Mapping[str, str] = {}
 NOTE = (
     f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {DIFFERS}, "
     "uncorrected). Best scores are bold. Parameters of this run include the classifier, which "
@@ -23,12 +23,15 @@ NOTE = (
 
 def comparison(
     chosen: pd.DataFrame,
-    paper: Paper,
-    columns: Sequence[Column],
+    printed: pd.DataFrame,
+    counts: pd.DataFrame,
+    column_titles: Mapping[str, str],
     source: str,
     exhibits: Sequence[str] = (),
     split: str | None = None,
     printed_tasks: Sequence[str] = (),
+    quoted: Mapping[str, str] = NO_METHODS,
+    not_competing: Sequence[str] = (),
 ) -> Styled:
     """One row per model and method, one column per task, and the average where the paper has one.
 
@@ -39,55 +42,63 @@ def comparison(
 
     Args:
         chosen: the runs of the best learning rates.
-        paper: whose scores stand below ours.
-        columns: the tasks' columns.
+        printed: the paper's scores, from `subtune.papers.printed.scores`.
+        counts: its numbers of parameters, from `subtune.papers.printed.counts`.
+        column_titles: column of the tables to its title.
         source: of which rows our scores are.
         exhibits: where the paper prints its scores.
         split: those of one split only.
         printed_tasks: tasks whose printed scores are shown where ours are of other ones.
+        quoted: methods whose scores the paper quotes, to what its rows are called.
+        not_competing: methods that do not compete for the best score.
     """
-    keys = [column.key for column in columns]
-    others = [TASKS[task] for task in printed_tasks if task not in keys]
-    columns = [*columns, *columns_of(others, paper.metrics)]
-    below = printed.scores(paper.name, exhibits)
+    others = [TASKS[task] for task in printed_tasks if task not in column_titles]
+    titles = {**column_titles, **{c.key: c.title for c in columns_of(others, {})}}
+    below = of_exhibits(printed, exhibits)
     if split:
         below = below[below["split"] == split]
-    if not printed_tasks and not set(keys) <= set(printed.scores(paper.name)["task"]):
+    if not printed_tasks and not set(column_titles) <= set(printed["task"]):
         # Beside tasks that the paper has not, its other methods are not compared with anything.
         below = below[below["method"].isin(chosen["method"])]
-    table = scores_of_methods(chosen, below, paper, columns, source)
-    emphasis = Emphasis(bold=best_scores(table, paper), marks=differing(table), note=NOTE)
+    below = below.assign(title=[quoted.get(m, title_of(m)) for m in below["method"]])
+    elsewhere = _printed_elsewhere(printed, below, [*titles])
+    table = scores_of_methods(chosen, below, counts, elsewhere, titles, source)
+    emphasis = Emphasis(bold=best_scores(table, not_competing), marks=differing(table), note=NOTE)
     return Styled(table, emphasis)
 
 
 def scores_of_methods(
     chosen: pd.DataFrame,
     below: pd.DataFrame,
-    paper: Paper,
-    columns: Sequence[Column],
+    counts: pd.DataFrame,
+    elsewhere: Collection[str],
+    column_titles: Mapping[str, str],
     source: str,
 ) -> pd.DataFrame:
-    """The cells of `comparison`; ``below`` are the printed scores."""
-    keys = [column.key for column in columns]
-    averaged = printed.averaged_tasks(below)
+    """Return the cells of `comparison`.
+
+    ``below`` are the printed scores; methods that are printed ``elsewhere`` are not shown.
+    """
+    keys = [*column_titles]
+    averaged = averaged_tasks(below)
     means = _means(averaged, keys)
     runs = whole_methods(chosen)
     known = set(below["model"]) & set(runs["model"])
     runs = runs[runs["model"].isin(known or set(runs["model"]))]
-    runs = runs[~runs["method"].isin(_printed_elsewhere(paper, below, keys))]
+    runs = runs[~runs["method"].isin(elsewhere)]
     rows = []
     for model, runs_of_model in runs.groupby("model", sort=False):
-        counts, shares = trained_parameters(runs_of_model), _shares_of_full(runs_of_model)
+        trained, shares = trained_parameters(runs_of_model), _shares_of_full(runs_of_model)
         for method in runs_of_model["method"].drop_duplicates():
             scores = runs_of_model[runs_of_model["method"] == method]
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
             values += [averages(scores, over)["value"] for over in means.values()]
             rows.append(
                 [f"this run: {model}, {source}", title_of(method)]
-                + [f"{counts[method]:,}", shares[method]]
+                + [f"{trained[method]:,}", shares[method]]
                 + [cell(value) for value in values]
             )
-    printed_counts = printed.counts(paper.name).set_index(["model", "method"])["printed"]
+    printed_counts = counts.set_index(["model", "method"])["printed"]
     several = below["exhibit"].nunique() > 1
     groups = below.groupby(["exhibit", "model", "split", "method"], sort=False)
     for (exhibit, model, row_split, method), scores in groups:
@@ -97,27 +108,27 @@ def scores_of_methods(
         share = next((text for text in (scores["params"].iloc[0], count) if _is_share(text)), EMPTY)
         rows.append(
             [_source(model, row_split, exhibit if several else "")]
-            + [paper.quoted.get(method, title_of(method))]
+            + [scores["title"].iloc[0]]
             + [EMPTY if _is_share(count) else count, share]
             + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
             + [cell(mean if over == averaged else mean.iloc[:0]) for over in means.values()]
         )
-    heading = ["scores of", "method", "parameters", "% of full", *(c.title for c in columns)]
+    heading = ["scores of", "method", "parameters", "% of full", *column_titles.values()]
     return pd.DataFrame(rows, columns=[*heading, *means])
 
 
-def best_scores(table: pd.DataFrame, paper: Paper) -> pd.DataFrame:
+def best_scores(table: pd.DataFrame, not_competing: Sequence[str]) -> pd.DataFrame:
     """Where a comparison's best scores are: of each block of rows, per column, ties included.
 
     Args:
         table: from `scores_of_methods`.
-        paper: some of whose methods do not compete.
+        not_competing: methods that do not compete.
 
     Returns:
         True and False, in the shape of ``table``.
     """
     scores = _numbers(table.iloc[:, 4:])
-    left_out = [title_of(method) for method in paper.not_competing]
+    left_out = [title_of(method) for method in not_competing]
     scores[table["method"].isin(left_out)] = float("nan")
     best = scores.groupby(table["scores of"]).transform("max")
     return (scores == best).reindex(columns=table.columns, fill_value=False)
@@ -177,16 +188,14 @@ def _with_usual_classifier(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["task"] == usual[usual == usual.mode().iloc[-1]].index[0]]
 
 
-def _printed_elsewhere(paper: Paper, below: pd.DataFrame, tasks: list[str]) -> set[str]:
+def _printed_elsewhere(printed: pd.DataFrame, below: pd.DataFrame, tasks: list[str]) -> set[str]:
     """The methods that other exhibits of the paper print for these tasks, and this one does not.
 
     An exhibit of nothing but averages is of all tasks.
     """
-    scores = printed.scores(paper.name)
-    of_tasks = scores["task"].isin(tasks) | scores["is_average"].groupby(
-        scores["exhibit"]
-    ).transform("all")
-    return set(scores.loc[of_tasks, "method"]) - set(below["method"])
+    of_averages = printed["is_average"].groupby(printed["exhibit"]).transform("all")
+    of_tasks = printed["task"].isin(tasks) | of_averages
+    return set(printed.loc[of_tasks, "method"]) - set(below["method"])
 
 
 def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:

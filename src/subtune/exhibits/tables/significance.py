@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from subtune.analysis import significance
+from subtune.analysis.reproduction import of_exhibits
 from subtune.exhibits.tables.writing import DIVERGED
-from subtune.papers import printed as papers_numbers
-from subtune.papers.base import Paper
 
 
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -23,8 +22,8 @@ def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
 
 def kruskal_wallis(
     dev: pd.DataFrame,
-    paper: Paper,
     printed: pd.DataFrame,
+    printed_scores: pd.DataFrame,
     methods: Sequence[str],
     exhibits: Mapping[str, Sequence[str]],
     test: pd.DataFrame | None = None,
@@ -33,8 +32,8 @@ def kruskal_wallis(
 
     Args:
         dev: the runs of the best learning rates.
-        paper: the paper.
         printed: ``scores`` and ``p_value``, which stands as ``reported`` where it is printed.
+        printed_scores: the paper's scores.
         methods: the two.
         exhibits: what the paper's scores are called, dev first, to where they are printed.
         test: as ``dev``, with test scores.
@@ -55,7 +54,7 @@ def kruskal_wallis(
     ]
     p_values = printed.set_index("scores")["p_value"]
     for name, tables in parts.items():
-        scores = papers_numbers.scores(paper.name, tables)
+        scores = of_exhibits(printed_scores, tables)
         groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
         rows.append((f"paper's {name}", *_tested(groups), p_values[name]))
     counts = [f"n_{method}" for method in methods]

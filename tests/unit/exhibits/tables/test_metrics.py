@@ -9,7 +9,8 @@ PAPER_ORDER = [
 
 
 def test_table_4_names_the_metrics_of_the_paper():
-    table = metrics.metrics(PAPER_ORDER).set_index("task")["metric"]
+    tasks = [task.model_dump() for task in PAPER_ORDER]
+    table = metrics.metrics(tasks).set_index("task")["metric"]
     assert table["MNLI"] == "matched accuracy / mismatched accuracy"
     assert (table["CoLA"], table["MRPC"]) == ("Matthews correlation", "F1")
     assert (table["STS-B"], table["QQP"]) == ("Spearman correlation", "F1")

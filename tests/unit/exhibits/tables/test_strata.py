@@ -78,7 +78,7 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
         "table1",
         directories=[tmp_path],
         models=["bert-large-cased"],
-        selections={method: named(method, {}) for method in methods},
+        selections={method: named(method, {}).canonical() for method in methods},
     )
     groups = ["N1", "N2", "group 1", "group 2", "group 3", "outside the layers"]
     ours, papers = "parameters: bert-large-cased", "paper: bert-large-cased"

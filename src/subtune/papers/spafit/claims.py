@@ -1,55 +1,58 @@
-"""SPAFIT: layers in three strata, frozen, with their biases, and with LoRA beside biases."""
+"""Claims of SPAFIT, and statistics that only they need."""
 
 from typing import Any
 
-from subtune.papers.base import Claim, Kind, Paper, Table
-from subtune.papers.common import STATISTICS, dev_scores
+import numpy as np
+import pandas as pd
 
-EXHIBITS = (
-    Table(
-        "table1",
-        "Methods and their parameters",
-        "What each method trains beside the classifier, and how many parameters that is in "
-        "millions, with a classifier of three labels; beside it the paper's count. Group 1 is the "
-        "layers up to N1, group 2 those up to N2, group 3 the rest; layers count from 0. The names "
-        "are BitFit's: W_m1 is attention.output.dense's matrix, b_m2 intermediate.dense's bias, "
-        "b_m3 and b_LN2 are the output's. Full BitFit is what gives the paper's count; its "
-        "sentence, the biases of all layers, gives a hundredth of it.",
-        make="subtune.exhibits.tables.methods:methods_and_parameters",
-        reads={"directories": "models"},
-        facts=("paper", "models", "selections"),
-        # As many as its largest task has.
-        options={"labels": 3},
-    ),
-    dev_scores("table2", "Dev scores", ["table2"]),
-)
+from subtune.analysis.claims import Claim
+from subtune.analysis.statistics.parameters import best_rates, parameters_of_families
+from subtune.analysis.statistics.scores import best_minus, family_minus, rounded_families
+from subtune.analysis.verdicts import Expectation
+
+
+def worst_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:
+    """Return the worst score of one family minus the best of another, as in `best_minus`."""
+    firsts, seconds = rounded_families(chosen, first, second, digits)
+    return (firsts.min(axis=1) - seconds.max(axis=1)).round(digits).dropna()
+
+
+def rate_to(chosen: pd.DataFrame, methods: str, learning_rate: float) -> pd.Series:
+    """Return the log of a family's best learning rates to this one, per model, task and method."""
+    return np.log(best_rates(chosen, methods) / learning_rate)
+
 
 SPAFIT = "SPAFIT-"
 EFFICIENT = "SPAFIT-|lora-|full-bitfit$"
 OTHERS = "lora-|full-bitfit$"
 FULL = "full$"
-# Of the scores that Table 2 prints.
+# The scores of Table 2 have two.
 DIGITS = 2
 
 
 def compared(
-    text: str, statistic: str, first: str, second: str, kind: Kind = "no less", **changed: Any
+    text: str,
+    statistic: str,
+    first: str,
+    second: str,
+    expects: Expectation = "no less",
+    **changed: Any,
 ) -> Claim:
-    """A claim about the best scores of two families of methods, on the digits that are printed.
+    """Return a claim about the best scores of two families of methods, on the printed digits.
 
-    A score that is as high as another is as good.
+    Equal scores count as equally good.
     """
     fields: dict[str, Any] = {
         "printed_in": "5, Table 2",
-        "units": f"{STATISTICS}:best_minus",
+        "units": best_minus,
         "of": (first, second, DIGITS),
         "margin": 0.0,
     }
-    return Claim(text, statistic=statistic, kind=kind, **fields | changed)
+    return Claim(text, statistic=statistic, expects=expects, **fields | changed)
 
 
 def best_on(method: str, tasks: int) -> Claim:
-    """A claim about the number of tasks on which no other method scores better."""
+    """Return a claim about the number of tasks on which no other method scores better."""
     return compared(
         f"{method} scores best of all parameter-efficient methods on {tasks} of 9 tasks",
         f"{method} − the best other method",
@@ -60,14 +63,14 @@ def best_on(method: str, tasks: int) -> Claim:
 
 
 def more_parameters(text: str, statistic: str, first: str, second: str) -> Claim:
-    """A claim that a family of methods trains more parameters than another."""
+    """Return a claim that a family of methods trains more parameters than another."""
     return Claim(
         text,
         "5, Table 2",
         statistic,
         "more",
         measure="ratio",
-        units=f"{STATISTICS}:parameters_of_families",
+        units=parameters_of_families,
         of=(first, second, 1),
     )
 
@@ -86,7 +89,7 @@ CLAIMS = (
         "5, Table 2",
         "mean of the SPAFIT methods − mean of the LoRA methods",
         "no less",
-        units=f"{STATISTICS}:family_minus",
+        units=family_minus,
         of=(SPAFIT, "lora-"),
     ),
     more_parameters(
@@ -100,7 +103,7 @@ CLAIMS = (
         "5, Table 2",
         "mean of the SPAFIT methods − Full",
         "same",
-        units=f"{STATISTICS}:family_minus",
+        units=family_minus,
         of=(SPAFIT, FULL),
     ),
     compared(
@@ -143,7 +146,7 @@ CLAIMS = (
         "the worst of SPAFIT and LoRA − Full BitFit",
         "SPAFIT-|lora-",
         "full-bitfit$",
-        units=f"{STATISTICS}:worst_minus",
+        units=worst_minus,
         at_least=(9, 9),
     ),
     more_parameters(
@@ -174,7 +177,7 @@ CLAIMS = (
         "SPAFIT-4-9-I's ÷ 1.65 % of Full's",
         "same",
         measure="ratio",
-        units=f"{STATISTICS}:parameters_of_families",
+        units=parameters_of_families,
         of=("SPAFIT-4-9-I$", FULL, 1 / 0.0165),
     ),
     compared(
@@ -199,7 +202,7 @@ CLAIMS = (
             f"the best learning rate ÷ {rate:g}",
             "same",
             measure="ratio",
-            units=f"{STATISTICS}:rate_to",
+            units=rate_to,
             of=(methods, rate),
             at_least=(9, 9),
             is_printed=False,
@@ -209,13 +212,4 @@ CLAIMS = (
             ("Every parameter-efficient method", EFFICIENT, 6e-5),
         )
     ),
-)
-
-PAPER = Paper(
-    name="spafit",
-    citation="SPAFIT",
-    exhibits=EXHIBITS,
-    claims=CLAIMS,
-    metrics={"stsb": "pearsonr", "qqp": "accuracy"},
-    not_competing=("full",),
 )

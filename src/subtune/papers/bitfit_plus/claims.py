@@ -1,53 +1,79 @@
-"""BitFit+: a replication of BitFit, and which of the biases and LayerNorm weights matter."""
+"""Claims of BitFit+, and statistics that only they need."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from subtune.papers.base import Claim, Needs, Paper, Table
-from subtune.papers.common import STATISTICS, changes, dev_scores, two_biases_change_most
+import pandas as pd
 
-EXHIBITS = (
-    dev_scores("figure3", "Replications", ["figure3", "figure3 (original paper, in parentheses)"]),
-    changes("figure4", "Change of the biases, RTE", "bitfit", "rte"),
-    changes("figure5", "Change of the biases, MRPC", "bitfit", "mrpc"),
-    changes("figure6", "Change of the biases, CoLA", "bitfit", "cola"),
-    dev_scores("figure7", "Ablations", ["figure3", "figure7 (averages quoted in the text)"]),
-    Table(
-        "repeat_variance",
-        "Variance over seeds",
-        "Variance and standard deviation of dev scores over seeds. The paper repeats one method on "
-        "one task: b_m2,b_q on RTE three times, with a variance of 1.04 % in accuracy.",
-        make="subtune.exhibits.tables.significance:repeat_variance",
-        reads={"chosen": "chosen"},
-        needs=Needs(seeds=2),
-    ),
-    *(
-        changes(f"figure{number}", f"Change, {method}, RTE", method, "rte")
-        for number, method in (
-            (8, "g_LN1"),
-            (9, "g_LN2"),
-            (10, "g_LN1,g_LN2"),
-            (11, "rand_bias"),
-            (12, "bitfit without b_m2,b_q"),
-            (13, "bitfit,g_LN1,g_LN2"),
-            (14, "b_m2,b_q,g_LN1,g_LN2"),
-            (15, "b_LN1,b_LN2"),
-        )
-    ),
+from subtune.analysis.claims import Claim
+from subtune.analysis.statistics.parameters import (
+    FEWEST_PAIRS,
+    changes_of,
+    changes_to_largest_other,
+    rank_correlation,
 )
+from subtune.analysis.statistics.scores import (
+    NOTHING,
+    best_minus,
+    best_on_average_minus,
+    method_scores,
+    minus_printed,
+)
+from subtune.papers.shared import two_biases_change_most
+
+
+def distance_to_printed(
+    chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
+) -> pd.Series:
+    """Return `minus_printed` without its sign, so that distances up and down do not cancel."""
+    return minus_printed(chosen, printed, pairs, exhibit, split).abs()
+
+
+def change_and_score(
+    changes: pd.DataFrame, chosen: pd.DataFrame, method: str, parts: Mapping[str, Sequence[str]]
+) -> pd.Series:
+    """Return the rank correlation of how much parameters change and what they score alone.
+
+    Args:
+        changes: from `subtune.analysis.changes.changes_of_methods`.
+        chosen: the runs of the best learning rates.
+        method: the method whose changes are compared, which trains all these parameters.
+        parts: method to the parameters that it trains.
+
+    Returns:
+        One number per model, task with changes, and seed of the scores, which are means over
+        tasks. It has the opposite sign, so that a positive correlation is below 0.
+    """
+    means, scores = changes_of(changes, method), method_scores(chosen)
+    methods = [m for m, names in parts.items() if m in scores and set(names) <= set(means)]
+    if len(methods) < FEWEST_PAIRS:
+        return NOTHING
+    changed = pd.DataFrame({m: means[list(parts[m])].mean(axis=1) for m in methods})
+    averages = scores[methods].dropna().groupby(level=["model", "seed"]).mean()
+    return pd.Series(
+        {
+            (model, task, seed): -rank_correlation(row, averages.loc[(model, seed)])
+            for (model, task), row in changed.iterrows()
+            for seed in averages.index.get_level_values("seed").unique()
+            if (model, seed) in averages.index
+        },
+        dtype=float,
+    ).rename_axis(["model", "task", "seed"])
+
 
 GAMMAS = "g_LN1,g_LN2"
-# Every other method that the paper trained.
+# All other methods that the paper trained.
 OTHERS = r"(?!(full|bitfit)$)"
 OTHER_BIASES = ("b_k", "b_v", "b_m1", "b_LN1", "b_m3", "b_LN2")
 
 
 def better(text: str, section: str, first: str, second: str, quoted: str = "") -> Claim:
-    """A claim that one method's average is above another's."""
+    """Return a claim that one method's average is above another's."""
     return Claim(text, section, f"{first} − {second}{quoted}", "more", of=(first, second))
 
 
 def alike(text: str, section: str, first: str, second: str, **changed: Any) -> Claim:
-    """A claim that two methods' averages are about the same."""
+    """Return a claim that two methods' averages are about the same."""
     statistic = changed.pop("statistic", f"{first} − {second}")
     return Claim(text, section, statistic, "same", of=(first, second), **changed)
 
@@ -60,7 +86,7 @@ CLAIMS = (
         "methods",
         "same",
         reads=("chosen", "printed"),
-        units=f"{STATISTICS}:distance_to_printed",
+        units=distance_to_printed,
         of=(
             {m: m for m in ("bitfit", "b_m2,b_q", "frozen", "rand_uniform", "rand_row_col")},
             "figure3 (original paper, in parentheses)",
@@ -68,10 +94,7 @@ CLAIMS = (
         ),
     ),
     alike(
-        "Training only biases scores as full fine-tuning does",
-        "4.1, Figure 3",
-        "bitfit",
-        "full",
+        "Training only biases scores as full fine-tuning does", "4.1, Figure 3", "bitfit", "full"
     ),
     better(
         "Biases score better than as many random parameters",
@@ -90,7 +113,7 @@ CLAIMS = (
         "Abstract, 5, Figures 3 and 7",
         "BitFit − the best other method",
         "more",
-        units=f"{STATISTICS}:best_on_average_minus",
+        units=best_on_average_minus,
         of=("bitfit$", OTHERS),
     ),
     Claim(
@@ -98,7 +121,7 @@ CLAIMS = (
         "5, Figure 3",
         "BitFit − the best other method",
         "more",
-        units=f"{STATISTICS}:best_minus",
+        units=best_minus,
         of=("bitfit$", OTHERS, 3),
         at_least=(3, 3),
     ),
@@ -141,18 +164,13 @@ CLAIMS = (
         "g_LN2",
         "g_LN1",
     ),
-    alike(
-        "The second LayerNorm's weights score as both do",
-        "4.2, Figure 7",
-        "g_LN2",
-        GAMMAS,
-    ),
+    alike("The second LayerNorm's weights score as both do", "4.2, Figure 7", "g_LN2", GAMMAS),
     Claim(
         "LayerNorm's weights score less than all biases",
         "Abstract, 4.2, Figure 7",
         "BitFit − the best of g_LN1, g_LN2 and both",
         "more",
-        units=f"{STATISTICS}:best_on_average_minus",
+        units=best_on_average_minus,
         of=("bitfit$", r"g_LN[12](,g_LN2)?$"),
     ),
     Claim(
@@ -160,7 +178,7 @@ CLAIMS = (
         "4.2, 5, Figure 7",
         "b_LN1,b_LN2 − the best of g_LN1, g_LN2 and both",
         "more",
-        units=f"{STATISTICS}:best_on_average_minus",
+        units=best_on_average_minus,
         of=("b_LN1,b_LN2$", r"g_LN[12](,g_LN2)?$"),
     ),
     better(
@@ -198,7 +216,7 @@ CLAIMS = (
         "more",
         measure="ratio",
         reads=("parameter_changes",),
-        units=f"{STATISTICS}:changes_to_largest_other",
+        units=changes_to_largest_other,
         of=(f"bitfit,{GAMMAS}", ("b_q", "b_m2"), "g_"),
         is_printed=False,
     ),
@@ -210,7 +228,7 @@ CLAIMS = (
         "no less",
         measure="rank correlation",
         reads=("parameter_changes", "chosen"),
-        units=f"{STATISTICS}:change_and_score",
+        units=change_and_score,
         of=(
             f"bitfit,{GAMMAS}",
             {
@@ -224,12 +242,4 @@ CLAIMS = (
         ),
         is_printed=False,
     ),
-)
-
-PAPER = Paper(
-    name="bitfit_plus",
-    citation="BitFit+ (Weng et al.)",
-    exhibits=EXHIBITS,
-    claims=CLAIMS,
-    quoted={"full": "Full (of the BitFit paper)"},
 )

@@ -1,102 +1,23 @@
-"""BitFit: Simple Parameter-efficient Fine-tuning for Transformer-based Masked Language-models."""
+"""Claims of BitFit."""
 
 from typing import Any
 
-from subtune.papers.base import Claim, Figure, Needs, Paper, Table
-from subtune.papers.common import (
-    COMPARED,
-    SCORE_BY_TRAIN_ROWS,
-    STATISTICS,
-    changes,
-    dev_scores,
-    metrics,
-    test_scores,
-    two_biases_change_most,
-)
-
-PART_OF_SPEECH = ("ptb", "ud_ewt")
-SQUAD = ("squad",)
-
-
-def on_squad(name: str, metric: str, title: str) -> Figure:
-    """Scores on SQuAD by the number of training examples, in one metric."""
-    return Figure(
-        name,
-        f"{title} on SQuAD by number of training examples",
-        f"{title} on SQuAD's dev set by the number of training examples, on a logarithmic axis, at "
-        "each method's best learning rate for that many. Bands are one standard deviation over "
-        "seeds, where there are several. The paper draws its curves and prints none of their "
-        "numbers, so that none stand beside ours.",
-        make=SCORE_BY_TRAIN_ROWS,
-        reads={"sizes": "sizes"},
-        facts=("task_titles",),
-        options={"metric": metric, "methods": ("full", "bitfit")},
-        style="sizes",
-        needs=Needs(methods=("full", "bitfit")),
-        tasks=SQUAD,
-    )
-
-
-EXHIBITS = (
-    dev_scores(
-        "table1",
-        "Dev scores of BERT-large, beside other methods and the paper's test scores",
-        ["table1"],
-    ),
-    test_scores("table1_test", ["table1"]),
-    dev_scores("table2", "Dev scores by model", ["table2"]),
-    changes("figure1", "Change of the biases, RTE", "bitfit", "rte"),
-    dev_scores("table3", "Parts of the biases, and random parameters", ["table3"]),
-    Table(
-        "generalisation_gap",
-        "Generalisation gap: train minus dev",
-        "Score on the training rows, score on dev, and the gap, which is the first minus the "
-        "second, at each method's best learning rate and epoch; beside them what section 4 of the "
-        "paper says of accuracies, without a table.",
-        make="subtune.exhibits.tables.gap:generalisation_gap",
-        reads={"scores": "train_scores"},
-        facts=("columns",),
-        printed="generalisation_gap",
-    ),
-    Table(
-        "pos",
-        "Part-of-speech tagging",
-        f"{COMPARED} The paper's are of the Penn Treebank (PTB), in the text of section 4, which "
-        "does not say of which rows. UD-EWT is another data set, with other texts and more tags: "
-        "its scores have none of the paper's to stand beside.",
-        make="subtune.exhibits.tables.comparison:comparison",
-        reads={"chosen": "chosen"},
-        facts=("paper", "columns", "source"),
-        options={"exhibits": ["pos"], "printed_tasks": ["ptb"]},
-        tasks=PART_OF_SPEECH,
-    ),
-    on_squad("figure2", "exact_match", "Exact match"),
-    metrics("table5"),
-    Table(
-        "table6",
-        "Best learning rates",
-        "The learning rate with the best dev score, by task and model, beside the paper's.",
-        make="subtune.exhibits.tables.choices:best_learning_rates",
-        reads={"chosen": "chosen"},
-        facts=("tasks",),
-        printed="table6",
-        options={"method": "bitfit"},
-    ),
-    changes("figure3", "Change of the biases, CoLA", "bitfit", "cola"),
-    changes("figure4", "Change of the biases, MRPC", "bitfit", "mrpc"),
-    changes("figure5", "Change of the biases, STS-B", "bitfit", "stsb"),
-    on_squad("figure6", "f1", "F1"),
-)
+from subtune.analysis.claims import Claim
+from subtune.analysis.statistics.parameters import parameters_of_families
+from subtune.analysis.statistics.scores import minus_printed
+from subtune.papers.bitfit import statistics
+from subtune.papers.bitfit.exhibits import PART_OF_SPEECH, SQUAD
+from subtune.papers.shared import two_biases_change_most
 
 DIFF_PRUNING = "diff-pruning (Guo et al. 2020)"
 ADAPTERS = "adapters (Houlsby et al. 2019)"
 
 
 def against(other: str, split: str) -> dict[str, Any]:
-    """How BitFit is compared with what Table 1 quotes of another method."""
+    """Return the fields that compare BitFit with another method, as Table 1 quotes it."""
     return {
         "reads": ("chosen" if split == "validation" else "test_scores", "printed"),
-        "units": f"{STATISTICS}:minus_printed",
+        "units": minus_printed,
         "of": ({"bitfit": other}, "table1", split),
     }
 
@@ -133,7 +54,7 @@ CLAIMS = (
         "more",
         measure="rank correlation",
         reads=("chosen", "train_rows"),
-        units=f"{STATISTICS}:minus_by_size",
+        units=statistics.minus_by_size,
         of=("full", "bitfit"),
     ),
     Claim(
@@ -142,7 +63,7 @@ CLAIMS = (
         "rank correlation over tasks of BitFit − Full, between models",
         "more",
         measure="rank correlation",
-        units=f"{STATISTICS}:agreement_of_models",
+        units=statistics.agreement_of_models,
         of=("bitfit", "full"),
         at_least=(3, 3),
     ),
@@ -203,7 +124,7 @@ CLAIMS = (
         "0.1 % of Full's parameters ÷ BitFit's, without the classifier's",
         "more",
         measure="ratio",
-        units=f"{STATISTICS}:parameters_of_families",
+        units=parameters_of_families,
         of=("full$", "bitfit$", 0.001),
     ),
     Claim(
@@ -221,7 +142,7 @@ CLAIMS = (
         "same",
         measure="share",
         reads=("parameter_changes",),
-        units=f"{STATISTICS}:change_beside_others",
+        units=statistics.change_beside_others,
         of=("bitfit", "b_k", "b_"),
         at_least=(4, 4),
         is_printed=False,
@@ -269,7 +190,7 @@ CLAIMS = (
         "gap of Full − gap of BitFit",
         "more",
         reads=("train_scores",),
-        units=f"{STATISTICS}:gap_minus",
+        units=statistics.gap_minus,
         of=("full", "bitfit"),
         is_printed=False,
     ),
@@ -279,7 +200,7 @@ CLAIMS = (
         "train score of Full − 1",
         "no less",
         reads=("train_scores",),
-        units=f"{STATISTICS}:train_minus",
+        units=statistics.train_minus,
         of=("full", 1.0),
         is_printed=False,
     ),
@@ -289,7 +210,7 @@ CLAIMS = (
         "0.02 − gap of BitFit",
         "more",
         reads=("train_scores",),
-        units=f"{STATISTICS}:gap_under",
+        units=statistics.gap_under,
         of=("bitfit", 0.02),
         at_least=(1, 2),
         is_printed=False,
@@ -300,7 +221,7 @@ CLAIMS = (
         "7 − the best epoch of BitFit",
         "no less",
         measure="epochs",
-        units=f"{STATISTICS}:epochs_before",
+        units=statistics.epochs_before,
         of=("bitfit", 7),
         at_least=(5, 8),
         is_printed=False,
@@ -312,7 +233,7 @@ CLAIMS = (
         "same",
         measure="ratio",
         reads=("chosen", "printed"),
-        units=f"{STATISTICS}:rate_to_printed",
+        units=statistics.rate_to_printed,
         of=("bitfit$",),
         at_least=(1, 2),
     ),
@@ -321,7 +242,7 @@ CLAIMS = (
         "A.2",
         "standard deviation over seeds of Full − that of BitFit",
         "more",
-        units=f"{STATISTICS}:spread_minus",
+        units=statistics.spread_minus,
         of=("full", "bitfit"),
         is_printed=False,
     ),
@@ -340,8 +261,8 @@ CLAIMS = (
         "BitFit − Full in exact match, on the smallest part of the training data",
         "more",
         reads=("sizes",),
-        units=f"{STATISTICS}:minus_on_fewest_rows",
-        of=("exact_match", "bitfit", "full"),
+        units=statistics.minus_on_rows,
+        of=("exact_match", "min", "bitfit", "full"),
         tasks=SQUAD,
         is_printed=False,
     ),
@@ -351,8 +272,8 @@ CLAIMS = (
         "Full − BitFit in exact match, on the largest part of the training data",
         "more",
         reads=("sizes",),
-        units=f"{STATISTICS}:minus_on_most_rows",
-        of=("exact_match", "full", "bitfit"),
+        units=statistics.minus_on_rows,
+        of=("exact_match", "max", "full", "bitfit"),
         tasks=SQUAD,
         is_printed=False,
     ),
@@ -363,20 +284,9 @@ CLAIMS = (
         "more",
         measure="rank correlation",
         reads=("sizes",),
-        units=f"{STATISTICS}:minus_by_rows",
+        units=statistics.minus_by_rows,
         of=("exact_match", "full", "bitfit"),
         tasks=SQUAD,
         is_printed=False,
     ),
-)
-
-PAPER = Paper(
-    name="bitfit",
-    citation="BitFit (Ben-Zaken et al., 2021)",
-    exhibits=EXHIBITS,
-    claims=CLAIMS,
-    printed_data={"train_rows": "train_rows"},
-    printed_learning_rates={"bitfit": "table6"},
-    scored_on_training_rows=("full", "bitfit"),
-    tasks_apart=(*PART_OF_SPEECH, *SQUAD),
 )

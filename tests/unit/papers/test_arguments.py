@@ -2,8 +2,8 @@
 
 import pandas as pd
 import pytest
-
 from subtune.exhibits.making import make
+
 from tests.helpers.examples import scored
 
 DECLARATION = {

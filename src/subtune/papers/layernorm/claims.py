@@ -1,110 +1,60 @@
-"""LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning."""
+"""Claims of the LayerNorm paper, and statistics that only they need."""
 
 from dataclasses import replace
 from typing import Any
 
-from subtune.papers.base import Claim, Figure, Needs, Paper, Table
-from subtune.papers.common import STATISTICS, dev_scores, metrics, test_scores
+import pandas as pd
+
+from subtune.analysis.claims import Claim
+from subtune.analysis.statistics.parameters import (
+    parameters_of_families,
+    rank_of_layers,
+    ranks_first,
+    share_to_largest_other,
+    to_largest_other,
+)
+from subtune.analysis.statistics.scores import fraction_minus_whole, minus, scope_minus
+
+
+def minus_on_both(dev: pd.DataFrame, test: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return `minus` of scores on dev and on test sets."""
+    both = {"dev": minus(dev, first, second), "test": minus(test, first, second)}
+    return pd.concat(both, names=["split"])
+
+
+def change_to_largest_other(changes: pd.DataFrame, component: str) -> pd.Series:
+    """Return the log of a component's mean |change| over layers to the largest other one's."""
+    means = changes.groupby(["task", "component"])["change"].mean().unstack()
+    return to_largest_other(means, component, ())
+
+
+def bias_minus_weight(layers: pd.DataFrame) -> pd.Series:
+    """Return the biases' share of a task's LayerNorm information, minus the weights'.
+
+    A layer with a missing part does not count.
+    """
+    parts = layers.pivot(index=["task", "layer"], columns="part", values="share")
+    # Norms of some models have no biases.
+    parts = parts.reindex(columns=["weight", "bias"]).dropna()
+    shares = parts.groupby(level="task").sum()
+    return shares["bias"] - shares["weight"]
+
+
+def whole_minus_fraction(
+    chosen: pd.DataFrame, method: str, scope: str, fraction: float
+) -> pd.Series:
+    """Return `fraction_minus_whole` with the opposite sign."""
+    return -fraction_minus_whole(chosen, method, scope, fraction)
+
 
 COMPONENT = "output.LayerNorm"
-
-EXHIBITS = (
-    Figure(
-        "figure1",
-        "Change of each component in full fine-tuning",
-        "Mean absolute change (LayerNorm paper, Eq. 1) of every component in every layer after "
-        "full fine-tuning, one panel per task, on one logarithmic scale. Layers count from 0.",
-        make="subtune.exhibits.figures.changes:component_changes",
-        reads={"changes": "changes"},
-        facts=("task_titles",),
-    ),
-    Table(
-        "table1",
-        "Components by Fisher information",
-        "Components by Fisher information before fine-tuning: averaged within each component, "
-        "divided by the task's sum, added over tasks. Beside it the paper's rank.",
-        make="subtune.exhibits.tables.components:component_ranking",
-        reads={"shares": "component_shares"},
-        printed="table1",
-    ),
-    dev_scores("table2", "Dev scores", ["table2"]),
-    test_scores("table3", ["table3"]),
-    Table(
-        "kruskal_wallis",
-        "BitFit against LayerNorm",
-        "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm: of "
-        "these runs, of the paper's printed tables, and as the paper reports them.",
-        make="subtune.exhibits.tables.significance:kruskal_wallis",
-        reads={"dev": "chosen"},
-        reads_if_there={"test": "test_scores"},
-        facts=("paper",),
-        printed="kruskal_wallis",
-        options={
-            "methods": ["bitfit", "layernorm"],
-            "exhibits": {"table2 (validation)": ["table2"], "table3 (test)": ["table3"]},
-        },
-    ),
-    Figure(
-        "figure2",
-        "Dev score by trained fraction, masks of the task itself",
-        "Dev score against the trained fraction of LayerNorm, each task with its own mask. At 100 "
-        "% all of LayerNorm trains.",
-        make="subtune.exhibits.figures.fractions:score_by_fraction",
-        reads={"chosen": "chosen"},
-        facts=("column_titles",),
-        options={"scopes": ["individual"], "references": []},
-        needs=Needs(fractions=True),
-    ),
-    Figure(
-        "figure3",
-        "Fisher information of LayerNorm, by layer and task",
-        "Share of the task's LayerNorm Fisher information before fine-tuning, by layer, weights "
-        "beside biases. Below it the paper's numbers for BERT-large-cased, whose scale it does not "
-        "state: they are no shares, nor parts of a largest value. Hatched are six cells that "
-        "cannot be read; what is computed of the paper's numbers leaves their layers out.",
-        make="subtune.exhibits.figures.information:information_by_task",
-        reads={"shares": "layernorm_information"},
-        facts=("task_titles",),
-        printed="figure3",
-    ),
-    Figure(
-        "figure4",
-        "Global Fisher information of LayerNorm",
-        "Each layer's share of a task's LayerNorm Fisher information, within weights and within "
-        "biases, added over tasks: every column adds up to the number of tasks. Beside it the "
-        "paper's numbers, which are its Figure 3 taken in this way. (Global masks are made as "
-        "section 3.4 says, of weights and biases together.) Colours are multiples of an even "
-        "share, on one scale.",
-        make="subtune.exhibits.figures.information:global_information",
-        reads={"shares": "global_layernorm_information"},
-        printed="figure4",
-    ),
-    Figure(
-        "figure5",
-        "Dev score by trained fraction, three kinds of mask",
-        "Dev score against the trained fraction of LayerNorm, for masks from the task itself "
-        "(individual), from all tasks (global) and from all other tasks (cross-validated). Beside "
-        "the paper's three curves lines of all of LayerNorm and of full fine-tuning. Bands are one "
-        "standard deviation over seeds, where there are several.",
-        make="subtune.exhibits.figures.fractions:score_by_fraction",
-        reads={"chosen": "chosen"},
-        facts=("column_titles",),
-        options={
-            "scopes": ["individual", "global", "cv"],
-            "references": ["layernorm", "full"],
-        },
-        needs=Needs(fractions=True),
-    ),
-    metrics("table4"),
-)
-
 # The smallest share of LayerNorm that still does as well (section 6).
 SMALL_PART = 0.1
 PART = "top 10 % of LayerNorm (or the nearest share that was run)"
 
 
 def on_test(claim: Claim, **changed: Any) -> Claim:
-    """The same claim, of the scores that the GLUE server returned."""
+    """Return the same claim about the scores that the GLUE server returned."""
     return replace(claim, text=f"{claim.text}, on test sets", reads=("test_scores",), **changed)
 
 
@@ -158,7 +108,7 @@ CLAIMS = (
         "more",
         measure="ratio",
         reads=("changes",),
-        units=f"{STATISTICS}:change_to_largest_other",
+        units=change_to_largest_other,
         of=(COMPONENT,),
         at_least=(5, 8),
         is_printed=False,
@@ -171,9 +121,9 @@ CLAIMS = (
         "more",
         measure="ratio",
         reads=("component_shares",),
-        units=f"{STATISTICS}:share_to_largest_other",
+        units=share_to_largest_other,
         of=(COMPONENT, ()),
-        order=f"{STATISTICS}:ranks_first",
+        order=ranks_first,
     ),
     Claim(
         "The LayerNorm of attention has the second most Fisher information",
@@ -183,9 +133,9 @@ CLAIMS = (
         "more",
         measure="ratio",
         reads=("component_shares",),
-        units=f"{STATISTICS}:share_to_largest_other",
+        units=share_to_largest_other,
         of=("attention.output.LayerNorm", (COMPONENT,)),
-        order=f"{STATISTICS}:ranks_first",
+        order=ranks_first,
     ),
     AS_FULL,
     on_test(AS_FULL, printed_in="Abstract, 3.1, Table 3"),
@@ -198,7 +148,7 @@ CLAIMS = (
         text=f"{AS_BITFIT.text}, on dev and test sets together",
         printed_in="3.1, Tables 2 and 3",
         reads=("chosen", "test_scores"),
-        units=f"{STATISTICS}:minus_on_both",
+        units=minus_on_both,
     ),
     BETTER_THAN_BITFIT,
     on_test(BETTER_THAN_BITFIT, printed_in="Abstract, Table 3"),
@@ -210,7 +160,7 @@ CLAIMS = (
         "a fifth of BitFit's parameters ÷ LayerNorm's, without the classifier's",
         "more",
         measure="ratio",
-        units=f"{STATISTICS}:parameters_of_families",
+        units=parameters_of_families,
         of=("bitfit$", "layernorm$", 1 / 5),
     ),
     Claim(
@@ -218,7 +168,7 @@ CLAIMS = (
         "Abstract, 3.2, 6, Figure 2",
         f"{PART} − all of LayerNorm",
         "no less",
-        units=f"{STATISTICS}:fraction_minus_whole",
+        units=fraction_minus_whole,
         of=("layernorm", "individual", SMALL_PART),
         is_printed=False,
     ),
@@ -227,7 +177,7 @@ CLAIMS = (
         "3.2, Figure 2",
         f"{PART} − all of LayerNorm",
         "more",
-        units=f"{STATISTICS}:fraction_minus_whole",
+        units=fraction_minus_whole,
         of=("layernorm", "individual", SMALL_PART),
         tasks=("mrpc", "rte"),
         at_least=(2, 2),
@@ -238,7 +188,7 @@ CLAIMS = (
         "3.2, Figure 2",
         f"all of LayerNorm − {PART}",
         "more",
-        units=f"{STATISTICS}:whole_minus_fraction",
+        units=whole_minus_fraction,
         of=("layernorm", "individual", SMALL_PART),
         tasks=("qnli", "sst2", "stsb"),
         at_least=(3, 3),
@@ -251,7 +201,7 @@ CLAIMS = (
         "more",
         measure="share",
         reads=("layernorm_information",),
-        units=f"{STATISTICS}:bias_minus_weight",
+        units=bias_minus_weight,
         at_least=(8, 8),
     ),
     Claim(
@@ -261,7 +211,7 @@ CLAIMS = (
         "more",
         measure="rank correlation",
         reads=("layernorm_information",),
-        units=f"{STATISTICS}:rank_of_layers",
+        units=rank_of_layers,
         of=("share", None),
         at_least=(8, 8),
     ),
@@ -272,7 +222,7 @@ CLAIMS = (
         "more",
         measure="rank correlation",
         reads=("changes",),
-        units=f"{STATISTICS}:rank_of_layers",
+        units=rank_of_layers,
         of=("change", COMPONENT),
         is_printed=False,
     ),
@@ -282,7 +232,7 @@ CLAIMS = (
             f"{section}, Figure 5",
             f"{PART}, {name} mask − all of LayerNorm",
             "no less",
-            units=f"{STATISTICS}:fraction_minus_whole",
+            units=fraction_minus_whole,
             of=("layernorm", scope, SMALL_PART),
             is_printed=False,
         )
@@ -297,7 +247,7 @@ CLAIMS = (
             f"{section}, Figure 5",
             f"{name} − individual, mean over fractions",
             "same",
-            units=f"{STATISTICS}:scope_minus",
+            units=scope_minus,
             of=(scope, "individual"),
             is_printed=False,
         )
@@ -306,13 +256,4 @@ CLAIMS = (
             ("from the other tasks", "3.5", "cross-validated", "cv"),
         )
     ),
-)
-
-PAPER = Paper(
-    name="layernorm",
-    citation="LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning "
-    "(ValizadehAslani & Liang, 2024)",
-    exhibits=EXHIBITS,
-    claims=CLAIMS,
-    printed_data={"layernorm_information": "figure3", "component_shares": "table1"},
 )

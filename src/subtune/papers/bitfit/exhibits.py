@@ -1,0 +1,90 @@
+"""Tables and figures of BitFit."""
+
+from subtune.exhibits.figures.sizes import score_by_train_rows
+from subtune.exhibits.tables.choices import best_learning_rates
+from subtune.exhibits.tables.comparison import comparison
+from subtune.exhibits.tables.gap import generalisation_gap
+from subtune.papers.paper import Figure, Needs, Table
+from subtune.papers.shared import (
+    CHOSEN,
+    COMPARED,
+    SEVERAL_SEEDS,
+    changes,
+    dev_scores,
+    metrics_of_tasks,
+    test_scores,
+)
+
+PART_OF_SPEECH = ("ptb", "ud_ewt")
+SQUAD = ("squad",)
+
+
+def on_squad(name: str, metric: str, title: str) -> Figure:
+    """Return a figure of scores on SQuAD by the number of training examples, in one metric."""
+    return Figure(
+        name,
+        f"{title} on SQuAD by number of training examples",
+        f"{title} on SQuAD's dev set by the number of training examples, on a logarithmic axis, at "
+        f"each method's best learning rate for that many. Bands are {SEVERAL_SEEDS}. The paper "
+        "draws its curves and prints none of their numbers, so that none are beside ours.",
+        make=score_by_train_rows,
+        reads={"sizes": "sizes"},
+        from_config=("task_titles",),
+        options={"metric": metric, "methods": ("full", "bitfit")},
+        style="sizes",
+        needs=Needs(methods=("full", "bitfit")),
+        tasks=SQUAD,
+    )
+
+
+EXHIBITS = (
+    dev_scores(
+        "table1",
+        "Dev scores of BERT-large, beside other methods and the paper's test scores",
+        ["table1"],
+    ),
+    test_scores("table1_test", ["table1"]),
+    dev_scores("table2", "Dev scores by model", ["table2"]),
+    changes("figure1", "Change of the biases, RTE", "bitfit", "rte"),
+    dev_scores("table3", "Parts of the biases, and random parameters", ["table3"]),
+    Table(
+        "generalisation_gap",
+        "Generalisation gap: train minus dev",
+        "Score on the training rows, score on dev, and the gap, which is the first minus the "
+        "second, at each method's best learning rate and epoch. The last column has what section 4 "
+        "of the paper says about accuracies; it has no table.",
+        make=generalisation_gap,
+        reads={"scores": "train_scores"},
+        from_config=("column_titles",),
+        printed={"printed": "generalisation_gap"},
+    ),
+    Table(
+        "pos",
+        "Part-of-speech tagging",
+        f"{COMPARED} The paper's scores are of the Penn Treebank (PTB), from the text of section "
+        "4, which does not say which rows they are of. UD-EWT is another data set with other texts "
+        "and more tags: the paper prints no scores for it.",
+        make=comparison,
+        reads=CHOSEN,
+        from_config=("column_titles", "source"),
+        printed={"printed": "scores", "counts": "parameter_counts"},
+        options={"exhibits": ["pos"], "printed_tasks": ["ptb"]},
+        tasks=PART_OF_SPEECH,
+    ),
+    on_squad("figure2", "exact_match", "Exact match"),
+    metrics_of_tasks("table5"),
+    Table(
+        "table6",
+        "Best learning rates",
+        "The learning rate with the best dev score, by task and model, beside the paper's.",
+        make=best_learning_rates,
+        reads=CHOSEN,
+        from_config=("task_titles",),
+        printed={"printed": "table6"},
+        options={"method": "bitfit"},
+    ),
+    changes("figure3", "Change of the biases, CoLA", "bitfit", "cola"),
+    changes("figure4", "Change of the biases, MRPC", "bitfit", "mrpc"),
+    changes("figure5", "Change of the biases, STS-B", "bitfit", "stsb"),
+    on_squad("figure6", "f1", "F1"),
+)

@@ -1,0 +1,141 @@
+"""Statistics that only BitFit's claims need."""
+
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from subtune.analysis.scores import whole_methods
+from subtune.analysis.statistics.parameters import (
+    FEWEST_PAIRS,
+    best_rates,
+    changes_of,
+    rank_correlation,
+)
+from subtune.analysis.statistics.scores import CELL, NOTHING, matching, method_scores, minus
+
+
+def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return the standard deviation over seeds of one method minus that of another."""
+    wide = method_scores(chosen)
+    if not {first, second} <= set(wide):
+        return NOTHING
+    spread = wide[[first, second]].dropna().groupby(level=["model", "column"]).std()
+    return (spread[first] - spread[second]).dropna()
+
+
+def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return the rank correlation over columns of `minus`, between each pair of models."""
+    wide = minus(chosen, first, second).groupby(level=["model", "column"]).mean().unstack("model")
+    pairs = {f"{a}, {b}": wide[[a, b]].dropna() for a, b in combinations(wide, 2)}
+    return pd.Series(
+        {name: rank_correlation(*both.T.to_numpy()) for name, both in pairs.items()}, dtype=float
+    ).rename_axis("pair")
+
+
+def minus_by_size(
+    chosen: pd.DataFrame, train_rows: pd.DataFrame, first: str, second: str
+) -> pd.Series:
+    """Return the rank correlation over tasks of the number of training rows and `minus`.
+
+    There is one number per model and seed.
+
+    Args:
+        chosen: the runs of the best learning rates.
+        train_rows: ``task`` and ``rows``.
+        first, second: methods.
+    """
+    deciding = chosen[chosen["decides"]]
+    rows = train_rows.set_index("task")["rows"]
+    task_of = deciding.drop_duplicates("column").set_index("column")["task"]
+    wide = minus(deciding, first, second).unstack("column")
+    sizes = rows.reindex(task_of.reindex(wide.columns)).to_numpy()
+    has_rows = ~np.isnan(sizes)
+    if has_rows.sum() < FEWEST_PAIRS:
+        return NOTHING
+    return (
+        wide.loc[:, has_rows]
+        .dropna()
+        .apply(lambda row: rank_correlation(sizes[has_rows], row), axis=1)
+    )
+
+
+def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: str) -> pd.Series:
+    """Return a parameter's change as a share of the mean of others', per model and task."""
+    means = changes_of(changes, method)
+    compared = [other for other in matching(means, others) if other != name]
+    if name not in means or not compared:
+        return NOTHING
+    return (means[name] / means[compared].mean(axis=1)).dropna()
+
+
+def gap_minus(scores: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return the generalisation gap of one method minus another's."""
+    wide = scores.groupby([*CELL, "method"])["gap"].mean().unstack()
+    if not {first, second} <= set(wide.columns):
+        return NOTHING
+    return (wide[first] - wide[second]).dropna()
+
+
+def gap_under(scores: pd.DataFrame, method: str, limit: float) -> pd.Series:
+    """Return a limit minus a method's generalisation gap."""
+    rows = scores[scores["method"] == method]
+    return (limit - rows.groupby(CELL)["gap"].mean()).dropna()
+
+
+def train_minus(scores: pd.DataFrame, method: str, level: float) -> pd.Series:
+    """Return a method's score on its training rows minus a level."""
+    rows = scores[scores["method"] == method].dropna(subset=["gap"])
+    return (rows.groupby(CELL)["train"].mean() - level).dropna()
+
+
+def epochs_before(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
+    """Return an epoch minus a method's best epoch."""
+    if "best_epoch" not in chosen:
+        return NOTHING
+    rows = whole_methods(chosen[chosen["decides"]])
+    rows = rows[(rows["method"] == method) & np.isfinite(rows["value"])]
+    return epochs - rows.groupby(CELL)["best_epoch"].mean()
+
+
+def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
+    """Return the log of a method's best learning rates to the printed ones of the same model."""
+    ours, papers = best_rates(chosen, method), best_rates(printed, method)
+    return NOTHING if ours.empty or papers.empty else np.log(ours / papers).dropna()
+
+
+def minus_on_rows(
+    sizes: pd.DataFrame, metric: str, end: Literal["min", "max"], first: str, second: str
+) -> pd.Series:
+    """Return `minus` of the runs on the smallest or on the largest number of training rows."""
+    rows = _with_several_sizes(sizes, metric)
+    at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
+    rows = rows[rows["train_rows"] == at_end]
+    return NOTHING if rows.empty else minus(rows, first, second)
+
+
+def minus_by_rows(sizes: pd.DataFrame, metric: str, first: str, second: str) -> pd.Series:
+    """Return the rank correlation of the number of training rows and `minus`, per cell."""
+    rows = _with_several_sizes(sizes, metric)
+    differences = {
+        number: minus(same, first, second) for number, same in rows.groupby("train_rows")
+    }
+    if not any(len(difference) for difference in differences.values()):
+        return NOTHING
+    wide = pd.concat({n: d for n, d in differences.items() if len(d)}, names=["train_rows"])
+    of_cell = wide.groupby(level=CELL)
+    enough = of_cell.size() >= FEWEST_PAIRS
+    correlations = of_cell.apply(
+        lambda cell: rank_correlation(cell.index.get_level_values("train_rows"), cell)
+    )
+    return correlations[enough].dropna()
+
+
+def _with_several_sizes(sizes: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return scores in one metric of models and columns with several numbers of training rows.
+
+    ``sizes`` are from `subtune.analysis.scores.in_every_metric`.
+    """
+    rows = sizes[sizes["metric"] == metric]
+    return rows[rows.groupby(["model", "column"])["train_rows"].transform("nunique") > 1]

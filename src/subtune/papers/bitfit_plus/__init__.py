@@ -1,0 +1,9 @@
+"""BitFit+: a replication of BitFit, and which of the biases and LayerNorm weights matter."""
+
+from subtune.papers.bitfit_plus.claims import CLAIMS
+from subtune.papers.bitfit_plus.exhibits import EXHIBITS
+from subtune.papers.paper import Paper
+
+PAPER = Paper(
+    name="bitfit_plus", citation="BitFit+ (Weng et al.)", exhibits=EXHIBITS, claims=CLAIMS
+)

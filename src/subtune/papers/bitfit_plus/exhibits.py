@@ -1,0 +1,45 @@
+"""Tables and figures of BitFit+."""
+
+from subtune.exhibits.tables.significance import repeat_variance
+from subtune.papers.paper import Needs, Table
+from subtune.papers.shared import CHOSEN, changes, dev_scores
+
+# Methods whose scores it prints from elsewhere.
+QUOTED = {"full": "Full (of the BitFit paper)"}
+
+EXHIBITS = (
+    dev_scores(
+        "figure3",
+        "Replications",
+        ["figure3", "figure3 (original paper, in parentheses)"],
+        quoted=QUOTED,
+    ),
+    changes("figure4", "Change of the biases, RTE", "bitfit", "rte"),
+    changes("figure5", "Change of the biases, MRPC", "bitfit", "mrpc"),
+    changes("figure6", "Change of the biases, CoLA", "bitfit", "cola"),
+    dev_scores(
+        "figure7", "Ablations", ["figure3", "figure7 (averages quoted in the text)"], quoted=QUOTED
+    ),
+    Table(
+        "repeat_variance",
+        "Variance over seeds",
+        "Variance and standard deviation of dev scores over seeds. The paper repeats one method on "
+        "one task: b_m2,b_q on RTE three times, with a variance of 1.04 % in accuracy.",
+        make=repeat_variance,
+        reads=CHOSEN,
+        needs=Needs(seeds=2),
+    ),
+    *(
+        changes(f"figure{number}", f"Change, {method}, RTE", method, "rte")
+        for number, method in (
+            (8, "g_LN1"),
+            (9, "g_LN2"),
+            (10, "g_LN1,g_LN2"),
+            (11, "rand_bias"),
+            (12, "bitfit without b_m2,b_q"),
+            (13, "bitfit,g_LN1,g_LN2"),
+            (14, "b_m2,b_q,g_LN1,g_LN2"),
+            (15, "b_LN1,b_LN2"),
+        )
+    ),
+)

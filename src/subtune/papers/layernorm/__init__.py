@@ -1,0 +1,14 @@
+"""LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning."""
+
+from subtune.papers.layernorm.claims import CLAIMS
+from subtune.papers.layernorm.exhibits import EXHIBITS
+from subtune.papers.paper import Paper
+
+PAPER = Paper(
+    name="layernorm",
+    citation="LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning "
+    "(ValizadehAslani & Liang, 2024)",
+    exhibits=EXHIBITS,
+    claims=CLAIMS,
+    printed_data={"layernorm_information": "figure3", "component_shares": "table1"},
+)

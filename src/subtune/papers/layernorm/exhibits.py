@@ -1,0 +1,95 @@
+"""Tables and figures of the LayerNorm paper."""
+
+from subtune.exhibits.figures.changes import component_changes
+from subtune.exhibits.figures.fractions import score_by_fraction
+from subtune.exhibits.figures.information import global_information, information_by_task
+from subtune.exhibits.tables.components import component_ranking
+from subtune.exhibits.tables.significance import kruskal_wallis
+from subtune.papers.paper import Figure, Needs, Table
+from subtune.papers.shared import CHOSEN, SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores
+
+EXHIBITS = (
+    Figure(
+        "figure1",
+        "Change of each component in full fine-tuning",
+        "Mean absolute change (LayerNorm paper, Eq. 1) of every component in every layer after "
+        "full fine-tuning, one panel per task, on one logarithmic scale. Layers count from 0.",
+        make=component_changes,
+        reads={"changes": "changes"},
+        from_config=("task_titles",),
+    ),
+    Table(
+        "table1",
+        "Components by Fisher information",
+        "Components by Fisher information before fine-tuning: averaged within each component, "
+        "divided by the task's sum, added over tasks. Beside it the paper's rank.",
+        make=component_ranking,
+        reads={"shares": "component_shares"},
+        printed={"printed": "table1"},
+    ),
+    dev_scores("table2", "Dev scores", ["table2"]),
+    test_scores("table3", ["table3"]),
+    Table(
+        "kruskal_wallis",
+        "BitFit against LayerNorm",
+        "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm: those "
+        "of these runs, those of the paper's printed tables, and those that the paper reports.",
+        make=kruskal_wallis,
+        reads={"dev": "chosen"},
+        reads_if_there={"test": "test_scores"},
+        printed={"printed": "kruskal_wallis", "printed_scores": "scores"},
+        options={
+            "methods": ["bitfit", "layernorm"],
+            "exhibits": {"table2 (validation)": ["table2"], "table3 (test)": ["table3"]},
+        },
+    ),
+    Figure(
+        "figure2",
+        "Dev score by trained fraction, masks of the task itself",
+        "Dev score against the trained fraction of LayerNorm, each task with its own mask. At "
+        "100 % all of LayerNorm trains.",
+        make=score_by_fraction,
+        reads=CHOSEN,
+        from_config=("column_titles",),
+        options={"scopes": ["individual"], "references": []},
+        needs=Needs(fractions=True),
+    ),
+    Figure(
+        "figure3",
+        "Fisher information of LayerNorm, by layer and task",
+        "Share of the task's LayerNorm Fisher information before fine-tuning, by layer, weights "
+        "beside biases. Below are the paper's numbers for BERT-large-cased. The paper does not "
+        "state their scale: they are neither shares nor parts of a largest value. The six hatched "
+        "cells cannot be read. Statistics of the paper's numbers leave out their layers.",
+        make=information_by_task,
+        reads={"shares": "layernorm_information"},
+        from_config=("task_titles",),
+        printed={"printed": "figure3"},
+    ),
+    Figure(
+        "figure4",
+        "Global Fisher information of LayerNorm",
+        "Each layer's share of a task's LayerNorm Fisher information, within weights and within "
+        "biases, added over tasks: every column adds up to the number of tasks. Beside it are the "
+        "paper's numbers, which follow from its Figure 3 in this way. (Global masks are made of "
+        "weights and biases together, as section 3.4 says.) Colours are multiples of an even "
+        "share, on one scale.",
+        make=global_information,
+        reads={"shares": "global_layernorm_information"},
+        printed={"printed": "figure4"},
+    ),
+    Figure(
+        "figure5",
+        "Dev score by trained fraction, three kinds of mask",
+        "Dev score against the trained fraction of LayerNorm, for masks from the task itself "
+        "(individual), from all tasks (global) and from all other tasks (cross-validated). Beside "
+        "the paper's three curves are lines for all of LayerNorm and for full fine-tuning. Bands "
+        f"are {SEVERAL_SEEDS}.",
+        make=score_by_fraction,
+        reads=CHOSEN,
+        from_config=("column_titles",),
+        options={"scopes": ["individual", "global", "cv"], "references": ["layernorm", "full"]},
+        needs=Needs(fractions=True),
+    ),
+    metrics_of_tasks("table4"),
+)

@@ -1,0 +1,173 @@
+"""Values that declare a paper: its tables, figures and claims."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from subtune.analysis.claims import Claim
+from subtune.core.errors import one_of
+
+# Tables of numbers that `workflow/rules/analysis.smk` and `submission.smk` make for exhibits and
+# claims. ``sizes`` has all numbers of training rows, in every metric; ``chosen`` only the largest
+# number. ``models`` are the directories of an experiment's models.
+DATA = (
+    "scores", "chosen", "sizes", "learning_curves", "train_scores", "test_scores", "claims",
+    "reproduction", "changes", "parameter_changes", "component_shares", "layernorm_information",
+    "global_layernorm_information", "submission", "models",
+)  # fmt: skip
+# Tables that claims can also read: the paper's own scores, and how many rows each task trains on.
+DATA_OF_CLAIMS = ("printed", "train_rows")
+# Tables that are made from the Fisher information of one model.
+INFORMATION = {"component_shares", "layernorm_information"}
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an experiment must have so that something can be made of it.
+
+    ``seeds`` and ``sizes`` are the least numbers of seeds and of numbers of training rows.
+    ``test_scores`` are those that the GLUE server returned, ``submissions`` the files that it
+    takes.
+    """
+
+    methods: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    seeds: int = 1
+    sizes: int = 1
+    fractions: bool = False
+    test_scores: bool = False
+    submissions: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, written as CSV, Markdown and LaTeX.
+
+    Attributes:
+        name: the name of its files; ``table2`` is shown as Table 2.
+        title: its heading.
+        caption: what a reader must know about it.
+        make: the function that returns it, as a data frame or a `Styled` table.
+        reads: arguments of ``make`` that are tables of numbers, to their names in `DATA`.
+        reads_if_there: the same, for arguments with a default.
+        from_config: arguments that `subtune.papers.arguments.FROM_CONFIG` takes from the
+            configuration.
+        printed: arguments that are printed numbers, to the file in the paper's folder.
+        options: all other arguments.
+        needs: what an experiment must have, beside the data.
+        tasks: the only tasks that it shows. Without them it shows all; a paper's own exhibit then
+            leaves out those that the paper treats apart.
+    """
+
+    name: str
+    title: str
+    caption: str
+    make: Callable[..., Any]
+    reads: Mapping[str, str] = field(default_factory=dict)
+    reads_if_there: Mapping[str, str] = field(default_factory=dict)
+    from_config: tuple[str, ...] = ()
+    printed: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    needs: Needs = Needs()
+    tasks: tuple[str, ...] = ()
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what decides how it looks, beside the data, as plain values."""
+        function = f"{self.make.__module__}.{self.make.__qualname__}"
+        return {"make": function, "printed": dict(self.printed), "options": dict(self.options)}
+
+    def arguments(self) -> list[str]:
+        """Return the names of all arguments that ``make`` is called with."""
+        optional = [*self.reads_if_there, *self.from_config, *self.printed, *self.options]
+        return [*self.reads, *optional]
+
+
+@dataclass(frozen=True)
+class Figure(Table):
+    """A figure, drawn as PNG and PDF. ``make`` also takes ``style``.
+
+    ``style`` names its settings under ``figures`` in a configuration; without it they have the
+    figure's own name. ``numbers`` names the data that the report offers beside it.
+    """
+
+    style: str = ""
+    numbers: str | None = None
+
+    @property
+    def style_name(self) -> str:
+        return self.style or self.name
+
+    def arguments(self) -> list[str]:
+        return [*super().arguments(), "style"]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper as a table of contents.
+
+    Attributes:
+        name: the name of its folder, and in configurations.
+        citation: what the report calls it.
+        exhibits: its tables and figures, in its order.
+        claims: what it claims.
+        metrics: tasks to the metric that the paper shows, if that is not their first. It also
+            chooses epochs and learning rates. Recorded predictions and changes are those of the
+            epoch that is best by the task's first metric.
+        scored_on_training_rows: methods whose runs are also scored on their training rows.
+        printed_data: names of data to the paper's table of the same numbers; the workflow reads
+            values as shares per task.
+        printed_learning_rates: methods to the paper's table of their best learning rates.
+        tasks_apart: tasks with exhibits and claims of their own. Exhibits and claims that name no
+            tasks leave them out.
+    """
+
+    name: str
+    citation: str
+    exhibits: Sequence[Table] = ()
+    claims: Sequence[Claim] = ()
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    scored_on_training_rows: tuple[str, ...] = ()
+    printed_data: Mapping[str, str] = field(default_factory=dict)
+    printed_learning_rates: Mapping[str, str] = field(default_factory=dict)
+    tasks_apart: tuple[str, ...] = ()
+
+    def shows_information(self) -> bool:
+        """Return whether it shows the Fisher information of an experiment's model."""
+        return any(INFORMATION & {*exhibit.reads.values()} for exhibit in self.exhibits)
+
+
+def problems(paper: Paper, folder: str, exhibits: Sequence[Table]) -> Iterator[str]:
+    """Yield one line per mistake in a paper's declarations.
+
+    Args:
+        paper: what the folder declares.
+        folder: the folder's name.
+        exhibits: all tables and figures of an experiment that reproduces it.
+    """
+    if paper.name != folder:
+        yield f"name: found {paper.name!r}, expected {folder!r}, the name of its folder"
+    names = [exhibit.name for exhibit in exhibits]
+    yield from (f"{name}: found twice" for name in {*names} if names.count(name) > 1)
+    for exhibit in exhibits:
+        data = [*exhibit.reads.values(), *exhibit.reads_if_there.values()]
+        yield from _unknown(f"{exhibit.name}: reads", data, DATA)
+        yield from _misfit(
+            f"{exhibit.name}: make", exhibit.make, **dict.fromkeys(exhibit.arguments())
+        )
+    for claim in paper.claims:
+        where = f"claim {claim.text!r}"
+        yield from _unknown(f"{where}: reads", claim.reads, (*DATA, *DATA_OF_CLAIMS))
+        for function in filter(None, (claim.units, claim.order)):
+            yield from _misfit(f"{where}: of", function, *claim.reads, *claim.of)
+
+
+def _unknown(where: str, names: Sequence[str], known: Sequence[str]) -> Iterator[str]:
+    yield from (f"{where}: {one_of(name, known)}" for name in names if name not in known)
+
+
+def _misfit(where: str, function: Callable[..., Any], *values: Any, **named: Any) -> Iterator[str]:
+    try:
+        inspect.signature(function).bind(*values, **named)
+    except TypeError as error:
+        yield f"{where}: {function.__qualname__}: {error}"

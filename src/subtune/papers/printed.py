@@ -1,0 +1,141 @@
+"""Numbers that the papers print: a CSV file per table, in ``printed`` of the paper's folder."""
+
+import hashlib
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from subtune.analysis.information import complete_layers
+from subtune.analysis.reproduction import AVERAGE, of_exhibits
+from subtune.papers.paper import Paper
+
+SCORES = ["exhibit", "model", "split", "method", "params", "task", "metric", "value", "scale"]
+COUNTS = ["model", "method", "printed"]
+
+
+def folder_of(paper: str) -> Path:
+    """Return the folder of a paper's printed numbers."""
+    return Path(__file__).parent / paper / "printed"
+
+
+@cache
+def version(paper: str) -> str:
+    """Return a hash of all numbers that a paper prints."""
+    digest = hashlib.sha256()
+    for path in sorted(folder_of(paper).glob("*.csv")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def table(paper: str, name: str) -> pd.DataFrame:
+    """Return one of a paper's tables; scores and numbers of parameters as `scores` and `counts`.
+
+    Raises:
+        FileNotFoundError: the paper has no such table.
+    """
+    if name in ("scores", "parameter_counts"):
+        return scores(paper) if name == "scores" else counts(paper)
+    return pd.read_csv(folder_of(paper) / f"{name}.csv")
+
+
+def _table_if_there(paper: str, name: str, columns: Collection[str]) -> pd.DataFrame:
+    path = folder_of(paper) / f"{name}.csv"
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=list(columns))
+
+
+def scores(paper: str, exhibits: Collection[str] | None = None) -> pd.DataFrame:
+    """Return the scores of a paper, or of some of its exhibits, on the scale 0–1.
+
+    Returns:
+        ``exhibit``, ``model``, ``split``, ``method`` (its name in `METHODS`, if any),
+        ``params``, ``task`` (``mnli_matched`` and ``mnli_mismatched`` apart), ``metric``,
+        ``value`` and ``is_average``, true of means over the paper's tasks.
+    """
+    rows = _table_if_there(paper, "scores", SCORES)
+    rows = rows.assign(
+        value=rows["value"] / rows["scale"],
+        # Papers print additions with a plus sign; here names have a comma.
+        method=rows["method"].astype(str).str.replace(" + ", ",", regex=False),
+        is_average=rows["metric"] == AVERAGE,
+    ).drop(columns="scale")
+    return rows if exhibits is None else of_exhibits(rows, exhibits)
+
+
+def counts(paper: str) -> pd.DataFrame:
+    """Return numbers of trained parameters as text: ``model``, ``method``, ``printed``."""
+    return _table_if_there(paper, "parameter_counts", COUNTS)
+
+
+def trained_parameters(paper: str) -> pd.DataFrame:
+    """Return numbers of trained parameters: ``model``, ``method``, ``trainable``.
+
+    They are counts, or shares of the model if the paper prints no counts.
+    """
+    table = counts(paper)
+    table = table[~table["printed"].astype(str).str.endswith("%")]
+    if table.empty:
+        rows = _table_if_there(paper, "scores", SCORES).rename(columns={"params": "printed"})
+        table = rows[COUNTS].dropna().drop_duplicates(["model", "method"])
+    return table.assign(trainable=table["printed"].map(_as_number)).drop(columns="printed")
+
+
+def _as_number(text: str) -> float:
+    if text.endswith("%"):
+        return float(text[:-1]) / 100
+    number = text.replace(",", "")
+    return float(number[:-1]) * 1e6 if number.endswith("M") else float(number)
+
+
+def learning_rates(paper: str, name: str) -> pd.DataFrame:
+    """Return a printed table of learning rates as ``task``, ``model``, ``learning_rate``."""
+    wide = table(paper, name)
+    rates = wide.melt(id_vars="task", var_name="model", value_name="learning_rate")
+    return rates.astype({"learning_rate": float})
+
+
+def tables_like_ours(paper: Paper, *, averages: bool) -> dict[str, pd.DataFrame]:
+    """Return a paper's numbers in the form of ours, by the name of the data.
+
+    Args:
+        paper: the paper.
+        averages: whether scores are averages over tasks, or those of single tasks.
+    """
+    scores = scores_like_ours(paper)
+    of_kind = scores[scores["is_average"] == averages]
+    of_kind = of_kind.drop_duplicates(["split", "model", "method", "column"])
+    return {
+        "chosen": of_kind[of_kind["split"] == "validation"],
+        "test_scores": of_kind[of_kind["split"] == "test"],
+        "printed": scores,
+        **{data: data_like_ours(paper, name) for data, name in paper.printed_data.items()},
+    }
+
+
+def scores_like_ours(paper: Paper) -> pd.DataFrame:
+    """Return a paper's scores in the form of chosen runs, with their ``exhibit`` and ``split``."""
+    rows = scores(paper.name).rename(columns={"task": "column"})
+    parts = rows["column"].str.partition("_")
+    rows = rows.assign(
+        task=parts[0], decides=parts[2] != "mismatched", scope=None, fraction=1.0, seed=0
+    )
+    keys = ["model", "method"]
+    rows = rows.merge(trained_parameters(paper.name), on=keys, how="left")
+    rates = [
+        learning_rates(paper.name, table).assign(method=method)
+        for method, table in paper.printed_learning_rates.items()
+    ]
+    return rows.merge(pd.concat(rates), on=[*keys, "task"], how="left") if rates else rows
+
+
+def data_like_ours(paper: Paper, name: str) -> pd.DataFrame:
+    """Return a printed table with each ``value`` as a ``share`` of the task's sum.
+
+    A task's layers with a missing value are left out.
+    """
+    rows = table(paper.name, name)
+    if "value" in rows:
+        rows = complete_layers(rows.rename(columns={"value": "share"}))
+        rows["share"] /= rows.groupby("task")["share"].transform("sum")
+    return rows

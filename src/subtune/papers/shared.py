@@ -1,0 +1,255 @@
+"""Tables and figures that every experiment has, and declarations that papers share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from subtune.analysis.claims import Claim
+from subtune.analysis.statistics.parameters import changes_to_largest_other
+from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
+from subtune.exhibits.figures.changes import parameter_changes
+from subtune.exhibits.figures.curves import learning_curves
+from subtune.exhibits.figures.front import score_by_parameters
+from subtune.exhibits.figures.reproduction import reproduction
+from subtune.exhibits.figures.sizes import score_by_train_rows
+from subtune.exhibits.tables.answers import smallest_methods
+from subtune.exhibits.tables.choices import choices
+from subtune.exhibits.tables.claims import checklist
+from subtune.exhibits.tables.comparison import comparison
+from subtune.exhibits.tables.metrics import metrics
+from subtune.exhibits.tables.significance import paired_tests
+from subtune.exhibits.tables.sizes import scores_by_train_rows
+from subtune.exhibits.tables.submission import contents
+from subtune.exhibits.tables.summary import methods_by_score
+from subtune.papers.paper import Figure, Needs, Paper, Table
+
+CHOSEN = {"chosen": "chosen"}
+SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
+DIVERGED = (
+    "Diverged means that at every learning rate the loss or a prediction of one seed was not "
+    "finite."
+)
+COMPARED = (
+    "Scores at each method's best learning rate and epoch, ours above, the paper's below. The best "
+    "of each block of rows is bold; † marks methods that differ from full fine-tuning. " + DIVERGED
+)
+
+
+def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
+    """Return a table of methods task by task, above the scores that a paper's exhibits print.
+
+    ``options`` are further ones of `subtune.exhibits.tables.comparison.comparison`.
+    """
+    return Table(
+        name,
+        title,
+        COMPARED,
+        make=comparison,
+        reads=CHOSEN,
+        from_config=("column_titles", "source"),
+        printed={"printed": "scores", "counts": "parameter_counts"},
+        options={"exhibits": exhibits, **options},
+    )
+
+
+def test_scores(name: str, exhibits: Sequence[str]) -> Table:
+    """Return the same table for the scores that the GLUE server returned."""
+    return Table(
+        name,
+        "Test scores",
+        COMPARED,
+        make=comparison,
+        reads={"chosen": "test_scores"},
+        from_config=("column_titles",),
+        printed={"printed": "scores", "counts": "parameter_counts"},
+        options={"exhibits": exhibits, "split": "test", "source": "test set"},
+    )
+
+
+def metrics_of_tasks(name: str) -> Table:
+    """Return a table of the tasks' metrics."""
+    return Table(
+        name,
+        "Metrics",
+        "Each task's metric, which also chooses epoch and learning rate, and what else is "
+        "computed.",
+        make=metrics,
+        from_config=("tasks",),
+    )
+
+
+def changes(name: str, title: str, method: str, task: str) -> Figure:
+    """Return a heat map of how much a method changed each parameter of a layer, on one task."""
+    return Figure(
+        name,
+        title,
+        "Mean absolute change of a layer's biases and LayerNorm weights after fine-tuning "
+        "(BitFit, section 4). Each figure has its own scale. Layers count from 0. Parameters that "
+        "the method does not train are not shown.",
+        make=parameter_changes,
+        reads={"changes": "parameter_changes"},
+        from_config=("task_titles",),
+        options={"method": method, "task": task},
+        needs=Needs(methods=(method,), tasks=(task,)),
+        style="changes",
+    )
+
+
+def two_biases_change_most(printed_in: str, tasks: int) -> Claim:
+    """Return the claim that b_q and b_m2 change most of all biases, on each of so many tasks."""
+    return Claim(
+        "b_q and b_m2 change more than the other biases",
+        printed_in,
+        "the smaller of their mean absolute changes ÷ the largest other bias's",
+        "more",
+        measure="ratio",
+        reads=("parameter_changes",),
+        units=changes_to_largest_other,
+        of=("bitfit", ("b_q", "b_m2"), "b_"),
+        at_least=(tasks, tasks),
+        is_printed=False,
+    )
+
+
+ANSWERS = Table(
+    "answers",
+    "The smallest method that is good enough",
+    "The smallest method whose score is not below full fine-tuning's by more than "
+    f"{EQUIVALENCE_MARGINS['score']}, per model and task, and for the mean over all tasks. A "
+    "method is good enough by its mean difference, or with 95 % confidence, if the whole interval "
+    "of the difference is within that margin. The interval is over paired seeds if there are at "
+    "least three; for the mean over all tasks it is otherwise over tasks. The number of further "
+    "seeds that would decide follows from the spread of those that are there. Parameters are "
+    "counted without the classifier, which every method trains. Learning rates and epochs were "
+    "chosen on the same dev rows, and several methods are compared: the table corrects for "
+    "neither.",
+    make=smallest_methods,
+    reads=CHOSEN,
+    from_config=("task_titles",),
+)
+SUMMARY = Table(
+    "summary",
+    "What each method scores, and what it costs",
+    "Dev score (mean ± standard deviation over seeds) at each method's best learning rate and "
+    "epoch, from the highest to the lowest. The difference to full fine-tuning is of the same "
+    "seeds, with its 95 % interval from three seeds on. Trained parameters are counted without the "
+    "classifier. The size on disk is that of all changed values, with the classifier. Seconds are "
+    "those of training and evaluating one run; runs side by side share them. The epoch is the best "
+    "one. Numbers are medians over seeds. Methods that no other beats in both score and parameters "
+    "are bold. One answer: the method predicted the same for every row. " + DIVERGED,
+    make=methods_by_score,
+    reads=CHOSEN,
+    from_config=("task_titles",),
+)
+FRONT = Figure(
+    "front",
+    "Score against trained parameters",
+    "Dev score against the number of trained parameters, without the classifier, at each method's "
+    f"best learning rate and epoch. Bars are {SEVERAL_SEEDS}. The grey line is the front: the best "
+    "score with at most so many parameters. Masks of one kind are joined. Methods that diverged "
+    "are not shown.",
+    make=score_by_parameters,
+    reads=CHOSEN,
+    from_config=("task_titles",),
+)
+# Those that are also made of the runs of all experiments together.
+SUMMARIES = (ANSWERS, FRONT, SUMMARY)
+CLAIMS = Table(
+    "claims",
+    "Claims",
+    "The paper's claims, tested on these runs. The paper judges by a mean, a number of tasks, an "
+    "order or a test's p; the table does the same with this run and with the paper's printed "
+    "numbers. If those contradict the claim, the last column names them. The interval is the "
+    "mean's over units, at 95 % (Student's t). A unit is a seed, its mean over all tasks, if there "
+    "are at least three seeds; otherwise it is a task, and MNLI counts as two. Supported means "
+    "that the whole interval agrees with the claim. Not supported means that none of it does, by "
+    "more than counts as a difference. Everything in between, and fewer than three units, is not "
+    f"enough runs to tell. Differences of scores below {EQUIVALENCE_MARGINS['score']} count as "
+    "none, except in claims about the best method on a number of tasks and in claims that say how "
+    f"much. Ratios within {100 * EQUIVALENCE_MARGINS['ratio']:g} % count as equal. Parameters are "
+    "counted without the classifier; a method that diverged counts as the worst.",
+    make=checklist,
+    reads={"claims": "claims"},
+)
+SCORES = Table(
+    "scores",
+    "Dev scores",
+    "Scores at each method's best learning rate and epoch. The best are bold; † marks methods that "
+    "differ from full fine-tuning. " + DIVERGED,
+    make=comparison,
+    reads=CHOSEN,
+    from_config=("column_titles", "source"),
+    printed={"printed": "scores", "counts": "parameter_counts"},
+)
+REPRODUCTION = Figure(
+    "reproduction",
+    "Every printed score beside ours",
+    "Every score that the paper prints and that this run has, reported against ours. Test sets are "
+    f"included once their scores are entered. Bars are {SEVERAL_SEEDS}.",
+    make=reproduction,
+    reads={"table": "reproduction"},
+    from_config=("column_titles",),
+    numbers="reproduction",
+)
+PAIRED_TESTS = Table(
+    "paired_tests",
+    "Pairs of methods",
+    "Wilcoxon's signed-rank test of each pair of methods, paired by column: the mean difference "
+    "(first minus second) and a two-sided p-value, uncorrected.",
+    make=paired_tests,
+    reads=CHOSEN,
+)
+CHOICES = Table(
+    "choices",
+    "What was chosen",
+    "Learning rate, epoch and run behind every score of the tables.",
+    make=choices,
+    reads=CHOSEN,
+    from_config=("task_titles",),
+)
+LEARNING_CURVES = Figure(
+    "learning_curves",
+    "Learning curves",
+    "Dev score by epoch of the runs that the tables show, each at its method's best learning rate. "
+    "If there are several seeds, the best is shown. The curve of a run that diverged ends there.",
+    make=learning_curves,
+    reads={"chosen": "chosen", "curves": "learning_curves"},
+    from_config=("task_titles",),
+)
+SIZES = Figure(
+    "sizes",
+    "Score by number of training rows",
+    "Dev score by the number of training rows, at each method's best learning rate for that many. "
+    f"Smaller training sets are part of larger ones. Bands are {SEVERAL_SEEDS}. A line has a gap "
+    "where a run diverged.",
+    make=score_by_train_rows,
+    reads={"sizes": "sizes"},
+    from_config=("task_titles",),
+)
+SCORES_BY_SIZE = Table(
+    "scores_by_size",
+    "Scores by number of training rows",
+    "Dev scores in every metric. Each method has its best learning rate for so many training rows, "
+    "by the metric of the other tables. The best of each row is bold: if it is another method than "
+    "in the row above, curves cross.",
+    make=scores_by_train_rows,
+    reads={"sizes": "sizes"},
+    from_config=("column_titles",),
+)
+SUBMISSION = Table(
+    "submission/contents",
+    "Files for the GLUE server",
+    "What each file of each zip for the GLUE server contains: the run that predicted it, or why it "
+    "holds a constant. Predictions are of the epoch that is best by the task's first metric.",
+    make=contents,
+    reads={"parts": "submission"},
+    needs=Needs(submissions=True),
+)
+
+
+def all_exhibits(paper: Paper) -> list[Table]:
+    """Return all tables and figures of an experiment that reproduces a paper, in order."""
+    first = [*SUMMARIES, *([CLAIMS] if paper.claims else [])]
+    last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE, SUBMISSION]
+    if not paper.name:
+        return [*first, SCORES, *last]
+    return [*first, *paper.exhibits, REPRODUCTION, *last]
