@@ -1,7 +1,4 @@
-"""A fifth paper, added by a module and a file of its scores, and experiments without a paper.
-
-Their names are also names of rules and folders.
-"""
+"""A fifth paper, added by its folder, and experiments without a paper."""
 
 import shutil
 
@@ -11,29 +8,41 @@ import pytest
 from tests.helpers.browser import opened
 from tests.helpers.project import ROOT, Project, own_task, table
 
-TOY = '''\
+INIT = '''\
 """A paper of one table, one figure and one claim."""
 
-from subtune.papers.base import Claim, Figure, Paper
-from subtune.papers.common import dev_scores
+from subtune.papers.paper import Paper
+from subtune.papers.toy.claims import CLAIMS
+from subtune.papers.toy.exhibits import EXHIBITS
 
-PAPER = Paper(
-    name="toy",
-    citation="Toys (Child, 2026)",
-    exhibits=(
-        dev_scores("table9", "Scores of toys", ["table9"]),
-        Figure(
-            "figure9",
-            "Curves of toys",
-            "Dev score by epoch.",
-            make="subtune.exhibits.figures.curves:learning_curves",
-            reads={"chosen": "chosen", "curves": "learning_curves"},
-            facts=("task_titles",),
-        ),
+PAPER = Paper(name="toy", citation="Toys (Child, 2026)", exhibits=EXHIBITS, claims=CLAIMS)
+'''
+EXHIBITS = '''\
+"""Tables and figures."""
+
+from subtune.exhibits.figures.curves import learning_curves
+from subtune.papers.paper import Figure
+from subtune.papers.shared import dev_scores
+
+EXHIBITS = (
+    dev_scores("table9", "Scores of toys", ["table9"]),
+    Figure(
+        "figure9",
+        "Curves of toys",
+        "Dev score by epoch.",
+        make=learning_curves,
+        reads={"chosen": "chosen", "curves": "learning_curves"},
+        from_config=("task_titles",),
     ),
-    claims=(
-        Claim("Biases do as well", "1, Table 9", "BitFit − Full", "same", of=("bitfit", "full")),
-    ),
+)
+'''
+CLAIMS = '''\
+"""Claims."""
+
+from subtune.analysis.claims import Claim
+
+CLAIMS = (
+    Claim("Biases do as well", "1, Table 9", "BitFit − Full", "same", of=("bitfit", "full")),
 )
 '''
 SCORES = """\
@@ -51,9 +60,11 @@ def project(tmp_path_factory, tiny_bert) -> Project:
     project = Project(tmp_path_factory.mktemp("own-paper"), tiny_bert)
     library = project.directory / "src" / "subtune"
     shutil.copytree(ROOT / "src" / "subtune", library, ignore=shutil.ignore_patterns("*.pyc"))
-    (library / "papers" / "toy.py").write_text(TOY)
-    (library / "papers" / "printed" / "toy").mkdir()
-    (library / "papers" / "printed" / "toy" / "scores.csv").write_text(SCORES)
+    toy = library / "papers" / "toy"
+    (toy / "printed").mkdir(parents=True)
+    (toy / "printed" / "scores.csv").write_text(SCORES)
+    for name, text in (("__init__", INIT), ("exhibits", EXHIBITS), ("claims", CLAIMS)):
+        (toy / f"{name}.py").write_text(text)
     for split, rows in (("train", 24), ("validation", 12)):
         (project.directory / f"global-{split}.csv").write_text(table("global", split, rows))
     project.config |= {

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from subtune import papers
-from subtune.analysis import claims, statistics
+from subtune.analysis import claims
+from subtune.analysis.statistics.parameters import rank_of_layers
 from subtune.analysis.verdicts import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -22,6 +23,7 @@ from subtune.analysis.verdicts import (
 from subtune.exhibits.tables import claims as table
 from subtune.families import CANONICAL
 from subtune.papers import printed
+from subtune.papers.layernorm.claims import bias_minus_weight
 
 CLAIMS = [
     pytest.param(paper, claim, id=f"{paper.name}-{claim.text}")
@@ -34,8 +36,14 @@ CLAIMS = [
 def as_ours(name, averages):
     """What claims say when a paper's printed numbers stand where ours do, by their text."""
     paper = papers.find(name)
-    tables = claims.printed_tables(paper, averages=averages)
-    return claims.claims_table(paper, tables).set_index("claim")
+    tables = printed.tables_like_ours(paper, averages=averages)
+    return table_of(paper, tables).set_index("claim")
+
+
+def table_of(paper, tables):
+    """The claims of a paper, tested on these tables and on the printed ones."""
+    of_print = [printed.tables_like_ours(paper, averages=averages) for averages in (False, True)]
+    return claims.claims_table(paper.claims, tables, *of_print, tasks_apart=paper.tasks_apart)
 
 
 @pytest.mark.parametrize(("paper", "claim"), CLAIMS)
@@ -83,14 +91,14 @@ def scores(**methods):
 
 
 def claims_of(paper, **tables):
-    return claims.claims_table(papers.find(paper), tables)
+    return table_of(papers.find(paper), tables)
 
 
 def verdict_of(name, text, **tables):
     """The first claim with these words."""
     paper = papers.find(name)
     claim = next(claim for claim in paper.claims if text in claim.text)
-    [row] = claims.claims_table(replace(paper, claims=(claim,)), tables).to_dict("records")
+    [row] = table_of(replace(paper, claims=(claim,)), tables).to_dict("records")
     return row
 
 
@@ -198,7 +206,7 @@ def test_two_biases_must_both_change_more_than_any_other():
     assert (row["ours"], row["judged"]) == (0, DOES_NOT_HOLD)
 
 
-COUNTED = Claim("Better", "1", "a − b", "more", of=("a", "b"), at_least=(5, 9))
+COUNTED = claims.Claim("Better", "1", "a − b", "more", of=("a", "b"), at_least=(5, 9))
 
 
 @pytest.mark.parametrize(
@@ -277,16 +285,16 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
 
 def test_a_printed_layer_with_an_unreadable_cell_counts_in_no_share_and_in_no_rank():
     """QNLI's weights lack four layers, whose biases would count for them too."""
-    shares = claims.printed_data(papers.find("layernorm"), "figure3")
+    shares = printed.data_like_ours(papers.find("layernorm"), "figure3")
     layers = shares[shares["task"] == "qnli"]
     assert set(layers["layer"]) == set(range(24)) - {2, 7, 8, 17}
     assert layers["share"].sum() == pytest.approx(1)
     printed_cells = printed.table("layernorm", "figure3").query("task == 'qnli'")
     wide = printed_cells.pivot(index="layer", columns="part", values="value").dropna()
     expected = (wide["bias"] - wide["weight"]).sum() / wide.to_numpy().sum()
-    assert statistics.bias_minus_weight(layers)["qnli"] == pytest.approx(expected)
+    assert bias_minus_weight(layers)["qnli"] == pytest.approx(expected)
     ranks = stats.spearmanr(wide.index, wide.sum(axis=1)).statistic
-    assert statistics.rank_of_layers(shares, "share", None)["qnli"] == pytest.approx(ranks)
+    assert rank_of_layers(shares, "share", None)["qnli"] == pytest.approx(ranks)
 
 
 def over_seeds(**methods):

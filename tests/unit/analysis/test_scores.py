@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis import curves, scores, significance, statistics
+from subtune.analysis import curves, scores, significance
+from subtune.analysis.statistics.scores import family_minus, minus, scope_minus
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.score_columns import columns_of
@@ -91,8 +92,8 @@ def test_a_setting_of_which_a_seed_diverged_at_every_learning_rate_has_no_score(
     assert chosen["value"].isna().tolist() == [True, True, False]
     means = scores.by_method(chosen).loc[("minilm", "rte")]
     assert means["bitfit"] == 0.7 and math.isnan(means["full"])
-    assert statistics.minus(chosen, "full", "bitfit").empty
-    assert statistics.family_minus(chosen, "(full|bitfit)", "bitfit").empty
+    assert minus(chosen, "full", "bitfit").empty
+    assert family_minus(chosen, "(full|bitfit)", "bitfit").empty
     assert significance.paired_tests(chosen)["pairs"].tolist() == [0]
 
 
@@ -104,9 +105,9 @@ def test_masks_that_diverged_leave_the_whole_method_its_claims_and_have_none_of_
     ]
     whole = [("rte", m, 1.0, None, 1e-3, 0, v) for m, v in (("layernorm", 0.7), ("bitfit", 0.6))]
     table = scored(*whole, *masks)
-    assert statistics.minus(table, "layernorm", "bitfit").tolist() == [pytest.approx(0.1)]
-    assert statistics.scope_minus(table, "global", "cv").empty
-    assert statistics.scope_minus(table, "global", "global").tolist() == [0.0]
+    assert minus(table, "layernorm", "bitfit").tolist() == [pytest.approx(0.1)]
+    assert scope_minus(table, "global", "cv").empty
+    assert scope_minus(table, "global", "global").tolist() == [0.0]
 
 
 def test_an_average_over_a_column_that_diverged_is_none():

@@ -3,7 +3,7 @@
 import pytest
 
 from subtune import papers
-from subtune.exhibits import contents
+from subtune.papers import experiments
 from subtune.planning.plan import plan
 from tests.helpers.examples import config, experiment
 
@@ -11,7 +11,7 @@ FRACTIONS = {"values": [0.2], "learning_rates": [1e-3]}
 
 
 def names(settings, **changed):
-    return list(contents.exhibits(config(settings, **changed), settings))
+    return list(experiments.exhibits_of(config(settings, **changed), settings))
 
 
 @pytest.mark.parametrize(("seeds", "there"), [([0], False), ([0, 1], True)])
@@ -22,10 +22,10 @@ def test_a_variance_over_repeats_needs_repeats(seeds, there):
 def test_a_map_of_changes_needs_its_method_and_its_task():
     settings = experiment(paper="bitfit_plus", methods={"g_LN1": [1e-3]})
     assert "figure8" in names(settings) and "figure9" not in names(settings)
-    drawn = contents.parameters_drawn(config(settings), settings)
+    drawn = experiments.parameters_drawn(config(settings), settings)
     assert drawn == [{"method": "g_LN1", "task": "rte"}]
     settings = experiment(paper="bitfit_plus", tasks=["sst2"])
-    assert not contents.parameters_drawn(config(settings), settings)
+    assert not experiments.parameters_drawn(config(settings), settings)
 
 
 def test_curves_need_fractions():
@@ -33,7 +33,7 @@ def test_curves_need_fractions():
     assert "figure5" in names(experiment(paper="layernorm", fractions=FRACTIONS))
 
 
-@pytest.mark.parametrize("paper", papers.all_papers())
+@pytest.mark.parametrize("paper", papers.names())
 def test_an_experiment_with_all_runs_has_every_exhibit(paper):
     every = papers.find(paper).exhibits
     methods = {method for exhibit in every for method in exhibit.needs.methods}
@@ -78,28 +78,21 @@ def test_an_experiment_without_a_paper_has_what_needs_none():
     expected.append("submission/contents")
     assert names(experiment()) == expected
     assert names(experiment(), source="builtin") == expected[:-1]
-    assert contents.data_of_claims(config(experiment()), experiment()) == ["chosen"]
+    assert experiments.data_of_claims(config(experiment()), experiment()) == ["chosen"]
 
 
 def test_claims_read_test_scores_once_there_are_some():
     settings = experiment(paper="layernorm")
-    assert "test_scores" not in contents.data_of_claims(config(settings), settings)
+    assert "test_scores" not in experiments.data_of_claims(config(settings), settings)
     returned = config(settings, test_scores="scores.csv")
-    assert "test_scores" in contents.data_of_claims(returned, settings)
-
-
-@pytest.mark.parametrize(("asked", "rows"), [(None, 2490), (64, 64)])
-def test_a_task_trains_on_its_own_rows_or_as_many_as_are_asked_for(tiny_bert, asked, rows):
-    settings = experiment(train_rows=asked, max_length=64)
-    models = {"minilm": {"path": str(tiny_bert)}}
-    assert contents.train_rows(plan(config(settings, models=models)), "mine") == {"rte": rows}
+    assert "test_scores" in experiments.data_of_claims(returned, settings)
 
 
 def test_a_table_reads_what_is_optional_where_it_is_there():
     settings = experiment(paper="layernorm")
-    table = contents.exhibits(config(settings), settings)["kruskal_wallis"]
-    assert contents.data_read(config(settings), settings, table) == {"dev": "chosen"}
-    both = contents.data_read(config(settings, test_scores="scores.csv"), settings, table)
+    table = experiments.exhibits_of(config(settings), settings)["kruskal_wallis"]
+    assert experiments.data_read(config(settings), settings, table) == {"dev": "chosen"}
+    both = experiments.data_read(config(settings, test_scores="scores.csv"), settings, table)
     assert both == {"dev": "chosen", "test": "test_scores"}
 
 
@@ -109,7 +102,7 @@ def test_curves_over_training_rows_need_several_numbers_of_them(rows, there):
     methods = {"full": [1e-3], "bitfit": [1e-3]}
     squad = experiment(paper="bitfit", tasks=["squad"], train_rows=rows, methods=methods)
     assert ({"figure2", "figure6"} <= set(names(squad))) is there
-    assert ("sizes" in contents.data_of_claims(config(squad), squad)) is there
+    assert ("sizes" in experiments.data_of_claims(config(squad), squad)) is there
 
 
 @pytest.mark.parametrize("tasks", [["ptb"], ["ud_ewt"], ["squad"], ["ud_ewt", "squad"]])
@@ -120,30 +113,32 @@ def test_tasks_that_a_paper_has_apart_have_no_exhibits_and_no_claims_of_the_othe
     assert not {name for name in shown if name.startswith(("table", "figure", "generalisation"))}
     # Of these the Penn Treebank alone has printed scores.
     assert ("reproduction" in shown) is (tasks == ["ptb"])
-    asked = contents.declared_claims(settings)
-    assert asked and all(set(claim["tasks"]) & set(tasks) for claim in asked)
+    claims = experiments.claims_on(papers.find("bitfit"), tasks)
+    assert claims and all(set(claim.tasks) & set(tasks) for claim in claims)
 
 
 def test_an_experiment_without_them_has_none_of_their_exhibits_and_claims():
     settings = experiment(paper="bitfit", tasks=["rte", "cola"], train_rows=[100, "all"])
     assert not {"pos", "figure2", "figure6"} & set(names(settings))
-    apart = set(papers.find("bitfit").tasks_apart)
-    assert not any(set(c["tasks"]) & apart for c in contents.declared_claims(settings))
+    paper = papers.find("bitfit")
+    claims = experiments.claims_on(paper, settings.tasks)
+    assert not any(set(claim.tasks) & set(paper.tasks_apart) for claim in claims)
 
 
 def test_an_exhibit_is_of_its_own_tasks_alone():
     settings = experiment(paper="bitfit", tasks=["rte", "ud_ewt", "squad"])
-    exhibits = contents.exhibits(config(settings), settings)
-    left_out = {name: contents.left_out(settings, exhibit) for name, exhibit in exhibits.items()}
+    exhibits = experiments.exhibits_of(config(settings), settings)
+    left_out = {name: experiments.left_out(settings, exhibit) for name, exhibit in exhibits.items()}
     assert left_out["table2"] == ["ud_ewt", "squad"]
     assert left_out["pos"] == ["rte", "squad"]
     assert left_out["choices"] == []
-    assert contents.as_shown(settings, exhibits["pos"]).tasks == ("ud_ewt",)
+    declared = experiments.declaration(config(settings), settings, exhibits["pos"])
+    assert list(declared["arguments"]["column_titles"]) == ["ud_ewt"]
 
 
 def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     settings = experiment(paper="bitfit", train_rows=[16, "all"], max_length=64)
     made = config(settings, models={"minilm": {"path": str(tiny_bert)}})
     planned = plan(made)
-    [scored] = contents.scored_on_training_rows(made, planned, "mine")
+    [scored] = experiments.scored_on_training_rows(made, planned, "mine")
     assert planned.runs[scored].recipe.train_rows is None

@@ -4,7 +4,28 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.analysis import statistics
+from subtune.analysis.statistics.parameters import (
+    changes_to_largest_other,
+    parameters_of_families,
+    rank_correlation,
+    rank_of_layers,
+    ranks_first,
+    share_to_largest_other,
+)
+from subtune.analysis.statistics.scores import best_minus, minus, minus_printed
+from subtune.papers.bitfit.statistics import (
+    agreement_of_models,
+    change_beside_others,
+    epochs_before,
+    gap_under,
+    minus_by_size,
+    rate_to_printed,
+    spread_minus,
+    train_minus,
+)
+from subtune.papers.bitfit_plus.claims import change_and_score, distance_to_printed
+from subtune.papers.layernorm.claims import bias_minus_weight
+from subtune.papers.spafit.claims import rate_to, worst_minus
 from tests.helpers.examples import scored
 
 
@@ -20,12 +41,12 @@ def test_a_run_that_diverged_is_in_no_cell():
     table = scores(
         [("rte", "a", 0.7), ("rte", "b", 0.5), ("cola", "a", np.nan), ("cola", "b", 0.1)]
     )
-    assert statistics.minus(table, "a", "b").tolist() == pytest.approx([0.2])
+    assert minus(table, "a", "b").tolist() == pytest.approx([0.2])
 
 
 def test_a_difference_is_told_apart_by_model_task_and_seed():
     rows = [("rte", "a", 0.7, 0), ("rte", "a", 0.8, 1), ("rte", "b", 0.5, 0), ("rte", "b", 0.5, 1)]
-    cells = statistics.minus(scores(rows), "a", "b")
+    cells = minus(scores(rows), "a", "b")
     assert cells.index.names == ["model", "column", "seed"]
     assert cells.tolist() == pytest.approx([0.2, 0.3])
 
@@ -39,7 +60,7 @@ def test_fewer_parameters_are_fewer_where_even_the_largest_method_has_fewer():
         ("rte", "small-2", 0.5),
     ]
     table = scores(rows).assign(trainable=[400, 100, 50, 10])
-    [value] = statistics.parameters_of_families(table, "big", "small", 1)
+    [value] = parameters_of_families(table, "big", "small", 1)
     assert np.exp(value) == pytest.approx(2)
 
 
@@ -47,9 +68,9 @@ def test_the_best_of_a_family_is_compared_on_the_digits_that_are_printed():
     table = scores(
         [("rte", "a-1", 0.604), ("rte", "a-2", 0.5), ("rte", "b-1", 0.598), ("rte", "b-2", 0.3)]
     )
-    assert statistics.best_minus(table, "a", "b", 2).tolist() == [0.0]
-    assert statistics.best_minus(table, "a-1$", "a|b", 1).tolist() == [0.0]
-    assert statistics.worst_minus(table, "a", "b", 1).tolist() == pytest.approx([-0.1])
+    assert best_minus(table, "a", "b", 2).tolist() == [0.0]
+    assert best_minus(table, "a-1$", "a|b", 1).tolist() == [0.0]
+    assert worst_minus(table, "a", "b", 1).tolist() == pytest.approx([-0.1])
 
 
 def test_scores_are_compared_with_printed_ones_of_the_same_model_alone():
@@ -59,26 +80,26 @@ def test_scores_are_compared_with_printed_ones_of_the_same_model_alone():
     )
     ours = scores([("rte", "a", 0.7), ("cola", "a", 0.1)])
     of = ({"a": "quoted"}, "table1", "validation")
-    assert statistics.minus_printed(ours, printed, *of).tolist() == pytest.approx([0.1])
+    assert minus_printed(ours, printed, *of).tolist() == pytest.approx([0.1])
     below = ours.assign(value=0.5)
-    assert statistics.distance_to_printed(below, printed, *of).tolist() == pytest.approx([0.1])
+    assert distance_to_printed(below, printed, *of).tolist() == pytest.approx([0.1])
     other = ours.assign(model="bert-base-cased")
-    assert statistics.minus_printed(other, printed, *of).empty
+    assert minus_printed(other, printed, *of).empty
 
 
 def test_an_advantage_is_correlated_with_the_number_of_training_rows():
     tasks = {"a": 100, "b": 200, "c": 300, "unknown": None}
     rows = [(t, "x", 0.5 + n / 10) for n, t in enumerate(tasks)] + [(t, "y", 0.5) for t in tasks]
     sizes = pd.DataFrame({"task": ["a", "b", "c"], "rows": [100, 200, 300]})
-    cells = statistics.minus_by_size(scores(rows), sizes, "x", "y")
+    cells = minus_by_size(scores(rows), sizes, "x", "y")
     assert cells.index.names == ["model", "seed"] and cells.tolist() == pytest.approx([1.0])
-    assert statistics.minus_by_size(scores(rows[:2]), sizes, "x", "y").empty
+    assert minus_by_size(scores(rows[:2]), sizes, "x", "y").empty
 
 
 def test_what_does_not_vary_has_no_rank_correlation():
-    assert np.isnan(statistics.rank_correlation([1, 2, 3], [5, 5, 5]))
-    assert np.isnan(statistics.rank_correlation([1, 2], [1, 2]))
-    assert statistics.rank_correlation([1, 2, 3], [1, 5, 9]) == pytest.approx(1)
+    assert np.isnan(rank_correlation([1, 2, 3], [5, 5, 5]))
+    assert np.isnan(rank_correlation([1, 2], [1, 2]))
+    assert rank_correlation([1, 2, 3], [1, 5, 9]) == pytest.approx(1)
 
 
 def test_cells_that_cannot_be_read_are_missing_and_not_0():
@@ -89,8 +110,8 @@ def test_cells_that_cannot_be_read_are_missing_and_not_0():
          for part, share in (("weight", weight), ("bias", bias))],
         columns=["task", "layer", "part", "share"],
     )  # fmt: skip
-    assert statistics.bias_minus_weight(layers).tolist() == pytest.approx([0])
-    assert statistics.rank_of_layers(layers, "share", None).tolist() == pytest.approx([1])
+    assert bias_minus_weight(layers).tolist() == pytest.approx([0])
+    assert rank_of_layers(layers, "share", None).tolist() == pytest.approx([1])
 
 
 def test_a_component_is_second_where_only_the_first_is_above_it():
@@ -101,11 +122,11 @@ def test_a_component_is_second_where_only_the_first_is_above_it():
         columns=["task", "component", "share"],
     )  # fmt: skip
     second, first = "attention.output.LayerNorm", "output.LayerNorm"
-    cells = statistics.share_to_largest_other(shares, second, (first,))
+    cells = share_to_largest_other(shares, second, (first,))
     assert np.exp(cells.tolist()) == pytest.approx([1.5, 1.5])
     ranks = pd.DataFrame({"rank": [1, 2, 3], "component": [first, second, "output.dense"]})
-    assert statistics.ranks_first(ranks, second, (first,))
-    assert not statistics.ranks_first(ranks, second, ())
+    assert ranks_first(ranks, second, (first,))
+    assert not ranks_first(ranks, second, ())
 
 
 def test_a_bias_that_does_not_change_has_no_share_of_the_others_change():
@@ -114,12 +135,12 @@ def test_a_bias_that_does_not_change_has_no_share_of_the_others_change():
          for name, change in (("b_k", 0.0), ("b_q", 0.4), ("b_v", 0.2))],
         columns=["model", "method", "task", "parameter", "layer", "change"],
     )  # fmt: skip
-    assert statistics.change_beside_others(changes, "bitfit", "b_k", "b_").tolist() == [0]
-    [value] = statistics.change_beside_others(changes, "bitfit", "b_q", "b_")
+    assert change_beside_others(changes, "bitfit", "b_k", "b_").tolist() == [0]
+    [value] = change_beside_others(changes, "bitfit", "b_q", "b_")
     assert value == pytest.approx(4)
-    [value] = statistics.changes_to_largest_other(changes, "bitfit", ("b_q",), "b_")
+    [value] = changes_to_largest_other(changes, "bitfit", ("b_q",), "b_")
     assert np.exp(value) == pytest.approx(2)
-    assert statistics.changes_to_largest_other(changes, "bitfit", ("b_q",), "g_").empty
+    assert changes_to_largest_other(changes, "bitfit", ("b_q",), "g_").empty
 
 
 def test_change_and_score_are_correlated_over_methods_seed_by_seed():
@@ -132,7 +153,7 @@ def test_change_and_score_are_correlated_over_methods_seed_by_seed():
     rising, falling = (0.1, 0.2, 0.3), (0.3, 0.2, 0.1)
     rows = [("rte", name, value, 0) for name, value in zip("xyz", falling, strict=True)]
     rows += [("rte", name, value, 1) for name, value in zip("xyz", rising, strict=True)]
-    cells = statistics.change_and_score(changes, scores(rows), "all", parts)
+    cells = change_and_score(changes, scores(rows), "all", parts)
     assert cells.tolist() == pytest.approx([1, -1])
 
 
@@ -140,23 +161,23 @@ def test_gaps_train_scores_and_epochs_are_set_beside_a_limit():
     gaps = pd.DataFrame(
         {"model": "m", "column": ["rte"], "seed": 0, "method": "a", "train": 0.99, "gap": 0.03}
     )
-    assert statistics.gap_under(gaps, "a", 0.02).tolist() == pytest.approx([-0.01])
-    assert statistics.train_minus(gaps, "a", 1.0).tolist() == pytest.approx([-0.01])
+    assert gap_under(gaps, "a", 0.02).tolist() == pytest.approx([-0.01])
+    assert train_minus(gaps, "a", 1.0).tolist() == pytest.approx([-0.01])
     runs = scores([("rte", "a", 0.7)], best_epoch=5)
-    assert statistics.epochs_before(runs, "a", 7).tolist() == [2]
+    assert epochs_before(runs, "a", 7).tolist() == [2]
 
 
 def test_rates_are_compared_with_one_and_with_the_printed_ones():
     runs = scores([("rte", "a", 0.7), ("cola", "a", 0.7)])
-    assert np.exp(statistics.rate_to(runs, "a", 5e-4)).tolist() == pytest.approx([2, 2])
+    assert np.exp(rate_to(runs, "a", 5e-4)).tolist() == pytest.approx([2, 2])
     printed = runs.assign(learning_rate=[1e-3, 2e-3])
-    assert sorted(np.exp(statistics.rate_to_printed(runs, printed, "a"))) == pytest.approx([0.5, 1])
+    assert sorted(np.exp(rate_to_printed(runs, printed, "a"))) == pytest.approx([0.5, 1])
 
 
 def test_the_spread_over_seeds_is_compared():
     rows = [("rte", "a", v, seed) for seed, v in enumerate((0.1, 0.5))]
     rows += [("rte", "b", v, seed) for seed, v in enumerate((0.3, 0.3))]
-    [value] = statistics.spread_minus(scores(rows), "a", "b")
+    [value] = spread_minus(scores(rows), "a", "b")
     assert value == pytest.approx(np.std([0.1, 0.5], ddof=1))
 
 
@@ -165,5 +186,5 @@ def test_models_agree_where_a_method_gains_on_the_same_tasks():
     for model, gains in (("m", (0.1, 0.2, 0.3)), ("n", (0.2, 0.3, 0.4)), ("o", (0.3, 0.2, 0.1))):
         rows = [(t, "a", 0.5 + g) for t, g in zip("xyz", gains, strict=True)]
         parts.append(scores([*rows, *((t, "b", 0.5) for t in "xyz")]).assign(model=model))
-    cells = statistics.agreement_of_models(pd.concat(parts), "a", "b")
+    cells = agreement_of_models(pd.concat(parts), "a", "b")
     assert cells.to_dict() == pytest.approx({"m, n": 1, "m, o": -1, "n, o": -1})
