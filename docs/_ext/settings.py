@@ -18,6 +18,8 @@ WORDS = {
     "boolean": "`true` or `false`",
     "null": "nothing",
 }
+# Larger limits are those of the files that hold the numbers, and say nothing to a reader.
+LARGEST = 2**53
 LIMITS = {
     "minimum": "≥ {}",
     "exclusiveMinimum": "> {}",
@@ -100,7 +102,8 @@ def words(schema: Schema) -> str:
         named = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
         values = [words(value) for value in named if isinstance(value, Mapping)]
         return f"by name: {' or '.join(values)}" if values else "names and values"
-    limits = [form.format(schema[key]) for key, form in LIMITS.items() if key in schema]
+    given = {key: schema[key] for key in LIMITS if abs(schema.get(key, LARGEST)) < LARGEST}
+    limits = [LIMITS[key].format(limit) for key, limit in given.items()]
     return f"{WORDS.get(kind, 'anything')} {' and '.join(limits)}".strip()
 
 

@@ -102,7 +102,7 @@ def test_the_page_of_settings_has_every_one_with_its_meaning_and_default():
         for name, setting in part["properties"].items():
             [*rows] = re.findall(rf"^\| `{name}` \| .*$", text, re.M)
             assert any(setting.get("description", "") in row for row in rows), name
-    assert "| `epochs` | whole number ≥ 1 | an error |  |" in text
+    assert "| `epochs` | whole number ≥ 1 | an error | passes over the training set |" in text
     assert "| `source` | `hub`, `tsv`, `builtin` | `hub` |" in text
     assert "| `fractions` | [Fractions](#fractions) |  |" in text
 

@@ -45,14 +45,6 @@ rule figure:
         "../scripts/figure.py"
 
 
-def titles_of_all_tasks(wildcards):
-    """Return the tasks of all experiments to their titles."""
-    titles = [arguments.task_titles(CONFIG, e) for e in CONFIG.experiments.values()]
-    return {
-        task: title for of_experiment in titles for task, title in of_experiment.items()
-    }
-
-
 rule summary:
     input:
         [PATHS.data(name, "chosen") for name in CONFIG.experiments],

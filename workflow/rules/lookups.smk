@@ -1,4 +1,4 @@
-# What the rules before and of training look up in the plan.
+# Lookups of rules: inputs, parameters and resources by their wildcards.
 
 
 def glue_dir(wildcards):
@@ -102,3 +102,152 @@ def sweep_memory(wildcards, attempt):
 
 def sweep_minutes(wildcards, attempt):
     return ESTIMATES.minutes(ESTIMATES.sweep(wildcards.sweep), attempt)
+
+
+def planned_runs(name):
+    """Return what the plan says of an experiment's runs, beside what their records say."""
+    names = ("model", "task", "method", "fraction", "scope", "train_rows")
+    return [
+        {"run": planned.run.id, **{name: getattr(planned, name) for name in names}}
+        for planned in PLAN.experiments[name]
+    ]
+
+
+def sweeps(wildcards):
+    """Return the sweeps of the wildcards' experiment."""
+    sweeps = PLAN.sweeps_of(wildcards.experiment)
+    return [PATHS.sweep(sweep) for sweep in sweeps]
+
+
+def runs_of_scores(wildcards):
+    """Return the planned runs with learning rate and seed."""
+    name = wildcards.experiment
+    recipes = [
+        {"learning_rate": planned.run.recipe.learning_rate, "seed": planned.run.seed}
+        for planned in PLAN.experiments[name]
+    ]
+    return [run | recipe for run, recipe in zip(planned_runs(name), recipes)]
+
+
+def runs_of_all_experiments(wildcards):
+    """Return the planned runs with their experiment and their estimated operations."""
+    return [
+        {"run": run["run"], "experiment": name}
+        | run
+        | {"flops": ESTIMATES.run(run["run"]).flops}
+        for name in CONFIG.experiments
+        for run in planned_runs(name)
+    ]
+
+
+def minutes_of_train_scores(wildcards, attempt):
+    runs = scored_on_training_rows(wildcards.sweep)
+    return ESTIMATES.minutes(ESTIMATES.train_scores(runs), attempt)
+
+
+def specs_of_train_scores(wildcards):
+    """Return the specs of a sweep's runs that are scored on their training rows."""
+    runs = scored_on_training_rows(wildcards.sweep)
+    return [PLAN.runs[run].canonical() for run in runs]
+
+
+def train_scores_of_sweeps(wildcards):
+    """Return the train scores of the experiment's sweeps that have some."""
+    sweeps = PLAN.sweeps_of(wildcards.experiment)
+    return [PATHS.train_scores(s) for s in sweeps if scored_on_training_rows(s)]
+
+
+def scores_to_reproduce(wildcards):
+    """Return the scores that stand beside printed ones, as far as the experiment has them."""
+    names = ("chosen", "test_scores")
+    return {
+        name: PATHS.data(wildcards.experiment, name)
+        for name in names
+        if experiments.has_data(CONFIG, settings(wildcards), name)
+    }
+
+
+def data_of_claims(wildcards):
+    """Return the data that the experiment's claims read."""
+    names = experiments.data_of_claims(CONFIG, settings(wildcards))
+    return {name: PATHS.data(wildcards.experiment, name) for name in names}
+
+
+def declared_claims(wildcards):
+    """Return the experiment's claims as plain values."""
+    own = settings(wildcards)
+    claims = experiments.claims_on(experiments.paper_of(own), own.tasks)
+    return [claim.declaration() for claim in claims]
+
+
+def tasks(wildcards):
+    return list(settings(wildcards).tasks)
+
+
+def train_rows(wildcards):
+    """Return the most rows that each of the experiment's tasks trains on."""
+    runs = PLAN.on_most_rows(wildcards.experiment)
+    return {planned.task: planned.train_rows for planned in runs}
+
+
+def parameters_drawn(wildcards):
+    return experiments.parameters_drawn(CONFIG, settings(wildcards))
+
+
+def fisher_sums(wildcards):
+    """Return the experiment's sums of Fisher information, one file per task."""
+    fishers = PLAN.experiment_fishers[wildcards.experiment]
+    return [PATHS.fisher_sums(fisher.key) for fisher in fishers.values()]
+
+
+def titles_of_all_tasks(wildcards):
+    """Return the tasks of all experiments to their titles."""
+    titles = [arguments.task_titles(CONFIG, e) for e in CONFIG.experiments.values()]
+    return {
+        task: title for of_experiment in titles for task, title in of_experiment.items()
+    }
+
+
+def in_page(exhibit, files):
+    """Return what the report shows of a table or figure."""
+    return {
+        "name": exhibit.name,
+        "title": exhibit.title,
+        "caption": exhibit.caption,
+        "files": files,
+    }
+
+
+def answer(wildcards):
+    """Return the tables and figures of all experiments, unless there is only one."""
+    if len(CONFIG.experiments) == 1:
+        return []
+    return [in_page(e, files_of_all_experiments(e)) for e in SUMMARIES]
+
+
+def sections(wildcards):
+    """Return the experiments, with their tables and figures in order."""
+    return [
+        {
+            "name": name,
+            "paper": experiments.paper_of(CONFIG.experiments[name]).citation,
+            "exhibits": [in_page(e, files_of(name, e)) for e in exhibits.values()],
+            "scores": PATHS.data(name, "scores"),
+            "curves": PATHS.data(name, "learning_curves"),
+        }
+        for name, exhibits in EXHIBITS.items()
+    ]
+
+
+def files_in_report(wildcards):
+    """Return every file that the report shows or reads."""
+    parts = sections(wildcards)
+    shown = [*answer(wildcards), *(e for part in parts for e in part["exhibits"])]
+    files = [path for exhibit in shown for path in exhibit["files"]]
+    files += [part[name] for part in parts for name in ("scores", "curves")]
+    return list(dict.fromkeys(files))
+
+
+def records(wildcards):
+    """Return the directory of all run records."""
+    return PATHS.records()

@@ -51,7 +51,7 @@ class Answer:
     @property
     def is_open(self) -> bool:
         """True if the runs are too few to decide about the candidate."""
-        return self.verdict == verdicts.NOT_ENOUGH
+        return self.verdict == verdicts.UNDECIDED
 
     @property
     def more_seeds(self) -> int | None:

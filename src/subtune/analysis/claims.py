@@ -132,7 +132,7 @@ def _row(
         "statistic": claim.statistic,
         "judged_by": _judged_by(claim),
         **_columns(of_print, "paper", "paper_cells", "paper_judged", verdicts.NOT_PRINTED),
-        **_columns(judge(claim, ours), "ours", "cells", "judged", verdicts.NOT_ENOUGH),
+        **_columns(judge(claim, ours), "ours", "cells", "judged", verdicts.UNDECIDED),
         "contradicted_by": claim.contradicted_by or None,
         **dict(zip(("mean", "low", "high"), shown, strict=True)),
         "unit": unit,

@@ -18,7 +18,7 @@ tells numbers apart, such as tasks, or models and tasks.
 * ``no less``: supported if the whole interval is not below the negative margin; not supported if
   all of it is.
 
-Everything in between, and fewer than `FEWEST_UNITS`, is not enough runs to tell.
+Everything in between, and fewer than `FEWEST_UNITS`, is undecided.
 """
 
 import math
@@ -43,7 +43,7 @@ FEWEST_UNITS = 3
 LEVEL = 0.95
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 NOT_PRINTED = "not printed"
-SUPPORTED, NOT_SUPPORTED, NOT_ENOUGH = "supported", "not supported", "not enough runs"
+SUPPORTED, NOT_SUPPORTED, UNDECIDED = "supported", "not supported", "undecided"
 
 
 class Interval(NamedTuple):
@@ -114,7 +114,7 @@ def verdict(expects: Expectation, interval: Interval, equivalence_margin: float)
     """
     low, high, margin = interval.low, interval.high, equivalence_margin
     if math.isnan(low):
-        return NOT_ENOUGH
+        return UNDECIDED
     supported, refuted = {
         "more": (low > 0, high < margin),
         "same": (-margin < low and high < margin, low >= margin or high <= -margin),
@@ -122,4 +122,4 @@ def verdict(expects: Expectation, interval: Interval, equivalence_margin: float)
     }[expects]
     if supported:
         return SUPPORTED
-    return NOT_SUPPORTED if refuted else NOT_ENOUGH
+    return NOT_SUPPORTED if refuted else UNDECIDED

@@ -15,10 +15,10 @@ from subtune.analysis.statistics.parameters import rank_of_layers
 from subtune.analysis.verdicts import (
     DOES_NOT_HOLD,
     HOLDS,
-    NOT_ENOUGH,
     NOT_PRINTED,
     NOT_SUPPORTED,
     SUPPORTED,
+    UNDECIDED,
 )
 from subtune.exhibits.tables import claims as table
 from subtune.families import CANONICAL
@@ -51,7 +51,7 @@ def test_printed_numbers_say_of_each_claim_what_its_paper_says(paper, claim):
     """Where they contradict it, the claim names the number; where there are none, it says so."""
     of_tasks, of_averages = (as_ours(paper.name, averages).loc[claim.text] for averages in (0, 1))
     expected = DOES_NOT_HOLD if claim.contradicted_by else HOLDS
-    judged = {of_tasks["judged"], of_averages["judged"]} - {NOT_ENOUGH}
+    judged = {of_tasks["judged"], of_averages["judged"]} - {UNDECIDED}
     assert judged == ({expected} if claim.is_printed else set())
     assert of_tasks["paper_judged"] == (expected if claim.is_printed else NOT_PRINTED)
 
@@ -116,7 +116,7 @@ def test_the_printed_scores_are_asked_the_same_question():
     full = [0.9143, 0.9335, 0.8559, 0.8567, 0.6554, 0.9239, 0.9091, 0.7653, 0.8769]
     layernorm = [0.9072, 0.9312, 0.8285, 0.8348, 0.6412, 0.9130, 0.9039, 0.7401, 0.8361]
     assert row["paper"] == pytest.approx(np.mean(layernorm) - np.mean(full))
-    assert (row["units"], row["verdict"], row["judged"]) == (0, NOT_ENOUGH, NOT_ENOUGH)
+    assert (row["units"], row["verdict"], row["judged"]) == (0, UNDECIDED, UNDECIDED)
 
 
 def test_averages_are_compared_where_a_paper_prints_them():
@@ -251,7 +251,7 @@ def test_an_order_is_decided_over_all_tasks():
               if c not in set(shares["component"])]  # fmt: skip
     every = pd.concat([shares, pd.DataFrame(others, columns=shares.columns)])
     row = verdict_of("layernorm", "more Fisher information than any", component_shares=every)
-    assert (row["judged"], row["units"], row["verdict"]) == (HOLDS, 2, NOT_ENOUGH)
+    assert (row["judged"], row["units"], row["verdict"]) == (HOLDS, 2, UNDECIDED)
 
 
 def test_a_printed_number_that_contradicts_a_claim_is_named_in_its_line():
@@ -336,7 +336,7 @@ def test_a_count_has_a_method_that_diverged_as_the_worst():
 def test_a_rate_at_which_every_run_diverged_is_no_best_one():
     frame = scores(full=[math.nan] * 3).assign(learning_rate=2e-5)
     row = verdict_of("spafit", "learning rate of 2e-05", chosen=frame)
-    assert (row["cells"], row["judged"]) == (0, NOT_ENOUGH)
+    assert (row["cells"], row["judged"]) == (0, UNDECIDED)
 
 
 def test_parameters_are_compared_without_the_classifier():

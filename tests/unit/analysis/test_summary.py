@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.analysis import answers, summary
-from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED
+from subtune.analysis.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED
 from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.summary import methods_by_score
 from tests.helpers.examples import scored
@@ -121,14 +121,14 @@ def test_where_nothing_is_near_the_nearest_is_named():
 @pytest.mark.parametrize(("seeds", "more"), [(1, 2), (2, 1)])
 def test_few_seeds_cannot_tell_and_the_answer_says_how_many_are_missing(seeds, more):
     row = answer_of(runs({"full": [0.9] * seeds, "bitfit": [0.9] * seeds}))
-    assert (row["verdict"], row["more_seeds"]) == (NOT_ENOUGH, more)
+    assert (row["verdict"], row["more_seeds"]) == (UNDECIDED, more)
     assert f"; at least {more} more would settle it." in row["answer"]
 
 
 def test_seeds_that_vary_cannot_tell_and_the_sure_method_is_named_beside():
     scores = {"full": [0.9] * 3, "layernorm": [0.93, 0.87, 0.9], "bitfit": [0.9, 0.901, 0.899]}
     row = answer_of(runs(scores))
-    assert (row["method"], row["verdict"]) == ("LayerNorm", NOT_ENOUGH)
+    assert (row["method"], row["verdict"]) == ("LayerNorm", UNDECIDED)
     assert "With 95 % confidence: BitFit" in row["answer"]
     assert f"Undecided with 3 seeds; about {row['more_seeds']} more would" in row["answer"]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from subtune.analysis import verdicts
-from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED, Interval
+from subtune.analysis.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED, Interval
 
 
 @pytest.mark.parametrize(
@@ -17,14 +17,14 @@ from subtune.analysis.verdicts import NOT_ENOUGH, NOT_SUPPORTED, SUPPORTED, Inte
     [
         ("more", 0.01, 0.30, SUPPORTED),
         ("more", -0.10, 0.01, NOT_SUPPORTED),
-        ("more", -0.10, 0.10, NOT_ENOUGH),
+        ("more", -0.10, 0.10, UNDECIDED),
         ("same", -0.01, 0.01, SUPPORTED),
         ("same", -0.30, -0.03, NOT_SUPPORTED),
         ("same", 0.03, 0.30, NOT_SUPPORTED),
-        ("same", -0.30, 0.01, NOT_ENOUGH),
+        ("same", -0.30, 0.01, UNDECIDED),
         ("no less", -0.01, 0.30, SUPPORTED),
         ("no less", -0.30, -0.03, NOT_SUPPORTED),
-        ("no less", -0.30, 0.30, NOT_ENOUGH),
+        ("no less", -0.30, 0.30, UNDECIDED),
     ],
 )
 def test_a_verdict_follows_from_where_the_interval_lies(kind, low, high, verdict):
@@ -34,7 +34,7 @@ def test_a_verdict_follows_from_where_the_interval_lies(kind, low, high, verdict
 def test_fewer_than_three_units_are_not_enough():
     found = verdicts.interval([0.5, 0.6])
     assert found.mean == 0.55 and math.isnan(found.low)
-    assert verdicts.verdict("more", found, 0.02) == NOT_ENOUGH
+    assert verdicts.verdict("more", found, 0.02) == UNDECIDED
     assert math.isnan(verdicts.interval([]).mean)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.verdicts import NOT_ENOUGH, NOT_PRINTED
+from subtune.analysis.verdicts import NOT_PRINTED, UNDECIDED
 from subtune.exhibits.tables.writing import EMPTY, Emphasis, Styled
 
 # Columns that wrap in LaTeX, and their share of the text's width.
@@ -23,7 +23,7 @@ def checklist(claims: pd.DataFrame) -> Styled:
     rows = [_row(claim) for claim in claims.to_dict("records")]
     table = pd.DataFrame(rows)
     bold = pd.DataFrame(False, index=table.index, columns=table.columns)
-    bold = bold.assign(**{name: ~table[name].isin([NOT_ENOUGH, EMPTY]) for name in VERDICTS})
+    bold = bold.assign(**{name: ~table[name].isin([UNDECIDED, EMPTY]) for name in VERDICTS})
     return Styled(table, Emphasis(bold=bold, wide=WIDE))
 
 
@@ -49,7 +49,7 @@ def _row(claim: dict[str, Any]) -> dict[str, str]:
 
 def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
     """Return the mean, count, p-value or order that decides in the paper's way."""
-    if claim[judged] == NOT_ENOUGH:
+    if claim[judged] == UNDECIDED:
         return EMPTY
     if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":
         return str(claim[judged])
