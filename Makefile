@@ -1,19 +1,20 @@
 # make demo   the four papers on a laptop
 # make report the demo's report: results/demo/report.html
-# make test   every test
+# make test   every test but the long ones
 # make test-fast  the library's quick tests, in less than a minute
+# make test-all   every test, as every week
 # make bench  speed beside peers, on real GLUE: make bench GLUE_DIR=/path/to/glue
 # make check  formatting, lint, types and the order of imports
 # make docs   the documentation's site: docs/_build/html/index.html
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo report test test-fast bench check docs format schema hashes audit
+.PHONY: install demo report test test-fast test-all bench check docs format schema hashes audit
 
 install: .venv/installed
 
-# The lock pins everything but CUDA's own packages, which torch pins where a system has them. Of torch
-# every system has its own build, and of everything else files whose hashes are known.
+# The lock pins everything but CUDA's own packages, which torch pins itself. Each system has its own
+# build of torch; for all other packages the hashes of their files are known.
 .venv/installed: pyproject.toml requirements.lock requirements.hashes
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "subtune needs Python 3.11 or newer; try: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv
@@ -26,17 +27,23 @@ install: .venv/installed
 demo: install
 	$(BIN)/snakemake --profile demo
 
-# Another configuration's: make report CONFIGURATION="-c2 --configfile FILE"
+# For another configuration: make report CONFIGURATION="-c2 --configfile FILE"
 CONFIGURATION ?= --profile demo
 
 report: install
 	$(BIN)/snakemake $(CONFIGURATION) -- report_page
 
+# Tests wait for processes that they start, so three workers keep two cores busy.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
 test: install
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not nightly"
+
+test-all: install
+	$(PYTEST)
 
 test-fast: install
-	$(BIN)/python -m pytest -n 2 -m "not slow" tests/unit
+	$(BIN)/python -m pytest -n 2 -m "not slow and not nightly" tests/unit
 
 bench: install
 	$(BIN)/python -m benchmarks --glue-dir "$(or $(GLUE_DIR),$(error set GLUE_DIR to a directory in GLUE's official layout))"
@@ -49,8 +56,8 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# What Sphinx warns of is an error: a link that leads nowhere, a docstring that cannot be read.
-# Pages that have not changed are not read again, and would pass the next time.
+# A warning of Sphinx is an error, such as a dead link or a docstring that it cannot read. After an
+# error all pages are read again, because Sphinx skips pages that have not changed.
 docs: install
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2 \
 		--doctree-dir docs/_build/doctrees docs docs/_build/html \
@@ -64,7 +71,7 @@ format: install
 schema: install
 	$(BIN)/subtune schema > config.schema.json
 
-# After a change of requirements.lock; uv and pip-audit come from elsewhere: pipx install uv pip-audit.
+# Call this after a change of requirements.lock. It needs uv, and `make audit` pip-audit: pipx install both.
 hashes:
 	grep -v '^#\|^torch==' requirements.lock | uv pip compile - --quiet --generate-hashes --no-deps \
 		--python-version 3.11 --no-annotate --custom-compile-command "make hashes" \

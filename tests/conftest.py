@@ -1,10 +1,10 @@
-"""Models and data that tests share: MiniLM, two tiny random encoders, and the real GLUE files."""
+"""Models, data and finished projects that tests share."""
 
 import os
 import signal
 import subprocess
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -13,37 +13,38 @@ from hypothesis import HealthCheck, settings
 from transformers import BertConfig, BertModel, RobertaConfig, RobertaForMaskedLM
 
 from subtune.models.files import directory_of_package
+from tests.helpers import mini_papers
 from tests.helpers.families import SHAPE, save_tokenizer, write
+from tests.helpers.project import Project, build_once
 
-# Folders of tests that start Snakemake, a cluster or a browser.
+# Folders whose tests start Snakemake, a cluster or a browser.
 SLOW_FOLDERS = ("workflow", "system")
-# Files of tests that take minutes, the longest first.
+# The slowest files, slowest first: they start first, so that no worker ends alone with one of them.
 SLOWEST = (
-    "test_cluster",
+    "test_papers",
     "test_workflow",
     "test_own_paper",
-    "test_papers",
-    "test_benchmarks",
+    "test_cluster",
+    "test_other_device",
+    "test_export",
     "test_hub",
     "test_glue_workflow",
-    "test_own_tasks",
     "test_learnt",
-    "test_sizes",
     "test_init",
 )
 
-# A machine with other work takes its time for an example, which says nothing of the code.
+# A busy machine is slow at an example, which does not mean that the code is.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
-# Tests run side by side, one to a core: more threads of each would only wait for one another.
+# Tests run side by side, one per core. More threads would wait for one another.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
-# A shell has its background jobs ignore Ctrl-C, and what they start after them.
+# A shell lets background jobs ignore Ctrl-C, and so do the processes that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow, and let it begin first, so that no worker is left with it in the end."""
+    """Mark slow tests, and sort the slowest files first."""
     for item in items:
         if item.path.parent.name in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)
@@ -86,7 +87,7 @@ def squad_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def no_network() -> list[str]:
-    """What a command begins with to run where there is no network, not even to this machine."""
+    """Return a command's first words that cut it off from every network."""
     command = ["unshare", "--map-root-user", "--net"]
     if subprocess.run([*command, "true"], capture_output=True).returncode:
         pytest.skip("this machine lets no one make a network namespace")
@@ -97,27 +98,46 @@ def no_network() -> list[str]:
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of 2 layers and width 32 without dropout, with random weights."""
     config = BertConfig(**SHAPE, type_vocab_size=2)
-    return _save(BertModel, config, tmp_path_factory.mktemp("tiny-bert"))
+    return build_once(tmp_path_factory, "tiny-bert", partial(_save, BertModel, config))
 
 
 @pytest.fixture(scope="session")
 def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A RoBERTa of 2 layers and width 32 without dropout, with random weights.
 
-    As the published ones it has a head for masked words, and no pooler.
+    Like the published ones, it has a head for masked words and no pooler.
     """
     config = RobertaConfig(**SHAPE, type_vocab_size=1, pad_token_id=0)
-    return _save(RobertaForMaskedLM, config, tmp_path_factory.mktemp("tiny-roberta"))
+    return build_once(tmp_path_factory, "tiny-roberta", partial(_save, RobertaForMaskedLM, config))
+
+
+@pytest.fixture(scope="session")
+def finished_project(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Project:
+    """A project in which everything has run once. Tests copy it before they change anything."""
+
+    def build(directory: Path) -> None:
+        project = Project(directory, tiny_bert)
+        project.run(project.config)
+
+    return Project(build_once(tmp_path_factory, "finished", build), tiny_bert)
+
+
+@pytest.fixture(scope="session")
+def finished_papers(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Project:
+    """A project in which three papers have run once, on a few rows of the mini tasks."""
+    directory = build_once(
+        tmp_path_factory, "papers", lambda directory: mini_papers.build(directory, tiny_bert)
+    )
+    return mini_papers.project(directory, tiny_bert)
 
 
 @pytest.fixture(scope="session")
 def directory_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A tiny model of a family, by transformers' name for it."""
+    """A function from transformers' name of a family to a tiny model of it."""
     return cache(lambda family: write(family, tmp_path_factory.mktemp(family)))
 
 
-def _save(kind: type, config, directory: Path) -> Path:
+def _save(model_class: type, config, directory: Path) -> None:
     torch.manual_seed(0)
-    kind(config).save_pretrained(directory)
+    model_class(config).save_pretrained(directory)
     save_tokenizer(directory)
-    return directory

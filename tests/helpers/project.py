@@ -1,4 +1,4 @@
-"""A copy of the workflow that a test runs as a user does, and what commands print."""
+"""Copies of the workflow that tests run as a user does, and the output of commands."""
 
 import copy
 import os
@@ -8,9 +8,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
+from filelock import FileLock
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
@@ -19,14 +22,18 @@ TASKS = ("mood", "motion", "grade")
 
 
 class Project:
-    """A copy of the workflow in a directory of its own, with a tiny model and three tiny tasks."""
+    """A copy of the workflow in its own directory, with a tiny model and three tiny tasks.
+
+    A directory that has the workflow already is used as it is.
+    """
 
     def __init__(self, directory: Path, model: Path):
         self.directory = directory
-        copy_workflow(directory)
-        for task in (*TASKS, "extra"):
-            for split, rows in (("train", 24), ("validation", 12)):
-                (directory / f"{task}-{split}.csv").write_text(table(task, split, rows))
+        if not (directory / "Snakefile").exists():
+            copy_workflow(directory)
+            for task in (*TASKS, "extra"):
+                for split, rows in (("train", 24), ("validation", 12)):
+                    (directory / f"{task}-{split}.csv").write_text(table(task, split, rows))
         self.config = {
             "results": "results",
             "source": "builtin",
@@ -38,7 +45,7 @@ class Project:
                     "tasks": list(TASKS),
                     "methods": {"full": [1e-3], "bitfit": [1e-2], "layernorm": [1e-2]},
                     "fractions": {"values": [0.25], "learning_rates": [1e-2]},
-                    "epochs": 1,
+                    "epochs": 2,
                     "batch_size": 8,
                     "max_length": 16,
                 }
@@ -46,13 +53,14 @@ class Project:
         }
 
     def copy(self, directory: Path) -> "Project":
-        """This project with all that it has, in another directory."""
+        """Return a copy of this project and all its files in another directory."""
         copied = copy.copy(self)
         copied.directory = directory
         shutil.copytree(self.directory, directory)
         return copied
 
     def changed(self, **experiment) -> dict:
+        """Return the configuration with these settings of its experiment changed."""
         config = copy.deepcopy(self.config)
         config["experiments"]["layernorm"].update(experiment)
         return config
@@ -73,18 +81,36 @@ class Project:
         return output
 
     def planned(self, config: dict) -> dict[str, int]:
-        """The jobs of a dry run: rule to count, without the target rule."""
+        """Return the number of planned jobs by rule, without the target rule."""
         counts = job_counts(self.run(config, "-n"))
         return {rule: count for rule, count in counts.items() if rule not in ("all", "total")}
 
     def records(self) -> dict[str, int]:
-        """Run ids on record, with the time at which each was written."""
+        """Return the time in ns at which each record was written, by run id."""
         store = self.directory / "results" / "runs"
         return {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
 
 
+def build_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
+    """Return a directory that ``build`` fills once per test run.
+
+    All workers share it, so tests only read it or copy it.
+    """
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    directory, done = base / name, base / f"{name}.done"
+    with FileLock(base / f"{name}.lock"):
+        if not done.exists():
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+            build(directory)
+            done.touch()
+    return directory
+
+
 def copy_workflow(directory: Path) -> Path:
-    """A directory with all that snakemake reads."""
+    """Copy everything that snakemake reads into a directory."""
     directory.mkdir(exist_ok=True)
     for name in ("Snakefile", "workflow", "envs", "config.yaml", "demo", "slurm"):
         source = ROOT / name
@@ -94,12 +120,13 @@ def copy_workflow(directory: Path) -> Path:
 
 
 def job_counts(printed: str) -> dict[str, int]:
-    """The jobs that a dry run printed: rule to count, and their total."""
+    """Return the number of jobs by rule, and their total, from a dry run's output."""
     counts = re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)
     return {rule: int(count) for rule, count in counts}
 
 
 def table(task: str, split: str, rows: int) -> str:
+    """Return a CSV file's text: random sentences, each with a label that its last word tells."""
     rng = random.Random(f"{task}/{split}")
     words = ["film", "story", "dog", "cat", "runs", "sleeps", "sings"]
     lines = ["text,label"]
@@ -110,6 +137,7 @@ def table(task: str, split: str, rows: int) -> str:
 
 
 def own_task(task: str) -> dict:
+    """Return the configuration of a task whose files `Project` writes."""
     return {
         "files": {split: f"{task}-{split}.csv" for split in ("train", "validation")},
         "text": ["text"],
@@ -119,6 +147,7 @@ def own_task(task: str) -> dict:
 
 
 def call(command: str, **slots: str) -> subprocess.CompletedProcess:
+    """Run a command of the documentation in the repository, with its placeholders filled in."""
     words = [slots.get(word, word) for word in shlex.split(command)]
     words = [word.replace("GLUE_DIR", slots.get("GLUE_DIR", "")) for word in words]
     name = Path(words[0]).name

@@ -1,4 +1,4 @@
-"""Jobs on a real Slurm: submitted, cut off in every way, and in the end the same as on a laptop."""
+"""Jobs on a real Slurm that are cut off in every way give the same results as a laptop."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ import yaml
 from tests.helpers import cluster
 from tests.helpers.project import ROOT, SNAKEMAKE, Project
 
-# Slurm's plugin waits 10 s longer after every look that finds no job done.
+# Slurm's plugin waits 10 s longer after each time that it finds no finished job.
 PROFILE = [
     "--profile",
     "slurm",
@@ -37,14 +37,13 @@ def slurm():
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory, tiny_bert) -> Project:
+def reference(finished_project, tmp_path_factory) -> Project:
     """One sweep of a tiny model, trained here without any interruption."""
-    project = Project(tmp_path_factory.mktemp("reference"), tiny_bert)
-    experiment = project.config["experiments"]["layernorm"]
-    experiment |= {"tasks": ["mood"], "epochs": 30}
-    experiment["fractions"] = None
+    project = finished_project.copy(tmp_path_factory.mktemp("reference") / "project")
+    project.config = project.changed(tasks=["mood"], epochs=30, fractions=None)
+    shutil.rmtree(project.directory / "results" / "runs")
     project.run(project.config, "--", TABLE)
-    # On Slurm a checkpoint after every step, of which a flush to the disk takes most of the time.
+    # On Slurm each step writes a checkpoint, so that a test can cut a job off anywhere.
     project.config["checkpoint_minutes"] = 0
     return project
 
@@ -60,7 +59,7 @@ def project(reference, tmp_path, slurm) -> Project:
 
 @pytest.fixture
 def submit() -> Iterator[Callable[..., "Submitted"]]:
-    """Starts a `Submitted`; what still runs when a test has failed is ended."""
+    """A function that starts a `Submitted`. The test's end stops what still runs."""
     started: list[Submitted] = []
 
     def start(*arguments, **options) -> Submitted:
@@ -90,23 +89,23 @@ class Submitted:
             )
 
     def wait(self) -> str:
-        """What it printed, when it has ended well."""
+        """Return its output after it has ended without an error."""
         code = self.process.wait(timeout=600)
         text = self.output.read_text()
         assert code == 0, text
         return text
 
     def step(self) -> int:
-        """The step of the newest checkpoint."""
+        """Return the step of the newest checkpoint."""
         found = (self.directory / "results/checkpoints").glob("*/*/[0-9]*.safetensors")
         return max((int(path.stem) for path in found), default=0)
 
     def trains(self) -> None:
-        """Wait until the sweep is in the midst of an epoch, some epochs after its start."""
+        """Wait until the sweep has trained for some epochs."""
         cluster.wait_for(lambda: self.step() > STEPS_BEFORE, "a checkpoint", 300)
 
     def training(self) -> list[psutil.Process]:
-        """Processes of the training script."""
+        """Return the processes of the training script."""
         found = []
         for one in psutil.process_iter(["cwd", "cmdline"]):
             script = (one.info["cmdline"] or [])[-1:]
@@ -116,13 +115,13 @@ class Submitted:
         return found
 
     def log(self) -> str:
-        """The newest attempt's; Snakemake removes that of the one before when the next begins."""
+        """Return the newest attempt's log. Snakemake removes the log of the attempt before."""
         logs = (self.directory / "results/logs/train").glob("*.log")
         return "".join(path.read_text() for path in logs)
 
 
 def assert_same_results(project: Project, reference: Project) -> None:
-    """All but times is the same to the last bit, and nothing is left of the checkpoints."""
+    """Compare everything but times to the last bit, and expect that no checkpoint is left."""
     found, expected = (one.directory / "results" for one in (project, reference))
     assert (found.parent / TABLE).read_bytes() == (expected.parent / TABLE).read_bytes()
     runs = sorted(path.name for path in (expected / "runs").iterdir())
@@ -135,14 +134,17 @@ def assert_same_results(project: Project, reference: Project) -> None:
 
 
 def assert_goes_on(submitted: Submitted, step: int, project: Project, reference: Project) -> None:
-    """It ends as the reference did, and its last attempt trained no step again that the checkpoint
-    at ``step`` holds."""
+    """Wait for its end and compare it with the reference.
+
+    Its last attempt must have gone on from the checkpoint at ``step`` or a later one.
+    """
     submitted.wait()
     [at] = re.findall(r"goes on from step (\d+)", submitted.log())[:1]
     assert int(at) >= step > STEPS_BEFORE
     assert_same_results(project, reference)
 
 
+@pytest.mark.nightly
 def test_a_job_that_is_killed_goes_on(project, reference, submit):
     submitted = submit(project)
     submitted.trains()
@@ -163,11 +165,12 @@ def test_a_job_that_is_cancelled_goes_on(project, reference, submit):
     assert_goes_on(submitted, step, project, reference)
 
 
+@pytest.mark.nightly
 def test_a_job_at_its_time_limit_goes_on(project, reference, submit):
     submitted = submit(project)
     submitted.trains()
     [process] = submitted.training()
-    # It stands still until Slurm, which looks every half a minute, warns it and lets it go on.
+    # It stops until Slurm warns it, which also lets it go on. Slurm checks limits twice a minute.
     process.suspend()
     job = cluster.ask("squeue", "-h", "-o", "%A").strip()
     cluster.ask("scontrol", "update", f"jobid={job}", "EndTime=now+60")
@@ -176,6 +179,7 @@ def test_a_job_at_its_time_limit_goes_on(project, reference, submit):
     assert_goes_on(submitted, step, project, reference)
 
 
+@pytest.mark.nightly
 def test_a_job_whose_node_is_lost_goes_on(project, reference, submit):
     submitted = submit(project)
     submitted.trains()
@@ -188,6 +192,7 @@ def test_a_job_whose_node_is_lost_goes_on(project, reference, submit):
     assert_goes_on(submitted, step, project, reference)
 
 
+@pytest.mark.nightly
 def test_snakemake_that_is_killed_can_be_called_again(project, reference, submit):
     submitted = submit(project)
     submitted.trains()
@@ -199,8 +204,9 @@ def test_snakemake_that_is_killed_can_be_called_again(project, reference, submit
     assert_same_results(project, reference)
 
 
+@pytest.mark.nightly
 def test_a_job_has_the_gpu_it_asked_for_and_others_have_none(slurm, tmp_path):
-    """By the device files of a scheduler that has them: there is no GPU behind them."""
+    """The cluster's GPUs are device files without a GPU behind them."""
     script = "import os\nopen(snakemake.output[0], 'w').write(str(sorted(os.environ.items())))\n"
     (tmp_path / "show.py").write_text(script)
     shutil.copytree(ROOT / "slurm", tmp_path / "slurm")
@@ -217,6 +223,7 @@ def test_a_job_has_the_gpu_it_asked_for_and_others_have_none(slurm, tmp_path):
     assert "CUDA_VISIBLE_DEVICES" not in (tmp_path / "tokens").read_text()
 
 
+@pytest.mark.nightly
 def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tmp_path, tiny_bert):
     config = yaml.safe_load((ROOT / "demo/config.yaml").read_text())["config"]
     experiment = config["experiments"]["layernorm"]
@@ -243,6 +250,6 @@ def test_the_demo_at_reduced_size_gives_the_tables_of_a_laptop(slurm, submit, tm
         for name in ("delta.safetensors", "scores.json", "predictions.parquet"):
             again = on_slurm.directory / "results/runs" / run.name / name
             assert again.read_bytes() == (run / name).read_bytes()
-    # One job for all token ids, one for the information of each task, one for each sweep.
+    # One job for all token ids, one per task for Fisher information, and one per sweep.
     sweeps = list((on_slurm.directory / "results/sweeps").glob("*.csv"))
     assert text.count("has been submitted") == 1 + 2 + len(sweeps)

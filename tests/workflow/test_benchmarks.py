@@ -1,4 +1,4 @@
-"""The benchmarks run, and what they compare computes the same."""
+"""The benchmarks run, and the ways that they compare compute the same."""
 
 import json
 import subprocess
@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from tests.helpers.project import ROOT
+
+pytestmark = pytest.mark.nightly
 
 FEW = ["--rows", "8", "--tasks", "cola", "--models", "MiniLM", "--threads", "1"]
 
@@ -18,7 +20,7 @@ def benchmarks(*arguments):
 
 @pytest.fixture(scope="module")
 def written(glue_dir, tmp_path_factory):
-    """What one run on 8 rows of each split writes."""
+    """The folder that one run on 8 rows of each split writes."""
     folder = tmp_path_factory.mktemp("benchmarks")
     done = benchmarks("--glue-dir", glue_dir, "--to", folder, *FEW)
     assert done.returncode == 0, done.stderr

@@ -1,12 +1,17 @@
-"""Real GLUE files through the workflow: zips for the server, and the scores that it returns."""
+"""Real GLUE files in the workflow: zips for the server, and the scores that it returns."""
 
 import pandas as pd
 import pytest
 
 from subtune.glue_server import checking
-from tests.helpers.project import Project
+from tests.helpers.project import Project, job_counts
 
 METHODS = ("bitfit", "layernorm")
+TARGETS = [
+    f"results/layernorm/{name}"
+    for name in ("table3.csv", "kruskal_wallis.csv", "reproduction.csv", "claims.csv",
+                 *(f"submission/{method}.zip" for method in METHODS))
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,7 @@ def config(glue_dir, tiny_bert) -> dict:
 @pytest.fixture(scope="module")
 def project(config, tmp_path_factory, tiny_bert) -> Project:
     project = Project(tmp_path_factory.mktemp("glue"), tiny_bert)
-    project.run(config)
+    project.run(config, "--", *TARGETS)
     return project
 
 
@@ -59,9 +64,9 @@ def test_returned_scores_become_table_3_and_the_combined_test(project, folder, c
     form["score"] = [12.5, 81.0, 55.0, 0.0, 80.5, 54.0]
     form.to_csv(project.directory / "returned.csv", index=False)
     returned = {**config, "test_scores": "returned.csv"}
-    planned = project.planned(returned)
-    assert "train" not in planned and "test_predictions" not in planned
-    project.run(returned)
+    counts = job_counts(project.run(returned, "-n", "--", *TARGETS))
+    assert "train" not in counts and "test_predictions" not in counts
+    project.run(returned, "--", *TARGETS)
     table = pd.read_csv(folder / "table3.csv")
     ours = table[table["scores of"].str.contains("test set")].set_index("method")
     assert ours.loc["BitFit", ["CoLA", "MRPC", "RTE"]].tolist() == [0.125, 0.81, 0.55]
@@ -74,7 +79,7 @@ def test_returned_scores_become_table_3_and_the_combined_test(project, folder, c
     assert claims.loc[f"{text}, on dev and test sets together", "cells"] == 6
     beside = pd.read_csv(folder / "reproduction.csv").query("split == 'test'")
     assert beside["ours"].dropna().tolist() == [0.125, 0.81, 0.55, 0.0, 0.805, 0.54]
-    assert "Nothing to be done" in project.run(returned, "-n")
+    assert "Nothing to be done" in project.run(returned, "-n", "--", *TARGETS)
 
 
 def test_a_mistake_in_returned_scores_stops_before_any_job(project, config):

@@ -28,8 +28,7 @@ MAIN = "main.txt"
 class Hub(http.server.BaseHTTPRequestHandler):
     """The part of the hub's API that a download uses: repository info, and files by revision.
 
-    `MAIN` in the root holds the commit that the branch `main` stands for; all commits have the
-    same files.
+    `MAIN` in the root holds the commit of the branch `main`. All commits have the same files.
     """
 
     def __init__(self, *args, root: Path):
@@ -61,7 +60,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
         return self.send(200, content, {"ETag": f'"{etag}"', "X-Repo-Commit": commit}, body)
 
     def describe(self, path: str, body: bool):
-        """Answer what a repository is at a revision, and which files it holds there."""
+        """Describe a repository at a revision, or list its files there."""
         repository, _, rest = path.partition("/revision/" if "/revision/" in path else "/tree/")
         folder = self.root / repository
         commit = self.commit(rest)
@@ -92,13 +91,13 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
-    """The directory that holds what the hub has."""
+    """The directory with the hub's files."""
     return tmp_path_factory.mktemp("hub")
 
 
 @pytest.fixture
 def move_main(root):
-    """Let the branch `main` stand for another commit, until the test is over."""
+    """A function that moves the branch `main` to another commit during the test."""
     yield (root / MAIN).write_text
     (root / MAIN).write_text(COMMIT)
 
@@ -129,7 +128,7 @@ def hub(root, tiny_bert):
 
 
 def words_and_spans(root: Path) -> None:
-    """SQuAD as its repository has it, and a treebank as the hub converts one."""
+    """Write SQuAD as in its repository, and a treebank as the hub converts it."""
     question = {"context": ["Anna lives in Oslo."], "question": ["Where does Anna live?"]}
     question |= {"answers": [{"text": ["Oslo"], "answer_start": [14]}]}
     sentence = {"tokens": [["She", "walks"]], "upos": [[11, 16]], "xpos": [["PRP", "VBZ"]]}
@@ -150,7 +149,7 @@ def pairs_of_mnli(path: Path, label: int) -> None:
 
 
 def run(code: str, endpoint: str, tmp_path: Path) -> subprocess.CompletedProcess:
-    """Run code in a process of its own: the hub's address is read once, at import."""
+    """Run code in its own process, as the hub's address is read once, at import."""
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(tmp_path),
@@ -177,65 +176,64 @@ from subtune.data.load import load
 from subtune.core.errors import SubtuneError
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
-try:
-    task = TASKS["{task}"]
+answers = []
+for name, revision in {asked}:
+    task = TASKS[name]
     splits = (*task.labelled, *(task.test if task.submission else ()))
-    rows = load(DataSpec(task=task, source="hub", version="{revision}", splits=splits))
-    print(json.dumps({{split: rows[split].to_dict() for split in rows}}))
-except SubtuneError as error:
-    print("error:", error)
+    try:
+        rows = load(DataSpec(task=task, source="hub", version=revision, splits=splits))
+        answers.append({{split: rows[split].to_dict() for split in rows}})
+    except SubtuneError as error:
+        answers.append(str(error))
+print(json.dumps(answers))
 """
 
 
-def test_glue_is_downloaded_at_a_revision_and_gets_the_one_shape(hub, tmp_path):
-    done = run(LOAD.format(task="mrpc", revision=COMMIT), hub, tmp_path)
+def load(endpoint: str, tmp_path: Path, *asked: tuple[str, str]) -> list:
+    """Return the rows, or the error, of each pair of a task and a revision."""
+    done = run(LOAD.format(asked=asked), endpoint, tmp_path)
     assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)
-    assert rows["train"] == {
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def downloaded(hub, tmp_path_factory) -> dict:
+    """Rows of some tasks by their names."""
+    tasks = ("mrpc", "mnli", "squad", "ud_ewt")
+    rows = load(hub, tmp_path_factory.mktemp("home"), *((task, COMMIT) for task in tasks))
+    return dict(zip(tasks, rows, strict=True))
+
+
+def test_glue_is_downloaded_at_a_revision(downloaded):
+    assert downloaded["mrpc"]["train"] == {
         "idx": [7, 9],
         "text_a": ["a b", "c"],
         "text_b": ["d", "e f"],
         "label": [1, 0],
     }
-    assert rows["test"]["label"] == [-1, -1]
+    assert downloaded["mrpc"]["test"]["label"] == [-1, -1]
 
 
-def test_the_diagnostic_set_comes_with_mnli(hub, tmp_path):
-    done = run(LOAD.format(task="mnli", revision=COMMIT), hub, tmp_path)
-    rows = json.loads(done.stdout)
+def test_the_diagnostic_set_comes_with_mnli(downloaded):
+    rows = downloaded["mnli"]
     assert rows["diagnostic"] == {"idx": [0], "text_a": ["ax"], "text_b": ["b"], "label": [-1]}
     assert rows["test_mismatched"]["text_a"] == ["mnli"]
 
 
-def test_questions_and_answers_are_downloaded(hub, tmp_path):
-    done = run(LOAD.format(task="squad", revision=COMMIT), hub, tmp_path)
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)
-    assert set(rows) == {"train", "validation"}
-    assert rows["train"]["question"] == ["Where does Anna live?"]
-    assert (rows["train"]["answers"], rows["train"]["label"]) == ([["Oslo"]], [[14]])
+def test_questions_words_and_tags_are_downloaded(downloaded):
+    assert set(downloaded["squad"]) == {"train", "validation"}
+    rows = downloaded["squad"]["train"]
+    assert rows["question"] == ["Where does Anna live?"]
+    assert (rows["answers"], rows["label"]) == ([["Oslo"]], [[14]])
+    assert downloaded["ud_ewt"]["validation"]["words"] == [["She", "walks"]]
 
 
-def test_words_and_their_tags_are_downloaded(hub, tmp_path):
-    done = run(LOAD.format(task="ud_ewt", revision=COMMIT), hub, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["validation"]["words"] == [["She", "walks"]]
-
-
-def test_a_treebank_that_the_hub_does_not_have_is_one_line(hub, tmp_path):
-    done = run(LOAD.format(task="ptb", revision=COMMIT), hub, tmp_path)
-    assert done.stdout.startswith("error: source: POS (PTB) is not on the hub; name a directory")
-
-
-def test_a_revision_that_the_hub_does_not_have_is_named(hub, tmp_path):
-    done = run(LOAD.format(task="mrpc", revision="f" * 40), hub, tmp_path)
-    assert f"error: source: could not download nyu-mll/glue at {'f' * 40}" in done.stdout
-
-
-def test_a_hub_that_cannot_be_reached_says_what_to_do(tmp_path):
-    done = run(LOAD.format(task="mrpc", revision=COMMIT), "http://127.0.0.1:9", tmp_path)
-    assert "error: source: could not download" in done.stdout, done.stderr
-    assert "check the network" in done.stdout
+def test_a_download_that_fails_says_why(hub, tmp_path):
+    no_task, no_revision = load(hub, tmp_path, ("ptb", COMMIT), ("mrpc", "f" * 40))
+    assert no_task.startswith("source: POS (PTB) is not on the hub; name a directory")
+    assert f"source: could not download nyu-mll/glue at {'f' * 40}" in no_revision
+    [no_network] = load("http://127.0.0.1:9", tmp_path, ("mrpc", COMMIT))
+    assert "source: could not download" in no_network and "check the network" in no_network
 
 
 def test_a_model_is_downloaded_without_weights_of_other_formats_and_loads(hub, tmp_path):
@@ -277,7 +275,7 @@ except SubtuneError as error:
 
 @pytest.fixture
 def planned(hub, tmp_path):
-    """Plan a run of a model and of GLUE at branches, in the same results every time."""
+    """A function that plans a run of a model and of GLUE at branches, in the same results."""
 
     def planned(endpoint: str = hub, glue: str = "main"):
         results = str(tmp_path / "results")
@@ -289,15 +287,14 @@ def planned(hub, tmp_path):
     return planned
 
 
-def test_a_branch_is_the_commit_that_it_stood_for_when_it_was_planned_first(planned):
-    _, model, glue = json.loads(planned())
-    assert (model, glue) == (COMMIT, COMMIT)
-
-
-def test_a_branch_that_moves_changes_no_run_until_its_line_is_deleted(planned, move_main, tmp_path):
+def test_a_branch_is_the_commit_of_the_first_plan_until_its_line_is_deleted(
+    planned, move_main, tmp_path
+):
     first = planned()
+    _, model, glue = json.loads(first)
+    assert (model, glue) == (COMMIT, COMMIT)
     move_main(NEXT_COMMIT)
-    assert planned() == first
+    assert planned(endpoint="http://127.0.0.1:9") == first
     kept = tmp_path / "results" / "pinned.json"
     commits = json.loads(kept.read_text())
     assert commits.pop(f"{MODEL}@main") == COMMIT
@@ -307,20 +304,13 @@ def test_a_branch_that_moves_changes_no_run_until_its_line_is_deleted(planned, m
     assert not set(runs) & set(json.loads(first)[0])
 
 
-def test_a_branch_that_is_known_is_planned_without_a_network(planned):
-    assert planned() == planned(endpoint="http://127.0.0.1:9")
-
-
-def test_a_branch_that_nobody_knows_is_one_line_that_says_what_helps(planned):
+def test_a_branch_that_cannot_be_planned_is_one_line(planned):
     printed = planned(endpoint="http://127.0.0.1:9")
     assert printed.startswith(
         f"error: models.tiny.revision: could not ask the hub for the commit of {MODEL} at main ("
     )
     assert "name a commit (40 hexadecimal digits), or plan once where there is" in printed
     assert len(printed.splitlines()) == 1
-
-
-def test_a_revision_that_the_hub_does_not_know_is_named_when_it_is_planned(planned):
     assert "error: revision: could not ask the hub for the commit of nyu-mll/glue at v9" in (
         planned(glue="v9")
     )

@@ -1,4 +1,4 @@
-"""The benchmark of many records, tasks and rows runs, and says of every step what it takes."""
+"""The benchmark of many records, tasks and rows measures time and memory of every step."""
 
 import json
 import subprocess
@@ -12,10 +12,12 @@ STEPS = {
     "subtune check", "snakemake", "model", "dataset", "tokens", "fisher", "4 training steps",
 }  # fmt: skip
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """What a run of the shortest part, at one small size, writes."""
+    """The folder that a run of the shortest part writes, at one small size."""
     folder = tmp_path_factory.mktemp("load")
     command = [sys.executable, "-m", "benchmarks.load", "--to", folder, "--sizes", "6"]
     done = subprocess.run(

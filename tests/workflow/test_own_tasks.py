@@ -12,6 +12,8 @@ from tests.helpers.project import ROOT, Project
 
 EXAMPLE = ROOT / "examples" / "own-words-and-questions.yaml"
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def scores(tmp_path_factory, minilm) -> pd.Series:
@@ -33,5 +35,5 @@ def test_every_method_labels_words_better_than_by_the_most_frequent_label(scores
 
 
 def test_every_method_answers_better_than_one_that_does_not_read_the_question(scores):
-    # A context has three things that are asked for.
+    # Each context answers three questions.
     assert scores["shops"].min() > 1 / 3 + 0.1

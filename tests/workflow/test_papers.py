@@ -1,73 +1,33 @@
-"""All four papers end to end, on a tiny model and a few rows of the built-in tasks."""
+"""Three papers end to end, on a tiny model and a few rows of the mini tasks."""
 
 import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from tests.helpers.browser import opened
-from tests.helpers.project import ROOT, SNAKEMAKE, Project
-
-SETTINGS = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "train_rows": 16}
-RATES = [1e-3]
-CONFIG = {
-    "results": "results",
-    "source": "builtin",
-    "experiments": {
-        "bitfit": {
-            **SETTINGS,
-            "paper": "bitfit",
-            "tasks": ["cola", "rte"],
-            "methods": {"full": RATES, "bitfit": [1e-3, 1e-2], "b_m2,b_q": RATES, "frozen": RATES},
-        },
-        "bitfit_plus": {
-            **SETTINGS,
-            "paper": "bitfit_plus",
-            "tasks": ["cola", "rte"],
-            "by_task": {"cola": {"learning_rates": RATES}, "rte": {"learning_rates": RATES}},
-            "methods": dict.fromkeys(
-                ["bitfit", "g_LN1,g_LN2", "rand_row_col", "bitfit without b_m2,b_q"]
-            ),
-            "seeds": [0, 1],
-        },
-        "spafit": {
-            **SETTINGS,
-            "paper": "spafit",
-            "tasks": ["stsb", "qqp"],
-            "weight_decay": 0.01,
-            "methods": {"full": RATES, "lora-I": RATES, "full-bitfit": RATES, "mixed": RATES},
-        },
-    },
-    "selections": {
-        "mixed": {
-            "lora": {
-                "targets": ["encoder.layer.1.attention.self.*.weight"],
-                "rank": 2,
-                "alpha": 4,
-            },
-            "parameters": ["encoder.layer.0.**.bias", "encoder.layer.1.output.*.bias"],
-        }
-    },
-    "runs_per_job": 20,
-}
+from tests.helpers.project import ROOT, SNAKEMAKE
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory, tiny_bert):
-    project = Project(tmp_path_factory.mktemp("papers"), tiny_bert)
-    project.run({**CONFIG, "models": {"tiny": {"path": str(tiny_bert)}}}, "--quiet", "all")
-    assert project.planned({**CONFIG, "models": {"tiny": {"path": str(tiny_bert)}}}) == {}
-    return project.directory / "results"
+@pytest.fixture
+def results(finished_papers) -> Path:
+    return finished_papers.directory / "results"
+
+
+def test_nothing_is_left_to_do(finished_papers, tmp_path):
+    assert finished_papers.copy(tmp_path / "project").planned(finished_papers.config) == {}
 
 
 @pytest.mark.parametrize(
     ("experiment", "tables", "figures"),
     [
-        ("bitfit", ["table1", "table2", "table3", "table5", "table6", "generalisation_gap"],
-         ["figure1", "figure3"]),
+        ("bitfit", ["table1", "table2", "table3", "table5", "table6", "generalisation_gap",
+                    "scores_by_size"],
+         ["figure1", "figure3", "sizes"]),
         ("bitfit_plus", ["figure3", "figure7", "repeat_variance"],
          ["figure4", "figure6", "figure10", "figure12"]),
         ("spafit", ["table1", "table2"], []),
@@ -95,10 +55,27 @@ def test_papers_share_the_runs_they_have_in_common(results):
 
 
 def test_the_keys_bias_does_not_change(results):
-    """Its gradient is zero: it adds the same to all scores of a query (Cordonnier et al., 2020)."""
+    """Its gradient is zero: it adds a constant to all scores of a query (Cordonnier et al., 2020)."""
     changes = pd.read_csv(results / "experiments" / "bitfit" / "data" / "parameter_changes.csv")
     means = changes.groupby("parameter")["change"].mean()
     assert means["b_k"] < 0.2 * means.drop("b_k").min()
+
+
+def test_every_size_of_the_training_data_has_its_scores(results):
+    table = pd.read_csv(results / "experiments" / "bitfit" / "scores_by_size.csv")
+    assert set(table["training rows"]) == {8, 16}
+    assert table[["Full", "BitFit"]].notna().all(axis=None)
+    page = (results / "report.html").read_text()
+    assert "training rows" in page and "Score by number of training rows" in page
+
+
+def test_tables_and_training_scores_are_of_the_largest_size(results):
+    chosen = pd.read_csv(results / "experiments" / "bitfit" / "data" / "chosen.csv")
+    assert set(chosen["train_rows"]) == {16}
+    runs = pd.read_csv(results / "runs.csv")
+    of_bitfit = runs[runs["experiments"].str.split().map(lambda names: "bitfit" in names)]
+    # Five runs of each of two tasks on each size.
+    assert of_bitfit["train_rows"].value_counts().to_dict() == {8: 10, 16: 10}
 
 
 def test_spafit_is_scored_in_its_own_metrics(results):
@@ -134,16 +111,10 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
         assert page.evaluate(nowhere) == 0
         headings = page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
         assert headings[:4] == ["All experiments", "bitfit", "bitfit_plus", "spafit"]
-
-
-def test_every_download_of_the_report_is_the_file(results):
-    with opened(results / "report.html") as (page, _):
         with page.expect_download() as download:
             page.click("[id='bitfit/table1'] >> text=CSV")
-        assert (
-            download.value.path().read_bytes()
-            == (results / "experiments" / "bitfit" / "table1.csv").read_bytes()
-        )
+        table = results / "experiments" / "bitfit" / "table1.csv"
+        assert download.value.path().read_bytes() == table.read_bytes()
 
 
 def test_the_table_of_all_runs_has_every_run_once(results):
@@ -190,7 +161,7 @@ def test_figures_are_as_wide_as_a_papers_text_or_half_of_it_with_their_fonts(res
         assert b"/FontFile2" in content and b"/Type3" not in content
 
 
-def test_the_notebook_asks_its_question_of_the_table_of_all_runs(results, monkeypatch, tmp_path):
+def test_the_notebook_reads_the_table_of_all_runs(results, monkeypatch, tmp_path):
     notebook = json.loads((ROOT / "examples" / "runs.ipynb").read_text())
     [code] = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
     assert len(code.splitlines()) <= 10
@@ -204,12 +175,13 @@ def test_the_notebook_asks_its_question_of_the_table_of_all_runs(results, monkey
     assert table["trained"].is_monotonic_increasing
 
 
-def test_snakemakes_own_report_is_made_without_a_network(results, no_network):
+def test_snakemakes_own_report_is_made_without_a_network(finished_papers, tmp_path, no_network):
+    directory = finished_papers.copy(tmp_path / "project").directory
     done = subprocess.run(
         [*no_network, *SNAKEMAKE, "--configfile", "mine.yaml", "--report", "of-snakemake.html"],
-        cwd=results.parent,
+        cwd=directory,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert (results.parent / "of-snakemake.html").stat().st_size > 1e6
+    assert (directory / "of-snakemake.html").stat().st_size > 1e6

@@ -1,4 +1,4 @@
-"""How far sweeps are, read from what a real run leaves."""
+"""The progress of sweeps, read from the files of a real run."""
 
 import json
 import shutil
@@ -13,26 +13,19 @@ from subtune.planning import progress
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of
 from subtune.runs import events
-from tests.helpers.project import Project
 
 TARGET = "results/experiments/layernorm/choices.md"
 LAYOUT = Layout("results")
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory, tiny_bert):
-    project = Project(tmp_path_factory.mktemp("finished"), tiny_bert)
-    experiment = project.config["experiments"]["layernorm"]
-    experiment |= {"fractions": None, "epochs": 2, "tasks": ["mood"], "seeds": [0, 1]}
-    project.config["runs_per_job"] = 2
-    project.run(project.config, "--", TARGET)
-    return project
+# Each of the three sweeps has six runs of two epochs.
+ONE_RUN = 1 / 6
 
 
 @pytest.fixture
-def project(finished, tmp_path, monkeypatch):
-    """Of three sweeps one is done, one was cut off after its first run, one has not begun."""
-    copied = finished.copy(tmp_path / "project")
+def project(finished_project, tmp_path, monkeypatch):
+    """Three sweeps: one is done, one was cut off after its first run, and one has not begun."""
+    copied = finished_project.copy(tmp_path / "project")
     monkeypatch.chdir(copied.directory)
     plan = plan_of(config.read(Path("mine.yaml")))
     cut, waiting = list(plan.sweeps)[:2]
@@ -45,7 +38,7 @@ def project(finished, tmp_path, monkeypatch):
 
 
 def reported(sweep: str, *told: dict) -> None:
-    """Let a sweep's job have reported these events, after its start."""
+    """Write these events of a sweep's job, after its start."""
     start = {"event": "started", "host": "node1", "slurm_job": "17"}
     whole = [{"time": "2026-01-01T12:00:00+00:00", "text": "…"} | event for event in (start, *told)]
     Path(LAYOUT.progress(sweep)).write_text("".join(json.dumps(e) + "\n" for e in whole))
@@ -55,8 +48,8 @@ def states(plan, jobs=None):
     return {s.key: s for s in progress.sweeps(LAYOUT, plan, jobs)}
 
 
-def test_a_job_reports_its_start_every_epoch_every_record_and_its_end(finished, monkeypatch):
-    monkeypatch.chdir(finished.directory)
+def test_a_job_reports_its_start_epochs_records_and_its_end(finished_project, monkeypatch):
+    monkeypatch.chdir(finished_project.directory)
     plan = plan_of(config.read(Path("mine.yaml")))
     for key, sweep in plan.sweeps.items():
         told = events.read(Path(LAYOUT.progress(key)))
@@ -69,8 +62,8 @@ def test_a_job_reports_its_start_every_epoch_every_record_and_its_end(finished, 
         assert all(event["text"] in log for event in told[:-1])
 
 
-def test_an_epochs_event_has_the_numbers_of_the_learning_curve(finished, monkeypatch):
-    monkeypatch.chdir(finished.directory)
+def test_an_epochs_event_has_the_numbers_of_the_learning_curve(finished_project, monkeypatch):
+    monkeypatch.chdir(finished_project.directory)
     plan = plan_of(config.read(Path("mine.yaml")))
     told = events.read(Path(LAYOUT.progress(next(iter(plan.sweeps)))))
     event = next(event for event in told if event["event"] == "epoch")
@@ -86,7 +79,7 @@ def test_states_and_shares(project):
     reported(cut, {"event": "epoch", "run": plan.sweeps[cut].runs[1], "epoch": 1, "epochs": 2})
     found = states(plan, {"17"})
     assert sorted(s.state for s in found.values()) == ["done", "running", "waiting"]
-    assert found[cut].share == 0.75
+    assert found[cut].share == pytest.approx(1.5 * ONE_RUN)
     assert states(plan, {"18"})[cut].state == "lost"
     assert states(plan, None)[cut].state == "running"
 
@@ -107,7 +100,7 @@ def test_a_line_that_a_killed_job_left_torn_is_passed_over(project):
     path = Path(LAYOUT.progress(cut))
     with path.open("a") as file:
         file.write('{"time": "2026-01-01T12:00:')
-    assert states(plan, {"17"})[cut].share == 0.75
+    assert states(plan, {"17"})[cut].share == pytest.approx(1.5 * ONE_RUN)
     with events.attempt(path):
         assert states(plan)[cut].last.startswith("on ")
     assert [event["event"] for event in events.read(path)][-2:] == ["started", "done"]
@@ -118,7 +111,7 @@ def test_a_deleted_record_trains_anew(project):
     run = plan.sweeps[cut].runs[1]
     epochs = [{"event": "epoch", "run": run, "epoch": n, "epochs": 2} for n in (1, 2)]
     reported(cut, *epochs, {"event": "recorded", "run": run}, {"event": "started"})
-    assert states(plan)[cut].share == 0.5
+    assert states(plan)[cut].share == pytest.approx(ONE_RUN)
 
 
 def test_time_left_is_the_rest_of_the_work_at_the_pace_so_far(project):

@@ -1,4 +1,4 @@
-"""Learning rates that are found, from a configuration to the tables."""
+"""Searched learning rates, from a configuration to the tables."""
 
 from pathlib import Path
 
@@ -10,21 +10,21 @@ from subtune.config.schema import SEARCHED
 from subtune.core.layout import Layout
 from subtune.planning import progress
 from subtune.planning.plan import plan as plan_of
-from tests.helpers.project import Project
 
 TARGETS = ("results/experiments/layernorm/choices.md", "results/experiments/layernorm/figure5.png")
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory, tiny_bert):
-    project = Project(tmp_path_factory.mktemp("searched"), tiny_bert)
-    project.config["experiments"]["layernorm"] |= {
-        "tasks": ["mood"],
-        "methods": {"bitfit": None, "layernorm": [1e-3]},
-        "learning_rates": "search",
-        "fractions": {"values": [0.5], "scopes": ["individual"]},
-        "seeds": [0, 1],
-    }
+def project(finished_project, tmp_path_factory):
+    project = finished_project.copy(tmp_path_factory.mktemp("searched") / "project")
+    project.config = project.changed(
+        tasks=["mood"],
+        epochs=1,
+        methods={"bitfit": None, "layernorm": [1e-3]},
+        learning_rates="search",
+        fractions={"values": [0.5], "scopes": ["individual"]},
+        seeds=[0, 1],
+    )
     project.run(project.config, "--", *TARGETS)
     return project
 

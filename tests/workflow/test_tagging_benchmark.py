@@ -1,4 +1,4 @@
-"""What our tagging is compared with learns, and is scored over words."""
+"""The peer that our tagging is compared with: it learns, and it is scored by words."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ def tagging(folder, *arguments):
 
 
 def sentence(words):
-    """The lines of one sentence in CoNLL-U."""
+    """Return the lines of one sentence in CoNLL-U."""
     lines = (
         f"{number}\t{word}\t_\t_\t{TAGS[word]}" + "\t_" * 5
         for number, word in enumerate(words, start=1)
@@ -29,13 +29,14 @@ def sentence(words):
 
 @pytest.fixture
 def treebank(tmp_path):
-    """Three words in sentences of 3 to 12, more of them than one batch of evaluation holds."""
+    """Sentences of 3 to 12 words. They are more than one batch of evaluation holds."""
     text = "".join(sentence([*TAGS] * (1 + number % 4)) for number in range(80))
     for split in ("train", "dev"):
         (tmp_path / f"en_ewt-ud-{split}.conllu").write_text(text)
     return tmp_path
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("method", "rate"), [("full", "1e-3"), ("bitfit", "1e-2")])
 def test_a_tag_that_a_word_always_has_is_learnt_for_all_words(treebank, method, rate):
     done = tagging(treebank, "--method", method, "--learning-rate", rate, "--epochs", "6")
@@ -46,7 +47,7 @@ def test_a_tag_that_a_word_always_has_is_learnt_for_all_words(treebank, method, 
     assert (line["method"], line["learning_rate"], line["seed"]) == (method, float(rate), 0)
 
 
-def test_what_only_pads_counts_as_no_word():
+def test_padding_does_not_count_as_a_word():
     numbers = np.array([[NO_LABEL, 1, 2, NO_LABEL], [NO_LABEL, 3, NO_LABEL, NO_LABEL]])
     predicted = np.array([[0, 1, 1, 0], [0, 3, NO_LABEL, NO_LABEL]])
     assert correct_words(predicted, numbers) == 2

@@ -1,4 +1,4 @@
-"""The workflow as a user runs it: an experiment end to end, and what each change makes stale."""
+"""The workflow as a user runs it: an experiment end to end, and the jobs that each change plans."""
 
 import copy
 import os
@@ -15,16 +15,13 @@ from tests.helpers.project import ROOT, SNAKEMAKE, TASKS, Project
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory, tiny_bert) -> Project:
-    """A project in which everything has been run once."""
-    project = Project(tmp_path_factory.mktemp("project"), tiny_bert)
-    project.run(project.config)
-    project.first_runs = sorted(project.records())
-    return project
+def project(finished_project, tmp_path_factory) -> Project:
+    """A copy of the finished project that this module's tests may change."""
+    return finished_project.copy(tmp_path_factory.mktemp("workflow") / "project")
 
 
-def test_everything_comes_out(project):
-    folder = project.directory / "results" / "experiments" / "layernorm"
+def test_everything_comes_out(finished_project):
+    folder = finished_project.directory / "results" / "experiments" / "layernorm"
     for name in ("table1", "table2", "choices", "table4", "kruskal_wallis"):
         for ending in ("csv", "md", "tex"):
             assert (folder / f"{name}.{ending}").stat().st_size > 0
@@ -32,10 +29,18 @@ def test_everything_comes_out(project):
         assert (folder / f"figure{number}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / f"figure{number}.pdf").read_bytes().startswith(b"%PDF")
     # 3 tasks × (3 methods + 3 scopes)
-    assert len(project.records()) == 18
+    assert len(finished_project.records()) == 18
 
 
-def test_right_after_a_run_nothing_is_to_be_done(project):
+def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_project, tmp_path):
+    copied = finished_project.copy(tmp_path / "project")
+    for path in copied.directory.rglob("*"):
+        hour_later = path.lstat().st_mtime + 3600
+        os.utime(path, (hour_later, hour_later), follow_symlinks=False)
+    assert "Nothing to be done" in copied.run(copied.config, "-n")
+
+
+def test_nothing_is_to_be_done_in_a_copy(project):
     assert "Nothing to be done" in project.run(project.config, "-n")
 
 
@@ -93,8 +98,8 @@ def test_a_new_task_computes_that_task_and_what_depends_on_it(project):
     planned = project.planned(project.changed(tasks=[*TASKS, "extra"]))
     for rule in ("dataset", "tokens", "fisher"):
         assert planned[rule] == 1
-    # Its own, the global one, and the other tasks' cross-validated ones. Its own cross-validated
-    # one looks at the other three tasks, as their global one did, and so is there already.
+    # Its own, the global one, and the other tasks' cross-validated ones. The new task's
+    # cross-validated ranking reads the other three tasks, so it equals the old global one.
     assert planned["ranking"] == 5
     assert "model" not in planned
 
@@ -132,8 +137,10 @@ def test_labels_in_another_order_train_their_task_anew(project):
     assert planned["train"] >= 1
 
 
-def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(project, tmp_path):
-    copied = project.copy(tmp_path / "project")
+def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(
+    finished_project, tmp_path
+):
+    copied = finished_project.copy(tmp_path / "project")
     shutil.rmtree(copied.directory / "results")
     edit = "onstart:\n    shell(\"echo 'the cat is happy,happy' >> mood-train.csv\")\n"
     with (copied.directory / "Snakefile").open("a") as file:
@@ -144,8 +151,10 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(proj
     assert not list((copied.directory / "results" / "datasets").glob("mood-*"))
 
 
-def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(project, tmp_path):
-    copied = project.copy(tmp_path / "project")
+def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(
+    finished_project, tmp_path
+):
+    copied = finished_project.copy(tmp_path / "project")
     [table] = (copied.directory / "results" / "experiments" / "layernorm").glob("table1.md")
     table.unlink()
     wait = "onstart:\n    shell('while [ ! -e second ]; do sleep 0.1; done')\n"
@@ -164,19 +173,12 @@ def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(proj
     assert table.exists()
 
 
-def test_a_clock_that_was_ahead_makes_nothing_stale(project, tmp_path):
-    copied = project.copy(tmp_path / "project")
-    for path in copied.directory.rglob("*"):
-        hour_later = path.lstat().st_mtime + 3600
-        os.utime(path, (hour_later, hour_later), follow_symlinks=False)
-    assert "Nothing to be done" in copied.run(copied.config, "-n")
-
-
 def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
-    project, tmp_path, monkeypatch, capsys
+    finished_project, tmp_path, monkeypatch, capsys
 ):
-    copied = project.copy(tmp_path / "project")
-    before, run = copied.records(), project.first_runs[0]
+    copied = finished_project.copy(tmp_path / "project")
+    before = copied.records()
+    run = min(before)
     shutil.rmtree(copied.directory / "results" / "runs" / run)
     with pytest.raises(AssertionError) as error:
         copied.run(copied.config, "--forcerun", "scores", "--show-failed-logs")
@@ -209,7 +211,7 @@ def test_a_mistake_stops_before_any_job_and_without_a_traceback(project, change,
     assert "Traceback" not in text and "Building DAG" not in text
 
 
-def test_what_a_shell_would_obey_in_a_name_is_a_name(tmp_path, tiny_bert):
+def test_shell_syntax_in_a_name_is_not_run(tmp_path, tiny_bert):
     project = Project(tmp_path / "my täst", tiny_bert)
     results = """a 'b' "c" $(touch ran) & ; *"""
     config = project.changed(tasks=["mood"], fractions=None) | {"results": results}
@@ -219,7 +221,7 @@ def test_what_a_shell_would_obey_in_a_name_is_a_name(tmp_path, tiny_bert):
 
 
 @pytest.mark.parametrize("option", ["--configfile", "--profile"])
-def test_a_key_that_stands_twice_is_found_in_what_snakemake_reads(tmp_path, tiny_bert, option):
+def test_a_duplicate_key_is_found_in_every_file_that_snakemake_reads(tmp_path, tiny_bert, option):
     unrun = Project(tmp_path / "project", tiny_bert)
     (unrun.directory / "twice.yaml").write_text("config: {results: a}\ncores: 1\ncores: 1\n")
     with pytest.raises(AssertionError) as error:
@@ -234,7 +236,7 @@ def test_the_papers_own_scale_is_planned_without_a_network():
         [*SNAKEMAKE, "-n", "layernorm"], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    # Of each task the rows that train and evaluate, and those that are submitted.
+    # Two datasets per task: labelled rows, and the rows that are submitted.
     assert re.search(r"^dataset +16$", done.stdout + done.stderr, re.MULTILINE)
 
 
@@ -251,12 +253,14 @@ def test_the_demo_is_planned(tmp_path):
 
 def test_where_every_run_diverges_everything_comes_out_and_says_so(tmp_path, tiny_bert):
     project = Project(tmp_path / "project", tiny_bert)
-    # Weights that decay by 99,000 times themselves in every step.
+    # Each step subtracts 99,000 times the weights.
     grow = {"methods": {"full": [9.9], "bitfit": [9.9]}, "weight_decay": 1e4, "epochs": 4}
     settings = {"models": ["tiny"], "tasks": ["mood"], "batch_size": 8, "max_length": 16}
     constant = {"schedule": "constant", "warmup": 0.0}
     experiments = {"bitfit": settings | grow | constant}
-    project.run(project.config | {"experiments": experiments})
+    targets = [f"results/experiments/bitfit/table2.{ending}" for ending in ("csv", "md", "tex")]
+    files = ("results/runs.csv", "results/report.html")
+    project.run(project.config | {"experiments": experiments}, "--", *targets, *files)
     folder = project.directory / "results"
     for ending in ("csv", "md", "tex"):
         assert (folder / "experiments" / "bitfit" / f"table2.{ending}").read_text().count(

@@ -1,0 +1,65 @@
+"""Commands that pages show, checked in this process instead of run for hours."""
+
+import re
+import shlex
+from pathlib import Path
+
+import yaml
+from snakemake.cli import get_profile_dir, parse_args, parse_config
+
+from subtune import cli, config
+from subtune.papers import experiments
+from subtune.planning.preflight import preflight
+from tests.helpers.project import ROOT
+
+RULES = {
+    rule
+    for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").glob("*.smk")]
+    for rule in re.findall(r"^rule (\w+):", path.read_text(), re.M)
+}
+TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+def shown_in(page: Path) -> list[str]:
+    """Return the commands in a page's indented blocks."""
+    found = re.findall(
+        r"^ {4,6}((?:make|\.venv/bin/\w+|apptainer) .*)$", page.read_text(), re.MULTILINE
+    )
+    return [command.strip() for command in found]
+
+
+def check(command: str, **placeholders: str) -> None:
+    """Fail unless a command could run in the repository.
+
+    ``make``: it knows the target. ``snakemake``: it takes the options, and all runs of the
+    configuration can be planned. ``subtune``: the command runs; it may fail with one line.
+    """
+    words = [_filled_in(word, placeholders) for word in shlex.split(command)]
+    program, arguments = Path(words[0]).name, words[1:]
+    if program == "make":
+        assert set(arguments) <= TARGETS
+    elif program == "snakemake":
+        _check_snakemake(arguments)
+    else:
+        assert program == "subtune"
+        assert cli.main(arguments) in (0, 1)
+
+
+def _filled_in(word: str, placeholders: dict[str, str]) -> str:
+    name, equals, value = word.rpartition("=")
+    return name + equals + placeholders.get(value, value)
+
+
+def _check_snakemake(arguments: list[str]) -> None:
+    _, options = parse_args(arguments)
+    configured = options.configfile or [ROOT / "config.yaml"]
+    for profile in options.profile or []:
+        _, path = get_profile_dir(profile)
+        if "config" in yaml.safe_load(Path(path).read_text()):
+            configured = [path]
+    data = yaml.safe_load(Path(configured[0]).read_text())
+    checked = config.check(data.get("config", data) | parse_config(options.config))
+    checked = experiments.with_papers(checked)
+    preflight(checked, experiments.metrics_of(checked))
+    asked = {*options.targets, *options.until, *options.forcerun}
+    assert asked <= RULES | checked.experiments.keys()
