@@ -8,7 +8,7 @@ from tests.helpers.project import Project, job_counts
 
 METHODS = ("bitfit", "layernorm")
 TARGETS = [
-    f"results/layernorm/{name}"
+    f"results/experiments/layernorm/{name}"
     for name in ("table3.csv", "kruskal_wallis.csv", "reproduction.csv", "claims.csv",
                  *(f"submission/{method}.zip" for method in METHODS))
 ]  # fmt: skip

@@ -55,7 +55,7 @@ def test_papers_share_the_runs_they_have_in_common(results):
 
 
 def test_the_keys_bias_does_not_change(results):
-    """Its gradient is zero: it adds a constant to all scores of a query (Cordonnier et al., 2020)."""
+    """Its gradient is zero: it adds a constant to all scores of a query."""
     changes = pd.read_csv(results / "experiments" / "bitfit" / "data" / "parameter_changes.csv")
     means = changes.groupby("parameter")["change"].mean()
     assert means["b_k"] < 0.2 * means.drop("b_k").min()
