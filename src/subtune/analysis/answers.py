@@ -74,14 +74,14 @@ def answers(chosen: pd.DataFrame) -> list[Answer]:
     for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
         questions = [*runs_of_model.groupby(QUESTION, sort=False)]
         for (_, task, metric), runs in questions:
-            found.append(_of_runs(runs, str(model), str(task), str(metric)))
+            found.append(_of_runs(runs, (str(model), str(task), str(metric))))
         together = candidates(runs_of_model) if len(questions) > 1 else []
         if together:
-            found.append(_of_candidates(together, str(model), ALL_TASKS, "mean"))
+            found.append(_of_candidates(together, (str(model), ALL_TASKS, "mean")))
     return found
 
 
-def _of_runs(runs: pd.DataFrame, *question: str) -> Answer:
+def _of_runs(runs: pd.DataFrame, question: tuple[str, str, str]) -> Answer:
     full = runs[runs["method"] == REFERENCE]
     if full.empty:
         return Answer(*question, missing="full")
@@ -90,10 +90,10 @@ def _of_runs(runs: pd.DataFrame, *question: str) -> Answer:
     smaller = candidates(runs)
     if not smaller:
         return Answer(*question, missing="smaller method")
-    return _of_candidates(smaller, *question)
+    return _of_candidates(smaller, question)
 
 
-def _of_candidates(smaller: Sequence[Candidate], *question: str) -> Answer:
+def _of_candidates(smaller: Sequence[Candidate], question: tuple[str, str, str]) -> Answer:
     """Return the answer from the methods smaller than full, which stand from the smallest."""
     within = [c for c in smaller if verdicts.holds("no less", c.difference.mean, MARGIN)]
     if not within:

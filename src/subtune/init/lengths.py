@@ -1,6 +1,5 @@
 """How long texts are, in what a model reads."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeGuard
 
@@ -13,7 +12,7 @@ from subtune.models.files import TOKENIZER
 from subtune.tasks import TaskSpec
 
 
-def token_counts(task: TaskSpec, columns: Mapping[str, list], directory: Path | None) -> np.ndarray:
+def token_counts(task: TaskSpec, columns: dict[str, list], directory: Path | None) -> np.ndarray:
     """Tokens of a sample of rows, special ones included, the shortest first.
 
     Args:
@@ -31,7 +30,7 @@ def token_counts(task: TaskSpec, columns: Mapping[str, list], directory: Path | 
     return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int))
 
 
-def some_of(columns: Mapping[str, list], rows: int) -> dict[str, list]:
+def some_of(columns: dict[str, list], rows: int) -> dict[str, list]:
     """At most so many rows, at equal distances."""
     step = -(-len(columns["label"]) // rows)
     return {name: values[::step] for name, values in columns.items()}
@@ -43,7 +42,7 @@ def has_tokenizer(directory: Path | None) -> TypeGuard[Path]:
 
 
 def encoded(
-    task: TaskSpec, columns: Mapping[str, list], directory: Path, max_length: int = MANY
+    task: TaskSpec, columns: dict[str, list], directory: Path, max_length: int = MANY
 ) -> dict[str, list]:
     """Examples of some rows, as the task's kind has them."""
     # It imports a library of data sets, which takes a second.

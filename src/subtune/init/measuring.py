@@ -243,7 +243,7 @@ def _members(model: Encoder, settings: Settings) -> dict[Work, Member]:
 
 
 def _examples(
-    task: TaskSpec, columns: Mapping[str, list], directory: Path, settings: Settings
+    task: TaskSpec, columns: dict[str, list], directory: Path, settings: Settings
 ) -> Examples:
     rows = some_of(columns, ROWS)
     tokens = encoded(task, rows, directory, settings.max_length)

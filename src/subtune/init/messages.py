@@ -2,7 +2,7 @@
 
 import heapq
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -69,8 +69,8 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
     yield f"metrics: {', '.join(labels.metrics)}"
 
 
-def of_repeats(task: Task, train: Mapping[str, list], dev: Mapping[str, list]) -> Iterator[str]:
-    """Texts that are trained on and judged by."""
+def of_repeats(task: Task, train: dict[str, list], dev: dict[str, list]) -> Iterator[str]:
+    """Yield a line if texts of the training rows are dev texts, too."""
     seen = set(map(tuple, task.of_kind.texts(train)))
     texts = list(map(tuple, task.of_kind.texts(dev)))
     repeated = sum(text in seen for text in texts)

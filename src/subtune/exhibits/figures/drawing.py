@@ -47,7 +47,7 @@ def new_figure(width: float, height: float) -> "Figure":
     import matplotlib
     from matplotlib.figure import Figure
 
-    matplotlib.rcParams |= SETTINGS
+    matplotlib.rcParams.update(SETTINGS)
     return Figure(figsize=(width, height), layout="constrained")
 
 
