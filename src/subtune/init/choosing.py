@@ -1,4 +1,4 @@
-"""How to train, by how many rows there are and how large the model is."""
+"""Settings of training for a number of rows and a size of model."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from subtune.init.defaults import DEFAULTS
 
 
 class Settings(NamedTuple):
-    """What an experiment says of its runs; ``methods`` each with its learning rates."""
+    """Settings of an experiment. ``methods``: each with its learning rates."""
 
     methods: dict[str, tuple[float, ...]]
     seeds: tuple[int, ...]
@@ -19,22 +19,22 @@ class Settings(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """Return the number of runs."""
         return len(self.seeds) * sum(map(len, self.methods.values()))
 
     def runs_per_job(self, at_once: int) -> int:
-        """So many runs that each of the jobs that train at once has its share.
+        """Return the runs per job that give every job that trains at the same time its share.
 
-        Runs of one job share steps, so that more jobs than that take longer.
+        Runs of one job share steps, so more jobs would take longer.
         """
         return -(-self.runs // at_once)
 
 
 def settings_for(rows: int, max_length: int, hidden_size: int, methods: Iterable[str]) -> Settings:
-    """What suits a training set of so many rows and a model so wide.
+    """Return settings for a number of training rows and a width of model.
 
     Args:
-        methods: those that the model has parameters for.
+        methods: the methods that the model has parameters for.
     """
     size = next(size for size in DEFAULTS.sizes if size.rows is None or rows <= size.rows)
     by_width = {method: DEFAULTS.methods[method].learning_rates for method in methods}
@@ -48,9 +48,9 @@ def settings_for(rows: int, max_length: int, hidden_size: int, methods: Iterable
 
 
 def learning_rates(by_width: Mapping[int, tuple[float, ...]], width: int) -> tuple[float, ...]:
-    """Learning rates for a model's width, with two significant digits.
+    """Return learning rates for a model's width, with two significant digits.
 
-    Between two widths their logarithms lie on a straight line, and beyond the outermost they stay.
+    Between two widths, their logarithms are interpolated. Beyond the outermost they stay.
     """
     widths = sorted(by_width)
     width = min(max(width, widths[0]), widths[-1])

@@ -1,18 +1,18 @@
-"""What a first configuration says and is guessed by, as `defaults.yaml` has it."""
+"""Defaults of first configurations, as in `defaults.yaml`."""
 
 from subtune.core import resources
 from subtune.core.content_ids import Value
 
 
 class Method(Value):
-    """What a method trains, in words, and its learning rates by a model's width."""
+    """A method: what it trains, in words, and its learning rates by a model's width."""
 
     trains: str
     learning_rates: dict[int, tuple[float, ...]]
 
 
 class Size(Value):
-    """How to train on tables of up to ``rows`` rows; without a number, on all larger ones."""
+    """Settings for tables of up to ``rows`` rows, or, if it is None, for all larger ones."""
 
     rows: int | None
     epochs: int
@@ -21,14 +21,14 @@ class Size(Value):
 
 
 class Model(Value):
-    """The encoder to start with: a package, or the same on the hub."""
+    """The encoder to start with: a package, and the same model on the hub."""
 
     package: str
     hub: str
 
 
 class _Defaults(Value):
-    """The file's keys; its comments say why."""
+    """The keys of the file. Its comments explain them."""
 
     label_columns: tuple[str, ...]
     text_words: float

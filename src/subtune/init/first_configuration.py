@@ -1,6 +1,5 @@
-"""From someone's tables to a configuration, and what is said on the way."""
+"""The first configuration for someone's tables, and the lines that explain it."""
 
-import os
 import shlex
 import shutil
 import sys
@@ -28,16 +27,16 @@ from subtune.planning.plan import Plan, plan
 from subtune.tasks import Task
 from subtune.tasks.formats.paths import is_file
 
-# Of a model on the hub a plan that is only estimated needs some commit, and no network.
+# A plan needs a commit of every model on the hub. An estimate can use any, without a network.
 SOME_COMMIT = "0" * 40
 SNAKEFILE = "Snakefile"
 
 
 class Request(NamedTuple):
-    """What someone says of their tables; what is None is guessed.
+    """The options of `subtune init`. Those that are None are guessed.
 
-    ``kind``: of the task. ``model``: a directory, a package, or a repository on the hub. ``to``:
-    where the configuration goes.
+    ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub. ``to``:
+    path of the configuration.
     """
 
     train: Path
@@ -51,13 +50,12 @@ class Request(NamedTuple):
 
 
 def init(request: Request) -> Iterator[str]:
-    """Write a configuration; say line by line what is in the tables and what follows from it.
+    """Write a configuration, and yield lines about the tables and the choices made for them.
 
     Raises:
         SubtuneError: a table cannot be trained on, something cannot be guessed, or the
             configuration cannot be written.
     """
-    load, _, _ = os.getloadavg()
     name = task_named_after(request.train)
     target = request.to or Path(f"{name}.yaml")
     writing.require_free(target)
@@ -66,7 +64,7 @@ def init(request: Request) -> Iterator[str]:
         raise SubtuneError(messages.without_dev(request.train))
     dev = tables.read("--dev", request.dev)
     if request.train.samefile(request.dev):
-        raise SubtuneError("--dev: found the file of --train, expected other rows to judge by")
+        raise SubtuneError("--dev: found the file of --train, expected a different file")
     yield from messages.of_tables(train, dev)
     label, text = _columns(request, train, dev)
     labels = labels_of(train, dev, label, request.kind)
@@ -92,19 +90,25 @@ def init(request: Request) -> Iterator[str]:
     yield messages.of_runs(settings)
 
     beside_keys = messages.beside_keys(model, task, settings, counts, len(train.rows))
-    # It imports torch, which takes seconds.
-    from subtune.init.measuring import assumptions_here, cores, jobs_at_once
+    # Importing torch takes seconds.
+    from subtune.init import machine_speed
 
-    at_once = jobs_at_once()
-    command = _command(target, cores(), at_once)
-    parts = command, task, paths, model, settings, beside_keys, settings.runs_per_job(at_once)
-    checked, planned = _planned(writing.text_of(*parts), model)
-
-    measured = assumptions_here(planned, task, columns["train"], model.directory, settings)
-    checked = checked.model_copy(update={"assumptions": measured})
-    yield from messages.of_time(checked, planned, Estimates(checked, planned), at_once, load)
-    writing.write(target, writing.text_of(*parts, measured))
-    yield f"{target} says all of this, with comments on what to change. To train:"
+    at_once = machine_speed.count_jobs_at_once()
+    command = _command(target, machine_speed.count_cores(), at_once)
+    text = writing.text_of(
+        command,
+        task,
+        paths,
+        model,
+        settings,
+        beside_keys,
+        settings.runs_per_job(at_once),
+        machine_speed.estimate_speed(),
+    )
+    checked, planned = _planned(text, model)
+    yield from messages.of_time(checked, planned, Estimates(checked, planned), at_once)
+    writing.write(target, text)
+    yield f"{target} contains all of this, with comments on what to change. To train:"
     yield f"    {command}"
     layout = Layout(checked.results)
     answers = layout.of_all_experiments("answers", "md")
@@ -112,7 +116,7 @@ def init(request: Request) -> Iterator[str]:
 
 
 def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str, ...]]:
-    """The columns of the label and of the texts."""
+    """Return the column of the label, and the one or two columns of the text."""
     asked = {"--label": request.label, "--text": request.text, "--text2": request.text2}
     for option, column in asked.items():
         if column is not None:
@@ -133,7 +137,7 @@ def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str
 
 
 def _planned(text: str, model: StartingModel) -> tuple[Config, Plan]:
-    """A configuration's content and its plan, for which nothing on the hub is asked."""
+    """Return a configuration's content and its plan, without a request to the hub."""
     checked = config.check(yaml.safe_load(text))
     source = checked.models[model.name]
     if source.hub:
@@ -143,7 +147,7 @@ def _planned(text: str, model: StartingModel) -> tuple[Config, Plan]:
 
 
 def _command(target: Path, cores: int, at_once: int) -> str:
-    """What trains a configuration, as it is called here; a GPU takes fewer jobs than cores."""
+    """Return the command that trains a configuration when it is called in this folder."""
     snakemake = "snakemake"
     if not shutil.which(snakemake):
         beside_python = Path(sys.executable).with_name(snakemake)

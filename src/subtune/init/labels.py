@@ -1,4 +1,4 @@
-"""What is to be predicted: classes, and which, or a number."""
+"""Labels of a table: classes or numbers."""
 
 import math
 from collections import Counter
@@ -11,9 +11,9 @@ from subtune.init.tables import Table
 
 
 class Labels(NamedTuple):
-    """A column of labels. ``words``: those of classes in order; none of a regression.
+    """A column of labels. ``words``: the classes in order; None for a regression.
 
-    ``train`` and ``dev``: how often each label is there, as it is written.
+    ``train`` and ``dev``: how often each label occurs, as it is written.
     """
 
     column: str
@@ -23,22 +23,22 @@ class Labels(NamedTuple):
 
     @property
     def most_frequent(self) -> str:
-        """The label that most training rows have."""
+        """Return the most frequent label of the training rows."""
         return self.train.most_common(1)[0][0]
 
     @property
     def floor(self) -> float:
-        """The share of the dev rows that have the most frequent label."""
+        """Return the share of the dev rows that have the most frequent label."""
         return self.dev[self.most_frequent] / self.dev.total()
 
     @property
     def are_numbers(self) -> bool:
-        """Whether every label could be a number."""
+        """Return whether every label could be a number."""
         return all(math.isfinite(_number(label)) for label in self.train)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Metrics that say whether something was learnt, the first of which decides."""
+        """Return metrics that suit the labels. The first one decides."""
         if self.words is None:
             return DEFAULTS.metrics["regression"]
         share = self.train[self.most_frequent] / self.train.total()
@@ -47,13 +47,13 @@ class Labels(NamedTuple):
 
 
 def labels_of(train: Table, dev: Table, column: str, kind: str | None = None) -> Labels:
-    """The labels of two tables, as classes or as numbers.
+    """Return the labels of two tables, as classes or as numbers.
 
     Args:
         kind: ``classification`` or ``regression``; without it the labels themselves decide.
 
     Raises:
-        SubtuneError: a row has no label, or the labels are no classes.
+        SubtuneError: a row has no label, or there are too few or too many classes.
     """
     in_train, in_dev = Counter(_cells(train, column)), Counter(_cells(dev, column))
     words = None
@@ -75,10 +75,10 @@ def _cells(table: Table, column: str) -> Iterable[str]:
 
 
 def _kind(labels: Counter[str]) -> str:
-    """What labels of training rows look like."""
+    """Return the kind of task that labels of training rows suggest."""
     numbers = [label for label in labels if math.isfinite(_number(label))]
     if len(numbers) < len(labels):
-        # A few words among very many numbers are mistakes, which are refused with their line.
+        # A few words among many numbers are mistakes. They are refused later, with their lines.
         mistakes_are_few = 10 * (len(labels) - len(numbers)) < len(labels)
         is_regression = mistakes_are_few and len(numbers) > DEFAULTS.classes_of_numbers
     else:
@@ -95,7 +95,7 @@ def _number(label: str) -> float:
 
 
 def _order(label: str) -> tuple[float, str]:
-    """Numbers by size, before words by their letters."""
+    """Return a sorting key: numbers by size, then words by their letters."""
     number = _number(label)
     return (number if math.isfinite(number) else math.inf), label
 
@@ -124,11 +124,11 @@ def _require_classes(
 
 
 def remarks(labels: Labels) -> Iterable[str]:
-    """One line for everything about labels that is allowed and may be a mistake."""
+    """Yield lines about labels that may be mistakes."""
     for label in labels.words or ():
         if not labels.train[label]:
-            yield f"label {cut(label)!r} is in no training row, so that nothing learns it"
+            yield f"label {cut(label)!r} is in no training row: no run can learn it"
         elif not labels.dev[label]:
-            yield f"label {cut(label)!r} is in no dev row, so that no score is of it"
+            yield f"label {cut(label)!r} is in no dev row: no score includes it"
         if label.casefold() in DEFAULTS.missing:
             yield f"label {cut(label)!r} looks like a missing value; here it is a class"

@@ -1,8 +1,8 @@
-"""What is said of tables and of what follows from them: lines of plain text."""
+"""Lines that `subtune init` prints about tables, settings and time."""
 
 import heapq
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,42 +20,40 @@ from subtune.planning.plan import Plan
 from subtune.tasks import Task
 from subtune.tasks.formats.text import shown
 
-# Of columns and of classes a line names so many.
+# A line names at most this many columns or classes.
 NAMED = 12
-# What all jobs but those that train take on two cores of a laptop: tokens, tables, figures.
+# Seconds of the jobs that do not train (tokens, tables, figures), on two cores of a laptop.
 OTHER_SECONDS = 45
-# Cores that other work keeps busy before it is worth a word.
-BUSY = 0.8
 
 
 def without_dev(train: Path) -> str:
-    """Why there must be a second file, and how to make one of the first."""
+    """Return the error for a missing second file, with commands that make one from the first."""
     rest, fifth = (shlex.quote(f"{train.stem}-{part}{train.suffix}") for part in ("train", "dev"))
     header = "" if train.suffix == ".jsonl" else "NR == 1 || "
     file = shlex.quote(str(train))
     return (
-        "--dev: missing, and needed: rows to judge by, which no run trains on. Where no cell has a "
-        f"line break this takes every fifth: awk '{header}NR % 5 == 0' {file} > {fifth}; "
+        "--dev: missing, expected a file of rows to evaluate on, not to train on. If no cell "
+        f"has a line break, this takes every fifth: awk '{header}NR % 5 == 0' {file} > {fifth}; "
         f"awk 'NR % 5' {file} > {rest}"
     )
 
 
 def of_tables(train: Table, dev: Table) -> Iterator[str]:
-    """Rows and columns."""
+    """Yield the numbers of rows, and the columns."""
     columns = listed_shortly(train.columns)
     yield f"{train.path}: {len(train.rows):,} rows to train on; columns {columns}"
-    yield f"{dev.path}: {len(dev.rows):,} rows to judge by"
+    yield f"{dev.path}: {len(dev.rows):,} rows to evaluate on"
 
 
 def of_texts(task: Task, is_guessed: bool) -> str:
-    """Which columns are read."""
+    """Return the line about the columns of the text."""
     columns = " and ".join(map(shown, task.text))
     how = "pairs of texts: columns" if len(task.text) == 2 else "text: column"
     return f"{how} {columns}{_guessed(is_guessed, '--text')}"
 
 
 def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
-    """What is predicted, and what an answer without reading scores."""
+    """Yield lines about the labels, and the score of always giving the most frequent one."""
     yield f"label: column {shown(labels.column)}{_guessed(is_guessed, '--label')}"
     if labels.words is None:
         low, high = min(map(float, labels.train)), max(map(float, labels.train))
@@ -65,26 +63,26 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
         hint = " (if they are numbers to predict: --regression)" if labels.are_numbers else ""
         yield f"{len(counts)} classes: {listed_shortly(counts)}{hint}"
         answer = listed_shortly([labels.most_frequent])
-        yield f"always saying {answer} is right in {labels.floor:.0%} of the dev rows"
+        yield f"always answering {answer} is right in {labels.floor:.0%} of the dev rows"
     yield f"metrics: {', '.join(labels.metrics)}"
 
 
-def of_repeats(task: Task, train: dict[str, list], dev: dict[str, list]) -> Iterator[str]:
-    """Yield a line if texts of the training rows are dev texts, too."""
+def of_repeats(task: Task, train: Mapping[str, list], dev: Mapping[str, list]) -> Iterator[str]:
+    """Yield a line if texts stand in both files."""
     seen = set(map(tuple, task.of_kind.texts(train)))
     texts = list(map(tuple, task.of_kind.texts(dev)))
     repeated = sum(text in seen for text in texts)
     if repeated:
         yield (
-            f"{repeated:,} of the {len(texts):,} dev rows are in the training file, too: their "
-            "scores say little of new texts"
+            f"{repeated:,} of the {len(texts):,} dev rows are also in the training file: their "
+            "scores say little about new texts"
         )
 
 
 def of_model(model: StartingModel) -> str:
-    """Which model, how large, and why."""
+    """Return the line about the model: its size, and why it was chosen."""
     dimensions = model.dimensions
-    size = "of a size that is not known before it is downloaded"
+    size = "its size is known once it is downloaded"
     if dimensions:
         layers, millions = dimensions.num_hidden_layers, dimensions.parameters / 1e6
         size = f"{layers} layers, {millions:,.1f} million parameters"
@@ -92,8 +90,8 @@ def of_model(model: StartingModel) -> str:
 
 
 def of_lengths(counts: np.ndarray, max_length: int, are_counted: bool) -> str:
-    """How long texts are, and what of them is read."""
-    unit = "tokens" if are_counted else "tokens, guessed by their words"
+    """Return the line about the lengths of texts, and the share that is cut."""
+    unit = "tokens" if are_counted else "tokens, guessed from their words"
     return (
         f"lengths: half of the texts have up to {int(np.median(counts))} {unit}, the longest "
         f"{counts[-1]:,}; max_length {max_length}, {_cut_share(counts, max_length)}"
@@ -106,7 +104,7 @@ def _cut_share(counts: np.ndarray, max_length: int) -> str:
 
 
 def of_runs(settings: Settings) -> str:
-    """What is trained."""
+    """Return the line about the runs."""
     methods = ", ".join(f"{name} × {len(rates)}" for name, rates in settings.methods.items())
     return (
         f"{settings.runs} runs: methods × learning rates ({methods}) × {_seeds(settings)}; "
@@ -118,35 +116,26 @@ def _seeds(settings: Settings) -> str:
     return f"{len(settings.seeds)} seeds" if len(settings.seeds) > 1 else "1 seed"
 
 
-def of_time(
-    checked: Config, planned: Plan, estimates: Estimates, at_once: int, load: float
-) -> Iterator[str]:
-    """How long everything takes on this machine with so many jobs at a time.
-
-    ``load``: how many cores other work kept busy before it was measured.
-    """
+def of_time(checked: Config, planned: Plan, estimates: Estimates, at_once: int) -> Iterator[str]:
+    """Yield lines about the estimated time on this machine, with ``at_once`` jobs at a time."""
     if estimates.unknown_models:
-        yield (
-            f"time: not known before {', '.join(estimates.unknown_models)} is downloaded; measured "
-            f"of this machine: {checked.assumptions.teraflops['fp32']:g} teraflops"
-        )
+        yield f"time: not known before {', '.join(estimates.unknown_models)} is downloaded"
         return
     hours = cost_table(checked, planned, estimates, ())["hours"].iloc[-1]
     seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
     wall = end_of_jobs(seconds, at_once) + OTHER_SECONDS
     jobs = f"{at_once} jobs at a time" if at_once > 1 else "one job at a time"
     yield f"time: about {_in_words(wall)} here, {jobs} ({_in_words(3600 * hours)} of training)"
-    if load > BUSY:
-        yield f"longer while other work goes on here, which keeps {load:.1f} cores busy now"
+    yield "this is an estimate from one timed matrix product: expect half to twice as long"
     if wall > 3600 * DEFAULTS.long_hours:
         yield (
-            "that is long: shorten the lists under `seeds` and `methods`, make `epochs` less, or "
-            "add a line `train_rows: 1000` beside them"
+            "that is long: shorten the lists under `seeds` and `methods`, lower `epochs`, or add a "
+            "line `train_rows: 1000` next to them"
         )
 
 
 def end_of_jobs(seconds: Iterable[float], at_once: int) -> float:
-    """When the last of some jobs ends, of which the next one starts once there is room."""
+    """Return when the last job ends, if the next one starts as soon as a place is free."""
     ends = [0.0] * at_once
     for of_job in seconds:
         heapq.heapreplace(ends, ends[0] + of_job)
@@ -163,7 +152,7 @@ def _in_words(seconds: float) -> str:
 def beside_keys(
     model: StartingModel, task: Task, settings: Settings, counts: np.ndarray, rows: int
 ) -> dict[str, str]:
-    """Comments on some keys of the configuration: why it says what it does, and what it may say."""
+    """Return comments on keys of the configuration: the reason for a value, and alternatives."""
     instead = {
         "package": "or `hub: NAME`, or `path: DIRECTORY`",
         "path": "or `hub: NAME`",
@@ -183,7 +172,7 @@ def beside_keys(
 
 
 def listed_shortly(names: Iterable[str]) -> str:
-    """Names in one line, of many the first."""
+    """Return names in one line: the first ones, and the number of the others."""
     names = [cut(name) if name.isprintable() else shown(name) for name in names]
     others = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {others:,} others" if others > 0 else "")

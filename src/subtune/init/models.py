@@ -1,4 +1,4 @@
-"""The encoder to start with: where it is, and how large."""
+"""The model of a first configuration: where it is, and its size."""
 
 import importlib.util
 import re
@@ -23,9 +23,9 @@ REPOSITORY = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
 
 
 class StartingModel(Value):
-    """A model as a configuration names it: by ``source``, which is ``reference``.
+    """A model as in a configuration: the key ``source`` and its value ``reference``.
 
-    ``reason``: why it is this one, and from where, in words.
+    ``reason``: why it was chosen, in words.
     """
 
     source: Literal["hub", "path", "package"]
@@ -34,7 +34,7 @@ class StartingModel(Value):
 
     @property
     def name(self) -> str:
-        """What the configuration calls it."""
+        """Return its name in the configuration."""
         if self.reference in HUB_MODELS.values():
             return next(name for name, hub in HUB_MODELS.items() if hub == self.reference)
         if self.reference in (DEFAULTS.model.package, DEFAULTS.model.hub):
@@ -44,39 +44,39 @@ class StartingModel(Value):
 
     @property
     def directory(self) -> Path | None:
-        """Where its files are, if they are here."""
+        """Return the directory of its files, if they are on this machine."""
         if self.source == "package":
             return directory_of_package(self.reference)
         return Path(self.reference) if self.source == "path" else None
 
     @cached_property
     def dimensions(self) -> AnyDimensions | None:
-        """Its dimensions, as far as they are known before it is downloaded."""
+        """Return its dimensions, or None if they are not known before it is downloaded."""
         return dimensions_of(str(self.directory or self.reference))
 
     @property
     def hidden_size(self) -> int:
-        """Its width, or that of most encoders where it is not known."""
+        """Return its width, or that of most encoders if it is not known."""
         if self.dimensions:
             return self.dimensions.hidden_size
         return DEFAULTS.hidden_sizes.get(self.reference, DEFAULTS.unknown_hidden_size)
 
     @property
     def longest_text(self) -> int:
-        """The tokens of the longest window that it and the library take."""
+        """Return the tokens of the longest window that it and the library take."""
         directory = self.directory
         positions = longest_text(read_config(directory)) if directory else DEFAULTS.longest_window
         return min(positions, DEFAULTS.longest_window)
 
 
 def model_called(name: str | None) -> StartingModel:
-    """The model that someone names, or one that suits anyone.
+    """Return the model with this name, or the default model.
 
     Args:
         name: a local directory, an installed package or a repository on the hub.
 
     Raises:
-        SubtuneError: it is none of these, or the directory or package holds no model.
+        SubtuneError: it is none of these, or the directory or package has no model.
     """
     package = DEFAULTS.model.package
     if name is None and importlib.util.find_spec(package):
@@ -96,7 +96,7 @@ def model_called(name: str | None) -> StartingModel:
         raise SubtuneError(f"--model: {error}") from None
     if not REPOSITORY.fullmatch(name) or name.startswith("."):
         raise SubtuneError(
-            f"--model: found {cut(name)!r}, expected a directory that is there, an installed "
+            f"--model: found {cut(name)!r}, expected an existing directory, an installed "
             "package, or a repository on the hub such as google-bert/bert-base-cased"
         )
     hub = HUB_MODELS.get(name, name)
@@ -113,9 +113,9 @@ def _is_package(name: str) -> bool:
 def without_parameters(
     model: StartingModel, task: TaskSpec, methods: Iterable[str]
 ) -> Mapping[str, str]:
-    """The methods that select what a model has not, each with what the library says of it.
+    """Return the methods that select parameters that a model does not have, each with its error.
 
-    There are none of a model that is not here yet.
+    For a model whose dimensions are not known, there are none.
     """
     if model.dimensions is None:
         return {}

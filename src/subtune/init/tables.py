@@ -1,4 +1,4 @@
-"""Tables as someone has them, before it is known which columns matter."""
+"""Tables with any columns, and guesses of their label and text columns."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,14 +11,14 @@ from subtune.tasks.sentences import FORMATS, rows_of
 
 
 class Table(NamedTuple):
-    """A file's columns in order, and its rows by column, each with its line."""
+    """A file's columns in order, and its rows, each with its line number."""
 
     path: Path
     columns: tuple[str, ...]
     rows: list[tuple[int, dict[str, Any]]]
 
     def cells(self, column: str) -> list[Any]:
-        """A column from top to bottom; None where a row has no such cell."""
+        """Return a column from top to bottom; None where a row has no such cell."""
         return [row.get(column) for _, row in self.rows]
 
 
@@ -26,10 +26,10 @@ def read(option: str, path: Path) -> Table:
     """Read a whole file.
 
     Args:
-        option: of the command line, which an error message begins with.
+        option: the option of the command line, which opens error messages.
 
     Raises:
-        SubtuneError: the file is not there, cannot be read as what its ending says, or has no rows.
+        SubtuneError: the file is missing, is not in the format of its ending, or has no rows.
     """
     if is_directory(path):
         raise SubtuneError(f"{option}: found the directory {str(path)!r}, expected a file")
@@ -39,7 +39,7 @@ def read(option: str, path: Path) -> Table:
         expected = one_of(path.suffix, FORMATS)
         raise SubtuneError(f"{option}: {expected} as the ending of {path}")
     try:
-        # Quotation marks that nothing closes are looked for once it is known what labels are.
+        # Unclosed quotation marks are found later, once the label column is known.
         rows = list(rows_of(path, (), is_row=lambda cells: False))
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
@@ -60,7 +60,7 @@ def require_column(option: str, table: Table, column: str) -> None:
     """Check that a table has a column.
 
     Raises:
-        SubtuneError: it has not.
+        SubtuneError: the table does not have it.
     """
     if column not in table.columns:
         expected = one_of(column, table.columns)
@@ -68,10 +68,10 @@ def require_column(option: str, table: Table, column: str) -> None:
 
 
 def label_column(table: Table) -> str:
-    """The column that is called as columns of labels are.
+    """Return the column with a usual name of a label column.
 
     Raises:
-        SubtuneError: there is none.
+        SubtuneError: no column has such a name.
     """
     by_folded = {column.strip().casefold(): column for column in reversed(table.columns)}
     for name in DEFAULTS.label_columns:
@@ -85,22 +85,20 @@ def label_column(table: Table) -> str:
 
 
 def text_columns(table: Table, label: str) -> tuple[str, ...]:
-    """The one or two columns that hold sentences, without that of the label.
+    """Return the one or two columns that hold sentences, without the label's column.
 
     Raises:
-        SubtuneError: there are none, or more.
+        SubtuneError: no column does, or more than two do.
     """
     others = [column for column in table.columns if column != label]
     texts = [column for column in others if _holds_sentences(table.cells(column))]
     words = [column for column in others if _holds_words(table.cells(column))]
-    # Titles and names are read too, where nothing else is.
+    # Titles and names count as texts if no column has sentences.
     columns = texts or words
     if len(columns) in (1, 2):
         return tuple(columns)
     if not others:
-        raise SubtuneError(
-            f"--text: {table.path} has no column beside that of the label, {label!r}"
-        )
+        raise SubtuneError(f"--text: {table.path} has no column but the label, {label!r}")
     several = f"several may be the text ({listed(columns)})" if columns else "none holds text"
     raise SubtuneError(
         f"--text: missing, and of the columns of {table.path} {several}; expected one of "
@@ -109,20 +107,20 @@ def text_columns(table: Table, label: str) -> tuple[str, ...]:
 
 
 def _holds_sentences(cells: list[Any]) -> bool:
-    """Whether a column has several words in a cell, and seldom the same ones."""
+    """Return whether cells have several words, and most cells differ."""
     words = sum(len(str(cell).split()) for cell in cells)
     is_varied = len(set(map(str, cells))) >= DEFAULTS.text_distinct * len(cells)
     return _holds_words(cells) and is_varied and words >= DEFAULTS.text_words * len(cells)
 
 
 def _holds_words(cells: list[Any]) -> bool:
-    """Whether a column has text in it; a cell without any is refused later, with its line."""
+    """Return whether most cells have text. Empty cells are refused later, with their lines."""
     texts = [cell for cell in cells if isinstance(cell, str)]
     return 2 * len(texts) > len(cells) and not all(map(is_number, texts))
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number, or says that it is none."""
+    """Return whether a text is a number, or empty."""
     try:
         float(text)
     except ValueError:

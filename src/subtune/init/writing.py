@@ -1,4 +1,4 @@
-"""A configuration as text, with comments that say what to change."""
+"""The text of a first configuration, with comments on what to change."""
 
 import os
 import re
@@ -15,9 +15,9 @@ from subtune.init.models import StartingModel
 from subtune.tasks import Task
 from subtune.tasks.formats.paths import is_directory
 
-# The only experiment's name; one that is called as a paper would make the paper's tables.
+# Name of the only experiment. The name of a paper would make the paper's tables.
 EXPERIMENT = "mine"
-# What every reader of YAML takes for text, unless it is one of the words below.
+# YAML reads this as text without quotation marks, unless it is one of the words below.
 PLAIN = re.compile(r"[A-Za-z_](?:[\w./ +-]*[\w./+-])?", re.ASCII)
 WORDS_OF_YAML = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf")
 
@@ -30,15 +30,15 @@ def text_of(
     settings: Settings,
     remarks: Mapping[str, str],
     runs_per_job: int,
-    assumptions: Assumptions | None = None,
+    assumptions: Assumptions,
 ) -> str:
-    """The whole file.
+    """Return the whole file.
 
     Args:
-        command: what trains it.
-        files: split to path.
-        remarks: what stands beside some keys, in words, without the sign of a comment.
-        assumptions: of this machine, once they are known.
+        command: the command that trains it.
+        files: path of each split.
+        remarks: comments on some keys, without the number sign.
+        assumptions: estimated speed of this machine.
     """
     name, of_model = quoted(task.name), quoted(model.name)
     lines = [
@@ -78,23 +78,19 @@ def text_of(
         f"    warmup: {DEFAULTS.warmup}",
         f"runs_per_job: {runs_per_job}  # as many jobs as train at once here",
     ]
-    if assumptions:
-        lines += _assumptions(assumptions)
+    teraflops = ", ".join(f"{key}: {rate}" for key, rate in assumptions.teraflops.items())
+    lines += [
+        "assumptions:  # of this machine, an estimate for `subtune plan`: no result depends on it",
+        f"  device: {quoted(assumptions.device)}",
+        f"  teraflops: {{{teraflops}}}",
+        f"  milliseconds_per_layer: {assumptions.milliseconds_per_layer}",
+        f"  start_minutes: {assumptions.start_minutes}",
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _assumptions(measured: Assumptions) -> Iterable[str]:
-    yield "assumptions:  # of this machine, measured; `subtune plan` computes with them"
-    yield f"  device: {quoted(measured.device)}"
-    teraflops = ", ".join(f"{key}: {rate}" for key, rate in measured.teraflops.items())
-    yield f"  teraflops: {{{teraflops}}}"
-    yield f"  milliseconds_per_layer: {measured.milliseconds_per_layer}"
-    yield f"  runs_side_by_side: {measured.runs_side_by_side}"
-    yield f"  start_minutes: {measured.start_minutes}"
-
-
 def quoted(text: str) -> str:
-    """A text as YAML has it, in quotation marks unless everyone reads it as text without them."""
+    """Return a text as YAML, in quotation marks where YAML needs them."""
     if PLAIN.fullmatch(text) and text.casefold() not in WORDS_OF_YAML:
         return text
     return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=10**9).rstrip("\n")
@@ -105,16 +101,16 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _rate(number: float) -> str:
-    # YAML's numbers with an exponent have a point.
+    # YAML needs a decimal point in numbers with an exponent.
     digits, _, exponent = f"{number:.1e}".partition("e")
     return f"{digits}e{int(exponent)}"
 
 
 def require_free(path: Path) -> None:
-    """Check that a file can be written here, before anything else is done for it.
+    """Check that a file can be written here, before any other work.
 
     Raises:
-        SubtuneError: it is there already, its folder is not, or its name is no line of text.
+        SubtuneError: the file exists, its folder does not, or its name has control characters.
     """
     if not str(path).isprintable():
         raise SubtuneError(f"--to: found {str(path)!r}, expected a name in one line")
@@ -125,10 +121,10 @@ def require_free(path: Path) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that is not there yet.
+    """Write a new file.
 
     Raises:
-        SubtuneError: it is there, or cannot be written.
+        SubtuneError: the file exists, or cannot be written.
     """
     require_free(path)
     try:

@@ -7,13 +7,13 @@ import pytest
 
 from subtune import cli, config
 from subtune.config.schema import Assumptions
-from subtune.init import measuring
+from subtune.init import machine_speed
 from subtune.planning.plan import Plan
 from subtune.planning.plan import plan as plan_of
 from tests.helpers.tables import glue_csv, glue_rows, write
 
 MINE = Path("mine.yaml")
-# Of a machine that no test runs on.
+# A machine that no test runs on.
 ASSUMED = Assumptions(device="a slow one", teraflops={"fp32": 0.05, "bf16": 0.01})
 
 
@@ -21,7 +21,7 @@ ASSUMED = Assumptions(device="a slow one", teraflops={"fp32": 0.05, "bf16": 0.01
 def here(tmp_path, monkeypatch) -> Path:
     """A directory to work in, on a machine of known speed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measuring, "assumptions_here", lambda *of_runs: ASSUMED)
+    monkeypatch.setattr(machine_speed, "estimate_speed", lambda: ASSUMED)
     return tmp_path
 
 
@@ -46,7 +46,7 @@ def call(capsys, *arguments) -> tuple[int, str, str]:
 
 
 def written(capsys, *arguments) -> tuple[config.Config, Plan, str]:
-    """What `subtune init` wrote and what it said."""
+    """Return the configuration that `subtune init` wrote, its plan, and the printed lines."""
     status, said, problem = call(capsys, *arguments, "--to", MINE)
     assert (status, problem) == (0, "")
     assert len(MINE.read_text().splitlines()) <= 40
@@ -104,7 +104,7 @@ def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
         "films-train.csv: 12 rows to train on; columns sentence, label",
         "text: column 'sentence' (a guess; --text names another)",
         "2 classes: bad (6), good (6)",
-        "always saying good is right in 50% of the dev rows",
+        "always answering good is right in 50% of the dev rows",
         f"max_length {experiment.max_length}, which cuts none",
         f"{len(planned.runs)} runs: methods × learning rates",
         "snakemake",
@@ -159,7 +159,7 @@ def test_a_model_on_the_hub_is_not_asked_for(here, capsys, monkeypatch):
     status, said, problem = call(capsys, *tables(here), "--model", "someone/some-model")
     assert (status, problem) == (0, "")
     assert config.read(Path("films.yaml")).models["some-model"].hub == "someone/some-model"
-    assert "tokens, guessed by their words" in said
+    assert "tokens, guessed from their words" in said
     assert "time: not known before someone/some-model is downloaded" in said
 
 
@@ -167,7 +167,7 @@ def test_what_may_be_a_mistake_is_said(here, capsys, tiny_bert):
     arguments = tables(here)
     write(here / "films-dev.csv", ("sentence", "label"), [*rows_of()[:2], *rows_of(("odd",))[2:3]])
     _, _, said = written(capsys, *arguments, "--model", tiny_bert)
-    assert "3 of the 3 dev rows are in the training file, too" in said
+    assert "3 of the 3 dev rows are also in the training file" in said
     assert "label 'odd' is in no training row" in said
 
 
@@ -175,7 +175,7 @@ def test_what_may_be_a_mistake_is_said(here, capsys, tiny_bert):
 REFUSED = [
     (
         "--train films-train.csv",
-        "--dev: missing, and needed: rows to judge by, which no run trains",
+        "--dev: missing, expected a file of rows to evaluate on, not to",
     ),
     ("--train films-train.csv --dev ./films-train.csv", "--dev: found the file of --train, expec"),
     ("--train none.csv --dev films-dev.csv", "--train: found no file 'none.csv'"),
@@ -190,7 +190,7 @@ REFUSED = [
     ("TABLES --regression", "films-train.csv: line 2: label: found 'good', expected a number"),
     ("TABLES --to films-dev.csv", "--to: films-dev.csv is there already; move it away or name"),
     ("TABLES --to none/mine.yaml", "--to: found no directory 'none'"),
-    ("TABLES --model ./none", "--model: found './none', expected a directory that is there, an"),
+    ("TABLES --model ./none", "--model: found './none', expected an existing directory, an inst"),
 ]
 
 
@@ -235,10 +235,9 @@ def test_a_table_that_training_would_refuse_is_refused(here, capsys, content, me
 
 
 @pytest.mark.slow
-def test_a_few_steps_say_how_fast_this_machine_trains(tmp_path, monkeypatch, capsys):
+def test_the_time_is_an_estimate_from_this_machines_speed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     checked, _, said = written(capsys, *tables(tmp_path))
-    assumed = checked.assumptions
-    assert assumed.teraflops["fp32"] > 0.001
-    assert 0 <= assumed.milliseconds_per_layer < 1000
+    assert checked.assumptions.teraflops["fp32"] > 0.001
     assert "time: about " in said
+    assert "this is an estimate from one timed matrix product" in said

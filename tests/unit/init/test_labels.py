@@ -1,4 +1,4 @@
-"""Whether labels are classes or numbers, and what of them is said or refused."""
+"""Labels: classes or numbers, remarks and refusals."""
 
 from collections import Counter
 from pathlib import Path
@@ -80,6 +80,6 @@ def test_a_regression_is_judged_by_correlations():
 def test_what_may_be_a_mistake_is_said():
     assert list(remarks(read(["a", "b", "NaN"], ["a", "a", "NaN", "c"]))) == [
         "label 'NaN' looks like a missing value; here it is a class",
-        "label 'b' is in no dev row, so that no score is of it",
-        "label 'c' is in no training row, so that nothing learns it",
+        "label 'b' is in no dev row: no score includes it",
+        "label 'c' is in no training row: no run can learn it",
     ]

@@ -1,4 +1,4 @@
-"""What is said on the way to a configuration."""
+"""Lines that `subtune init` prints."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Which model a name stands for, and what is known of it before it is downloaded."""
+"""The model that a name stands for, and its dimensions before it is downloaded."""
 
 import pytest
 
@@ -54,10 +54,10 @@ def test_a_directory_is_a_local_model(tiny_bert):
     ("name", "message"),
     [
         ("x" * 5000, "--model: found 'xxx"),
-        ("/no/such/directory", "--model: found '/no/such/directory', expected a directory that is"),
+        ("/no/such/directory", "--model: found '/no/such/directory', expected an existing"),
         (
             "a b",
-            "--model: found 'a b', expected a directory that is there, an installed package, or",
+            "--model: found 'a b', expected an existing directory, an installed package, or",
         ),
         ("json", "--model: package 'json' holds 0 model.safetensors, expected one"),
         ("FOLDER", "--model: found no config.json in '"),

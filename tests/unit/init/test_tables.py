@@ -1,4 +1,4 @@
-"""Which columns of a table are its texts and its label."""
+"""Guesses of a table's text and label columns."""
 
 import json
 
@@ -113,7 +113,7 @@ def test_where_no_column_holds_text_that_is_said(tmp_path):
 
 
 def test_where_there_is_nothing_but_a_label_that_is_said(tmp_path):
-    with pytest.raises(SubtuneError, match=r"--text: .* has no column beside that of the label"):
+    with pytest.raises(SubtuneError, match=r"--text: .* has no column but the label"):
         tables.text_columns(table_of(tmp_path, label=["x", "y"]), "label")
 
 

@@ -27,9 +27,11 @@ MODEL = StartingModel(source="path", reference="models/mein Modell: 1", reason="
 REMARKS = dict.fromkeys(("model", "metrics", "seeds", "epochs", "max_length"), "why")
 
 
-def text_of(task: Task, files: dict[str, str], **others) -> str:
+def text_of(task: Task, files: dict[str, str], assumed: Assumptions | None = None) -> str:
     settings = settings_for(200, 32, 384, ["full", "frozen"])
-    return writing.text_of("snakemake", task, files, MODEL, settings, REMARKS, 6, **others)
+    return writing.text_of(
+        "snakemake", task, files, MODEL, settings, REMARKS, 6, assumed or Assumptions()
+    )
 
 
 def task_of(name="mine", text=("text",), label="label", labels=("a", "b")) -> Task:
@@ -53,7 +55,7 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(tmp_path):
     task = task_of("123", ("a: b", "²"), "yes", labels)
     files = {"train": "mein Ordner/größe #1.csv", "validation": "no: 'dev'.csv"}
     measured = Assumptions(device="two: 'cores'", teraflops={"fp32": 0.1, "bf16": 1e-05})
-    text = text_of(task, files, assumptions=measured)
+    text = text_of(task, files, measured)
     path = tmp_path / "größe.yaml"
     writing.write(path, text)
     checked = config.read(path)
@@ -77,7 +79,7 @@ def test_a_regression_has_no_label_words():
 def test_a_configuration_is_short_and_its_lines_say_why():
     labels = tuple(map(str, range(10)))
     files = {"train": "a.csv", "validation": "b.csv"}
-    lines = text_of(task_of(labels=labels), files, assumptions=Assumptions()).splitlines()
+    lines = text_of(task_of(labels=labels), files).splitlines()
     assert len(lines) <= 40
     assert collections.Counter("#" in line for line in lines)[True] >= 12
 
