@@ -5,6 +5,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from subtune.core.layout import Layout
 
 if TYPE_CHECKING:
     from subtune.selections import Selection
+
+Command = argparse.ArgumentParser
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,70 +47,70 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"subtune {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    init = commands.add_parser("init", help="write a configuration for tables of your own")
-    init.set_defaults(command=_init)
+    def add(function: Callable[[argparse.Namespace], None], example: str, does: str) -> Command:
+        """Add a subcommand, which is the first word of its example."""
+        command = commands.add_parser(
+            example.split()[0], help=does, description=does, epilog=f"example: subtune {example}"
+        )
+        command.set_defaults(command=function)
+        return command
+
+    example = "init --train examples/weather-train.csv --dev examples/weather-dev.csv"
+    init = add(_init, example, "write a configuration for tables of your own")
     init.add_argument("--train", required=True, type=Path, help="a CSV, TSV or JSON-lines file")
-    init.add_argument("--dev", type=Path, help="another such file, to judge by")
-    init.add_argument("--text", metavar="COLUMN", help="of the text; default: a guess")
-    init.add_argument("--text2", metavar="COLUMN", help="of the second text of a pair")
-    init.add_argument("--label", metavar="COLUMN", help="of the label; default: a guess")
+    init.add_argument("--dev", type=Path, help="another such file, to evaluate on")
+    init.add_argument("--text", metavar="COLUMN", help="column of the text; default: a guess")
+    init.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
+    init.add_argument("--label", metavar="COLUMN", help="column of the label; default: a guess")
     kind = init.add_mutually_exclusive_group()
     for name, of_kind in (("--classes", "classification"), ("--regression", "regression")):
-        words = f"say that it is a {of_kind}; default: a guess"
+        words = f"the task is a {of_kind}; default: a guess"
         kind.add_argument(name, dest="kind", action="store_const", const=of_kind, help=words)
     init.add_argument("--model", help="a directory, a package, or a repository on the hub")
     init.add_argument("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
 
-    check = commands.add_parser("check", help="check a configuration, without running anything")
-    check.set_defaults(command=_check)
-    check.add_argument("config", nargs="?", default="config.yaml", type=Path)
+    check = add(_check, "check config.yaml", "check a configuration, without running anything")
+    _config_argument(check)
 
-    schema = commands.add_parser("schema", help="print the configuration's JSON schema")
-    schema.set_defaults(command=_schema)
+    add(_schema, "schema", "print the configuration's JSON schema")
 
-    params = commands.add_parser("params", help="count the parameters that each method trains")
-    params.set_defaults(command=_params)
+    does = "count the parameters that each method trains"
+    params = add(_params, "params bitfit layernorm --labels 3", does)
     params.add_argument("method", nargs="*", help="a name, 'a,b' or 'a without b'; default: all")
     params.add_argument("--model", type=Path, help="a local model; default: the papers' models")
     params.add_argument("--config", type=Path, help="a configuration with selections of your own")
     params.add_argument("--labels", type=_labels, default=2, help="of the classifier; default: 2")
-    params.add_argument("--json", action="store_true", help="for machines")
+    _json_option(params)
 
-    plan = commands.add_parser("plan", help="count runs, jobs, hours and disk before anything runs")
-    plan.set_defaults(command=_plan)
-    plan.add_argument("config", nargs="?", default="config.yaml", type=Path)
-    plan.add_argument("--json", action="store_true", help="for machines")
+    does = "count runs, jobs, hours and disk before anything runs"
+    plan = add(_plan, "plan config.yaml", does)
+    _config_argument(plan)
+    _json_option(plan)
 
-    progress = commands.add_parser("progress", help="show how far a configuration's sweeps are")
-    progress.set_defaults(command=_progress)
-    progress.add_argument("config", nargs="?", default="config.yaml", type=Path)
+    progress = add(_progress, "progress config.yaml", "show the progress of each sweep")
+    _config_argument(progress)
 
-    runs = commands.add_parser("runs", help="list the recorded runs")
-    runs.set_defaults(command=_runs)
+    runs = add(_runs, "runs --task rte --method bitfit", "list the recorded runs")
     _results_option(runs)
     runs.add_argument("--task", help="only this task's runs")
     runs.add_argument("--method", help="only this method's runs")
-    runs.add_argument("--json", action="store_true", help="for machines")
+    _json_option(runs)
 
-    submission = commands.add_parser(
-        "check-submission", help="check a zip file before it goes to the GLUE server"
-    )
-    submission.set_defaults(command=_check_submission)
+    does = "check a zip file before it goes to the GLUE server"
+    submission = add(_check_submission, "check-submission submission.zip", does)
     submission.add_argument("file", type=Path)
 
-    verify = commands.add_parser("verify", help="check that records are what was recorded")
-    verify.set_defaults(command=_verify)
+    verify = add(_verify, "verify --repair", "check that records are what was recorded")
     _results_option(verify)
-    verify.add_argument(
-        "--repair", action="store_true", help="set damaged records aside, to be trained again"
-    )
+    repairs = "move damaged records away, so that snakemake trains them again"
+    verify.add_argument("--repair", action="store_true", help=repairs)
 
-    export = commands.add_parser("export", help="write a run's model, for transformers or PEFT")
-    export.set_defaults(command=_export)
+    does = "write a run's model, for transformers or PEFT"
+    export = add(_export, "export 42ae38 --to my-model", does)
     export.add_argument("run", help="the run's id, or its first digits")
     export.add_argument("--to", type=Path, required=True, metavar="DIR", help="a new directory")
     _results_option(export)
-    export.add_argument("--adapter", action="store_true", help="a PEFT adapter, of a LoRA run")
+    export.add_argument("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
     return parser
 
 
@@ -119,7 +122,18 @@ def _labels(text: str) -> int:
     return int(text)
 
 
-def _results_option(command: argparse.ArgumentParser) -> None:
+def _config_argument(command: Command) -> None:
+    default = Path("config.yaml")
+    command.add_argument(
+        "config", nargs="?", default=default, type=Path, help=f"default: {default}"
+    )
+
+
+def _json_option(command: Command) -> None:
+    command.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def _results_option(command: Command) -> None:
     command.add_argument(
         "--results", type=Path, default=Path("results"), help="results directory; default: results"
     )

@@ -1,9 +1,37 @@
-"""What holds for every subcommand: what it prints can be read in any terminal."""
+"""The command: its examples, and output that any terminal can show."""
 
 import io
+import re
+import shlex
 import sys
 
+import pytest
+
 from subtune import cli
+
+COMMANDS = [
+    "init",
+    "check",
+    "schema",
+    "params",
+    "plan",
+    "progress",
+    "runs",
+    "check-submission",
+    "verify",
+    "export",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_of_a_command_can_be_called(monkeypatch, capsys, command):
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    _, example = " ".join(capsys.readouterr().out.split()).split(" example: subtune ")
+    called = []
+    monkeypatch.setattr(cli, "_" + re.sub("-", "_", command), called.append)
+    assert cli.main(shlex.split(example)) == 0
+    assert len(called) == 1
 
 
 def test_where_a_locale_lacks_letters_they_are_spelled_out(monkeypatch):
