@@ -1,7 +1,6 @@
 """The command: its examples, and output that any terminal can show."""
 
 import io
-import re
 import shlex
 import sys
 
@@ -10,16 +9,8 @@ import pytest
 from subtune import cli
 
 COMMANDS = [
-    "init",
-    "check",
-    "schema",
-    "params",
-    "plan",
-    "progress",
-    "runs",
-    "check-submission",
-    "verify",
-    "export",
+    *("init", "check", "schema", "params", "plan", "progress", "runs"),
+    *("check-submission", "verify", "export"),
 ]
 
 
@@ -29,7 +20,7 @@ def test_the_example_of_a_command_can_be_called(monkeypatch, capsys, command):
         cli.main([command, "--help"])
     _, example = " ".join(capsys.readouterr().out.split()).split(" example: subtune ")
     called = []
-    monkeypatch.setattr(cli, "_" + re.sub("-", "_", command), called.append)
+    monkeypatch.setattr(cli, "_" + command.replace("-", "_"), called.append)
     assert cli.main(shlex.split(example)) == 0
     assert len(called) == 1
 

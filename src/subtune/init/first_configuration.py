@@ -95,7 +95,7 @@ def init(request: Request) -> Iterator[str]:
 
     at_once = machine_speed.count_jobs_at_once()
     command = _command(target, machine_speed.count_cores(), at_once)
-    text = writing.text_of(
+    content = writing.text_of(
         command,
         task,
         paths,
@@ -105,9 +105,9 @@ def init(request: Request) -> Iterator[str]:
         settings.runs_per_job(at_once),
         machine_speed.estimate_speed(),
     )
-    checked, planned = _planned(text, model)
+    checked, planned = _planned(content, model)
     yield from messages.of_time(checked, planned, Estimates(checked, planned), at_once)
-    writing.write(target, text)
+    writing.write(target, content)
     yield f"{target} contains all of this, with comments on what to change. To train:"
     yield f"    {command}"
     layout = Layout(checked.results)

@@ -2,7 +2,7 @@
 
 import heapq
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +67,7 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
     yield f"metrics: {', '.join(labels.metrics)}"
 
 
-def of_repeats(task: Task, train: Mapping[str, list], dev: Mapping[str, list]) -> Iterator[str]:
+def of_repeats(task: Task, train: dict[str, list], dev: dict[str, list]) -> Iterator[str]:
     """Yield a line if texts stand in both files."""
     seen = set(map(tuple, task.of_kind.texts(train)))
     texts = list(map(tuple, task.of_kind.texts(dev)))
