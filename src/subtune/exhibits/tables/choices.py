@@ -10,7 +10,7 @@ from subtune.selections.methods import title_of
 
 
 def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFrame:
-    """The learning rate and epoch behind every score of a table."""
+    """Return the learning rate and epoch behind every score of a table."""
     table = whole_methods(chosen)
     table = table[table["decides"]]
     return pd.DataFrame(
@@ -32,7 +32,7 @@ def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFram
 def best_learning_rates(
     chosen: pd.DataFrame, printed: pd.DataFrame, task_titles: Mapping[str, str], method: str
 ) -> pd.DataFrame:
-    """The best learning rate of one method, task by task, ours beside the paper's.
+    """Return the best learning rate of one method, task by task, ours beside the paper's.
 
     Args:
         chosen: the runs of the best learning rates.

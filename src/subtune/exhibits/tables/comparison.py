@@ -33,7 +33,7 @@ def comparison(
     quoted: Mapping[str, str] = NO_METHODS,
     not_competing: Sequence[str] = (),
 ) -> Styled:
-    """One row per model and method, one column per task, and the average where the paper has one.
+    """Return a row per model and method, a column per task, and the average if the paper has one.
 
     Ours are the methods that the paper's exhibits have, of their models; where no model of ours is
     one of the paper's, of all our models. Methods that the paper prints for none of these tasks
@@ -58,7 +58,7 @@ def comparison(
     if split:
         below = below[below["split"] == split]
     if not printed_tasks and not set(column_titles) <= set(printed["task"]):
-        # Beside tasks that the paper has not, its other methods are not compared with anything.
+        # The paper lacks some of our tasks: its other methods have nothing to be compared with.
         below = below[below["method"].isin(chosen["method"])]
     below = below.assign(title=[quoted.get(m, title_of(m)) for m in below["method"]])
     elsewhere = _printed_elsewhere(printed, below, [*titles])
@@ -118,7 +118,7 @@ def scores_of_methods(
 
 
 def best_scores(table: pd.DataFrame, not_competing: Sequence[str]) -> pd.DataFrame:
-    """Where a comparison's best scores are: of each block of rows, per column, ties included.
+    """Return where the best scores are: per block of rows and column, ties included.
 
     Args:
         table: from `scores_of_methods`.
@@ -189,7 +189,7 @@ def _with_usual_classifier(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _printed_elsewhere(printed: pd.DataFrame, below: pd.DataFrame, tasks: list[str]) -> set[str]:
-    """The methods that other exhibits of the paper print for these tasks, and this one does not.
+    """Return the methods that only other exhibits of the paper print for these tasks.
 
     An exhibit of nothing but averages is of all tasks.
     """

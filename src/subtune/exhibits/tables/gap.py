@@ -13,7 +13,7 @@ TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 def generalisation_gap(
     scores: pd.DataFrame, column_titles: Mapping[str, str], printed: pd.DataFrame
 ) -> pd.DataFrame:
-    """Train score, dev score and their difference per model and method, task by task.
+    """Return train score, dev score and their difference per model and method, task by task.
 
     Args:
         scores: from `subtune.analysis.gap.train_and_dev`.

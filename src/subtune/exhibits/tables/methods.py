@@ -23,7 +23,7 @@ def methods_and_parameters(
     selections: Mapping[str, str],
     labels: int,
 ) -> Styled:
-    """What each method trains in which layers, and how many parameters, beside the paper's counts.
+    """Return what each method trains in which layers, and its parameters beside the paper's counts.
 
     Args:
         directories: where each model lies.

@@ -28,7 +28,7 @@ def kruskal_wallis(
     exhibits: Mapping[str, Sequence[str]],
     test: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Two methods, compared on our scores, and on a paper's dev scores, test scores and both.
+    """Compare two methods on our scores, and on a paper's dev scores, test scores and both.
 
     Args:
         dev: the runs of the best learning rates.

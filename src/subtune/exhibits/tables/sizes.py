@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from subtune.exhibits.tables.writing import EMPTY, METRIC_TITLES, Emphasis, Styled, cell
+from subtune.exhibits.tables.writing import EMPTY, Emphasis, Styled, cell
 from subtune.selections.methods import title_of
+from subtune.tasks.metrics import TITLES
 
 
 def scores_by_train_rows(sizes: pd.DataFrame, column_titles: Mapping[str, str]) -> Styled:
-    """A row per model, task, metric and number of training rows, and a column per method.
+    """Return a row per model, task, metric and number of training rows, a column per method.
 
     The best scores of a row, of means over seeds, are bold.
 
@@ -24,7 +25,7 @@ def scores_by_train_rows(sizes: pd.DataFrame, column_titles: Mapping[str, str]) 
         for (model, metric), scores in of_column.groupby(["model", "metric"], sort=False):
             for rows, same in scores.groupby("train_rows"):
                 values = [same.loc[same["method"] == method, "value"] for method in methods]
-                about = [model, title, METRIC_TITLES[str(metric)], f"{rows:,}"]
+                about = [model, title, TITLES[str(metric)], f"{rows:,}"]
                 cells.append([*about, *map(cell, values)])
                 means.append([v.mean() if v.notna().all() else float("nan") for v in values])
     titles = [title_of(method) for method in methods]

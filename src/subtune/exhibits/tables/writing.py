@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from subtune.tasks.metrics import TITLES as METRIC_TITLES  # noqa: F401 read by other tables
-
 EMPTY = "–"
 # Stands for the score of a run that diverged.
 DIVERGED = "diverged"
