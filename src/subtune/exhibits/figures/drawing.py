@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 # Sizes for a figure that stands in a paper's text. PDF files hold whole TrueType fonts.
-SETTINGS = {
+SETTINGS: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "figure.titlesize": 8,
