@@ -1,4 +1,4 @@
-"""Which few parameters of a pretrained encoder are worth fine-tuning?"""
+"""The few parameters of a pretrained model that are worth fine-tuning."""
 
 from pathlib import Path
 

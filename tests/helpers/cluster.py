@@ -171,7 +171,7 @@ def _kill_trees(processes: list[psutil.Process]) -> None:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Whether a process is there, and more than an entry that its parent has not read yet."""
+    """Return whether a process runs; a zombie does not."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.status() != psutil.STATUS_ZOMBIE
     return False

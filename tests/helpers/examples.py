@@ -18,7 +18,7 @@ from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, Token
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 
-# What of BERT trains under every method.
+# The part of BERT that trains under every method.
 CLASSIFIER = ("classifier.weight", "classifier.bias")
 WORDS = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings"
 
@@ -47,7 +47,7 @@ def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datase
 
 
 def doc_stride_of(task: Task) -> int | None:
-    """Where examples of a row overlap, few tokens."""
+    """The number of tokens by which examples of a row overlap."""
     return 6 if task.of_kind.overlaps else None
 
 

@@ -1,4 +1,4 @@
-"""What our spans are compared to: transformers' own model on padded windows, pair by pair."""
+"""A reference for spans: transformers' own model on padded windows, pair by pair."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -55,7 +55,7 @@ def windows(
     specials = tokenizer.num_special_tokens_to_add(pair=True)
     asked = tokenizer(question, add_special_tokens=False)["input_ids"]
     room = max_length - len(asked) - specials
-    # What the tokenizer calls stride: how many tokens two windows share.
+    # The tokenizer calls the number of tokens that two windows share the stride.
     shared = room - min(doc_stride, room)
     return tokenizer(
         question,

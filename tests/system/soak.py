@@ -25,7 +25,7 @@ from tests.helpers.project import SNAKEMAKE, copy_workflow
 
 RESULTS = Path("results/demo")
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-# What a run took, when, and by what version of the code: the same run differs in them.
+# Times, dates and versions of the code differ between two trainings of the same run.
 TIMES = ("seconds", "joules", "recorded", "commit", "versions.subtune")
 # Tables that show what a run took, beside what it scored.
 TIMED = ("summary.md", "summary.tex", "runs.parquet", "runs_columns.csv")
@@ -101,7 +101,7 @@ def kill_one(root: int, rng: random.Random) -> Iterator[str]:
 
 
 def kind_of(command: list[str]) -> str:
-    """What a process is: a job's script, or snakemake."""
+    """Return the kind of a process: a job's script, or snakemake."""
     if not command:
         return "ended"
     script = Path(command[-1]).name.split(".", 1)[-1]

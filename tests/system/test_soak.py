@@ -1,4 +1,4 @@
-"""What the soak calls a difference."""
+"""Differences that the soak reports."""
 
 import pandas as pd
 import pytest

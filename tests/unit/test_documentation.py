@@ -1,4 +1,4 @@
-"""What readers and contributors are given beside the code: pages, links, the project's files."""
+"""Pages, links and the project's files."""
 
 import ast
 import json

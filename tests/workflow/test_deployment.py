@@ -1,4 +1,4 @@
-"""What a cluster needs: the profile, the environments, and the page about them."""
+"""The profile and the environments for a cluster, and the page about them."""
 
 import os
 import re

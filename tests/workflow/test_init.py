@@ -11,7 +11,7 @@ from subtune import config
 from tests.helpers.project import BIN, SNAKEMAKE, Project
 from tests.helpers.tables import glue_csv
 
-# What makes a test of what is meant to take minutes.
+# Changes that make a test of a configuration that would take minutes.
 SHORTER = {r"epochs: \d+": "epochs: 1", r"seeds: \[.*\]": "seeds: [0]", r"\n      lora-I: .*": ""}
 
 

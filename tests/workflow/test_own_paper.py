@@ -126,7 +126,7 @@ def test_every_experiment_is_a_target(project, target):
 
 
 def test_records_are_not_among_an_experiments_tables(project):
-    # Of two tasks and two methods; the five experiments share them.
+    # Two tasks and two methods, which the five experiments share.
     assert len(project.records()) == 4
     assert not list((project.directory / "results" / "runs").glob("*.csv"))
 

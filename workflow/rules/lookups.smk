@@ -251,3 +251,23 @@ def files_in_report(wildcards):
 def records(wildcards):
     """Return the directory of all run records."""
     return PATHS.records()
+
+
+def tokens_of_tests(wildcards):
+    return PATHS.tokens(PLAN.tests[any_run_on(wildcards).tokens.key].key)
+
+
+def model_of_tests(wildcards):
+    return PATHS.model(PLAN.model_ids[wildcards.encoder])
+
+
+def tests_memory(wildcards, attempt):
+    return ESTIMATES.evaluation_memory(any_run_on(wildcards).id, attempt)
+
+
+def tests_minutes(wildcards, attempt):
+    return ESTIMATES.minutes(ESTIMATES.test_predictions(runs_on(wildcards)), attempt)
+
+
+def name_of_experiment(wildcards):
+    return wildcards.experiment

@@ -5,10 +5,8 @@
 rule test_predictions:
     input:
         chosen=PATHS.data("{experiment}", "chosen"),
-        tokens=lambda wildcards: PATHS.tokens(
-            PLAN.tests[any_run_on(wildcards).tokens.key].key
-        ),
-        model=lambda wildcards: PATHS.model(PLAN.model_ids[wildcards.encoder]),
+        tokens=tokens_of_tests,
+        model=model_of_tests,
     output:
         PATHS.test_predictions("{experiment}", "{encoder}", "{task}"),
     log:
@@ -19,12 +17,8 @@ rule test_predictions:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: (
-            ESTIMATES.evaluation_memory(any_run_on(wildcards).id, attempt)
-        ),
-        runtime=lambda wildcards, attempt: ESTIMATES.minutes(
-            ESTIMATES.test_predictions(runs_on(wildcards)), attempt
-        ),
+        mem_mb=tests_memory,
+        runtime=tests_minutes,
         gpu=1,
     params:
         store=PATHS.records(),
@@ -84,6 +78,6 @@ rule test_scores:
         CPU
     params:
         forms=FORMS,
-        experiment=lambda wildcards: wildcards.experiment,
+        experiment=name_of_experiment,
     script:
         "../scripts/test_scores.py"

@@ -68,7 +68,7 @@ class Claim:
 
 
 class Judgement(NamedTuple):
-    """What decides as the paper judges, of how many cells, and whether the claim holds.
+    """The number that decides, its number of cells, and whether the claim holds.
 
     The value is a mean, a number of cells or a p-value; an order has none.
     """

@@ -24,7 +24,7 @@ INFORMATION = {"component_shares", "layernorm_information"}
 
 @dataclass(frozen=True)
 class Needs:
-    """What an experiment must have so that something can be made of it.
+    """The runs that an experiment must have for a table, a figure or data.
 
     ``seeds`` and ``sizes`` are the least numbers of seeds and of numbers of training rows.
     ``test_scores`` are those that the GLUE server returned, ``submissions`` the files that it

@@ -1,4 +1,4 @@
-"""What a configuration asks for, per experiment, and what that is expected to cost."""
+"""Table of costs: runs, jobs, operations, hours and disk space of each experiment."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -47,7 +47,7 @@ def cost_table(
 
 
 def _test_predictions(config: Config, plan: Plan, name: str) -> list[list[str]]:
-    """Of each job that predicts test rows, the runs."""
+    """Return the runs of each job that predicts test rows."""
     experiment = config.experiments[name]
     if not submissions(config, experiment):
         return []

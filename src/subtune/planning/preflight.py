@@ -12,7 +12,7 @@ from subtune.planning.submissions import form
 
 
 class Preflight(NamedTuple):
-    """What a configuration asks for: every stage, and the scores that the GLUE server returns.
+    """The plan of every stage, and the scores that the GLUE server will return.
 
     ``forms`` has the rows of `subtune.planning.submissions.form` of all experiments.
     """

@@ -159,7 +159,7 @@ def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
 def _saved_module(name: str, model: Encoder) -> str:
     """The module that PEFT saves whole where a parameter of it trains whole."""
     exported = model.exported_name(name)
-    # To PEFT transformers' head is one module, however many layers it has.
+    # For PEFT, transformers' head is one module, however many layers it has.
     return exported.partition(".")[0] if is_classifier(name) else exported.rpartition(".")[0]
 
 

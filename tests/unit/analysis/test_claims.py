@@ -34,7 +34,7 @@ CLAIMS = [
 
 @cache
 def as_ours(name, averages):
-    """What claims say when a paper's printed numbers stand where ours do, by their text."""
+    """Return the table of claims, by their text, of a paper's printed numbers."""
     paper = papers.find(name)
     tables = printed.tables_like_ours(paper, averages=averages)
     return table_of(paper, tables).set_index("claim")

@@ -10,7 +10,7 @@ from subtune.core.errors import SubtuneError
 from subtune.runs.integrity import write_checksums
 from tests.helpers import examples
 
-# By task: what was predicted of four rows, and the scores that are worked out by hand.
+# Predictions of four rows by task, and their scores, worked out by hand.
 PREDICTED = {
     "mrpc": (
         {"label": [1, 0, 1, 1], "logit_0": [0.0, 1, 1, 0], "logit_1": [1.0, 0, 0, 1]},

@@ -1,4 +1,4 @@
-"""What an interval says of a claim, what it is over, and what holds."""
+"""Verdicts: intervals, their units, and claims that hold."""
 
 import math
 

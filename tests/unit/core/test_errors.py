@@ -1,4 +1,4 @@
-"""What messages say of names that come from files, and of what libraries raise."""
+"""Messages about names from files, and about errors of libraries."""
 
 import pytest
 

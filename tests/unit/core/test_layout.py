@@ -1,4 +1,4 @@
-"""Where things lie in the results."""
+"""Paths in the results."""
 
 from subtune.core.layout import Layout
 

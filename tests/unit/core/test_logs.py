@@ -1,4 +1,4 @@
-"""What a job that fails says to people."""
+"""Messages of jobs that fail."""
 
 import errno
 

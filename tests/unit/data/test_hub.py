@@ -10,7 +10,7 @@ from subtune.tasks import TASKS
 
 
 def rows_of(task, path, cells, **types):
-    """What is read of a Parquet file with these cells."""
+    """Return the rows that are read from a Parquet file with these cells."""
     rows = datasets.Dataset.from_dict(cells)
     for column, feature in types.items():
         rows = rows.cast_column(column, feature)

@@ -1,4 +1,4 @@
-"""What every family says of its models, against transformers' own."""
+"""Families compared with transformers' own models."""
 
 import ast
 import copy

@@ -21,7 +21,7 @@ from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
 
 TASK = TASKS["sst2"]
-# What stands where in a layer; of matrices that are one, in theirs.
+# Roles of a layer's parts; fused matrices count for each of their parts.
 ROLES = {
     "post": [naming.ATTENTION_OUTPUT, naming.ATTENTION_NORM, naming.OUTPUT, naming.OUTPUT_NORM],
     "query": [naming.QUERY, naming.QUERY_KEY_VALUE],

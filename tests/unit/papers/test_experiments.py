@@ -111,7 +111,7 @@ def test_tasks_that_a_paper_has_apart_have_no_exhibits_and_no_claims_of_the_othe
     shown = set(names(settings))
     assert ("pos" in shown) is ("squad" not in tasks or "ud_ewt" in tasks)
     assert not {name for name in shown if name.startswith(("table", "figure", "generalisation"))}
-    # Of these the Penn Treebank alone has printed scores.
+    # Only the Penn Treebank has printed scores.
     assert ("reproduction" in shown) is (tasks == ["ptb"])
     claims = experiments.claims_on(papers.find("bitfit"), tasks)
     assert claims and all(set(claim.tasks) & set(tasks) for claim in claims)

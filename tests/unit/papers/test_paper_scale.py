@@ -1,4 +1,4 @@
-"""What `config.yaml` trains, against what the papers print."""
+"""Runs of `config.yaml` compared with the papers' printed numbers."""
 
 import re
 
@@ -27,7 +27,7 @@ def planned(paper_scale):
 
 
 def is_ours(method: str) -> bool:
-    """Whether a printed method is one of ours, and not another paper's."""
+    """Return whether a printed method is one of ours."""
     try:
         return bool(named(method, {}))
     except SubtuneError:

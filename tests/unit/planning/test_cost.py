@@ -1,4 +1,4 @@
-"""What a configuration is expected to cost: by dimensions, sizes and assumptions."""
+"""Costs of a configuration, from dimensions, sizes and assumptions."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""What a changed configuration makes stale, as values: no job has to run to know it."""
+"""Stale values after a change of the configuration; no job has to run."""
 
 import copy
 import shutil
@@ -435,7 +435,7 @@ def limits(planned):
     return {p.train_rows: p.run.recipe.train_rows for p in planned}
 
 
-# Of each mini task that `BASE` trains on.
+# The mini tasks that `BASE` trains on.
 ROWS = 200
 
 

@@ -1,4 +1,4 @@
-"""What can be known of a configuration is said by `subtune check`, before anything runs."""
+"""`subtune check` reports mistakes before anything runs."""
 
 import pytest
 import yaml

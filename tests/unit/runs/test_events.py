@@ -1,4 +1,4 @@
-"""What a job reports to programs, whatever becomes of it."""
+"""Events of jobs, however they end."""
 
 import contextlib
 import errno

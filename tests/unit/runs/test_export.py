@@ -198,7 +198,7 @@ def with_noise(results, directory, selection, task):
 
 
 def their_logits(model):
-    """Of every token of the text."""
+    """Return the logits of every token of the text."""
     with torch.inference_mode():
         outputs = model.eval()(input_ids=torch.tensor([TEXT]))
     if "logits" in outputs:

@@ -291,7 +291,7 @@ def test_nothing_is_predicted_with_a_run_that_diverged(tmp_path, diverged, tiny_
     assert list(scores) == ["accuracy"] and math.isnan(scores["accuracy"])
 
 
-# Before ids left defaults out, every field was written.
+# Earlier versions wrote every field.
 ALL_FIELDS = """{"model": {"source": "files", "version": "9bd18841c7f1f8d133bc9c6135ff739d"},
 "tokens": {"data": {"task": {"name": "mrpc", "text": ["sentence1", "sentence2"],
 "label": "label", "labels": ["not_equivalent", "equivalent"], "metrics": ["f1", "accuracy"],

@@ -1,4 +1,4 @@
-"""What a recorded run predicts of other rows, for every kind of task."""
+"""Predictions of recorded runs for other rows, for every kind of task."""
 
 from dataclasses import replace
 

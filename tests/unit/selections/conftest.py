@@ -1,4 +1,4 @@
-"""What tests of selections select from."""
+"""Shapes of a model for tests of selections."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every kind of selection can be asked, and how it is told from the others."""
+"""Kinds of selection, and how a mapping is recognised as one of them."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""What `subtune params` prints: how many parameters train, and of a local model which tensors."""
+"""Tables of `subtune params`: numbers of trained parameters, and tensors of a local model."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is part of a value's id, and what is not."""
+"""Fields that are part of a value's id, and fields that are not."""
 
 import pytest
 

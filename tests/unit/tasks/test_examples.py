@@ -1,4 +1,4 @@
-"""What a model reads of a split: rows, and the examples that they make."""
+"""Examples that a model reads, and the rows that they are made of."""
 
 import tracemalloc
 

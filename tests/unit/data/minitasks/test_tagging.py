@@ -16,7 +16,7 @@ def splits():
 
 
 def tags_of_words(rows):
-    """How often each word has each tag."""
+    """Return how often each word has each tag."""
     counts = defaultdict(Counter)
     for row in rows:
         for word, tag in zip(row["form"], row["xpos"], strict=True):

@@ -1,4 +1,4 @@
-"""What was chosen, beside what a paper chose."""
+"""Chosen learning rates beside a paper's."""
 
 import math
 
