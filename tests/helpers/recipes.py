@@ -1,0 +1,61 @@
+"""Recipes of CONTRIBUTING: code blocks that are applied to a copy of the repository."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.helpers.project import ROOT
+
+BLOCK = re.compile(
+    r"^`([^`]+)`(?:, (after `(?P<anchor>[^`]+)`|at the end))?:\n\n```\w*\n(?P<text>.*?)```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Change(NamedTuple):
+    """Lines that a recipe adds to a file: after an anchor, at its end, or as the whole file."""
+
+    path: str
+    anchor: str | None
+    text: str
+
+
+def recipes() -> dict[str, list[Change]]:
+    """Return each recipe's changes by its heading."""
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    sections = re.split(r"^### (.*)$", page, flags=re.MULTILINE)[1:]
+    return {
+        heading: [Change(m[1], m["anchor"], m["text"]) for m in BLOCK.finditer(text)]
+        for heading, text in zip(sections[::2], sections[1::2], strict=True)
+    }
+
+
+def apply(change: Change, directory: Path) -> None:
+    """Apply a change to a copy of the repository.
+
+    Raises:
+        AssertionError: the anchor is not one line of the file.
+    """
+    path = directory / change.path
+    if change.anchor is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text() if path.exists() else ""
+        path.write_text(before + change.text)
+        return
+    lines = path.read_text().splitlines(keepends=True)
+    places = [n for n, line in enumerate(lines) if line == change.anchor + "\n"]
+    assert len(places) == 1, f"{change.path}: {change.anchor!r} is there {len(places)} times"
+    lines.insert(places[0] + 1, change.text)
+    path.write_text("".join(lines))
+
+
+def main() -> None:
+    for heading, changes in recipes().items():
+        if changes:
+            lines = sum(len(change.text.splitlines()) for change in changes)
+            files = len({change.path for change in changes})
+            print(f"{heading}: {files} files, {lines} lines")
+
+
+if __name__ == "__main__":
+    main()
