@@ -88,7 +88,9 @@ def _runs_in(table: Path) -> list[str]:
         return []
     try:
         rows = pd.read_csv(table, dtype=str, keep_default_na=False)
-        runs, counts = rows["run"].tolist(), set(rows["runs_of_sweep"])
+        runs = rows["run"].tolist()
+        # Tables of earlier versions do not say how many runs they have.
+        counts = set(rows.get("runs_of_sweep", pd.Series(str(len(runs)), rows.index)))
     except (OSError, ValueError, KeyError):
         return []
     is_whole = counts == {str(len(runs))} and all(map(RUN_ID.fullmatch, runs))
