@@ -125,7 +125,7 @@ def test_jobs_in_other_environments_find_the_workflows_own_code(tmp_path, monkey
     [
         (
             {"assumptions": {"teraflops": {"fp32": 1}}},
-            "assumptions.teraflops: found fp32, expected",
+            "assumptions.teraflops: found {'fp32': 1}, expected",
         ),
         ({"assumptions": {"teraflop": 1}}, "assumptions.teraflop: unknown key"),
         ({"environment": "gpu"}, "environment: found 'gpu', expected one of cpu, cuda"),

@@ -182,7 +182,7 @@ def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
     shutil.rmtree(copied.directory / "results" / "runs" / run)
     with pytest.raises(AssertionError) as error:
         copied.run(copied.config, "--forcerun", "scores", "--show-failed-logs")
-    assert f"runs/{run}/scores.json is missing; `subtune verify" in str(error.value)
+    assert f"runs/{run} is missing; `subtune verify" in str(error.value)
     monkeypatch.chdir(copied.directory)
     assert cli.main(["verify", "--results", "results", "--repair"]) == 0
     assert "Call snakemake as before" in capsys.readouterr().out

@@ -99,7 +99,7 @@ def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
     checked, planned, said = written(capsys, *tables(here), "--model", tiny_bert)
     experiment = checked.experiments["mine"]
     assert checked.assumptions == ASSUMED
-    assert checked.models["tiny-bert0"].path == str(tiny_bert)
+    assert checked.models["tiny-bert"].path == str(tiny_bert)
     for line in (
         "films-train.csv: 12 rows to train on; columns sentence, label",
         "text: column 'sentence' (a guess; --text names another)",
