@@ -17,6 +17,7 @@ RULES = {
     for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").glob("*.smk")]
     for rule in re.findall(r"^rule (\w+):", path.read_text(), re.M)
 }
+READ_RESULTS = ("runs", "export", "verify", "check-submission", "progress")
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
 
 
@@ -32,7 +33,8 @@ def check(command: str, **placeholders: str) -> None:
     """Fail unless a command could run in the repository.
 
     ``make``: it knows the target. ``snakemake``: it takes the options, and all runs of the
-    configuration can be planned. ``subtune``: the command runs; it may fail with one line.
+    configuration can be planned. ``subtune``: the command runs; only those that read records may
+    fail with a line, since the repository has no records.
     """
     words = [_filled_in(word, placeholders) for word in shlex.split(command)]
     program, arguments = Path(words[0]).name, words[1:]
@@ -42,7 +44,7 @@ def check(command: str, **placeholders: str) -> None:
         _check_snakemake(arguments)
     else:
         assert program == "subtune"
-        assert cli.main(arguments) in (0, 1)
+        assert cli.main(arguments) <= (arguments[0] in READ_RESULTS)
 
 
 def _filled_in(word: str, placeholders: dict[str, str]) -> str:

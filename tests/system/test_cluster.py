@@ -52,7 +52,7 @@ def reference(finished_project, tmp_path_factory) -> Project:
 def project(reference, tmp_path, slurm) -> Project:
     """The reference's project as it was before it trained."""
     copied = reference.copy(tmp_path / "project")
-    for name in ("sweeps", "runs", "logs", "layernorm", "checkpoints"):
+    for name in ("sweeps", "runs", "logs", "experiments", "checkpoints"):
         shutil.rmtree(copied.directory / "results" / name, ignore_errors=True)
     return copied
 

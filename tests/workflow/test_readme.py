@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from subtune import config
+from subtune import cli, config
 from subtune.config.schema import OwnTask
 from subtune.data import files
 from subtune.models.dimensions import dimensions_in
@@ -62,3 +62,9 @@ def test_an_example_is_a_valid_configuration(path):
 def test_links_and_pictures_lead_to_files():
     for target in re.findall(r"\]\(([^)]+)\)", README.read_text()):
         assert (ROOT / target).is_file(), target
+
+
+@pytest.mark.parametrize("name", ["own", "own-words-and-questions"])
+def test_an_example_whose_files_are_here_can_be_run(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["check", f"examples/{name}.yaml"]) == 0
