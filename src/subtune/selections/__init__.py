@@ -21,14 +21,14 @@ NAMED_KINDS: dict[str, type[AbstractSelection]] = {
 
 def _kind_meant(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-    return f"[{next((key for key in NAMED_KINDS if key in keys), 'parameters')}]"
+    return next((f"[{key}]" for key in ("random", "lora") if key in keys), "[whole]")
 
 
 # Selections that a name can stand for. A name is a paper's method or the user's own.
 NamedSelection = Annotated[
     Annotated[Random, Tag("[random]")]
     | Annotated[Lora, Tag("[lora]")]
-    | Annotated[WholeTensors, Tag("[parameters]")],
+    | Annotated[WholeTensors, Tag("[whole]")],
     Discriminator(_kind_meant),
 ]
 Selection = NamedSelection | Top
