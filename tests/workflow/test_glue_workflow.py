@@ -10,6 +10,7 @@ METHODS = ("bitfit", "layernorm")
 TARGETS = [
     f"results/experiments/layernorm/{name}"
     for name in ("table3.csv", "kruskal_wallis.csv", "reproduction.csv", "claims.csv",
+                 "submission/contents.csv",
                  *(f"submission/{method}.zip" for method in METHODS))
 ]  # fmt: skip
 
