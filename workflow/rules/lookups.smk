@@ -121,12 +121,11 @@ def sweeps(wildcards):
 
 def runs_of_scores(wildcards):
     """Return the planned runs with learning rate and seed."""
-    name = wildcards.experiment
-    recipes = [
-        {"learning_rate": planned.run.recipe.learning_rate, "seed": planned.run.seed}
-        for planned in PLAN.experiments[name]
+    runs = [(run, PLAN.runs[run["run"]]) for run in planned_runs(wildcards.experiment)]
+    return [
+        run | {"learning_rate": spec.recipe.learning_rate, "seed": spec.seed}
+        for run, spec in runs
     ]
-    return [run | recipe for run, recipe in zip(planned_runs(name), recipes)]
 
 
 def runs_of_all_experiments(wildcards):
