@@ -13,7 +13,7 @@ def path_of(package: str, name: str):
 
 
 @cache
-def read_yaml(package: str, name: str) -> dict[str, Any]:
+def read_yaml(package: str, name: str) -> Any:
     """Return what a package's YAML file holds."""
     text = path_of(package, name).read_text(encoding="utf-8")
     # libyaml's loader is ten times as fast, where there is one.

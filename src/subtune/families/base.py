@@ -86,19 +86,30 @@ class Dimensions(NamedTuple):
     @property
     def parameters(self) -> int:
         """The number of pretrained parameters: all but the classifier's."""
-        return sum(map(math.prod, self.family.checkpoint_shapes(self).values()))
+        return sum(map(math.prod, self.family.shapes(self).values()))
 
     def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
         """Return canonical name to shape of every parameter, with a head of so many outputs."""
-        classifier = self.family.classifier_shapes(self.hidden_size, head, outputs)
-        return self.family.shapes(self, head) | classifier
+        shapes = self.family.shapes(self, head)
+        *inner, last = [layer.module for layer in self.family.heads[head]]
+        widths = dict.fromkeys(filter(is_classifier, inner), self.hidden_size) | {last: outputs}
+        for module, width in widths.items():
+            shapes |= {f"{module}.weight": (width, self.hidden_size), f"{module}.bias": (width,)}
+        return shapes
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Return the floating-point operations of the forward pass of an example of ``tokens``.
+        """Return the floating-point operations of `subtune.models.packed_pass` for one example.
 
-        A product of ``[m, k]`` and ``[k, n]`` counts ``2·m·k·n``.
+        A product of ``[m, k]`` and ``[k, n]`` counts ``2·m·k·n``. If a head reads only the first
+        token, the last layer computes keys and values, and the rest for that token alone.
         """
-        return self.family.forward_flops(self, tokens, head)
+        h, i = self.hidden_size, self.intermediate_size
+        linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h
+        attention = 2 * 2 * tokens * h
+        if head != SEQUENCE_CLASSIFICATION:
+            return self.num_hidden_layers * tokens * (linear + attention)
+        full = (self.num_hidden_layers - 1) * tokens * (linear + attention)
+        return full + tokens * keys_and_values + linear - keys_and_values + attention + 2 * h * h
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +126,6 @@ class Family:
         computed: other fields that change the computation, with the values that subtune computes.
         heads: name of a head to its layers, from a token's last hidden state to the logits.
         backbone: prefix of every name outside the head in transformers' models with a head.
-        forward_flops: the function behind `Dimensions.forward_flops`.
     """
 
     model_type: str
@@ -127,7 +137,6 @@ class Family:
     computed: Mapping[str, tuple[Any, ...]]
     heads: Mapping[str, tuple[HeadLayer, ...]]
     backbone: str
-    forward_flops: Callable[[Dimensions, float, str], float]
 
     def dimensions(self, config: Mapping[str, Any]) -> Dimensions:
         """Return a model's dimensions from its ``config.json``."""
@@ -146,24 +155,19 @@ class Family:
         """Return the full names of a layer's modules."""
         return Components(*(f"{self.layers}{layer}.{component}" for component in self.components))
 
-    def names(self, layers: int, head: str) -> list[str]:
-        """Return the names of the pretrained parameters of a model with ``layers`` and a head."""
+    def names(self, layers: int, head: str = SEQUENCE_CLASSIFICATION) -> list[str]:
+        """Return the names of the pretrained parameters of a model with ``layers`` and a head.
+
+        A sequence classifier has all parameters of a pretrained checkpoint.
+        """
         inside = [module for layer in range(layers) for module in self.components_of(layer)]
         pretrained = [layer.module for layer in self.heads[head] if not is_classifier(layer.module)]
         modules = [*self.embeddings, *inside, *pretrained]
         names = [f"{module}.{part}" for module in modules for part in ("weight", "bias")]
         return [name for name in names if not (self.is_embedding(name) and name.endswith(".bias"))]
 
-    def checkpoint_names(self, layers: int) -> list[str]:
-        """Return the names in a pretrained checkpoint of ``layers``: all that any head reads."""
-        return self.names(layers, SEQUENCE_CLASSIFICATION)
-
-    def checkpoint_shapes(self, d: Dimensions) -> dict[str, Shape]:
-        """Return name to shape of every parameter in a pretrained checkpoint."""
-        return self.shapes(d, SEQUENCE_CLASSIFICATION)
-
-    def shapes(self, d: Dimensions, head: str) -> dict[str, Shape]:
-        """Return name to shape of every pretrained parameter of a model with a head."""
+    def shapes(self, d: Dimensions, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
+        """Return name to shape of every parameter in `names`."""
         h, i = d.hidden_size, d.intermediate_size
         rows = (d.vocab_size, d.max_position_embeddings, d.type_vocab_size)
         weights: dict[str, Shape] = {layer.module: (h, h) for layer in self.heads[head]}
@@ -176,23 +180,10 @@ class Family:
             shapes[name] = weights[component] if part == "weight" else weights[component][:1]
         return shapes
 
-    def classifier_shapes(self, hidden_size: int, head: str, outputs: int) -> dict[str, Shape]:
-        """Return name to shape of every parameter of a head that is not pretrained."""
-        shapes: dict[str, Shape] = {}
-        for layer in self.heads[head]:
-            if is_classifier(layer.module):
-                width = outputs if layer is self.heads[head][-1] else hidden_size
-                shapes[f"{layer.module}.weight"] = (width, hidden_size)
-                shapes[f"{layer.module}.bias"] = (width,)
-        return shapes
-
     def is_norm(self, name: str) -> bool:
         """Return whether a parameter belongs to a norm."""
-        norms = (
-            self.embeddings.norm,
-            self.components.attention_norm,
-            self.components.output_norm,
-        )
+        of = self.components
+        norms = (self.embeddings.norm, of.attention_norm, of.output_norm)
         return self.component_of(name).component in norms
 
     def is_embedding(self, name: str) -> bool:
@@ -213,14 +204,6 @@ class Family:
         module, _, part = name.rpartition(".")
         exported = {layer.module: layer.exported for layer in self.heads[head]}
         return f"{exported[module]}.{part}" if module in exported else f"{self.backbone}.{name}"
-
-
-def reads_first_only(head: str) -> bool:
-    """Return whether a head reads only each example's first token.
-
-    The last layer then computes no other token.
-    """
-    return head == SEQUENCE_CLASSIFICATION
 
 
 def is_classifier(name: str) -> bool:

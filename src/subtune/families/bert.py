@@ -5,11 +5,9 @@ from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
     Components,
-    Dimensions,
     Embeddings,
     Family,
     HeadLayer,
-    reads_first_only,
 )
 
 # transformers' activations that act on each number alone and have no parameters.
@@ -24,21 +22,6 @@ TOKEN_HEADS = {
     TOKEN_CLASSIFICATION: (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),),
     QUESTION_ANSWERING: (HeadLayer("classifier", "qa_outputs"),),
 }
-
-
-def _forward_flops(d: Dimensions, tokens: float, head: str) -> float:
-    """Count the operations of `subtune.models.packed_pass`.
-
-    If a head reads only the first token, the last layer computes keys and values, and the rest for
-    that token alone.
-    """
-    h, i = d.hidden_size, d.intermediate_size
-    linear, keys_and_values = 2 * (4 * h * h + 2 * h * i), 2 * 2 * h * h
-    attention = 2 * 2 * tokens * h
-    if not reads_first_only(head):
-        return d.num_hidden_layers * tokens * (linear + attention)
-    full = (d.num_hidden_layers - 1) * tokens * (linear + attention)
-    return full + tokens * keys_and_values + linear - keys_and_values + attention + 2 * h * h
 
 
 BERT = Family(
@@ -91,5 +74,4 @@ BERT = Family(
         **TOKEN_HEADS,
     },
     backbone="bert",
-    forward_flops=_forward_flops,
 )

@@ -10,25 +10,27 @@ from dataclasses import dataclass, field
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# Roles in a layer: BERT's, and those of modules that BERT lacks. A norm belongs to the attention or
-# to the feed-forward part, whether it stands before or after it. Of two norms, it is the one after.
-QUERY, KEY, VALUE = (f"attention.self.{name}" for name in ("query", "key", "value"))
-QUERY_KEY_VALUE = "attention.self.qkv"
-QUERY_NORM, KEY_NORM = (f"attention.{name}.LayerNorm" for name in ("query", "key"))
-ATTENTION_OUTPUT, ATTENTION_NORM = "attention.output.dense", "attention.output.LayerNorm"
-ATTENTION_INPUT_NORM = "attention.input.LayerNorm"
-INTERMEDIATE, GATE, GATE_AND_INTERMEDIATE = (
-    f"intermediate.{name}" for name in ("dense", "gate", "gate_and_dense")
+KEY = "attention.self.key"
+# The roles in a layer, in the order of the forward pass: BERT's, and those of modules that BERT
+# lacks. A norm belongs to the attention or to the feed-forward part, whether it stands before or
+# after it. If a part has two norms, the one after it has BERT's name.
+IN_LAYER = (
+    "attention.input.LayerNorm",
+    "attention.self.qkv",
+    "attention.self.query",
+    KEY,
+    "attention.self.value",
+    "attention.query.LayerNorm",
+    "attention.key.LayerNorm",
+    "attention.output.dense",
+    "attention.output.LayerNorm",
+    "intermediate.LayerNorm",
+    "intermediate.gate",
+    "intermediate.gate_and_dense",
+    "intermediate.dense",
+    "output.dense",
+    "output.LayerNorm",
 )
-INTERMEDIATE_NORM = "intermediate.LayerNorm"
-OUTPUT, OUTPUT_NORM = "output.dense", "output.LayerNorm"
-# Roles outside the layers.
-WORDS, POSITIONS, TOKEN_TYPES, EMBEDDINGS_NORM = (
-    f"embeddings.{name}"
-    for name in ("word_embeddings", "position_embeddings", "token_type_embeddings", "LayerNorm")
-)
-RELATIVE_POSITIONS = "embeddings.relative_position_embeddings"
-FINAL_NORM = "encoder.LayerNorm"
 
 
 @dataclass(frozen=True)
@@ -47,20 +49,18 @@ class Naming:
         positions_behind_padding: whether the first token's position is behind the padding id.
     """
 
-    model_types: tuple[str, ...]
+    model_types: list[str]
     layers: str
     inside: Mapping[str, str]
     outside: Mapping[str, str] = field(default_factory=dict)
-    pretrained_head: tuple[str, ...] = ()
+    pretrained_head: Iterable[str] = ()
     key_bias_cancels: bool = False
     positions_behind_padding: bool = False
 
     def canonical(self, name: str, backbone: str) -> str:
-        """Return a parameter's canonical name.
+        """Return the canonical name of a parameter that transformers' model calls ``name``.
 
-        Args:
-            name: its name in transformers' model.
-            backbone: the prefix of the pretrained part.
+        ``backbone`` is the prefix of the pretrained part.
         """
         inner = name.removeprefix(f"{backbone}.")
         if inner == name and not name.startswith(tuple(f"{m}." for m in self.pretrained_head)):
@@ -71,20 +71,16 @@ class Naming:
         return _by_role(inner, self.outside)
 
 
+# Without a description every name stays as it is.
+UNKNOWN = Naming(model_types=[], layers="", inside={})
+
+
 def _by_role(name: str, roles: Mapping[str, str]) -> str:
     """Replace a parameter's module by its role, if it has one."""
     if name in roles:
         return roles[name]
     module, _, part = name.rpartition(".")
     return f"{roles.get(module, module)}.{part}" if module else part
-
-
-# The roles in a layer, in the order of the forward pass.
-IN_LAYER = (
-    *(ATTENTION_INPUT_NORM, QUERY_KEY_VALUE, QUERY, KEY, VALUE, QUERY_NORM, KEY_NORM),
-    *(ATTENTION_OUTPUT, ATTENTION_NORM, INTERMEDIATE_NORM, GATE, GATE_AND_INTERMEDIATE),
-    *(INTERMEDIATE, OUTPUT, OUTPUT_NORM),
-)
 
 
 def in_order(components: Iterable[str]) -> list[str]:
@@ -104,7 +100,3 @@ def is_norm(name: str) -> bool:
     """Return whether a name, canonical or not, is that of a norm's parameter."""
     module = name.rpartition(".")[0].rpartition(".")[2].lower()
     return "norm" in module or module.startswith("ln_")
-
-
-# Without a description every name stays as it is.
-UNKNOWN = Naming(model_types=(), layers="", inside={})

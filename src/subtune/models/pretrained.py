@@ -41,7 +41,7 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, Sto
     path = paths[0]
     tensors = [stored for path in paths for stored in header(path)]
     names = {_canonical(stored.name, family): stored for stored in tensors}
-    shapes = family.checkpoint_shapes(dimensions)
+    shapes = family.shapes(dimensions)
     model = f"which a {family.model_type} of {dimensions.num_hidden_layers} layers has"
     missing = [name for name in shapes if name not in names]
     if missing:

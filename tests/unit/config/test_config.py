@@ -300,9 +300,7 @@ def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, tmp_pa
     ):
         plan_of(config.check(data))
     base = dimensions_of("bert-base-cased")
-    weights = {
-        name: np.zeros(s, np.float16) for name, s in base.family.checkpoint_shapes(base).items()
-    }
+    weights = {name: np.zeros(s, np.float16) for name, s in base.family.shapes(base).items()}
     safetensors.numpy.save_file(weights, tmp_path / "model.safetensors")
     save_tokenizer(tmp_path)
     BertConfig(vocab_size=28996).save_pretrained(tmp_path)

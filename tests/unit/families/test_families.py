@@ -85,7 +85,7 @@ def test_what_a_checkpoint_brings_is_all_but_the_classifier(family, head, shapes
     assert family.names(3, head) == [name for name in shapes if not is_classifier(name)]
     assert any(map(is_classifier, shapes))
     # No head reads more of a checkpoint than it must have.
-    assert set(family.names(3, head)) <= set(family.checkpoint_names(3))
+    assert set(family.names(3, head)) <= set(family.names(3))
 
 
 def test_norms_and_embeddings_are_those_of_the_model(theirs, family, head, shapes):

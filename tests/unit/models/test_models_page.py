@@ -12,7 +12,7 @@ from transformers import AutoConfig
 from subtune import cli
 from subtune.config.schema import ModelSource
 from subtune.core.errors import SubtuneError
-from subtune.families import FAMILIES, NAMINGS, naming
+from subtune.families import FAMILIES, NAMINGS
 from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
 from subtune.models import files
 from subtune.models.dimensions import dimensions_in, exported_names
@@ -75,7 +75,8 @@ def test_the_page_has_every_family():
     named_there = [
         name for _, model_types, *_ in FAMILY_ROWS for name in words_in_code(model_types)
     ]
-    assert sorted(named_there) == sorted([*FAMILIES, *NAMINGS])
+    described = [name for name, naming in NAMINGS.items() if naming.layers]
+    assert sorted(named_there) == sorted([*FAMILIES, *described])
 
 
 @pytest.mark.parametrize("row", FAMILY_ROWS, ids=lambda row: row[0])
@@ -86,18 +87,18 @@ def test_a_family_has_what_the_page_says(row, directory_of):
         return
     names = exported_names(directory_of(model_type))
     inside = {name.partition("encoder.layer.")[2].partition(".")[2] for name in names} - {""}
-    assert (f"{naming.QUERY}.weight" in inside) == attention.startswith("apart")
-    assert (f"{naming.QUERY_KEY_VALUE}.weight" in inside) == attention.startswith("one matrix")
-    assert (f"{naming.QUERY_NORM}.weight" in inside) == ("norms of query and key" in attention)
-    assert (f"{naming.ATTENTION_INPUT_NORM}.weight" in inside) == norms.startswith("before and")
+    assert ("attention.self.query.weight" in inside) == attention.startswith("apart")
+    assert ("attention.self.qkv.weight" in inside) == attention.startswith("one matrix")
+    assert ("attention.query.LayerNorm.weight" in inside) == ("norms of query and key" in attention)
+    assert ("attention.input.LayerNorm.weight" in inside) == norms.startswith("before and")
     of_vectors = {name.rpartition(".")[0] for name in inside if name.endswith(".bias")}
     match biases:
         case "none":
             assert not of_vectors
         case "of query, key and value":
-            assert of_vectors == {naming.QUERY, naming.KEY, naming.VALUE}
+            assert of_vectors == {f"attention.self.{part}" for part in ("query", "key", "value")}
         case _:
-            assert {naming.INTERMEDIATE, naming.OUTPUT, naming.OUTPUT_NORM} < of_vectors
+            assert {"intermediate.dense", "output.dense", "output.LayerNorm"} < of_vectors
 
 
 def test_the_names_of_the_page_are_those_of_transformers_models(directory_of):
@@ -168,8 +169,9 @@ def test_the_example_fits_models_as_deep_as_the_published_ones(family, layers, t
 
 
 def test_a_family_is_added_as_the_page_shows():
-    module, row = BLOCKS["python"]
-    assert module == (ROOT / "src/subtune/families/gpt2.py").read_text()
+    [naming] = [block for block in BLOCKS["yaml"] if block.startswith("- model_types")]
+    [row] = BLOCKS["python"]
+    assert naming in (ROOT / "src/subtune/families/namings.yaml").read_text()
     assert row in (ROOT / "tests/helpers/families.py").read_text()
 
 
