@@ -23,7 +23,6 @@ SLOW_FOLDERS = ("workflow", "system")
 SLOWEST = (
     "test_papers",
     "test_workflow",
-    "test_own_paper",
     "test_cluster",
     "test_other_device",
     "test_export",
@@ -124,7 +123,7 @@ def finished_project(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) 
 
 @pytest.fixture(scope="session")
 def finished_papers(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Project:
-    """A project in which three papers have run once, on a few rows of the mini tasks."""
+    """A project in which four papers have run once, on a few rows of the mini tasks."""
     directory = build_once(
         tmp_path_factory, "papers", lambda directory: mini_papers.build(directory, tiny_bert)
     )

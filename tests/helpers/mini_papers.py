@@ -1,7 +1,11 @@
-"""The papers BitFit, BitFit+ and SPAFIT on a tiny model and a few rows of the mini tasks."""
+"""Papers on a tiny model and a few rows of the mini tasks.
+
+They are BitFit, BitFit+, SPAFIT and the one that CONTRIBUTING adds.
+"""
 
 from pathlib import Path
 
+from tests.helpers import recipes
 from tests.helpers.project import Project
 
 SETTINGS = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "train_rows": 16}
@@ -32,6 +36,7 @@ EXPERIMENTS = {
         "weight_decay": 0.01,
         "methods": {"full": RATES, "lora-I": RATES, "full-bitfit": RATES, "mixed": RATES},
     },
+    "toys": {**SETTINGS, "tasks": ["rte"], "methods": {"full": RATES, "bitfit": RATES}},
 }
 MIXED = {
     "lora": {"targets": ["encoder.layer.1.attention.self.*.weight"], "rank": 2, "alpha": 4},
@@ -40,8 +45,9 @@ MIXED = {
 
 
 def project(directory: Path, model: Path) -> Project:
-    """Return a project with the papers' configuration."""
+    """Return a project with the papers' configuration and a library of its own."""
     project = Project(directory, model)
+    project.environment = {"PYTHONPATH": str(directory / "src")}
     project.config |= {"tasks": {}, "experiments": EXPERIMENTS, "selections": {"mixed": MIXED}}
     project.config["runs_per_job"] = 20
     return project
@@ -49,5 +55,6 @@ def project(directory: Path, model: Path) -> Project:
 
 def build(directory: Path, model: Path) -> None:
     """Run all of it in a new directory."""
+    recipes.copy_with_all(directory)
     papers = project(directory, model)
     papers.run(papers.config, "--quiet", "all")

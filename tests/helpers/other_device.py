@@ -2,7 +2,7 @@
 
 Run as a script, for it registers a device for its whole process:
 
-    python -m tests.helpers.other_device MODEL TASK KIND,… PRECISION,… [--mistake]
+    python -m tests.helpers.other_device MODEL TASK KIND,… PRECISION [--mistake]
 
 It trains, evaluates, goes on from a state that was on the CPU and estimates Fisher information,
 and fails where two devices meet.
@@ -113,7 +113,7 @@ def register() -> None:
         library.impl(product.default, rounded, key)
 
 
-def main(directory: str, task_name: str, kinds: str, precisions: str, *mistake: str) -> None:
+def main(directory: str, task_name: str, kinds: str, precision: str, *mistake: str) -> None:
     register()
     task = TASKS[task_name]
     model = load_model(Path(directory), task.of_kind.head, task.outputs)
@@ -135,13 +135,12 @@ def main(directory: str, task_name: str, kinds: str, precisions: str, *mistake: 
         for kind in kinds.split(","):
             entries = examples.entries_of(kind, model)
             alone = any(is_matrix(model, name, entry) for name, entry in entries.items())
-            for precision in precisions.split(","):
-                member = Member(entries, examples.recipe(precision=precision), 0)
-                keeper = OnHost()
-                for _ in ("from the start", "from the state"):
-                    members = [member] * (1 if alone else 2)
-                    for result in train(there, split_examples, task, members, keeper=keeper):
-                        assert len(result.history) == member.recipe.epochs
+            member = Member(entries, examples.recipe(precision=precision), 0)
+            keeper = OnHost()
+            for _ in ("from the start", "from the state"):
+                members = [member] * (1 if alone else 2)
+                for result in train(there, split_examples, task, members, keeper=keeper):
+                    assert len(result.history) == member.recipe.epochs
         fisher_information(there, tokens["train"], task)
 
 

@@ -18,7 +18,8 @@ from filelock import FileLock
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 SNAKEMAKE = [sys.executable, "-m", "snakemake"]
-TASKS = ("mood", "motion", "grade")
+# A task may have the name of a kind of mask.
+TASKS = ("mood", "motion", "global")
 
 
 class Project:
@@ -29,6 +30,8 @@ class Project:
 
     def __init__(self, directory: Path, model: Path):
         self.directory = directory
+        # Added to the environment of every call.
+        self.environment: dict[str, str] = {}
         if not (directory / "Snakefile").exists():
             copy_workflow(directory)
             for task in (*TASKS, "extra"):
@@ -65,13 +68,13 @@ class Project:
         config["experiments"]["layernorm"].update(experiment)
         return config
 
-    def run(self, config: dict, *arguments: str, environment: dict | None = None) -> str:
+    def run(self, config: dict, *arguments: str) -> str:
         """Call snakemake as a user does, and return what it printed."""
         (self.directory / "mine.yaml").write_text(yaml.safe_dump(config))
         done = subprocess.run(
             [*SNAKEMAKE, "-c2", "--configfile", "mine.yaml", *arguments],
             cwd=self.directory,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **self.environment},
             capture_output=True,
             text=True,
             timeout=900,

@@ -1,6 +1,7 @@
 """Recipes of CONTRIBUTING: code blocks that are applied to a copy of the repository."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +48,15 @@ def apply(change: Change, directory: Path) -> None:
     assert len(places) == 1, f"{change.path}: {change.anchor!r} is there {len(places)} times"
     lines.insert(places[0] + 1, change.text)
     path.write_text("".join(lines))
+
+
+def copy_with_all(directory: Path) -> None:
+    """Copy the library and its tests, and apply all recipes to the copy, in the page's order."""
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("*.pyc"))
+    for changes in recipes().values():
+        for change in changes:
+            apply(change, directory)
 
 
 def main() -> None:

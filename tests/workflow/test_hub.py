@@ -322,8 +322,8 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
     project.config["models"] = {"tiny": {"hub": MODEL}}
     experiment = project.config["experiments"]["layernorm"]
     experiment |= {"tasks": ["mrpc"], "fractions": None}
-    environment = {"HF_ENDPOINT": hub, "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
-    project.run(project.config, "--until", "dataset", "model", environment=environment)
+    project.environment = {"HF_ENDPOINT": hub, "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
+    project.run(project.config, "--until", "dataset", "model")
     assert json.loads((project.directory / "results" / "pinned.json").read_text()) == {
         f"{MODEL}@main": COMMIT
     }
@@ -332,7 +332,7 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
     done = subprocess.run(
         [*no_network, *SNAKEMAKE, "-c2", "--configfile", "mine.yaml", "--", table],
         cwd=project.directory,
-        env={**os.environ, **environment},
+        env={**os.environ, **project.environment},
         capture_output=True,
         text=True,
         timeout=300,

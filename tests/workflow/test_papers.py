@@ -1,6 +1,7 @@
-"""Three papers end to end, on a tiny model and a few rows of the mini tasks."""
+"""Papers end to end, on a tiny model and a few rows of the mini tasks."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.browser import opened
+from tests.helpers.mini_papers import EXPERIMENTS
 from tests.helpers.project import ROOT, SNAKEMAKE
 
 
@@ -18,8 +20,10 @@ def results(finished_papers) -> Path:
     return finished_papers.directory / "results"
 
 
-def test_nothing_is_left_to_do(finished_papers, tmp_path):
-    assert finished_papers.copy(tmp_path / "project").planned(finished_papers.config) == {}
+def test_nothing_is_left_to_do_for_any_experiment(finished_papers, tmp_path):
+    copied = finished_papers.copy(tmp_path / "project")
+    printed = copied.run(copied.config, "-n", "--", "all", *EXPERIMENTS)
+    assert "Nothing to be done" in printed
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,24 @@ def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
             assert (folder / f"{figure}.{ending}").stat().st_size > 1000, figure
     drawn = {path.stem for path in folder.glob("*.png")}
     assert drawn == {*figures}
+
+
+def test_an_added_papers_table_figures_and_claims_come_out(results):
+    folder = results / "experiments" / "toys"
+    scores = pd.read_csv(folder / "table1.csv").set_index(["scores of", "method"])["RTE"]
+    assert scores["paper: tiny", "BitFit"] == 0.79
+    assert "this run: tiny, builtin data" in scores.index.get_level_values(0)
+    for figure in ("figure1", "figure2"):
+        assert (folder / f"{figure}.png").stat().st_size > 1000
+    claims = pd.read_csv(folder / "claims.csv").set_index("claim")["paper"]
+    assert claims["Biases do as well"] == "-0.010"
+    assert len(pd.read_csv(folder / "reproduction.csv")) == 2
+
+
+def test_there_is_no_rule_for_a_table_that_an_experiment_does_not_have(finished_papers):
+    target = "results/experiments/bitfit/table9.csv"
+    with pytest.raises(AssertionError, match=f"No rule to produce {target}"):
+        finished_papers.run(finished_papers.config, "-n", "--", target)
 
 
 def test_papers_share_the_runs_they_have_in_common(results):
@@ -110,7 +132,13 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
         )
         assert page.evaluate(nowhere) == 0
         headings = page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
-        assert headings[:4] == ["All experiments", "bitfit", "bitfit_plus", "spafit"]
+        assert headings[:5] == ["All experiments", *sorted(EXPERIMENTS)]
+        subtitles = page.evaluate(
+            "[...document.querySelectorAll('.subtitle')].map(p => p.textContent)"
+        )
+        assert subtitles[-1] == "Toys (Child, 2026)"
+        ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+        assert len(ids) == len(set(ids))
         with page.expect_download() as download:
             page.click("[id='bitfit/table1'] >> text=CSV")
         table = results / "experiments" / "bitfit" / "table1.csv"
@@ -180,6 +208,7 @@ def test_snakemakes_own_report_is_made_without_a_network(finished_papers, tmp_pa
     done = subprocess.run(
         [*no_network, *SNAKEMAKE, "--configfile", "mine.yaml", "--report", "of-snakemake.html"],
         cwd=directory,
+        env={**os.environ, **finished_papers.environment},
         capture_output=True,
         text=True,
     )

@@ -8,6 +8,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pandas as pd
 import pytest
 
 from subtune import cli
@@ -30,6 +31,14 @@ def test_everything_comes_out(finished_project):
         assert (folder / f"figure{number}.pdf").read_bytes().startswith(b"%PDF")
     # 3 tasks × (3 methods + 3 scopes)
     assert len(finished_project.records()) == 18
+
+
+def test_a_task_called_global_is_a_task(finished_project):
+    folder = finished_project.directory / "results" / "experiments" / "layernorm" / "data"
+    shares = pd.read_csv(folder / "layernorm_information.csv").groupby("task")["share"].sum()
+    assert shares.to_dict() == pytest.approx(dict.fromkeys(TASKS, 1))
+    shares = pd.read_csv(folder / "global_layernorm_information.csv").groupby("part")["share"].sum()
+    assert shares.to_dict() == pytest.approx({"weight": 3, "bias": 3})
 
 
 def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_project, tmp_path):
@@ -72,26 +81,23 @@ def test_changed_numbers_remake_only_what_reads_them(project):
 
 def test_a_new_learning_rate_trains_its_runs_only(project):
     before = project.records()
-    config = project.changed(methods={"full": [1e-3], "bitfit": [1e-2, 3e-2], "layernorm": [1e-2]})
-    planned = project.planned(config)
+    methods = {"full": [1e-3], "bitfit": [1e-2, 3e-2], "layernorm": [1e-2]}
+    planned = project.planned(project.changed(methods=methods))
+    assert planned["train"] == 3
     assert not set(planned) & {"dataset", "tokens", "model", "fisher", "ranking"}
-    project.run(config, "--until", "train")
+    # One task is enough to see what is on record afterwards.
+    of_mood = project.changed(methods=methods, tasks=["mood"], fractions=None)
+    project.run(of_mood, "--until", "train")
     after = project.records()
-    assert len(after) == len(before) + 3
+    assert len(after) == len(before) + 1
     assert {run: after[run] for run in before} == before
     assert "train" not in project.planned(project.config)
 
 
 def test_a_new_batch_size_retrains_everything_and_refetches_nothing(project):
-    before = project.records()
-    config = project.changed(batch_size=4)
-    planned = project.planned(config)
+    planned = project.planned(project.changed(batch_size=4))
     assert planned["train"] == 3
     assert not set(planned) & {"dataset", "tokens", "model", "fisher", "ranking"}
-    project.run(config, "--until", "train")
-    assert len(project.records()) == len(before) + 18
-    assert project.planned(project.config) == {}
-    assert {run: project.records()[run] for run in before} == before
 
 
 def test_a_new_task_computes_that_task_and_what_depends_on_it(project):
@@ -209,6 +215,12 @@ def test_a_mistake_stops_before_any_job_and_without_a_traceback(project, change,
     text = str(error.value)
     assert "The configuration cannot be used:" in text and message in text
     assert "Traceback" not in text and "Building DAG" not in text
+
+
+def test_an_experiment_with_the_name_of_a_rule_is_refused(project):
+    experiments = {"train": project.config["experiments"]["layernorm"]}
+    with pytest.raises(AssertionError, match=r"experiments\.train: found the name of a rule"):
+        project.run(project.config | {"experiments": experiments}, "-n")
 
 
 def test_shell_syntax_in_a_name_is_not_run(tmp_path, tiny_bert):

@@ -37,33 +37,8 @@ from subtune.tasks.examples import Examples
 from subtune.training import delta
 from subtune.training.evaluation import logits_of
 from subtune.training.stacked import StackedParameters
-from tests.helpers import examples
+from tests.helpers import examples, plain_transformers
 from tests.helpers.families import FIELDS
-
-PREDICT = """
-import json, sys
-import torch
-import transformers
-
-path, base, rows = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-kind = getattr(transformers, sys.argv[5])
-if base:
-    from peft import PeftModel
-    model = kind.from_pretrained(base, num_labels=int(sys.argv[4]), dtype=torch.float32)
-    model = PeftModel.from_pretrained(model, path)
-else:
-    model = kind.from_pretrained(path)
-model.eval()
-
-def logits(outputs):
-    if "logits" in outputs:
-        return outputs.logits[0].tolist()
-    return torch.stack([outputs.start_logits[0], outputs.end_logits[0]], -1).tolist()
-
-with torch.inference_mode():
-    print(json.dumps([logits(model(**{k: torch.tensor([v]) for k, v in row.items()}))
-                      for row in rows]))
-"""
 
 # SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
 BIASES_THEN_LORA = Lora(
@@ -92,19 +67,31 @@ def logits_on_record(results, spec):
     return table[table["split"] == "validation"].filter(like="logit_").to_numpy()
 
 
-def in_a_fresh_process(path, tokens, base="", task="sst2"):
+def theirs(path, tokens, base="", task="sst2", process=plain_transformers.predict):
     """What transformers says of each example: logits ``[outputs]``, or of all its tokens."""
     rows = [
         {key: row[key] for key in ("input_ids", "token_type_ids") if key in row}
         for row in tokens["validation"]
     ]
-    auto_class = TASKS[task].of_kind.auto_class
-    outputs = str(TASKS[task].outputs)
-    arguments = [str(path), str(base), json.dumps(rows), outputs, auto_class]
-    done = subprocess.run(
-        [sys.executable, "-c", PREDICT, *arguments], capture_output=True, text=True, check=True
-    )
-    return list(map(np.array, json.loads(done.stdout)))
+    of_task = TASKS[task]
+    predicted = process(str(path), str(base), rows, of_task.outputs, of_task.of_kind.auto_class)
+    return list(map(np.array, predicted))
+
+
+def in_a_fresh_process(path, base, rows, outputs, auto_class):
+    """Call ``plain_transformers.predict`` where nothing of the project's is imported."""
+    arguments = [path, base, json.dumps(rows), str(outputs), auto_class]
+    command = [sys.executable, plain_transformers.__file__, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_an_export_predicts_as_the_record_says_in_a_fresh_process(tmp_path, tiny_bert):
+    spec, tokens = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    predicted = np.array(theirs(tmp_path / "out", tokens, process=in_a_fresh_process))
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
 @pytest.mark.slow
@@ -114,7 +101,7 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
     directory = request.getfixturevalue(family)
     spec, tokens = recorded(tmp_path, directory, METHODS[method])
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    predicted = np.array(in_a_fresh_process(tmp_path / "out", tokens))
+    predicted = np.array(theirs(tmp_path / "out", tokens))
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
@@ -147,7 +134,7 @@ def test_an_export_of_a_model_in_half_precision_loses_nothing(adapter, method, h
     [weights] = (tmp_path / "out").glob("*.safetensors")
     stored = safetensors.numpy.load_file(weights)
     assert {values.dtype for values in stored.values()} == {np.dtype("float32")}
-    predicted = np.array(in_a_fresh_process(tmp_path / "out", tokens, base))
+    predicted = np.array(theirs(tmp_path / "out", tokens, base))
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-6)
 
 
@@ -170,7 +157,7 @@ def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, req
     directory = request.getfixturevalue(family)
     spec, tokens = recorded(tmp_path, directory, selection)
     export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    predicted = np.array(in_a_fresh_process(tmp_path / "out", tokens, directory))
+    predicted = np.array(theirs(tmp_path / "out", tokens, directory))
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
@@ -277,8 +264,8 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     assert table["prediction"].tolist() == on_record["prediction"].tolist()
     write, base = (export_adapter, directory) if adapter else (export_model, "")
     write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    theirs = in_a_fresh_process(tmp_path / "out", tokens, base, task)
-    read = [of[reads] for of, reads in zip(theirs, rows.reads, strict=True)]
+    predicted = theirs(tmp_path / "out", tokens, base, task)
+    read = [of[reads] for of, reads in zip(predicted, rows.reads, strict=True)]
     assert np.concatenate(read) == pytest.approx(ours, abs=1e-5)
 
 
@@ -442,5 +429,5 @@ def test_an_adapter_of_other_families_predicts_as_the_record_says(directory_of, 
         spec, tokens = recorded(results, directory_of(family), METHODS["lora-II"])
         export_adapter(Layout(str(results)), spec.id, tmp_path / f"{family}-out")
         base = results / "models" / spec.model.id
-        predicted = np.array(in_a_fresh_process(tmp_path / f"{family}-out", tokens, base))
+        predicted = np.array(theirs(tmp_path / f"{family}-out", tokens, base))
         assert predicted == pytest.approx(logits_on_record(results, spec), abs=1e-5)

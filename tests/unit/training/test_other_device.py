@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-KINDS = "full,bitfit,top,random,rand_row_col,lora-II,frozen"
-
 
 def on_other_device(directory, *arguments):
     """Run a training on a device without values in a process of its own."""
@@ -16,18 +14,19 @@ def on_other_device(directory, *arguments):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fixture", "task", "precisions"),
-    [("tiny_bert", "sst2", "fp32,bf16"), ("tiny_roberta", "stsb", "fp32")],
+    ("model", "task", "kinds", "precision"),
+    [
+        ("tiny_bert", "sst2", "full,bitfit,top,frozen", "fp32"),
+        ("tiny_bert", "sst2", "layernorm,lora-II", "bf16"),
+        ("tiny_roberta", "stsb", "random,rand_row_col,lora-II", "fp32"),
+        # Through transformers' own code.
+        ("modernbert", "stsb", "layernorm,lora-II", "fp32"),
+    ],
 )
-def test_every_tensor_is_where_the_model_is(fixture, task, precisions, request):
-    done = on_other_device(request.getfixturevalue(fixture), task, KINDS, precisions)
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("family", "task"), [("electra", "sst2"), ("modernbert", "stsb")])
-def test_every_tensor_of_transformers_own_models_is_where_the_model_is(family, task, directory_of):
-    done = on_other_device(directory_of(family), task, "layernorm,lora-II", "fp32")
+def test_every_tensor_is_where_the_model_is(model, task, kinds, precision, request, directory_of):
+    packed = model.startswith("tiny")
+    directory = request.getfixturevalue(model) if packed else directory_of(model)
+    done = on_other_device(directory, task, kinds, precision)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

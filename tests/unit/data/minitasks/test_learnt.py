@@ -35,6 +35,7 @@ def test_tags_of_words_are_learnt_and_not_to_perfection(minilm):
     assert majority + 0.4 < scores["accuracy"] < 1
 
 
+@pytest.mark.nightly
 def test_answers_to_questions_are_learnt_and_not_to_perfection(minilm):
     _, scores = trained("squad", minilm, epochs=3, doc_stride=32)
     assert 0.25 < scores["exact_match"] <= scores["f1"] < 1

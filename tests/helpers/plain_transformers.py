@@ -1,0 +1,41 @@
+"""Predictions of exported models by plain transformers and PEFT.
+
+It imports nothing of the project's, so that it can also run as a script:
+
+    python plain_transformers.py EXPORTED BASE ROWS OUTPUTS CLASS
+
+``ROWS`` is JSON. ``BASE`` is the model that an adapter belongs to, or nothing.
+"""
+
+import json
+import sys
+
+import torch
+import transformers
+
+
+def predict(path, base, rows, outputs, auto_class):
+    """Return the logits of each example: ``[outputs]``, or of all its tokens."""
+    kind = getattr(transformers, auto_class)
+    if base:
+        from peft import PeftModel
+
+        model = kind.from_pretrained(base, num_labels=int(outputs), dtype=torch.float32)
+        model = PeftModel.from_pretrained(model, path)
+    else:
+        model = kind.from_pretrained(path)
+    return [logits(model.eval(), row) for row in rows]
+
+
+def logits(model, row):
+    """Return the logits of one example."""
+    with torch.inference_mode():
+        found = model(**{name: torch.tensor([values]) for name, values in row.items()})
+    if "logits" in found:
+        return found.logits[0].tolist()
+    return torch.stack([found.start_logits[0], found.end_logits[0]], -1).tolist()
+
+
+if __name__ == "__main__":
+    path, base, rows, outputs, auto_class = sys.argv[1:]
+    print(json.dumps(predict(path, base, json.loads(rows), outputs, auto_class)))
