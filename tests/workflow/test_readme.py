@@ -49,7 +49,7 @@ def test_the_tasks_are_one_of_each_kind_and_read_their_files():
     assert [task.kind_name for task in tasks.values()] == [*KINDS]
     # The fourth task, of pairs, names a file that only the reader would have.
     for name in ("weather", "recipes", "shops"):
-        paths = {split: ROOT / path for split, path in tasks[name].files.items()}
+        paths = {split: (ROOT / path,) for split, path in tasks[name].files.items()}
         columns = files.columns_of(tasks[name].task(name), paths)
         assert all(columns[split]["idx"] for split in ("train", "validation"))
 

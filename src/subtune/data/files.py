@@ -1,17 +1,51 @@
-"""Rows in files; a user's own task has one file per split, in a format of the task's kind."""
+"""Rows in files: a user's own, one per split, or those in which a task is published."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from subtune.core.errors import SubtuneError, one_of
+from subtune.data import official, tsv
 from subtune.tasks import Task, TaskSpec
 from subtune.tasks.formats.paths import is_file
 from subtune.tasks.task_kind import PlacedRow
 
+# Each split's files.
+Paths = dict[str, tuple[Path, ...]]
 
-def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
-    """Return every split's file.
+
+def paths_of(
+    task: TaskSpec,
+    source: str,
+    splits: Collection[str],
+    glue_dir: str | None = None,
+    files: Mapping[str, str] | None = None,
+    directory: str | None = None,
+) -> Paths:
+    """Return those of the splits that have files; none if the rows are not in a user's files.
+
+    Args:
+        task: whose rows they are.
+        source: where they come from.
+        splits: the splits that are asked for.
+        glue_dir: where the ``tsv`` source reads.
+        files: split to path, for the ``files`` source.
+        directory: where the task's official files lie, for the ``files`` source without ``files``.
+
+    Raises:
+        SubtuneError: a file is not there.
+    """
+    if source == "tsv":
+        found: Paths = {split: (path,) for split, path in tsv.paths(str(glue_dir), task).items()}
+    elif directory:
+        found = official.paths(directory, task)
+    else:
+        found = {split: (_path_of(files, task, split),) for split in splits} if files else {}
+    return {split: found[split] for split in splits if split in found}
+
+
+def own_paths(files: Mapping[str, str], task: Task) -> Paths:
+    """Return the file of every split of a user's own task.
 
     Raises:
         SubtuneError: a split is missing or unknown, or a file is not there or of no known format.
@@ -23,15 +57,10 @@ def paths(files: Mapping[str, str], task: Task) -> dict[str, Path]:
     for split in task.labelled:
         if split not in files:
             raise SubtuneError(f"tasks.{task.name}.files: {split!r} is missing, expected a path")
-    return {split: path_of(files, task, split) for split in files}
+    return paths_of(task, "files", files, files=files)
 
 
-def path_of(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
-    """Return the file of one split.
-
-    Raises:
-        SubtuneError: the file is not there, or of no known format.
-    """
+def _path_of(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
     key, path = f"tasks.{task.name}.files.{split}", Path(files[split])
     if path.suffix not in task.of_kind.formats:
         expected = one_of(path.suffix, task.of_kind.formats)
@@ -41,21 +70,8 @@ def path_of(files: Mapping[str, str], task: TaskSpec, split: str) -> Path:
     return path
 
 
-def columns_of(task: TaskSpec, paths: Mapping[str, Path]) -> dict[str, dict[str, list]]:
-    """Return the columns of each split's file, as the task's kind has them.
-
-    Raises:
-        SubtuneError: a file cannot be read as what its ending says, a row is not one of the task,
-            or the rows cannot be learnt from or judged by.
-    """
-    in_files = {split: (path,) for split, path in paths.items()}
-    return columns_from_files(task, in_files, task.of_kind.read)
-
-
-def columns_from_files(
-    task: TaskSpec,
-    by_split: Mapping[str, Sequence[Path]],
-    read: Callable[[TaskSpec, Path, bool], Iterable[PlacedRow]],
+def columns_of(
+    task: TaskSpec, by_split: Mapping[str, Sequence[Path]], source: str = "files"
 ) -> dict[str, dict[str, list]]:
     """Return the columns of each split's files, as the task's kind has them.
 
@@ -68,17 +84,19 @@ def columns_from_files(
     for split, files in by_split.items():
         labelled = split in task.labelled
         # The file, or the directory that several files share.
-        source = os.path.commonpath(files)
+        place = os.path.commonpath(files)
         rows = (
-            (_place(path, source, place), row)
+            (where if str(path) == place else f"{path.relative_to(place)}: {where}", row)
             for path in files
-            for place, row in read(task, path, labelled)
+            for where, row in _read(task, source, path, labelled)
         )
-        columns[split] = kind.from_rows(task, rows, labelled=labelled, source=source)
+        columns[split] = kind.from_rows(task, rows, labelled=labelled, source=place)
         kind.require_sound(task, split, files[0], columns[split])
     return columns
 
 
-def _place(path: Path, source: str, place: str) -> str:
-    """Return where a row stands in ``source``."""
-    return place if str(path) == source else f"{path.relative_to(source)}: {place}"
+def _read(task: TaskSpec, source: str, path: Path, labelled: bool) -> Iterable[PlacedRow]:
+    if source != "tsv":
+        return task.of_kind.read(task, path, labelled)
+    rows = tsv.rows(path, task, labelled=labelled)
+    return ((f"row {number}", row) for number, row in enumerate(rows, start=1))

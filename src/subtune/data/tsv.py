@@ -22,14 +22,14 @@ CUT_OFF_LINES = ("qqp",)
 
 
 def path_of(glue_dir: Path, task: Task, split: str) -> Path:
-    """The file of a split: ``validation_matched`` is ``dev_matched.tsv``."""
+    """Return the file of a split: ``validation_matched`` is ``dev_matched.tsv``."""
     if split == DIAGNOSTIC:
         return glue_dir / "diagnostic" / "diagnostic.tsv"
     return glue_dir / task.title / f"{split.replace('validation', 'dev')}.tsv"
 
 
-def paths(glue_dir: Path, task: Task) -> dict[str, Path]:
-    """Every split's file. Test files may be absent; the others may not.
+def paths(directory: str, task: TaskSpec) -> dict[str, Path]:
+    """Return every split's file. Test files may be absent; the others may not.
 
     Raises:
         SubtuneError: the directory or one of its files is not there.
@@ -38,25 +38,26 @@ def paths(glue_dir: Path, task: Task) -> dict[str, Path]:
         raise SubtuneError(
             f"glue_dir: task {task.name!r} is not part of GLUE; give it `files` of its own"
         )
+    glue_dir, of_glue = Path(directory), TASKS[task.name]
     if not glue_dir.is_dir():
         raise SubtuneError(
-            f"glue_dir: found no directory {str(glue_dir)!r}, expected GLUE's official layout"
+            f"glue_dir: found no directory {directory!r}, expected GLUE's official layout"
         )
     by_split = {}
-    for split in ("train", *task.evaluation, *task.test):
-        path = path_of(glue_dir, task, split)
+    for split in (*task.labelled, *of_glue.test):
+        path = path_of(glue_dir, of_glue, split)
         if path.is_file():
             by_split[split] = path
-        elif split not in task.test:
+        elif split not in of_glue.test:
             raise SubtuneError(
-                f"glue_dir: {path} is missing; {task.title} needs its {split} file, "
+                f"glue_dir: {path} is missing; {of_glue.title} needs its {split} file, "
                 f"so add it or take {task.name!r} out of `tasks`"
             )
     return by_split
 
 
 def rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
-    """Rows of a file. TSV here has no quoting at all: a ``"`` is a letter.
+    """Yield the rows of a file. TSV here has no quoting at all: a ``"`` is a letter.
 
     Raises:
         SubtuneError: a line has too few columns, or the file is not UTF-8.

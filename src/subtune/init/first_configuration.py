@@ -72,7 +72,7 @@ def init(request: Request) -> Iterator[str]:
         name=name, title=name, text=text, label=label, labels=labels.words, metrics=labels.metrics
     )
     paths = {"train": str(request.train), "validation": str(request.dev)}
-    columns = files.columns_of(task, files.paths(paths, task))
+    columns = files.columns_of(task, files.own_paths(paths, task))
     yield messages.of_texts(task, request.text is None)
     yield from messages.of_labels(labels, request.label is None)
     yield from remarks(labels)

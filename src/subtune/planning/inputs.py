@@ -4,7 +4,7 @@ Local files are hashed. For a repository of the hub the commit is taken, which `
 keeps.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -15,7 +15,7 @@ from subtune.config import Config, Experiment
 from subtune.config.schema import HUB_MODELS
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.data import builtin, files, official, tsv, versions
+from subtune.data import builtin, files, versions
 from subtune.data.repositories import OF_GLUE, repository_of
 from subtune.data.sizes import size_of
 from subtune.hub.commits import pinned
@@ -176,15 +176,19 @@ def _require_parameters(name: str, config: Config, model: str, location: str) ->
 
 def _data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
     """Return those of some splits that a task has, with their version."""
-    if task.name in config.tasks:
-        paths = files.paths(config.tasks[task.name].files, task)
-        return _in_files(task, "files", paths, splits)
-    if task.name in config.directories:
-        of_splits = official.paths(config.directories[task.name], task, tuple(splits))
-        version = versions.version_of(of_splits)
-        return DataSpec(task=task, source="files", version=version, splits=tuple(of_splits))
-    if config.source == "tsv":
-        return _in_files(task, "tsv", tsv.paths(Path(str(config.glue_dir)), task), splits)
+    own, directory = config.tasks.get(task.name), config.directories.get(task.name)
+    if own or directory or config.source == "tsv":
+        source: Literal["tsv", "files"] = "files" if own or directory else "tsv"
+        paths = (
+            files.own_paths(own.files, task)
+            if own
+            else files.paths_of(
+                task, source, (*task.labelled, *task.test), config.glue_dir, directory=directory
+            )
+        )
+        present = {split: paths[split] for split in splits if split in paths}
+        version = versions.version_of(present)
+        return DataSpec(task=task, source=source, version=version, splits=tuple(present))
     if config.source == "hub":
         repository = repository_of(task.name)
         revision = config.revision if repository == OF_GLUE else None
@@ -193,14 +197,6 @@ def _data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
     else:
         version = builtin.version(task)
     return DataSpec(task=task, source=config.source, version=version, splits=tuple(splits))
-
-
-def _in_files(
-    task: Task, source: Literal["tsv", "files"], paths: Mapping[str, Path], splits: Iterable[str]
-) -> DataSpec:
-    present = {split: (paths[split],) for split in splits if split in paths}
-    version = versions.version_of(present)
-    return DataSpec(task=task, source=source, version=version, splits=tuple(present))
 
 
 @cache

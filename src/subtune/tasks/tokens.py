@@ -19,7 +19,7 @@ from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks import special_tokens
 from subtune.tasks.classification import cross_entropy
 from subtune.tasks.fields import TaskFields
-from subtune.tasks.formats import conll, json_lines
+from subtune.tasks.formats import conll, json_lines, treebank
 from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.task_kind import Columns, PlacedRow, TaskKind
 
@@ -52,9 +52,10 @@ class Tokens(TaskKind):
         return {"words": ["string"], "label": ["int32"]}
 
     def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-        """Read a CoNLL file, or JSON lines with a list of words and one of labels."""
+        """Read a CoNLL file, JSON lines with lists of words and labels, or parsed sentences."""
         columns = (*task.text, task.label) if labelled else task.text
-        of_format = json_lines if path.suffix == ".jsonl" else conll
+        # Trees are files of the Penn Treebank alone.
+        of_format = {".jsonl": json_lines, ".mrg": treebank}.get(path.suffix.lower(), conll)
         return of_format.sentences(path, columns)
 
     def from_rows(

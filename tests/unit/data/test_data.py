@@ -85,7 +85,7 @@ def test_a_glue_file_that_is_missing_is_named(glue_dir):
     with pytest.raises(
         SubtuneError, match=r"QNLI/train\.tsv is missing; QNLI needs its train file"
     ):
-        tsv.paths(glue_dir, TASKS["qnli"])
+        tsv.paths(str(glue_dir), TASKS["qnli"])
 
 
 def test_a_quote_is_a_letter_and_a_byte_order_mark_is_none(tmp_path):
@@ -183,7 +183,7 @@ def test_a_broken_file_of_a_user_gives_one_line(tmp_path, name, text, message):
 )
 def test_wrong_paths_of_a_users_task_give_one_line(paths, message):
     with pytest.raises(SubtuneError, match=message):
-        files.paths(paths, own_task())
+        files.own_paths(paths, own_task())
 
 
 @pytest.mark.parametrize("name", sentences.MINI_TASKS)

@@ -27,9 +27,9 @@ def written(tmp_path, train: str | bytes, ending="csv", validation=GOOD_ROWS) ->
 
 def train_rows(tmp_path, train, ending="csv", task=MOOD, **others) -> list[tuple]:
     """Texts and label of every row of a training file."""
-    columns = files.columns_of(task, files.paths(written(tmp_path, train, ending, **others), task))[
-        "train"
-    ]
+    columns = files.columns_of(
+        task, files.own_paths(written(tmp_path, train, ending, **others), task)
+    )["train"]
     return list(zip(*(column for name, column in columns.items() if name != "idx"), strict=True))
 
 
@@ -119,7 +119,7 @@ REFUSED = [
 def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content, ending, message):
     paths = written(tmp_path, content, ending)
     with pytest.raises(SubtuneError) as error:
-        files.columns_of(MOOD, files.paths(paths, MOOD))
+        files.columns_of(MOOD, files.own_paths(paths, MOOD))
     assert str(error.value).startswith(f"{paths['train']}: {message}")
     assert "\n" not in str(error.value)
 
@@ -193,13 +193,13 @@ def test_what_is_wrong_in_a_users_file_is_known_when_work_is_planned(tmp_path):
 def test_a_name_that_is_too_long_for_a_file_is_of_none(tmp_path):
     name = f"{'a' * 300}.csv"
     with pytest.raises(SubtuneError, match=r"tasks.mood.files.train: found no file 'a+.csv'"):
-        files.paths(written(tmp_path, GOOD_ROWS) | {"train": name}, MOOD)
+        files.own_paths(written(tmp_path, GOOD_ROWS) | {"train": name}, MOOD)
 
 
 def test_a_test_file_needs_no_labels(tmp_path):
     paths = written(tmp_path, GOOD_ROWS)
     (tmp_path / "test.csv").write_text('text\n"one\ntwo"\nthree\n')
     columns = files.columns_of(
-        MOOD, files.paths({**paths, "test": str(tmp_path / "test.csv")}, MOOD)
+        MOOD, files.own_paths({**paths, "test": str(tmp_path / "test.csv")}, MOOD)
     )["test"]
     assert columns == {"idx": [0, 1], "text_a": ["one\ntwo", "three"], "label": [-1, -1]}

@@ -4,7 +4,7 @@ import datasets
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data.hub import read_files
+from subtune.data.load import read_parquet
 from subtune.data.repositories import REPOSITORIES, is_on_hub, repository_of
 from subtune.tasks import TASKS
 
@@ -15,7 +15,7 @@ def rows_of(task, path, cells, **types):
     for column, feature in types.items():
         rows = rows.cast_column(column, feature)
     rows.to_parquet(path)
-    return read_files(TASKS[task], REPOSITORIES[task], [str(path)], labelled=True)
+    return read_parquet(TASKS[task], REPOSITORIES[task], [str(path)], labelled=True)
 
 
 def squad(answers):

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data import official
+from subtune.data import files, official
 from subtune.data.load import load
-from subtune.data.versions import paths_of, require_version, version_of
+from subtune.data.versions import require_version, version_of
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 
@@ -46,9 +46,13 @@ def write_ptb(directory):
 
 def spec_of(name, directory, **changes):
     task = TASKS[name]
-    paths = official.paths(str(directory), task, task.labelled)
+    paths = files.paths_of(task, "files", task.labelled, directory=str(directory))
     spec = DataSpec(task=task, source="files", version=version_of(paths))
     return spec.model_copy(update=changes)
+
+
+def paths_of(spec, directory):
+    return files.paths_of(spec.task, "files", spec.splits, directory=str(directory))
 
 
 def test_the_english_web_treebank_is_read_from_its_three_files(tmp_path):
@@ -86,27 +90,26 @@ def test_where_a_directory_lies_is_part_of_no_id(tmp_path):
 def test_a_file_of_a_directory_that_changed_after_planning_is_refused(tmp_path):
     write_ptb(tmp_path)
     spec = spec_of("ptb", tmp_path)
-    require_version(spec, paths_of(spec, directory=str(tmp_path)))
+    require_version(spec, paths_of(spec, tmp_path))
     path = tmp_path / "parsed" / "mrg" / "wsj" / "07" / "wsj_0702.mrg"
     path.write_text(path.read_text().replace("walks", "runs"))
     with pytest.raises(SubtuneError, match=r"or one of 43 others: changed since this was planned"):
-        require_version(spec, paths_of(spec, directory=str(tmp_path)))
+        require_version(spec, paths_of(spec, tmp_path))
 
 
 def test_test_files_may_be_absent_and_others_may_not(tmp_path):
     write_ud_ewt(tmp_path, splits=("train", "dev"))
     task = TASKS["ud_ewt"]
-    splits = ("train", "validation", "test")
-    assert [*official.paths(str(tmp_path), task, splits)] == ["train", "validation"]
+    assert [*official.paths(str(tmp_path), task)] == ["train", "validation"]
     (tmp_path / "en_ewt-ud-dev.conllu").unlink()
     with pytest.raises(SubtuneError, match=r"directories\.ud_ewt: .*ud-dev\.conllu is missing"):
-        official.paths(str(tmp_path), task, splits)
+        official.paths(str(tmp_path), task)
 
 
 @pytest.mark.parametrize("name", official.RELEASES)
 def test_a_directory_that_is_not_there_is_one_line(name, tmp_path):
     with pytest.raises(SubtuneError, match=f"directories.{name}: found no directory .*nowhere'"):
-        official.paths(str(tmp_path / "nowhere"), TASKS[name], ("train",))
+        official.paths(str(tmp_path / "nowhere"), TASKS[name])
 
 
 def test_a_row_that_is_wrong_is_named_with_its_file(tmp_path):
@@ -127,4 +130,4 @@ def test_a_row_that_is_wrong_in_one_of_many_files_is_named_with_its_file(tmp_pat
 @pytest.mark.parametrize("task", official.RELEASES)
 def test_a_directory_whose_name_is_too_long_is_none(task):
     with pytest.raises(SubtuneError, match=f"directories.{task}: found no directory 'a+'"):
-        official.paths("a" * 300, TASKS[task], ["train"])
+        official.paths("a" * 300, TASKS[task])

@@ -3,7 +3,7 @@
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data import versions
+from subtune.data import files, versions
 from subtune.selections.specs import DataSpec
 from subtune.tasks import Task
 
@@ -20,12 +20,12 @@ def paths(tmp_path):
 
 @pytest.fixture
 def spec(paths):
-    files = versions.paths_of(DataSpec(task=TASK, source="files", version=""), paths=paths)
-    return DataSpec(task=TASK, source="files", version=versions.version_of(files))
+    version = versions.version_of(files.own_paths(paths, TASK))
+    return DataSpec(task=TASK, source="files", version=version)
 
 
 def require(spec, paths):
-    versions.require_version(spec, versions.paths_of(spec, paths=paths))
+    versions.require_version(spec, files.paths_of(TASK, "files", spec.splits, files=paths))
 
 
 def test_rows_of_the_files_that_were_planned_are_taken(spec, paths):

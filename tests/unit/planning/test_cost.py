@@ -99,7 +99,7 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
 
 @pytest.mark.parametrize("task", ["cola", "sst2", "mrpc", "stsb", "rte", "wnli"])
 def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
-    found = tsv.paths(glue_dir, TASKS[task])
+    found = tsv.paths(str(glue_dir), TASKS[task])
     rows = {
         split: list(tsv.rows(path, TASKS[task], labelled=split not in TASKS[task].test))
         for split, path in found.items()

@@ -55,5 +55,5 @@ def test_a_mistake_in_a_file_is_told_as_the_page_says(name, task, content, tmp_p
     (tmp_path / name).write_text(content)
     own = OwnTask(**task, files={"train": name, "validation": name}).task("mine")
     with pytest.raises(SubtuneError) as error:
-        files.columns_of(own, {"train": Path(name)})
+        files.columns_of(own, {"train": (Path(name),)})
     assert f"`{error.value}`" in PAGE

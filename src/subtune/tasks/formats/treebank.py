@@ -6,7 +6,6 @@ from pathlib import Path
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.formats import text
-from subtune.tasks.formats.paths import is_directory
 from subtune.tasks.formats.text import shown
 
 COLUMNS = ("form", "xpos")
@@ -25,44 +24,36 @@ TOKEN = re.compile(
 )
 
 
-def paths(directory: Path) -> dict[str, list[Path]]:
+def paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
     """Return the files of each split of the Wall Street Journal part, in their order.
 
     Args:
         directory: the disc's root, or one below it, down to that of the sections ``00`` to ``24``.
+        key: the key of the configuration, with which an error message begins.
 
     Raises:
-        SubtuneError: the directory is not there, or lacks a section.
+        SubtuneError: the directory has no such sections, or lacks one.
     """
-    if not is_directory(directory):
-        raise SubtuneError(f"found no directory {str(directory)!r}, expected the Penn Treebank's")
-    numbers = [number for sections in SECTIONS.values() for number in sections]
-    by_root = {
-        root: {number: _files(root / f"{number:02}") for number in numbers}
-        for root in (directory / folder for folder in FOLDERS)
-    }
-    root, by_section = max(by_root.items(), key=lambda item: sum(map(bool, item[1].values())))
-    missing = [f"{number:02}" for number in numbers if not by_section[number]]
-    if len(missing) == len(numbers):
+    roots = [directory / folder for folder in FOLDERS if (directory / folder / "00").is_dir()]
+    if not roots:
         raise SubtuneError(
-            f"{directory}: found no sections of the Wall Street Journal, expected folders 00 to 24 "
-            "with .mrg files in it or in its parsed/mrg/wsj"
+            f"{key}: {directory}: found no sections of the Wall Street Journal, expected folders "
+            "00 to 24 with .mrg files in it or in its parsed/mrg/wsj"
         )
-    if missing:
-        raise SubtuneError(
-            f"{root}: found no .mrg files of section{'s' * (len(missing) > 1)} "
-            f"{', '.join(missing)}, expected those of 00 to 24"
-        )
-    return {
-        split: [path for number in sections for path in by_section[number]]
-        for split, sections in SECTIONS.items()
-    }
+    by_split = {}
+    for split, sections in SECTIONS.items():
+        by_section = {f"{number:02}": _files(roots[0] / f"{number:02}") for number in sections}
+        if missing := [section for section, files in by_section.items() if not files]:
+            raise SubtuneError(
+                f"{key}: {roots[0]}: found no .mrg files of section {', '.join(missing)}, expected "
+                "those of 00 to 24"
+            )
+        by_split[split] = tuple(path for files in by_section.values() for path in files)
+    return by_split
 
 
 def _files(folder: Path) -> list[Path]:
-    if not is_directory(folder):
-        return []
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() == ".mrg")
+    return sorted(path for path in folder.glob("*") if path.suffix.lower() == ".mrg")
 
 
 def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[str, list[str]]]]:
