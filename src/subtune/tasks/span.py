@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from subtune.tasks.task_kind import Columns, PlacedRow, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
     from torch import Tensor
 
     from subtune.tasks.examples import Examples
@@ -112,26 +112,28 @@ class Span(TaskKind):
         columns: Columns = {name: [] for name in names}
         if with_token_types:
             columns["token_type_ids"] = []
-        contexts: dict[str, list[Piece]] = {}
+        encodings: dict[str, Encoding] = {}
         of_rows = (rows[name] for name in ("idx", "question", "context", "answers", "label"))
         for row, question, context, texts, starts in zip(*of_rows, strict=True):
-            asked = _pieces(tokenizer, question)[:longest_question]
-            if context not in contexts:
-                contexts[context] = _pieces(tokenizer, context)
+            asked = tokenizer.encode(question, add_special_tokens=False).ids[:longest_question]
+            if context not in encodings:
+                encodings[context] = tokenizer.encode(context, add_special_tokens=False)
+            of_context = encodings[context]
             room = of_texts - len(asked)
-            before = len(special.ids[0]) + len(asked) + len(special.ids[1])
-            for window in _windows(contexts[context], room, doc_stride or room):
-                ids, types = special.around([p.id for p in asked], [p.id for p in window])
+            before = [OUTSIDE] * (len(special.ids[0]) + len(asked) + len(special.ids[1]))
+            behind = [OUTSIDE] * len(special.ids[2])
+            for window in _windows(len(of_context.ids), room, doc_stride or room):
+                ids, types = special.around(asked, of_context.ids[window])
+                offsets = of_context.offsets[window]
                 label = [0, 0]
                 if texts:
-                    label = _positions(window, starts[0], starts[0] + len(texts[0]), before)
-                around = ([OUTSIDE] * before, [OUTSIDE] * len(special.ids[2]))
+                    label = _positions(offsets, starts[0], starts[0] + len(texts[0]), len(before))
                 values = {
                     "row": row,
                     "input_ids": ids,
                     "label": label,
-                    "first": [*around[0], *(p.first for p in window), *around[1]],
-                    "last": [*around[0], *(p.last for p in window), *around[1]],
+                    "first": [*before, *(first for first, _ in offsets), *behind],
+                    "last": [*before, *(last for _, last in offsets), *behind],
                     "context": context,
                     "answers": texts,
                     "token_type_ids": types,
@@ -162,11 +164,8 @@ class Span(TaskKind):
         """
         best: dict[int, tuple[float, int, int]] = {}
         ends = examples.lengths.cumsum()
-        windows = zip(
-            *(ends - examples.lengths, ends, examples.row),
-            *(examples.column(name) for name in ("first", "last")),
-            strict=True,
-        )
+        places = (examples.column(name) for name in ("first", "last"))
+        windows = zip(ends - examples.lengths, ends, examples.row, *places, strict=True)
         for start, end, row, first, last in windows:
             inside = np.flatnonzero(np.asarray(first) != OUTSIDE)
             score, begins, stops = _best_pair(logits[start:end][inside])
@@ -186,10 +185,9 @@ class Span(TaskKind):
 
         # All windows of a question have the same context and answers.
         rows, windows = np.unique(examples.row, return_index=True)
-        contexts, answers = (
-            [values[window] for window in windows]
-            for values in (examples.column("context"), examples.column("answers"))
-        )
+        all_contexts, all_answers = examples.column("context"), examples.column("answers")
+        contexts = [all_contexts[window] for window in windows]
+        answers = [all_answers[window] for window in windows]
         spans = zip(contexts, predictions, strict=True)
         return pd.DataFrame(
             {
@@ -206,34 +204,25 @@ class Span(TaskKind):
         return table["prediction"].tolist(), table["answers"].map(list).tolist()
 
 
-class Piece(NamedTuple):
-    """A token of a text: its id, and where it begins and ends there."""
-
-    id: int
-    first: int
-    last: int
-
-
-def _pieces(tokenizer: Tokenizer, text: str) -> list[Piece]:
-    encoding = tokenizer.encode(text, add_special_tokens=False)
-    return [Piece(id, *offsets) for id, offsets in zip(encoding.ids, encoding.offsets, strict=True)]
-
-
-def _windows(pieces: Sequence[Piece], room: int, doc_stride: int) -> Iterator[Sequence[Piece]]:
+def _windows(tokens: int, room: int, doc_stride: int) -> Iterator[slice]:
     """Yield windows that leave out no token, the last of which ends with the text."""
     start = 0
-    while start + room < len(pieces):
-        yield pieces[start : start + room]
+    while start + room < tokens:
+        yield slice(start, start + room)
         start += min(doc_stride, room)
-    yield pieces[start:]
+    yield slice(start, tokens)
 
 
-def _positions(window: Sequence[Piece], start: int, end: int, before: int) -> list[int]:
-    """Return the tokens in which an answer starts and ends, or 0 twice if it is not inside."""
-    if not window or window[0].first > start or window[-1].last < end:
+def _positions(offsets: Sequence[tuple[int, int]], start: int, end: int, before: int) -> list[int]:
+    """Return the tokens in which an answer starts and ends, or 0 twice if it is not inside.
+
+    ``offsets``: where in the context each token of a window begins and ends. ``before``: the number
+    of tokens before them.
+    """
+    if not offsets or offsets[0][0] > start or offsets[-1][1] < end:
         return [0, 0]
-    first = max(number for number, piece in enumerate(window) if piece.first <= start)
-    last = min(number for number, piece in enumerate(window) if piece.last >= end)
+    first = max(number for number, (begins, _) in enumerate(offsets) if begins <= start)
+    last = min(number for number, (_, ends) in enumerate(offsets) if ends >= end)
     return [before + first, before + max(first, last)]
 
 

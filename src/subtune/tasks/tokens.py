@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks import special_tokens
 from subtune.tasks.classification import cross_entropy
 from subtune.tasks.fields import TaskFields
-from subtune.tasks.formats import conll, json_lines, treebank
+from subtune.tasks.formats import conll, json_lines, text, treebank
 from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.task_kind import Columns, PlacedRow, TaskKind
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from subtune.tasks.examples import Examples
+
+
+TEXTS = TypeAdapter(Annotated[list[text.Text], Field(min_length=1)])
 
 
 class Tokens(TaskKind):
@@ -54,8 +58,9 @@ class Tokens(TaskKind):
     def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterator[PlacedRow]:
         """Read a CoNLL file, JSON lines with lists of words and labels, or parsed sentences."""
         columns = (*task.text, task.label) if labelled else task.text
-        # Trees are files of the Penn Treebank alone.
-        of_format = {".jsonl": json_lines, ".mrg": treebank}.get(path.suffix.lower(), conll)
+        if path.suffix == ".jsonl":
+            return ((f"line {line}", row) for line, row in json_lines.rows(path, columns))
+        of_format = treebank if path.suffix.lower() == ".mrg" else conll
         return of_format.sentences(path, columns)
 
     def from_rows(
@@ -67,23 +72,18 @@ class Tokens(TaskKind):
         for number, (where, row) in enumerate(rows):
             place = f"{source}: {where}"
             words = _list(task.text[0], row, place)
-            labels = [NO_LABEL] * len(words)
-            if labelled:
-                given = _list(task.label, row, place)
-                for word, label in enumerate(given, start=1):
-                    if label not in number_of:
-                        raise SubtuneError(
-                            f"{place}: word {word}: label: {one_of(label, number_of)}"
-                        )
-                labels = [number_of[label] for label in given]
-                if len(labels) != len(words):
-                    raise SubtuneError(
-                        f"{place}: found {len(words)} words and {len(labels)} labels, expected a "
-                        "label of each word"
-                    )
-            table["idx"].append(number)
-            table["words"].append(words)
-            table["label"].append(labels)
+            given = _list(task.label, row, place) if labelled else []
+            for word, label in enumerate(given, start=1):
+                if label not in number_of:
+                    raise SubtuneError(f"{place}: word {word}: label: {one_of(label, number_of)}")
+            if labelled and len(given) != len(words):
+                raise SubtuneError(
+                    f"{place}: found {len(words)} words and {len(given)} labels, expected a "
+                    "label of each word"
+                )
+            labels = [number_of[label] for label in given] if labelled else [NO_LABEL] * len(words)
+            for name, value in (("idx", number), ("words", words), ("label", labels)):
+                table[name].append(value)
         if not table["idx"]:
             raise SubtuneError(f"{source}: found no sentences, expected at least one")
         return table
@@ -169,12 +169,10 @@ class Tokens(TaskKind):
 def _list(column: str, row: Mapping[str, Any], place: str) -> list[str]:
     if column not in row:
         raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
-    cells = row[column]
-    if not isinstance(cells, list) or not all(isinstance(cell, str) for cell in cells):
-        raise SubtuneError(f"{place}: column {column!r}: expected a list of texts")
-    if not cells:
-        raise SubtuneError(f"{place}: column {column!r}: found an empty list, expected words")
-    return cells
+    try:
+        return TEXTS.validate_python(row[column], strict=True)
+    except ValidationError as error:
+        raise SubtuneError(f"{place}: {text.problem(error, column)}") from None
 
 
 def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:

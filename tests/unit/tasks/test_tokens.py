@@ -193,12 +193,16 @@ def test_labels_become_their_numbers_and_without_labels_are_minus_one():
     [
         ({"words": ["a"], "tags": ["b"]}, "f: row 2: word 1: label: found 'b', expected one of"),
         ({"words": ["a", "b"], "tags": ["B"]}, "f: row 2: found 2 words and 1 labels, expected a"),
+        ({"words": [], "tags": []}, "f: row 2: words: found an empty list, expected at least one"),
+        ({"words": "a", "tags": ["B"]}, "f: row 2: words: found the text 'a', expected a list"),
+        ({"words": None, "tags": ["B"]}, "f: row 2: words: found null, expected a list"),
+        ({"words": ["a", ["b"]], "tags": ["B"]}, r"row 2: words\[1\]: found a list, expected text"),
+        ({"words": ["\0"], "tags": ["B"]}, r"row 2: words\[0\]: found '\\x00', expected text"),
         (
-            {"words": [], "tags": []},
-            "f: row 2: column 'words': found an empty list, expected words",
+            {"words": ["\ud83d"], "tags": ["B"]},
+            r"row 2: words\[0\]: found '\\ud83d', expected text",
         ),
-        ({"words": "a", "tags": ["B"]}, "f: row 2: column 'words': expected a list of texts"),
-        ({"words": ["a"], "tags": [1]}, "f: row 2: column 'tags': expected a list of texts"),
+        ({"words": ["a"], "tags": [" "]}, r"row 2: tags\[0\]: found ' ', expected text"),
         ({"word": ["a"], "tags": ["B"]}, "f: row 2: no such column: found 'words', expected"),
         ({"words": ["a"], "tag": ["B"]}, "f: row 2: no such column: found 'tags', expected"),
     ],
@@ -206,6 +210,16 @@ def test_labels_become_their_numbers_and_without_labels_are_minus_one():
 def test_a_row_that_is_none_of_the_task_is_refused_with_its_place(row, message):
     with pytest.raises(SubtuneError, match=message):
         split([*rows_of((["a"], ["B"])), row])
+
+
+def test_json_lines_are_read_as_they_stand(tmp_path):
+    """Also with a byte-order mark, blank lines, numbers as texts, and columns that no one reads."""
+    path = tmp_path / "train.jsonl"
+    path.write_text(
+        '\ufeff{"words": ["A", 3.50], "tags": ["B", "O"]}\n\n{"words": ["A b"], "tags": ["I"], "id": 7}'
+    )
+    columns = TOKENS.from_rows(CHUNKS, TOKENS.read(CHUNKS, path, True), labelled=True, source="f")
+    assert columns == {"idx": [0, 1], "words": [["A", "3.50"], ["A b"]], "label": [[0, 2], [1]]}
 
 
 def test_a_split_without_sentences_is_refused():

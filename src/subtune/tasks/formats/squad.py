@@ -4,27 +4,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from subtune.core.errors import SubtuneError
 from subtune.tasks.formats import text
 from subtune.tasks.formats.text import Text, shown
 
 
-class Part(BaseModel):
-    """An object of the file. Its other keys are not read."""
-
-    model_config = ConfigDict(strict=True)
-
-
-class Answer(Part):
+class Answer(BaseModel):
     """An accepted answer, and which character of the context it begins at, from 0."""
 
     text: Text
     answer_start: int
 
 
-class Question(Part):
+class Question(BaseModel):
     """A question. Its answers are read only where labels are asked for."""
 
     id: Text
@@ -33,21 +27,21 @@ class Question(Part):
     is_impossible: bool | None = None
 
 
-class Paragraph(Part):
+class Paragraph(BaseModel):
     """A context and the questions about it."""
 
     context: Text
     qas: list[Question]
 
 
-class Article(Part):
+class Article(BaseModel):
     """An article, as of Wikipedia."""
 
     paragraphs: list[Paragraph]
 
 
-class File(Part):
-    """A whole file."""
+class File(BaseModel):
+    """A whole file. Other keys of its objects are not read."""
 
     data: list[Article]
 
@@ -56,21 +50,16 @@ ANSWERS = TypeAdapter(Annotated[list[Answer], Field(min_length=1)])
 
 
 def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read questions with their contexts and answers, each with its place.
+    """Read questions with their contexts and, if ``labelled``, their answers, each with its place.
 
-    Each is ``{"id", "question", "context", "answers": {"text": […], "answer_start": […]}}``. Its
-    answers are read only if ``labelled``, and else empty.
-
-    Args:
-        path: a UTF-8 file.
-        labelled: whether answers are read.
+    Each is ``{"id", "question", "context", "answers": {"text": […], "answer_start": […]}}``.
 
     Raises:
         SubtuneError: the file is not one of SQuAD v1.1, a text is empty, an id is there twice, or
             the context does not have an answer at its place.
     """
     try:
-        file = File.model_validate_json(text.read(path))
+        file = File.model_validate_json(text.read(path), strict=True)
     except ValidationError as error:
         raise SubtuneError(f"{path}: {text.problem(error)}") from None
     ids: set[str] = set()
@@ -87,8 +76,6 @@ def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, An
             texts = [answer.text for answer in answers]
             starts = [answer.answer_start for answer in answers]
             yield place, row | {"answers": {"text": texts, "answer_start": starts}}
-    if not ids:
-        raise SubtuneError(f"{path}: found no questions, expected at least one")
 
 
 def _answers(question: Question, context: str, place: str) -> list[Answer]:
@@ -98,27 +85,18 @@ def _answers(question: Question, context: str, place: str) -> list[Answer]:
             "which all have an answer"
         )
     try:
-        answers = ANSWERS.validate_python(question.answers)
+        answers = ANSWERS.validate_python(question.answers, strict=True)
     except ValidationError as error:
         raise SubtuneError(f"{place}: {text.problem(error, 'answers')}") from None
     for number, answer in enumerate(answers):
-        _require_in_context(answer, context, f"{place}: answers[{number}]")
+        start = answer.answer_start
+        if start < 0 or not context.startswith(answer.text, start):
+            found = context[max(start, 0) : max(start, 0) + len(answer.text)]
+            starts = [at for at in range(len(context)) if context.startswith(answer.text, at)]
+            nearest = min(starts, key=lambda at, start=start: abs(at - start), default=None)
+            hint = "is not in it" if nearest is None else f"begins at {nearest}"
+            raise SubtuneError(
+                f"{place}: answers[{number}].answer_start: found {shown(found)} at {start} of the "
+                f"context, expected {shown(answer.text)}, which {hint}"
+            )
     return answers
-
-
-def _require_in_context(answer: Answer, context: str, place: str) -> None:
-    start = answer.answer_start
-    if not 0 <= start < len(context):
-        raise SubtuneError(
-            f"{place}.answer_start: found {start}, expected a number from 0 to "
-            f"{len(context) - 1}, within the context"
-        )
-    if not context.startswith(answer.text, start):
-        found = context[start : start + len(answer.text)]
-        starts = [at for at in range(len(context)) if context.startswith(answer.text, at)]
-        nearest = min(starts, key=lambda at: abs(at - start), default=None)
-        hint = "is not in it" if nearest is None else f"begins at {nearest}"
-        raise SubtuneError(
-            f"{place}.answer_start: found {shown(found)} at {start} of the context, "
-            f"expected {shown(answer.text)}, which {hint}"
-        )

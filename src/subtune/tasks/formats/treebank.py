@@ -63,25 +63,16 @@ def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[
     bracket as ``-LRB-``. Leaves that are no words are left out, and so are sentences of nothing
     else.
 
-    Args:
-        path: a UTF-8 file.
-        columns: those that are read, of `COLUMNS`.
-
     Raises:
-        SubtuneError: the file is not UTF-8, has no such column, no words, or brackets that do not
-            match.
+        SubtuneError: the file is not UTF-8, has no such column, or brackets that do not match.
     """
     for column in columns:
         if column not in COLUMNS:
             raise SubtuneError(f"{path}: no such column: {one_of(column, COLUMNS)}")
-    empty = True
     for line, tags, words in _trees(path, text.read(path)):
         if words:
-            empty = False
             by_column = {"form": words, "xpos": tags}
             yield f"line {line}", {column: by_column[column] for column in columns}
-    if empty:
-        raise SubtuneError(f"{path}: found no sentences, expected at least one")
 
 
 def _trees(path: Path, content: str) -> Iterator[tuple[int, list[str], list[str]]]:

@@ -47,8 +47,6 @@ def test_words_and_tags_are_read_as_they_stand_and_traces_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "found no sentences, expected at least one"),
-        ("( (NP (-NONE- *) ))", "found no sentences, expected at least one"),
         (
             "( (NP (NN a)) )\n( (NP (NN b) )\n",
             "line 2: found a tree that does not end, expected a ')' for every '('",
@@ -63,7 +61,6 @@ def test_words_and_tags_are_read_as_they_stand_and_traces_left_out(tmp_path):
             "line 2: found a ')' too many, expected one for every '('",
         ),
         ("( (NP\na (NN b)) )", "line 2: found 'a', expected words as (TAG word)"),
-        ("( (NP (NN a b)) )", "line 1: found 'a', expected words as (TAG word)"),
         ("words/NNS\n", "line 1: found 'words/NNS', expected words as (TAG word)"),
         ("( (NP (NN) ) )", "line 1: found brackets without a word, expected words as (TAG word)"),
         ("( (NP (NN a)) )\0", "line 1: found '\\x00', expected text"),
@@ -77,12 +74,8 @@ def test_a_broken_file_is_refused_with_its_line(tmp_path, content, message):
 
 
 def test_a_treebank_has_two_columns(tmp_path):
-    path = written(tmp_path, BEES)
-    with pytest.raises(SubtuneError) as error:
-        list(treebank.sentences(path, ["form", "upos"]))
-    assert str(error.value) == (
-        f"{path}: no such column: found 'upos', expected one of form, xpos (did you mean 'xpos'?)"
-    )
+    with pytest.raises(SubtuneError, match="'upos', expected one of form, xpos .did you mean"):
+        list(treebank.sentences(written(tmp_path, BEES), ["form", "upos"]))
 
 
 ATOMS = st.text(st.sampled_from("AB-$.,'`\\/#0é"), min_size=1)
@@ -119,9 +112,7 @@ def treebank_in(root, missing=()):
     return root
 
 
-@pytest.mark.parametrize(
-    "folder", ["", "wsj", "mrg/wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj"]
-)
+@pytest.mark.parametrize("folder", ["", "wsj", "treebank_3/parsed/mrg/wsj"])
 def test_splits_are_those_of_taggers_wherever_the_sections_lie(tmp_path, folder):
     root = treebank_in(tmp_path / folder)
     by_split = treebank.paths(tmp_path, "key")
