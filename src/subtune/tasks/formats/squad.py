@@ -93,8 +93,8 @@ def _answers(question: Question, context: str, place: str) -> list[Answer]:
         if start < 0 or not context.startswith(answer.text, start):
             found = context[max(start, 0) : max(start, 0) + len(answer.text)]
             starts = [at for at in range(len(context)) if context.startswith(answer.text, at)]
-            nearest = min(starts, key=lambda at, start=start: abs(at - start), default=None)
-            hint = "is not in it" if nearest is None else f"begins at {nearest}"
+            distances = {abs(at - start): at for at in reversed(starts)}
+            hint = f"begins at {distances[min(distances)]}" if starts else "is not in it"
             raise SubtuneError(
                 f"{place}: answers[{number}].answer_start: found {shown(found)} at {start} of the "
                 f"context, expected {shown(answer.text)}, which {hint}"
