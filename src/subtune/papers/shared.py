@@ -6,11 +6,10 @@ from typing import Any
 from subtune.analysis.claims import Claim
 from subtune.analysis.statistics.parameters import changes_to_largest_other
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
-from subtune.exhibits.figures.changes import parameter_changes
-from subtune.exhibits.figures.curves import learning_curves
+from subtune.exhibits.figures.curves import learning_curves, score_by_train_rows
 from subtune.exhibits.figures.front import score_by_parameters
+from subtune.exhibits.figures.heat_maps import parameter_changes
 from subtune.exhibits.figures.reproduction import reproduction
-from subtune.exhibits.figures.sizes import score_by_train_rows
 from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.choices import choices
 from subtune.exhibits.tables.claims import checklist

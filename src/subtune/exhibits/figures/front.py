@@ -1,6 +1,6 @@
 """Score against the number of trained parameters: the picture of what each method costs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -48,13 +48,16 @@ def score_by_parameters(
     rows = summary(chosen).dropna(subset="score")
     if rows.empty:
         return without_numbers(style["width"])
-    series = _series(rows)
+    rows["label"] = rows.apply(_label, axis=1)
+    rows["is_point"] = (rows["trained"] > 0) & (rows["label"] != title_of(REFERENCE))
+    # One colour each: a method, or its masks of one kind.
+    labels = rows[rows["is_point"]].sort_values("trained")["label"].unique()
     questions = [*rows.groupby(QUESTION, sort=False)]
     share = COLUMN if len(questions) == 1 else 1
     figure, panels = panels_of(len(questions), share * style["width"], height_of_panel=0.75)
     trained = rows.loc[rows["trained"] > 0, "trained"]
     for panel, ((model, task, metric), of_question) in zip(panels, questions, strict=False):
-        _draw(panel, of_question, series)
+        _draw(panel, of_question, labels)
         panel.set_xscale("log")
         if len(trained):
             panel.set_xlim(trained.min() / 2, trained.max() * 2)
@@ -68,7 +71,7 @@ def score_by_parameters(
     handles.append(Line2D([], [], label="front", **FRONT))
     handles += [
         Line2D([], [], linestyle="", markersize=4, label=label, **_point(number))
-        for number, label in enumerate(series)
+        for number, label in enumerate(labels)
     ]
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = max(1, int(share * LETTERS_OF_A_LINE / (longest + LETTERS_OF_A_MARK)))
@@ -76,19 +79,9 @@ def score_by_parameters(
     return figure
 
 
-def _series(rows: pd.DataFrame) -> list[str]:
-    """Return labels, one per colour: a method, or the masks of one kind."""
-    between = rows[(rows["trained"] > 0) & ~_is_reference(rows)]
-    return list(dict.fromkeys(between.sort_values("trained").apply(_label, axis=1)))
-
-
 def _label(row: pd.Series) -> str:
     title = title_of(row["method"])
     return title if pd.isna(row["scope"]) else f"{title}, masked, {row['scope']}"
-
-
-def _is_reference(rows: pd.DataFrame) -> pd.Series:
-    return (rows["method"] == REFERENCE) & rows["scope"].isna()
 
 
 def _point(number: int) -> dict[str, Any]:
@@ -98,20 +91,16 @@ def _point(number: int) -> dict[str, Any]:
     }
 
 
-def _draw(panel: "Axes", rows: pd.DataFrame, series: list[str]) -> None:
-    for rows_of_line, line_style in (
-        (rows[_is_reference(rows)], FULL),
-        (rows[rows["trained"] == 0], FROZEN),
-    ):
-        for score in rows_of_line["score"]:
-            panel.axhline(score, **line_style)
-    trained = rows[rows["trained"] > 0].sort_values("trained")
-    front = trained[trained["on_front"]]
+def _draw(panel: "Axes", rows: pd.DataFrame, labels: Iterable[str]) -> None:
+    for score in rows.loc[rows["label"] == title_of(REFERENCE), "score"]:
+        panel.axhline(score, **FULL)
+    for score in rows.loc[rows["trained"] == 0, "score"]:
+        panel.axhline(score, **FROZEN)
+    rows = rows.sort_values("trained")
+    front = rows[(rows["trained"] > 0) & rows["on_front"]]
     panel.step(front["trained"], front["score"], where="post", **FRONT)
-    between = trained[~_is_reference(trained)]
-    labels = between.apply(_label, axis=1)
-    for number, label in enumerate(series):
-        points = between[labels == label] if len(between) else between
+    for number, label in enumerate(labels):
+        points = rows[rows["is_point"] & (rows["label"] == label)]
         panel.errorbar(
             points["trained"],
             points["score"],

@@ -1,6 +1,6 @@
 """Tables and figures of BitFit."""
 
-from subtune.exhibits.figures.sizes import score_by_train_rows
+from subtune.exhibits.figures.curves import score_by_train_rows
 from subtune.exhibits.tables.choices import best_learning_rates
 from subtune.exhibits.tables.comparison import comparison
 from subtune.exhibits.tables.gap import generalisation_gap

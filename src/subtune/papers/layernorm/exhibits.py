@@ -1,8 +1,11 @@
 """Tables and figures of the LayerNorm paper."""
 
-from subtune.exhibits.figures.changes import component_changes
-from subtune.exhibits.figures.fractions import score_by_fraction
-from subtune.exhibits.figures.information import global_information, information_by_task
+from subtune.exhibits.figures.curves import score_by_fraction
+from subtune.exhibits.figures.heat_maps import (
+    component_changes,
+    global_information,
+    information_by_task,
+)
 from subtune.exhibits.tables.components import component_ranking
 from subtune.exhibits.tables.significance import kruskal_wallis
 from subtune.papers.paper import Figure, Needs, Table

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from subtune.exhibits.figures import changes, curves, drawing, fractions
+from subtune.exhibits.figures import curves, drawing, heat_maps
 from tests.helpers.examples import scored
 
 STYLE = {"width": 6.3, "colormap": "viridis"}
@@ -22,7 +22,7 @@ def test_a_fraction_that_diverged_is_left_out_of_its_curve(tmp_path, recwarn):
         for fraction, value in ((0.1, 0.5), (0.2, math.nan), (0.4, 0.6))
     ]
     rows.append(("rte", "full", 1.0, None, 1e-5, 0, math.nan))
-    figure = fractions.score_by_fraction(scored(*rows), {"rte": "RTE"}, ["cv"], ["full"], STYLE)
+    figure = curves.score_by_fraction(scored(*rows), {"rte": "RTE"}, ["cv"], ["full"], STYLE)
     [line] = figure.axes[0].lines
     assert pd.isna(line.get_ydata()).tolist() == [False, True, False]
     drawn_without_complaint(figure, tmp_path, recwarn)
@@ -40,9 +40,9 @@ def test_the_curve_of_a_run_that_diverged_ends_there(tmp_path, recwarn):
 def test_where_every_run_diverged_a_figure_of_changes_says_so(tmp_path, recwarn, kind):
     none = pd.DataFrame(columns=["model", "task", "method", "parameter", "component", "layer"])
     figure = (
-        changes.component_changes(none, {"rte": "RTE"}, STYLE)
+        heat_maps.component_changes(none, {"rte": "RTE"}, STYLE)
         if kind == "component"
-        else changes.parameter_changes(none, {"rte": "RTE"}, "bitfit", "rte", STYLE)
+        else heat_maps.parameter_changes(none, {"rte": "RTE"}, "bitfit", "rte", STYLE)
     )
     assert "diverged" in figure.get_suptitle()
     drawn_without_complaint(figure, tmp_path, recwarn)

@@ -5,8 +5,8 @@ import math
 import pandas as pd
 import pytest
 
+from subtune.exhibits.figures.curves import score_by_train_rows
 from subtune.exhibits.figures.drawing import save
-from subtune.exhibits.figures.sizes import score_by_train_rows
 from tests.helpers.examples import scored
 
 STYLE = {"width": 6.3}
