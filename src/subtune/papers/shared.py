@@ -11,13 +11,11 @@ from subtune.exhibits.figures.front import score_by_parameters
 from subtune.exhibits.figures.heat_maps import parameter_changes
 from subtune.exhibits.figures.reproduction import reproduction
 from subtune.exhibits.tables.answers import smallest_methods
-from subtune.exhibits.tables.choices import choices
+from subtune.exhibits.tables.choices import choices, contents, metrics
 from subtune.exhibits.tables.claims import checklist
 from subtune.exhibits.tables.comparison import comparison
-from subtune.exhibits.tables.metrics import metrics
+from subtune.exhibits.tables.scores import scores_by_train_rows
 from subtune.exhibits.tables.significance import paired_tests
-from subtune.exhibits.tables.sizes import scores_by_train_rows
-from subtune.exhibits.tables.submission import contents
 from subtune.exhibits.tables.summary import methods_by_score
 from subtune.papers.paper import Figure, Needs, Paper, Table
 

@@ -10,7 +10,7 @@ import pytest
 
 from subtune import papers
 from subtune.analysis.claims import Claim
-from subtune.exhibits.tables.metrics import metrics
+from subtune.exhibits.tables.choices import metrics
 from subtune.papers import printed
 from subtune.papers.paper import Table, problems
 from subtune.papers.shared import all_exhibits

@@ -11,15 +11,13 @@ import pandas as pd
 from subtune.analysis.answers import ALL_TASKS, MARGIN, MOST_SEEDS, Answer, answers
 from subtune.analysis.summary import Candidate
 from subtune.analysis.verdicts import NOT_SUPPORTED, SUPPORTED
-from subtune.exhibits.tables.writing import EMPTY, Emphasis, Styled, interval, share, signed
+from subtune.exhibits.tables.writing import EMPTY, Styled, interval, share, signed
 from subtune.selections.methods import title_with_mask
 
-SMALLEST = f"smallest within {MARGIN}"
 CONFIDENT = "smallest with 95 % confidence"
-NEEDED = "seeds still needed"
 HEADINGS = [
-    "model", "task", SMALLEST, "parameters", "share of full", "score", "full", "minus full",
-    "95 % interval", CONFIDENT, NEEDED,
+    "model", "task", f"smallest within {MARGIN}", "parameters", "share of full", "score", "full",
+    "minus full", "95 % interval", CONFIDENT, "seeds still needed",
 ]  # fmt: skip
 MISSING = {
     "full": "Full fine-tuning is not among the methods: add `full`.",
@@ -46,12 +44,14 @@ def smallest_methods(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> St
     """
     found = answers(chosen)
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}
-    columns = {"trained": "Int64", "units": "Int64", "more_seeds": "Int64"}
-    rows = pd.DataFrame([_numbers(a, titles[a.task]) for a in found]).astype(columns)
-    shown = pd.DataFrame([_shown(a, titles[a.task]) for a in found], columns=HEADINGS)
-    bold = pd.DataFrame(False, index=shown.index, columns=shown.columns)
-    bold[CONFIDENT] = [answer.confident is not None for answer in found]
-    return Styled(rows, Emphasis(bold=bold), shown)
+    rows = [_numbers(answer, titles[answer.task]) for answer in found]
+    shown = [_shown(answer, titles[answer.task]) for answer in found]
+    is_sure = [answer.confident is not None for answer in found]
+    return Styled(
+        pd.DataFrame(rows).astype({"trained": "Int64", "units": "Int64", "more_seeds": "Int64"}),
+        pd.DataFrame(shown, columns=HEADINGS),
+        bold=pd.DataFrame({CONFIDENT: is_sure}),
+    )
 
 
 def _numbers(answer: Answer, title: str) -> dict[str, object]:
@@ -81,22 +81,24 @@ def _numbers(answer: Answer, title: str) -> dict[str, object]:
 
 
 def _shown(answer: Answer, title: str) -> dict[str, str]:
+    """Return the cells below `HEADINGS`; only the first three if there is no method to name."""
     candidate = answer.candidate
-    first = {"model": answer.model, "task": title}
     if not candidate:
-        return first | {SMALLEST: in_words(answer)}
-    nearest = "" if answer.is_within else "none; nearest is "
-    return first | {
-        SMALLEST: nearest + _title(candidate),
-        "parameters": f"{candidate.trained:,}",
-        "share of full": share(candidate.share),
-        "score": f"{candidate.score:.4f}",
-        "full": f"{candidate.full_score:.4f}",
-        "minus full": signed(candidate.difference.mean),
-        "95 % interval": interval(candidate.difference.low, candidate.difference.high),
-        CONFIDENT: _title(answer.confident) if answer.confident else EMPTY,
-        NEEDED: EMPTY if answer.more_seeds is None else str(answer.more_seeds),
-    }
+        return dict(zip(HEADINGS, [answer.model, title, in_words(answer)], strict=False))
+    cells = [
+        answer.model,
+        title,
+        ("" if answer.is_within else "none; nearest is ") + _title(candidate),
+        f"{candidate.trained:,}",
+        share(candidate.share),
+        f"{candidate.score:.4f}",
+        f"{candidate.full_score:.4f}",
+        signed(candidate.difference.mean),
+        interval(candidate.difference.low, candidate.difference.high),
+        _title(answer.confident) if answer.confident else EMPTY,
+        EMPTY if answer.more_seeds is None else str(answer.more_seeds),
+    ]
+    return dict(zip(HEADINGS, cells, strict=True))
 
 
 def in_words(answer: Answer) -> str:
@@ -105,8 +107,8 @@ def in_words(answer: Answer) -> str:
     if not candidate:
         return MISSING[answer.missing or "smaller method"]
     if not answer.is_within:
-        sentences = [f"None is within {MARGIN} of full. The nearest is {_described(candidate)}."]
-        return " ".join(sentences + [_needed(answer)] * (answer.verdict != NOT_SUPPORTED))
+        nearest = f"None is within {MARGIN} of full. The nearest is {_described(candidate)}."
+        return nearest if answer.verdict == NOT_SUPPORTED else f"{nearest} {_needed(answer)}"
     sentences = [f"{_described(candidate)}."]
     if answer.verdict != SUPPORTED:
         sentences.append(_needed(answer))

@@ -1,12 +1,33 @@
-"""Tables of the learning rates and epochs that were chosen by dev score."""
+"""Tables of what was chosen: metrics, learning rates, epochs, and the runs sent to a server."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from subtune.analysis.scores import whole_methods
-from subtune.exhibits.tables.writing import DIVERGED
+from subtune.exhibits.tables.writing import DIVERGED, EMPTY
 from subtune.selections.methods import title_of
+from subtune.tasks.metrics import TITLES
+
+
+def metrics(tasks: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the tasks' metrics; the first of a task decides and is shown in the tables."""
+    return pd.DataFrame(
+        {
+            "task": [task["title"] for task in tasks],
+            "metric": [_metric_title(task) for task in tasks],
+            "also computed": [
+                ", ".join(TITLES[name] for name in task["metrics"][1:]) or EMPTY for task in tasks
+            ],
+        }
+    )
+
+
+def _metric_title(task: Mapping[str, Any]) -> str:
+    name = TITLES[task["metrics"][0]]
+    kinds = [split.removeprefix("validation_") for split in task["evaluation"]]
+    return name if len(kinds) == 1 else " / ".join(f"{kind} {name}" for kind in kinds)
 
 
 def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFrame:
@@ -59,3 +80,21 @@ def short(learning_rate: float | None) -> str | None:
         return None
     mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")
     return f"{float(mantissa):g}e{int(exponent)}"
+
+
+def contents(parts: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per file: the run that predicted it, or why it holds a constant.
+
+    Args:
+        parts: ``submission``, and the columns of `subtune.glue_server.writing.CONTENTS`.
+    """
+    return pd.DataFrame(
+        {
+            "submission": parts["submission"],
+            "file": parts["file"],
+            "made of": parts["made_of"],
+            "learning rate": [EMPTY if pd.isna(r) else short(r) for r in parts["learning_rate"]],
+            "seed": [EMPTY if pd.isna(seed) else f"{seed:g}" for seed in parts["seed"]],
+            "dev score": [EMPTY if pd.isna(v) else f"{v:.4f}" for v in parts["dev_score"]],
+        }
+    )

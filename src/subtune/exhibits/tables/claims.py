@@ -5,11 +5,11 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis.verdicts import NOT_PRINTED, UNDECIDED
-from subtune.exhibits.tables.writing import EMPTY, Emphasis, Styled
+from subtune.exhibits.tables.writing import EMPTY, Styled
 
 # Columns that wrap in LaTeX, and their share of the text's width.
 WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
-VERDICTS = ("as the paper judges", "by the interval")
+VERDICTS = ["as the paper judges", "by the interval"]
 
 
 def checklist(claims: pd.DataFrame) -> Styled:
@@ -20,15 +20,12 @@ def checklist(claims: pd.DataFrame) -> Styled:
     Args:
         claims: from `subtune.analysis.claims.claims_table`.
     """
-    rows = [_row(claim) for claim in claims.to_dict("records")]
-    table = pd.DataFrame(rows)
-    bold = pd.DataFrame(False, index=table.index, columns=table.columns)
-    bold = bold.assign(**{name: ~table[name].isin([UNDECIDED, EMPTY]) for name in VERDICTS})
-    return Styled(table, Emphasis(bold=bold, wide=WIDE))
+    table = pd.DataFrame([_row(claim) for claim in claims.to_dict("records")])
+    return Styled(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)
 
 
 def _row(claim: dict[str, Any]) -> dict[str, str]:
-    has_interval = not pd.isna(claim["low"])
+    interval = f"{_number(claim['low'])} to {_number(claim['high'])}"
     return {
         "claim": claim["claim"],
         "as the paper judges": claim["judged"],
@@ -37,9 +34,7 @@ def _row(claim: dict[str, Any]) -> dict[str, str]:
         "paper": _decides(claim, "paper", "paper_cells", "paper_judged"),
         "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
         "mean": _number(claim["mean"]),
-        "95 % interval": f"{_number(claim['low'])} to {_number(claim['high'])}"
-        if has_interval
-        else EMPTY,
+        "95 % interval": EMPTY if pd.isna(claim["low"]) else interval,
         "over": _over(claim) if claim["units"] else EMPTY,
         "statistic": claim["statistic"],
         "printed in": claim["printed_in"],

@@ -7,7 +7,7 @@ import pandas as pd
 from subtune.analysis.reproduction import averaged_tasks, of_exhibits
 from subtune.analysis.scores import averages, trained_beside_classifier, whole_methods
 from subtune.analysis.significance import wilcoxon
-from subtune.exhibits.tables.writing import EMPTY, MARK, Emphasis, Styled, cell
+from subtune.exhibits.tables.writing import EMPTY, MARK, Styled, cell
 from subtune.selections.methods import title_of
 from subtune.tasks import TASKS
 from subtune.tasks.score_columns import columns_of
@@ -61,131 +61,88 @@ def comparison(
         # The paper lacks some of our tasks: its other methods have nothing to be compared with.
         below = below[below["method"].isin(chosen["method"])]
     below = below.assign(title=[quoted.get(m, title_of(m)) for m in below["method"]])
-    elsewhere = _printed_elsewhere(printed, below, [*titles])
-    table = scores_of_methods(chosen, below, counts, elsewhere, titles, source)
-    emphasis = Emphasis(bold=best_scores(table, not_competing), marks=differing(table), note=NOTE)
-    return Styled(table, emphasis)
-
-
-def scores_of_methods(
-    chosen: pd.DataFrame,
-    below: pd.DataFrame,
-    counts: pd.DataFrame,
-    elsewhere: Collection[str],
-    column_titles: Mapping[str, str],
-    source: str,
-) -> pd.DataFrame:
-    """Return the cells of `comparison`.
-
-    ``below`` are the printed scores; methods that are printed ``elsewhere`` are not shown.
-    """
-    keys = [*column_titles]
     averaged = averaged_tasks(below)
-    means = _means(averaged, keys)
+    means = _means(averaged, [*titles])
     runs = whole_methods(chosen)
     known = set(below["model"]) & set(runs["model"])
     runs = runs[runs["model"].isin(known or set(runs["model"]))]
-    runs = runs[~runs["method"].isin(elsewhere)]
+    runs = runs[~runs["method"].isin(_printed_elsewhere(printed, below, [*titles]))]
+    rows = _rows_of_runs(runs, [*titles], means.values(), source)
+    is_printed = [over == averaged for over in means.values()]
+    rows += _rows_of_paper(below, counts, [*titles], is_printed)
+    heading = ["scores of", "method", "parameters", "% of full", *titles.values(), *means]
+    table = pd.DataFrame(rows, columns=heading)
+    numbers = table.iloc[:, 4:].apply(
+        lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce")
+    )
+    marked = with_marks(table, numbers.iloc[:, : len(titles)])
+    numbers[table["method"].isin(map(title_of, not_competing))] = float("nan")
+    best = numbers.groupby(table["scores of"]).transform("max")
+    return Styled(table, marked, bold=numbers == best, note=NOTE)
+
+
+def _rows_of_runs(
+    runs: pd.DataFrame, keys: Sequence[str], means: Collection[Sequence[str]], source: str
+) -> list[list[str]]:
+    """Return a row of cells per model and method. ``means``: columns of each average."""
     rows = []
-    for model, runs_of_model in runs.groupby("model", sort=False):
-        trained, shares = trained_parameters(runs_of_model), _shares_of_full(runs_of_model)
-        for method in runs_of_model["method"].drop_duplicates():
-            scores = runs_of_model[runs_of_model["method"] == method]
+    for model, of_model in runs.groupby("model", sort=False):
+        # Counts include the most usual classifier; of equally usual ones, the largest.
+        largest = of_model.groupby("task")["trainable"].max()
+        usual = largest[largest == largest.mode().iloc[-1]].index[0]
+        of_task = of_model[of_model["task"] == usual]
+        trained = dict(zip(of_task["method"], of_task["trainable"], strict=True))
+        beside = dict(zip(of_task["method"], trained_beside_classifier(of_task), strict=True))
+        full = beside.get("full")
+        for method in of_model["method"].drop_duplicates():
+            scores = of_model[of_model["method"] == method]
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
-            values += [averages(scores, over)["value"] for over in means.values()]
-            rows.append(
-                [f"this run: {model}, {source}", title_of(method)]
-                + [f"{trained[method]:,}", shares[method]]
-                + [cell(value) for value in values]
-            )
+            values += [averages(scores, over)["value"] for over in means]
+            share = f"{beside[method] / full:.3%}" if full else EMPTY
+            about = [f"this run: {model}, {source}", title_of(method), f"{trained[method]:,}"]
+            rows.append([*about, share, *map(cell, values)])
+    return rows
+
+
+def _rows_of_paper(
+    below: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
+) -> list[list[str]]:
+    """Return a row of cells per printed one. ``is_printed``: which averages the paper has."""
+    rows = []
     printed_counts = counts.set_index(["model", "method"])["printed"]
     several = below["exhibit"].nunique() > 1
     groups = below.groupby(["exhibit", "model", "split", "method"], sort=False)
-    for (exhibit, model, row_split, method), scores in groups:
+    for (exhibit, model, split, method), scores in groups:
         value = scores[~scores["is_average"]].set_index("task")["value"]
         mean = scores.loc[scores["is_average"], "value"]
         count = printed_counts.get((model, method), EMPTY)
-        share = next((text for text in (scores["params"].iloc[0], count) if _is_share(text)), EMPTY)
+        # Some papers print shares of all parameters in place of counts.
+        shares = [n for n in (scores["params"].iloc[0], count) if str(n).endswith("%")]
+        about = [f"paper: {model}"]
+        about += [split] * (split != "validation") + [exhibit] * several
         rows.append(
-            [_source(model, row_split, exhibit if several else "")]
-            + [scores["title"].iloc[0]]
-            + [EMPTY if _is_share(count) else count, share]
+            [", ".join(about), scores["title"].iloc[0]]
+            + [EMPTY if str(count).endswith("%") else count, (shares or [EMPTY])[0]]
             + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
-            + [cell(mean if over == averaged else mean.iloc[:0]) for over in means.values()]
+            + [cell(mean) if has_mean else EMPTY for has_mean in is_printed]
         )
-    heading = ["scores of", "method", "parameters", "% of full", *column_titles.values()]
-    return pd.DataFrame(rows, columns=[*heading, *means])
+    return rows
 
 
-def best_scores(table: pd.DataFrame, not_competing: Sequence[str]) -> pd.DataFrame:
-    """Return where the best scores are: per block of rows and column, ties included.
-
-    Args:
-        table: from `scores_of_methods`.
-        not_competing: methods that do not compete.
-
-    Returns:
-        True and False, in the shape of ``table``.
-    """
-    scores = _numbers(table.iloc[:, 4:])
-    left_out = [title_of(method) for method in not_competing]
-    scores[table["method"].isin(left_out)] = float("nan")
-    best = scores.groupby(table["scores of"]).transform("max")
-    return (scores == best).reindex(columns=table.columns, fill_value=False)
-
-
-def differing(table: pd.DataFrame) -> pd.DataFrame:
-    """Return marks after the methods whose scores differ from full fine-tuning's.
+def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with marks after the methods whose scores differ from full fine-tuning's.
 
     The test is Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `DIFFERS`,
-    uncorrected. It finds no difference in fewer than six columns.
-
-    Args:
-        table: from `scores_of_methods`.
-
-    Returns:
-        Text, in the shape of ``table``.
+    uncorrected. It finds no difference in fewer than six columns. ``numbers`` are the scores.
     """
-    tasks = [column for column in table.columns[4:] if not column.startswith("average of ")]
-    scores = _numbers(table[tasks])
-    marks = pd.DataFrame("", index=table.index, columns=table.columns)
-    for _, block in scores.groupby(table["scores of"]):
+    marked = table.copy()
+    for _, block in numbers.groupby(table["scores of"]):
         full = block[table.loc[block.index, "method"] == title_of("full")]
-        for row, scores_of_row in block.iterrows():
-            difference = (
-                (scores_of_row - full.iloc[0]).dropna() if len(full) else pd.Series(dtype=float)
-            )
-            p_value = wilcoxon(difference)
+        for row, scores in block.iterrows() if len(full) else ():
+            p_value = wilcoxon((scores - full.iloc[0]).dropna())
             if p_value is not None and p_value < DIFFERS:
-                marks.loc[row, "method"] = f" {MARK}"
-    return marks
-
-
-def _numbers(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of cells, without their spread."""
-    return scores.apply(lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce"))
-
-
-def trained_parameters(table: pd.DataFrame) -> dict[str, int]:
-    """Return trained parameters per method, with the most usual classifier of the tasks.
-
-    If a task has a two-label classifier, that one is counted, as the papers do.
-    """
-    rows = _with_usual_classifier(table)
-    return dict(zip(rows["method"], rows["trainable"], strict=True))
-
-
-def _shares_of_full(table: pd.DataFrame) -> dict[str, str]:
-    """Return each method's share of full's parameters, without the classifier."""
-    rows = _with_usual_classifier(table)
-    counts = dict(zip(rows["method"], trained_beside_classifier(rows), strict=True))
-    full = counts.get("full")
-    return {method: f"{n / full:.3%}" if full else EMPTY for method, n in counts.items()}
-
-
-def _with_usual_classifier(table: pd.DataFrame) -> pd.DataFrame:
-    usual = table.groupby("task")["trainable"].max()
-    return table[table["task"] == usual[usual == usual.mode().iloc[-1]].index[0]]
+                marked.loc[row, "method"] += f" {MARK}"
+    return marked
 
 
 def _printed_elsewhere(printed: pd.DataFrame, below: pd.DataFrame, tasks: list[str]) -> set[str]:
@@ -204,13 +161,3 @@ def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
         return {}
     means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
     return means if set(averaged) <= set(keys) else means | {"average of this run": keys}
-
-
-def _is_share(printed: object) -> bool:
-    """Return true if a paper prints a number of parameters as a share of all."""
-    return str(printed).endswith("%")
-
-
-def _source(model: str, split: str, exhibit: str) -> str:
-    parts = [f"paper: {model}", "" if split == "validation" else split, exhibit]
-    return ", ".join(part for part in parts if part)

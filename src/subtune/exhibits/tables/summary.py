@@ -9,7 +9,6 @@ from subtune.analysis.summary import summary
 from subtune.exhibits.tables.writing import (
     DIVERGED,
     EMPTY,
-    Emphasis,
     Styled,
     interval,
     share,
@@ -30,9 +29,7 @@ def methods_by_score(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> St
     """
     rows = summary(chosen)
     shown = pd.DataFrame([_shown(row, task_titles) for row in rows.to_dict("records")])
-    bold = pd.DataFrame(False, index=shown.index, columns=shown.columns)
-    bold["method"] = rows["on_front"]
-    return Styled(rows, Emphasis(bold=bold), shown)
+    return Styled(rows, shown, bold=pd.DataFrame({"method": rows["on_front"]}))
 
 
 def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, str]:

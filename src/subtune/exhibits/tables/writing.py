@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -22,78 +21,62 @@ LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
 
 
 @dataclass(frozen=True)
-class Emphasis:
-    """The look of a table in Markdown and LaTeX.
+class Styled:
+    """A table for CSV, and how Markdown and LaTeX show it.
 
-    ``bold``: which cells are bold. ``marks``: text after a cell. ``note``: what the marks mean.
-    ``wide``: columns that wrap in LaTeX, to their share of the text's width.
+    ``shown``: the table that they show instead, if people and programs read different columns.
+    ``bold``: which cells of some columns are bold. ``note``: a sentence below the table. ``wide``:
+    columns that wrap in LaTeX, to their share of the text's width.
     """
 
+    table: pd.DataFrame
+    shown: pd.DataFrame | None = None
     bold: pd.DataFrame | None = None
-    marks: pd.DataFrame | None = None
     note: str = ""
     wide: Mapping[str, float] = field(default_factory=dict)
 
 
-PLAIN = Emphasis()
-
-
-class Styled(NamedTuple):
-    """A table for CSV, and how Markdown and LaTeX show it.
-
-    ``shown``: the table that they show instead, if people and programs read different columns.
-    """
-
-    table: pd.DataFrame
-    emphasis: Emphasis
-    shown: pd.DataFrame | None = None
-
-
 def write(made: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
     """Write a table to each output, in the format of its suffix: .csv, .md or .tex."""
-    table, emphasis, shown = made if isinstance(made, Styled) else Styled(made, PLAIN)
-    shown = table if shown is None else shown
+    styled = made if isinstance(made, Styled) else Styled(made)
+    shown = styled.table if styled.shown is None else styled.shown
+    cells = shown.astype(object).where(shown.notna(), EMPTY).map(_text)
+    bold = pd.DataFrame(index=shown.index) if styled.bold is None else styled.bold
+    bold = bold.reindex(columns=shown.columns, fill_value=False)
     for path in map(Path, outputs):
         if path.suffix == ".csv":
-            table.to_csv(path, index=False)
+            styled.table.to_csv(path, index=False)
+        elif path.suffix == ".md":
+            path.write_text(_markdown(cells, bold, styled.note), encoding="utf-8")
         else:
-            cells = shown.astype(object).where(shown.notna(), EMPTY).map(_text)
-            text = _markdown if path.suffix == ".md" else _latex
-            path.write_text(text(cells, emphasis), encoding="utf-8")
+            path.write_text(_latex(cells, bold, styled.note, styled.wide), encoding="utf-8")
 
 
 def _text(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def _markdown(table: pd.DataFrame, emphasis: Emphasis) -> str:
+def _markdown(table: pd.DataFrame, bold: pd.DataFrame, note: str) -> str:
     # Names have stars, which would make text bold. Titles must not become links or pictures.
     cells = table.replace(MARKDOWN, r"\\\1", regex=True)
     headings = [re.sub(MARKDOWN, r"\\\1", str(heading)) for heading in table]
-    if emphasis.bold is not None:
-        cells = cells.where(~emphasis.bold, "**" + cells + "**")
-    if emphasis.marks is not None:
-        cells = cells + emphasis.marks
-    text = cells.set_axis(headings, axis=1).to_markdown(index=False, disable_numparse=True) + "\n"
-    return f"{text}\n{emphasis.note}\n" if emphasis.note else text
+    cells = cells.where(~bold, "**" + cells + "**").set_axis(headings, axis=1)
+    text = cells.to_markdown(index=False, disable_numparse=True) + "\n"
+    return f"{text}\n{note}\n" if note else text
 
 
-def _latex(table: pd.DataFrame, emphasis: Emphasis) -> str:
+def _latex(table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str, float]) -> str:
     """Return a tabular for booktabs, made smaller by graphicx if it is wider than the text."""
-    cells = table if emphasis.marks is None else table + emphasis.marks
-    latex = cells.style.hide(axis="index").format(escape="latex")
+    latex = table.style.hide(axis="index").format(escape="latex")
     latex = latex.format_index(escape="latex", axis="columns")
-    if emphasis.bold is not None:
-        styles = emphasis.bold.map(lambda is_bold: "textbf:--rwrap" if is_bold else "")
-        latex = latex.apply(lambda _: styles, axis=None)
-    columns = "".join(
-        rf"p{{{emphasis.wide[name]:g}\textwidth}}" if name in emphasis.wide else "l"
-        for name in table
-    )
-    tabular = latex.to_latex(hrules=True, column_format=columns).strip()
-    note = rf"\par\smallskip{{\footnotesize {emphasis.note}\par}}" if emphasis.note else ""
-    lines = [PREAMBLE, rf"\resizebox{{{NO_WIDER}}}{{!}}{{%", tabular + "}", note]
-    return "\n".join(line for line in lines if line).translate(LATEX) + "\n"
+    styles = bold.map(lambda is_bold: "textbf:--rwrap" if is_bold else "")
+    latex = latex.apply(lambda _: styles, axis=None)
+    columns = "".join(rf"p{{{wide[name]:g}\textwidth}}" if name in wide else "l" for name in table)
+    lines = [PREAMBLE, rf"\resizebox{{{NO_WIDER}}}{{!}}{{%"]
+    lines.append(latex.to_latex(hrules=True, column_format=columns).strip() + "}")
+    if note:
+        lines.append(rf"\par\smallskip{{\footnotesize {note}\par}}")
+    return "\n".join(lines).translate(LATEX) + "\n"
 
 
 def signed(value: float) -> str:

@@ -3,7 +3,7 @@
 from subtune.exhibits.figures.curves import score_by_train_rows
 from subtune.exhibits.tables.choices import best_learning_rates
 from subtune.exhibits.tables.comparison import comparison
-from subtune.exhibits.tables.gap import generalisation_gap
+from subtune.exhibits.tables.scores import generalisation_gap
 from subtune.papers.paper import Figure, Needs, Table
 from subtune.papers.shared import (
     CHOSEN,

@@ -1,6 +1,6 @@
 """The table of metrics."""
 
-from subtune.exhibits.tables import metrics
+from subtune.exhibits.tables import choices as metrics
 from subtune.tasks import TASKS
 
 PAPER_ORDER = [

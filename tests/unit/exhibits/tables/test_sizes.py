@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from subtune.exhibits.tables.sizes import scores_by_train_rows
+from subtune.exhibits.tables.scores import scores_by_train_rows
 from tests.helpers.examples import scored
 
 COLUMNS = {"rte": "RTE"}

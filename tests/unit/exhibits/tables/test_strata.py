@@ -5,7 +5,7 @@ import json
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.exhibits.tables.strata import strata, strata_of_first
+from subtune.exhibits.tables.methods import strata, strata_of_first
 from subtune.models.dimensions import dimensions_of, papers_models
 from subtune.papers import printed
 from subtune.selections.methods import named

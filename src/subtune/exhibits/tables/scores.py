@@ -1,12 +1,14 @@
-"""A table of scores by the number of training rows."""
+"""Tables of scores: by number of training rows, and on training rows against dev rows."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
-from subtune.exhibits.tables.writing import EMPTY, Emphasis, Styled, cell
+from subtune.exhibits.tables.writing import EMPTY, Styled, cell
 from subtune.selections.methods import title_of
 from subtune.tasks.metrics import TITLES
+
+GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 
 
 def scores_by_train_rows(sizes: pd.DataFrame, column_titles: Mapping[str, str]) -> Styled:
@@ -32,4 +34,29 @@ def scores_by_train_rows(sizes: pd.DataFrame, column_titles: Mapping[str, str]) 
     table = pd.DataFrame(cells, columns=["model", "task", "metric", "training rows", *titles])
     numbers = pd.DataFrame(means, columns=titles)
     best = numbers.eq(numbers.max(axis=1), axis=0) & (table[titles] != EMPTY)
-    return Styled(table, Emphasis(bold=best.reindex(columns=table.columns, fill_value=False)))
+    return Styled(table, bold=best)
+
+
+def generalisation_gap(
+    scores: pd.DataFrame, column_titles: Mapping[str, str], printed: pd.DataFrame
+) -> pd.DataFrame:
+    """Return train score, dev score and their difference per model and method, task by task.
+
+    Args:
+        scores: from `subtune.analysis.gap.train_and_dev`.
+        column_titles: column of the tables to its title.
+        printed: what a paper says: ``method``, ``score`` (train, dev or gap), ``printed``.
+    """
+    of_paper = printed.set_index(["method", "score"])["printed"]
+    rows = []
+    for (model, method), rows_of_method in scores.groupby(["model", "method"], sort=False):
+        for name, title in GAP_TITLES.items():
+            values = [
+                rows_of_method.loc[rows_of_method["column"] == key, name] for key in column_titles
+            ]
+            about = [model, title_of(method), title]
+            statement = of_paper.get((method, name), EMPTY)
+            rows.append([*about, *map(cell, values), statement])
+    return pd.DataFrame(
+        rows, columns=["model", "method", "score", *column_titles.values(), "paper"]
+    )
