@@ -1,15 +1,14 @@
 """The report's parts, and the page in a real browser."""
 
 import re
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from subtune.analysis.scores import read_scores
 from subtune.exhibits.figures import drawing
 from subtune.exhibits.report import page as report
-from subtune.exhibits.report.sparkline import sparkline
 from subtune.exhibits.tables import writing
 from tests.helpers.browser import opened
 
@@ -49,18 +48,29 @@ def section(tmp_path):
     curves = pd.DataFrame(
         {"run": ["a1", "a1", "b2", "b2"], "epoch": [1, 2, 1, 2], "score": [0.5, 0.6, 0.5, 0.5]}
     )
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    curves.to_csv(tmp_path / "curves.csv", index=False)
     exhibits = [
-        report.Exhibit("table2", "Dev scores", "What it shows.", files),
-        report.Exhibit("figure1", "Change", "What it shows.", pictures),
+        {"name": name, "title": title, "caption": "What it shows.", "files": list(map(str, paths))}
+        for name, title, paths in (
+            ("table2", "Dev scores", files),
+            ("figure1", "Change", pictures),
+        )
     ]
-    return report.Section("mine", "A paper (2024)", exhibits, scores, curves)
+    return {
+        "name": "mine",
+        "paper": "A paper (2024)",
+        "exhibits": exhibits,
+        "scores": tmp_path / "scores.csv",
+        "curves": tmp_path / "curves.csv",
+    }
 
 
 def test_a_run_that_diverged_has_no_score_and_no_curve(section):
     epochs = pd.array([None, 1], "Int64")
-    scores = section.scores.assign(value=[float("nan"), 0.5], best_epoch=epochs)
-    curves = section.curves.assign(score=[float("nan"), float("nan"), 0.5, 0.5])
-    first, second = report.runs_of(replace(section, scores=scores, curves=curves))
+    scores = read_scores(section["scores"]).assign(value=[float("nan"), 0.5], best_epoch=epochs)
+    curves = pd.read_csv(section["curves"]).assign(score=[float("nan"), float("nan"), 0.5, 0.5])
+    first, second = report.runs_of(scores, curves)
     assert (first["score"], first["curve"]) == ("diverged", "")
     assert second["score"] == "0.5000" and "svg" in second["curve"]
 
@@ -99,15 +109,18 @@ def test_text_from_a_table_is_text_on_the_page(html):
 
 
 def test_a_curve_has_its_range_in_words_and_stays_in_its_frame():
-    image = sparkline([0.5, 0.7, 0.6], best_epoch=2)
+    image = report.sparkline([0.5, 0.7, 0.6], best_epoch=2)
     assert "0.5000 to 0.7000 in 3 epochs, best in epoch 2" in image
     points = re.findall(r"([\d.]+),([\d.]+)", image)
     assert all(0 <= float(x) <= 96 and 0 <= float(y) <= 24 for x, y in points)
-    assert sparkline([0.5], 1) and sparkline([0.5, 0.5], 1)
+    assert report.sparkline([0.5], 1) and report.sparkline([0.5, 0.5], 1)
 
 
 def test_a_numbered_exhibit_is_named_as_in_the_paper(section):
-    assert [e.heading for e in section.exhibits] == ["Table 2. Dev scores", "Figure 1. Change"]
+    assert [*map(report.heading, section["exhibits"])] == [
+        "Table 2. Dev scores",
+        "Figure 1. Change",
+    ]
 
 
 def test_the_configuration_and_every_run_are_on_the_page(html):
@@ -153,7 +166,7 @@ def test_print_shows_what_is_folded_on_the_screen(html, tmp_path):
 
 def test_a_page_without_a_paper_speaks_of_none(section):
     with_paper, without = (
-        report.page([], [replace(section, paper=paper)], runs(), "results: results\n")
+        report.page([], [section | {"paper": paper}], runs(), "results: results\n")
         for paper in ("A paper (2024)", "")
     )
     for words in ("The papers' own numbers", "In the claims", "A paper (2024)"):

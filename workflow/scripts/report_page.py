@@ -8,10 +8,9 @@ with job(snakemake.log[0]):
     import pandas as pd
     import yaml
 
-    from subtune.exhibits.report.page import exhibits_of, page, section
+    from subtune.exhibits.report.page import page
 
     config = yaml.safe_dump(snakemake.params.config, sort_keys=False, allow_unicode=True)
-    sections = [section(**facts) for facts in snakemake.params.sections]
-    answer = exhibits_of(snakemake.params.answer)
-    html = page(answer, sections, pd.read_parquet(snakemake.input.runs), config)
+    runs = pd.read_parquet(snakemake.input.runs)
+    html = page(snakemake.params.answer, snakemake.params.sections, runs, config)
     Path(snakemake.output[0]).write_text(html, encoding="utf-8")

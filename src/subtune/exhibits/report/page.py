@@ -3,7 +3,6 @@
 import base64
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from markupsafe import Markup
 from subtune.analysis.scores import read_scores
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.drawing import DOTS_PER_INCH
-from subtune.exhibits.report.sparkline import sparkline
 from subtune.exhibits.tables.choices import short
 from subtune.exhibits.tables.summary import method_of
 from subtune.exhibits.tables.writing import EMPTY, cell
@@ -31,71 +29,26 @@ MEDIA_TYPES = {
 # The place of the width in a PNG file, and the pixels of a page per inch.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
+# Pixels of a learning curve that fits in a row of a table.
+WIDTH, HEIGHT, MARGIN = 96, 24, 3
 NUMBERED = re.compile(r"(table|figure)(\d+)")
 
 
-@dataclass(frozen=True)
-class Exhibit:
-    """A table (CSV, Markdown, LaTeX) or a figure (PNG, PDF) with its title and caption."""
-
-    name: str
-    title: str
-    caption: str
-    files: Sequence[Path]
-
-    @property
-    def heading(self) -> str:
-        """The title with the paper's number: ``Table 2. Dev scores``."""
-        number = NUMBERED.match(self.name)
-        return f"{number[1].capitalize()} {number[2]}. {self.title}" if number else self.title
-
-
-@dataclass(frozen=True)
-class Section:
-    """An experiment: its name, its paper's citation if it has one, its exhibits in order, its
-    scores, its runs' learning curves.
-
-    ``scores`` and ``curves`` are `subtune.analysis.scores.collect`'s and
-    `subtune.analysis.curves.learning_curves`' tables.
-    """
-
-    name: str
-    paper: str
-    exhibits: Sequence[Exhibit]
-    scores: pd.DataFrame
-    curves: pd.DataFrame
-
-
-def section(
-    name: str,
-    paper: str,
-    exhibits: Sequence[Mapping[str, Any]],
-    scores: str,
-    curves: str,
-) -> Section:
-    """Return a section from plain values; ``scores`` and ``curves`` are files."""
-    return Section(
-        name=name,
-        paper=paper,
-        exhibits=exhibits_of(exhibits),
-        scores=read_scores(scores),
-        curves=pd.read_csv(curves, dtype={"run": str}),
-    )
-
-
-def exhibits_of(declared: Sequence[Mapping[str, Any]]) -> list[Exhibit]:
-    """Return tables and figures from plain values."""
-    return [Exhibit(**{**one, "files": [*map(Path, one["files"])]}) for one in declared]
-
-
 def page(
-    answer: Sequence[Exhibit], sections: Sequence[Section], runs: pd.DataFrame, config: str
+    answer: Sequence[Mapping[str, Any]],
+    sections: Sequence[Mapping[str, Any]],
+    runs: pd.DataFrame,
+    config: str,
 ) -> str:
     """Return the report as HTML that refers to nothing outside itself.
 
+    A table or figure is ``name``, ``title``, ``caption``, ``files``.
+
     Args:
         answer: tables and figures of all experiments together, if there are several.
-        sections: one per experiment.
+        sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
+            order, and the files ``scores`` (of `subtune.analysis.scores.collect`) and ``curves``
+            (of `subtune.analysis.curves.learning_curves`).
         runs: from `subtune.runs.table_of_runs.table_of_runs`.
         config: the configuration as YAML.
     """
@@ -107,22 +60,35 @@ def page(
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {
+        "path": Path,
+        "heading": heading,
         "table": lambda path: markdown_table(path.read_text(encoding="utf-8")),
         "data": data_address,
         "width": width_of,
     }
     style = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    shown = []
+    for section in sections:
+        curves = pd.read_csv(section["curves"], dtype={"run": str})
+        rows = runs_of(read_scores(section["scores"]), curves)
+        shown.append({**section, "runs": rows, "number_of_curves": curves["run"].nunique()})
     return environment.get_template("page.html").render(
         answer=answer,
-        sections=sections,
+        sections=shown,
         style=Markup(style),
         config=config,
         cost=cost(runs),
         origin=origin(runs),
         seeds=sorted(runs["seed"].unique()),
-        runs_of=runs_of,
         margins=EQUIVALENCE_MARGINS,
     )
+
+
+def heading(exhibit: Mapping[str, Any]) -> str:
+    """Return a title with the paper's number: ``Table 2. Dev scores``."""
+    number = NUMBERED.match(exhibit["name"])
+    title = exhibit["title"]
+    return f"{number[1].capitalize()} {number[2]}. {title}" if number else title
 
 
 def markdown_table(text: str) -> Markup:
@@ -142,47 +108,74 @@ def width_of(path: Path) -> int:
     return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
 
 
-def runs_of(section: Section) -> list[dict[str, Any]]:
-    """Return a section's runs with their learning curves, a row each."""
-    curves = {run: curve["score"].tolist() for run, curve in section.curves.groupby("run")}
-    deciding = section.scores[section.scores["decides"]]
-    return [
-        {
-            "run": row["run"],
-            "model": row["model"],
-            "task": row["task"],
-            "method": method_of(row),
-            "training rows": f"{row['train_rows']:,}",
-            "learning rate": short(row["learning_rate"]),
-            "seed": row["seed"],
-            "score": cell(pd.Series([row["value"]])),
-            "curve": ""
-            if pd.isna(row["value"])
-            else Markup(sparkline(curves[row["run"]], row["best_epoch"])),
-        }
-        for row in deciding.to_dict("records")
+def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return an experiment's runs with their learning curves, a row each."""
+    curve_of = {run: curve["score"].tolist() for run, curve in curves.groupby("run")}
+    rows = []
+    for row in scores[scores["decides"]].to_dict("records"):
+        diverged = pd.isna(row["value"])
+        curve = "" if diverged else Markup(sparkline(curve_of[row["run"]], row["best_epoch"]))
+        rows.append(
+            {
+                "run": row["run"],
+                "model": row["model"],
+                "task": row["task"],
+                "method": method_of(row),
+                "training rows": f"{row['train_rows']:,}",
+                "learning rate": short(row["learning_rate"]),
+                "seed": row["seed"],
+                "score": cell(pd.Series([row["value"]])),
+                "curve": curve,
+            }
+        )
+    return rows
+
+
+def sparkline(scores: Sequence[float], best_epoch: int) -> str:
+    """Return an SVG image of the score by epoch, with a dot at the best epoch.
+
+    Args:
+        scores: one per epoch.
+        best_epoch: from 1.
+    """
+    low, high = min(scores), max(scores)
+    across, up = (WIDTH - 2 * MARGIN) / max(1, len(scores) - 1), HEIGHT - 2 * MARGIN
+    points = [
+        (
+            MARGIN + number * across,
+            HEIGHT - MARGIN - up * ((score - low) / (high - low) if high > low else 0.5),
+        )
+        for number, score in enumerate(scores)
     ]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    x, y = points[best_epoch - 1]
+    text = f"{low:.4f} to {high:.4f} in {len(scores)} epochs, best in epoch {best_epoch}"
+    return (
+        f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text}">'
+        f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="2"/></svg>'
+    )
 
 
 def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
     """Return the cost of every experiment, and of all; runs that they share count once there."""
     users = runs["experiments"].str.split(" ")
-    names = list(dict.fromkeys(name for used in users for name in used))
-    rows = [_cost(name, runs[[name in used for used in users]]) for name in names]
-    return rows if len(rows) == 1 else [*rows, _cost("all, each once", runs)]
-
-
-def _cost(name: str, runs: pd.DataFrame) -> dict[str, str]:
-    joules = runs["joules"].dropna() if "joules" in runs else pd.Series(dtype=float)
-    energy = f"{joules.sum() / JOULES_PER_KILOWATT_HOUR:.3f} kWh" if len(joules) else "not readable"
-    return {
-        "experiment": name,
-        "runs": f"{len(runs):,}",
-        "hours": f"{runs['seconds'].sum() / 3600:,.2f}",
-        "FLOPs (estimated)": f"{runs['flops'].sum():.2e}",
-        "energy": energy,
-        "device": _distinct(runs, "device"),
-    }
+    names = dict.fromkeys(name for used in users for name in used)
+    parts = {name: runs[[name in used for used in users]] for name in names}
+    rows = []
+    for name, part in (parts if len(parts) == 1 else parts | {"all, each once": runs}).items():
+        joules = part["joules"].dropna() if "joules" in part else pd.Series(dtype=float)
+        kilowatt_hours = joules.sum() / JOULES_PER_KILOWATT_HOUR
+        rows.append(
+            {
+                "experiment": name,
+                "runs": f"{len(part):,}",
+                "hours": f"{part['seconds'].sum() / 3600:,.2f}",
+                "FLOPs (estimated)": f"{part['flops'].sum():.2e}",
+                "energy": f"{kilowatt_hours:.3f} kWh" if len(joules) else "not readable",
+                "device": _distinct(part, "device"),
+            }
+        )
+    return rows
 
 
 def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ def test_a_row_is_a_number_of_training_rows_and_a_column_a_method():
         ["minilm", "RTE", "accuracy", "1,000", "0.9000", "–"],
     ]
     assert list(made.table)[-2:] == ["Full", "BitFit"]
-    assert made.emphasis.bold[["Full", "BitFit"]].to_numpy().tolist() == [
+    assert made.bold[["Full", "BitFit"]].to_numpy().tolist() == [
         [False, True],
         [True, False],
     ]
@@ -40,4 +40,4 @@ def test_a_method_that_diverged_is_not_the_best():
     rows = [("full", 100, 0, 0.9), ("full", 100, 1, float("nan")), ("bitfit", 100, 0, 0.1)]
     made = scores_by_train_rows(sizes(*rows), COLUMNS)
     assert made.table["Full"].tolist() == ["diverged"]
-    assert made.emphasis.bold["BitFit"].tolist() == [True]
+    assert made.bold["BitFit"].tolist() == [True]

@@ -73,13 +73,14 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
     fields = papers_models()["bert-large-cased"]
     (tmp_path / "config.json").write_text(json.dumps(fields))
     methods = printed.counts("spafit")["method"]
-    table, emphasis, _ = made(
+    styled = made(
         "spafit",
         "table1",
         directories=[tmp_path],
         models=["bert-large-cased"],
         selections={method: named(method, {}).canonical() for method in methods},
     )
+    table = styled.table
     groups = ["N1", "N2", "group 1", "group 2", "group 3", "outside the layers"]
     ours, papers = "parameters: bert-large-cased", "paper: bert-large-cased"
     assert list(table) == ["method", *groups, ours, papers]
@@ -88,4 +89,4 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
     assert ("SPAFIT-" + spafit["N1"] + "-" + spafit["N2"] + "-").tolist() == [
         name.rstrip("I") for name in spafit["method"]
     ]
-    assert set(emphasis.wide) <= set(table)
+    assert set(styled.wide) <= set(table)

@@ -29,7 +29,7 @@ def test_programs_read_numbers_and_people_words(tmp_path):
 def test_answers_that_runs_are_enough_for_are_bold():
     sure = smallest_methods(runs(SCORES), TITLES)
     unsure = smallest_methods(runs({"full": [0.9], "bitfit": [0.9]}), TITLES)
-    assert [made.emphasis.bold[CONFIDENT].tolist() for made in (sure, unsure)] == [[True], [False]]
+    assert [made.bold[CONFIDENT].tolist() for made in (sure, unsure)] == [[True], [False]]
     columns = [
         "task",
         SMALLEST,
