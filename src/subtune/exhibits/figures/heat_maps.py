@@ -194,7 +194,11 @@ def _heat_map(
         if np.isfinite(value):
             red, green, blue, _ = image.cmap(image.norm(value))
             dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            look = {"ha": "center", "va": "center", "color": "white" if dark else "black"}
+            look: dict[str, Any] = {
+                "ha": "center",
+                "va": "center",
+                "color": "white" if dark else "black",
+            }
             panel.text(column, row, number.format(value), fontsize=5.5, **look)
         else:
             panel.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **MISSING))
