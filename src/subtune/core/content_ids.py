@@ -23,16 +23,13 @@ class Value(BaseModel):
         version is another value.
         """
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return {
-            name: _written(content)
-            for name, content in fields.items()
-            if name.endswith("_version") or content != self._default(name, fields)
-        }
-
-    def _default(self, name: str, fields: dict[str, Any]) -> Any:
-        """Return a field's default, which may depend on the other fields."""
-        field = type(self).model_fields[name]
-        return field.get_default(call_default_factory=True, validated_data=fields)
+        written = {}
+        for name, field in type(self).model_fields.items():
+            # A default may depend on the other fields.
+            default = field.get_default(call_default_factory=True, validated_data=fields)
+            if name.endswith("_version") or fields[name] != default:
+                written[name] = _written(fields[name])
+        return written
 
     def canonical(self) -> str:
         """Return `written` as JSON with sorted keys and without spaces."""

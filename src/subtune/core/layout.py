@@ -40,7 +40,6 @@ class Layout:
         return f"{self.results}/masks/{ranking}.safetensors"
 
     def records(self) -> str:
-        """Return the directory of all run records."""
         return f"{self.results}/runs"
 
     def damaged(self) -> str:
@@ -52,7 +51,6 @@ class Layout:
         return f"{self.results}/repairs/{sweep}.csv"
 
     def sweep(self, sweep: str) -> str:
-        """Return the table that shows that a sweep is done."""
         return f"{self.results}/sweeps/{sweep}.csv"
 
     def checkpoints(self, sweep: str) -> str:
@@ -63,7 +61,6 @@ class Layout:
         return f"{self.results}/progress/{sweep}.jsonl"
 
     def train_scores(self, sweep: str) -> str:
-        """Return the scores of a sweep's runs on their training rows."""
         return f"{self.results}/train_scores/{sweep}.csv"
 
     def table_of_runs(self, ending: str) -> str:
@@ -83,7 +80,6 @@ class Layout:
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        """Return the numbers behind an experiment's tables and figures."""
         # Readers want printed scores beside ours, too: they lie beside their figure.
         inner = "" if name == "reproduction" else "data/"
         return f"{self.results}/experiments/{experiment}/{inner}{name}.csv"
@@ -92,11 +88,9 @@ class Layout:
         return f"{self.results}/experiments/{experiment}/data/test/{model}/{task}.parquet"
 
     def exhibit(self, experiment: str, name: str, ending: str) -> str:
-        """Return one file of a table or figure."""
         return f"{self.results}/experiments/{experiment}/{name}.{ending}"
 
     def of_all_experiments(self, name: str, ending: str) -> str:
-        """Return one file of a table or figure of the runs of all experiments."""
         return f"{self.results}/{name}.{ending}"
 
     def submission(self, experiment: str, name: str) -> str:

@@ -14,27 +14,28 @@ Row = Mapping[str, Any]
 
 
 class Repository(NamedTuple):
-    """A repository of datasets.
-
-    ``files`` is the pattern of a split's files. ``row`` makes a row of the task of the hub's, or
-    is None where labels are numbers there already. ``instead`` is what a user without a network
-    can do.
-    """
+    """A repository of datasets."""
 
     name: str
+    # The pattern of a split's files.
     files: str
+    # What a user without a network can do.
     instead: str
+    # Makes a row of the task of the hub's. None where labels are numbers there already.
     row: Callable[[Row], Row] | None = None
 
     def pattern(self, task: str, split: str) -> str:
-        """The files of a split; GLUE's diagnostic set is a task of its own there."""
+        """Return the files of a split; GLUE's diagnostic set is a task of its own there."""
         folder, part = ("ax", "test") if split == DIAGNOSTIC else (task, split)
         return self.files.format(task=folder, split=part)
 
 
 def _words_with_tags(row: Row) -> Row:
-    """Contractions stand before their parts without a tag, and words that the text leaves out
-    have one; neither has a number as its head, and neither is read."""
+    """Return a sentence's words and tags, without what is no word of the text.
+
+    Contractions stand before their parts without a tag. Words that the text leaves out have one,
+    but no number as their head.
+    """
     cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
     words = [
         (word, tag) for word, tag, head in cells if tag not in (None, "_") and str(head).isdecimal()
@@ -65,7 +66,7 @@ def is_on_hub(task: str) -> bool:
 
 
 def repository_of(task: str) -> Repository:
-    """The repository with a built-in task.
+    """Return the repository with a built-in task.
 
     Raises:
         SubtuneError: the hub does not have it.

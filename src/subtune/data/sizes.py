@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from subtune.data import builtin, files
 from subtune.tasks import Task
-from subtune.tasks.task_size import USUAL_SIZE, TaskSize
+from subtune.tasks.task import USUAL_SIZE, TaskSize
 
 # Estimates for English text: special tokens of an example, and tokens per word.
 SPECIAL_TOKENS = 3

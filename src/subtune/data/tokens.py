@@ -19,14 +19,15 @@ def tokenize(
     max_length: int,
     doc_stride: int | None = None,
 ) -> datasets.DatasetDict:
-    """The examples of every split, unpadded, as `subtune.tasks.examples.Examples` reads them.
+    """Return every split's examples, unpadded, as `subtune.tasks.examples.Examples` reads them.
 
     Args:
         task: whose rows they are.
         rows: its splits.
-        model_directory: of the model that reads them.
-        max_length: tokens of an example, at most.
-        doc_stride: where examples of a row overlap, the tokens from one's beginning to the next's.
+        model_directory: the directory of the model that reads them.
+        max_length: the most tokens of an example.
+        doc_stride: the tokens from one example's beginning to the next's, where those of a row
+            overlap.
 
     Raises:
         SubtuneError: the tokenizer's file cannot be read, or has words that the model has not, or
@@ -39,12 +40,11 @@ def tokenize(
             "positions of the model"
         )
     tokenizer = read_tokenizer(model_directory)
-    with_token_types = has_token_types(config)
 
     def encode(batch: dict[str, list]) -> dict[str, list]:
-        encoded = task.of_kind.encode(
-            tokenizer, batch, max_length, doc_stride, with_token_types=with_token_types
-        )
+        encoded = task.of_kind.encode(tokenizer, batch, max_length, doc_stride)
+        if not has_token_types(config):
+            del encoded["token_type_ids"]
         largest = max((max(ids, default=0) for ids in encoded["input_ids"]), default=0)
         if largest >= rows_of(config, largest + 1):
             raise too_large(model_directory / TOKENIZER, largest, config)
@@ -57,7 +57,7 @@ def tokenize(
 
 
 def read_tokenizer(model_directory: Path) -> Tokenizer:
-    """A model's tokenizer, which neither pads nor cuts.
+    """Return a model's tokenizer, which neither pads nor cuts.
 
     Raises:
         SubtuneError: its file cannot be read.

@@ -38,10 +38,9 @@ def pinned(
 ) -> str:
     """Return the commit of a revision of a repository.
 
-    Args:
-        revision: a commit, tag or branch; none for the repository's own in `COMMITS`, or `main`.
-        kept: the file with the commits that were asked for before.
-        key: the key of the configuration, with which an error message begins.
+    A revision is a commit, tag or branch; without one, it is the repository's in `COMMITS`, or
+    `main`. The file ``kept`` has the commits that were asked for before. ``key`` is the key of the
+    configuration, with which an error message begins.
 
     Raises:
         SubtuneError: the hub cannot be asked, or has no such revision; or the file cannot be read

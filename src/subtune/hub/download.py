@@ -23,15 +23,10 @@ def snapshot(
     name: str,
     instead: str,
 ) -> Path:
-    """Download the files of a repository that match ``patterns`` at a revision.
+    """Return the local directory with a repository's files that match ``patterns``.
 
-    Args:
-        repo_type: ``model`` or ``dataset``.
-        name: what is downloaded; an error message begins with it.
-        instead: advice for a user without a network.
-
-    Returns:
-        The local directory that holds the files.
+    An error message begins with ``name`` and ends with ``instead``: advice for a user without a
+    network.
 
     Raises:
         SubtuneError: the hub cannot be reached, or has no such repository or revision.
@@ -49,10 +44,7 @@ def snapshot(
 def commit_of(
     repository: str, revision: str, *, repo_type: Literal["model", "dataset"], key: str
 ) -> str:
-    """Return the commit of a branch or tag now.
-
-    Args:
-        key: the key of the configuration, with which an error message begins.
+    """Return the commit of a branch or tag now. An error message begins with ``key``.
 
     Raises:
         SubtuneError: the hub cannot be reached, or has no such repository or revision.
@@ -71,24 +63,13 @@ def commit_of(
 @contextmanager
 def _one_line(problem: str, advice: str) -> Iterator[None]:
     """Turn exceptions of the hub's library into one line: what failed, why, and what helps."""
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-    )
+    from huggingface_hub import errors
     from huggingface_hub.utils import httpx
 
     try:
         yield
-    except (
-        httpx.HTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-        OSError,
-    ) as error:
+    except (httpx.HTTPError, errors.HFValidationError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        has_answered = isinstance(error, HfHubHTTPError | HFValidationError)
+        has_answered = isinstance(error, errors.HfHubHTTPError | errors.HFValidationError)
         kind = SubtuneError if has_answered else UnreachableError
         raise kind(f"{problem} ({reason}); {advice}") from None

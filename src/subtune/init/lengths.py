@@ -8,7 +8,7 @@ import numpy as np
 
 from subtune.data.sizes import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.init.defaults import DEFAULTS
-from subtune.models.configuration import MANY, has_token_types, read_config
+from subtune.models.configuration import MANY
 from subtune.models.files import TOKENIZER
 from subtune.tasks import TaskSpec
 
@@ -29,13 +29,7 @@ def token_counts(task: TaskSpec, columns: Mapping[str, list], directory: Path | 
         # Importing the library of data sets takes a second.
         from subtune.data.tokens import read_tokenizer
 
-        encoded = task.of_kind.encode(
-            read_tokenizer(directory),
-            sample,
-            MANY,
-            None,
-            with_token_types=has_token_types(read_config(directory)),
-        )
+        encoded = task.of_kind.encode(read_tokenizer(directory), sample, MANY, None)
         return np.sort([len(ids) for ids in encoded["input_ids"]])
     words = [sum(len(text.split()) for text in texts) for texts in task.of_kind.texts(sample)]
     return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int))

@@ -25,7 +25,7 @@ from subtune.models.files import directory_of_package, version_of
 from subtune.selections.kind import Work
 from subtune.selections.specs import DataSpec, ModelSpec, TokensSpec
 from subtune.tasks import Task
-from subtune.tasks.task_size import TaskSize
+from subtune.tasks.task import TaskSize
 
 
 @dataclass

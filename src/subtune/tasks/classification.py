@@ -31,19 +31,14 @@ class Classification(Sentences):
         """Return the number of a label word.
 
         Where no label word contains a digit, the words' numbers, from 0, stand for them too.
-
-        Raises:
-            SubtuneError: the text is neither.
         """
         text, words = text.strip(), task.labels or ()
-        if text in words:
-            return words.index(text)
-        numbers = [str(number) for number in range(len(words))]
-        if any(letter.isdigit() for word in words for letter in word):
-            numbers = []
-        if text in numbers:
-            return int(text)
-        raise SubtuneError(f"{place}: label: {one_of(text, [*words, *numbers])}")
+        numbers = {word: number for number, word in enumerate(words)}
+        if not any(letter.isdigit() for word in words for letter in word):
+            numbers |= {str(number): number for number in range(len(words))}
+        if text not in numbers:
+            raise SubtuneError(f"{place}: label: {one_of(text, numbers)}")
+        return numbers[text]
 
     def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
         return cross_entropy(logits, labels)

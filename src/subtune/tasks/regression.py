@@ -34,11 +34,7 @@ class Regression(Sentences):
         return 1
 
     def parse_label(self, task: TaskFields, text: str, place: str) -> float:
-        """Return the number that a label is.
-
-        Raises:
-            SubtuneError: it is not a number, not finite, or too large to train on.
-        """
+        """Return the number that a label is. It must be finite, and not too large to train on."""
         text = text.strip()
         try:
             score = float(text)

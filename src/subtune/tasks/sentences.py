@@ -32,10 +32,7 @@ def rows_of(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the rows of a file in one of `FORMATS`, by column, each with its line.
 
-    Args:
-        path: a UTF-8 file.
-        columns: those that are read, and so may not be there twice.
-        is_row: returns whether the cells of a line can be a whole row, for `delimited.rows`.
+    `delimited.rows` explains the arguments.
 
     Raises:
         SubtuneError: the file cannot be read as what its ending says.
@@ -50,11 +47,7 @@ def rows_of(
 
 
 class Sentences(TaskKind):
-    """Texts or pairs of texts with one label each. Each row is one example.
-
-    Attributes:
-        label_type: the type of the column of labels.
-    """
+    """Texts or pairs of texts with one label each. Each row is one example."""
 
     text_columns = (1, 2)
     formats = FORMATS
@@ -62,6 +55,7 @@ class Sentences(TaskKind):
     reads = "first"
     auto_class = "AutoModelForSequenceClassification"
     peft_type = "SEQ_CLS"
+    # The type of the column of labels.
     label_type: str
 
     @abstractmethod
@@ -141,23 +135,18 @@ class Sentences(TaskKind):
         return zip(*(columns[name] for name in TEXTS if name in columns), strict=True)
 
     def encode(
-        self,
-        tokenizer: Tokenizer,
-        rows: Columns,
-        max_length: int,
-        doc_stride: int | None,
-        *,
-        with_token_types: bool,
+        self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
         """Return token ids of texts or pairs, of which the longer is cut first."""
         tokenizer.enable_truncation(max_length)
         texts = rows["text_a"]
         pairs = list(zip(texts, rows["text_b"], strict=True)) if "text_b" in rows else texts
         encodings = tokenizer.encode_batch(pairs)
-        columns = {"input_ids": [encoding.ids for encoding in encodings], "label": rows["label"]}
-        if with_token_types:
-            columns["token_type_ids"] = [encoding.type_ids for encoding in encodings]
-        return columns
+        return {
+            "input_ids": [encoding.ids for encoding in encodings],
+            "label": rows["label"],
+            "token_type_ids": [encoding.type_ids for encoding in encodings],
+        }
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
         """Return the logits ``[n, o]`` as they are."""

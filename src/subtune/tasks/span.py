@@ -92,13 +92,7 @@ class Span(TaskKind):
         return zip(columns["question"], columns["context"], strict=True)
 
     def encode(
-        self,
-        tokenizer: Tokenizer,
-        rows: Columns,
-        max_length: int,
-        doc_stride: int | None,
-        *,
-        with_token_types: bool,
+        self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
         """Return windows. Each begins ``doc_stride`` tokens of the context after the one before.
 
@@ -106,12 +100,13 @@ class Span(TaskKind):
         ``last`` say where in the context each token begins and ends; other tokens have `OUTSIDE`.
         """
         special = special_tokens.of(tokenizer, 2)
-        of_texts = special.room(max_length)
+        of_texts = max_length - special.count
         longest_question = min(LONGEST_QUESTION, of_texts // 2)
-        names = ("row", "input_ids", "label", "first", "last", "context", "answers")
+        names = (
+            *("row", "input_ids", "label", "first", "last", "context", "answers"),
+            "token_type_ids",
+        )
         columns: Columns = {name: [] for name in names}
-        if with_token_types:
-            columns["token_type_ids"] = []
         encodings: dict[str, Encoding] = {}
         of_rows = (rows[name] for name in ("idx", "question", "context", "answers", "label"))
         for row, question, context, texts, starts in zip(*of_rows, strict=True):
@@ -128,18 +123,14 @@ class Span(TaskKind):
                 label = [0, 0]
                 if texts:
                     label = _positions(offsets, starts[0], starts[0] + len(texts[0]), len(before))
-                values = {
-                    "row": row,
-                    "input_ids": ids,
-                    "label": label,
-                    "first": [*before, *(first for first, _ in offsets), *behind],
-                    "last": [*before, *(last for _, last in offsets), *behind],
-                    "context": context,
-                    "answers": texts,
-                    "token_type_ids": types,
-                }
-                for name, column in columns.items():
-                    column.append(values[name])
+                values = (
+                    *(row, ids, label),
+                    [*before, *(first for first, _ in offsets), *behind],
+                    [*before, *(last for _, last in offsets), *behind],
+                    *(context, texts, types),
+                )
+                for name, value in zip(names, values, strict=True):
+                    columns[name].append(value)
         return columns
 
     def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:

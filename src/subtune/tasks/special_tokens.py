@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from subtune.core.errors import SubtuneError
-
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -31,22 +29,8 @@ class SpecialTokens:
         """The number of special tokens of an example."""
         return sum(map(len, self.ids))
 
-    def room(self, max_length: int) -> int:
-        """Return how many tokens of its texts fit into ``max_length``.
-
-        Raises:
-            SubtuneError: less than one of each text.
-        """
-        texts = len(self.text_types)
-        if max_length < self.count + texts:
-            raise SubtuneError(
-                f"max_length: found {max_length}, expected at least {self.count + texts}: "
-                f"{self.count} special tokens, and one of each text"
-            )
-        return max_length - self.count
-
     def around(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Token ids and token types of an example, from the token ids of its texts."""
+        """Return token ids and token types of an example, from the token ids of its texts."""
         ids, types = [*self.ids[0]], [*self.special_types[0]]
         for number, text in enumerate(texts):
             ids += [*text, *self.ids[number + 1]]

@@ -1,14 +1,14 @@
 """Tasks, whatever source their rows come from."""
 
+import math
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from subtune.core import resources
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.kinds import KINDS
 from subtune.tasks.task_kind import TaskKind
-from subtune.tasks.task_size import TaskSize
 
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
@@ -27,12 +27,12 @@ class TaskSpec(TaskFields):
             counts = " or ".join(map(str, kind.text_columns))
             columns = "column" if counts == "1" else "columns"
             raise ValueError(f"text: found {_listed(self.text)}, expected {counts} {columns}")
-        if kind.text and self.text != kind.text:
-            raise ValueError(
-                f"text: found {_listed(self.text)}, expected {_listed(kind.text)}, or no `text`"
-            )
-        if kind.text and self.label != kind.label:
-            raise ValueError(f"label: found {self.label!r}, expected {kind.label!r}, or no `label`")
+        for key in ("text", "label") if kind.text else ():
+            found, expected = getattr(self, key), getattr(kind, key)
+            if found != expected:
+                raise ValueError(
+                    f"{key}: found {_listed(found)}, expected {_listed(expected)}, or no `{key}`"
+                )
         if not self.metrics or not set(self.metrics) <= set(kind.metrics):
             raise ValueError(
                 f"metrics: found {_listed(self.metrics)}, expected some of those of "
@@ -47,17 +47,49 @@ class TaskSpec(TaskFields):
 
     @property
     def of_kind(self) -> TaskKind:
-        """Its kind."""
         return KINDS[self.kind]
 
     @property
     def outputs(self) -> int:
-        """Width of the head, such as the number of label words."""
+        """The head's width, such as the number of label words."""
         return self.of_kind.outputs(self)
 
 
-def _listed(names: tuple[str, ...] | None) -> str:
-    return ", ".join(names or ()) or "none"
+def _listed(names: str | tuple[str, ...] | None) -> str:
+    return repr(names) if isinstance(names, str) else ", ".join(names or ()) or "none"
+
+
+class TaskSize(BaseModel):
+    """Rows of the training split, of all evaluation and of all test splits.
+
+    ``tokens`` is the mean number of tokens of a training row, and often an estimate.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    train_rows: int
+    evaluation_rows: int
+    test_rows: int
+    tokens: float
+
+    @property
+    def all_rows(self) -> int:
+        """Rows of all splits."""
+        return self.train_rows + self.evaluation_rows + self.test_rows
+
+    def rows_within(self, limit: int | None) -> int:
+        """Return the number of training rows, at most ``limit``."""
+        return min(limit or self.train_rows, self.train_rows)
+
+    def examples_of_a_row(self, max_length: int, doc_stride: int | None) -> int:
+        """Return how many examples a row of usual length makes, where its parts overlap."""
+        if doc_stride is None:
+            return 1
+        return 1 + math.ceil(max(0, self.tokens - max_length) / min(doc_stride, max_length))
+
+
+# The size of a task whose entry states none: as large as usual ones.
+USUAL_SIZE = TaskSize(train_rows=100_000, evaluation_rows=10_000, test_rows=10_000, tokens=50)
 
 
 class Task(TaskSpec):

@@ -30,44 +30,36 @@ Columns = dict[str, list]
 
 
 class TaskKind(ABC):
-    """A kind of task: everything in which one kind differs from another.
+    """A kind of task: everything in which one kind differs from another."""
 
-    Attributes:
-        name: its name in configurations.
-        metrics: names of the metrics that its tasks may have.
-        default_metrics: the metrics of a task that names none; if empty, a task must name some.
-        compares: what its metrics compare, a key of `subtune.tasks.metrics.METRICS`.
-        text: columns of text that all its tasks have; if empty, a task names its own.
-        text_columns: how many columns of text a task may have.
-        label: the column of labels of a task that names none.
-        has_label_words: whether its tasks list label words.
-        formats: endings of the files that users have.
-        head: the head that is read, by its name in `subtune.families.base`.
-        reads: the tokens that the head reads.
-        auto_class: transformers' class of exported models.
-        peft_type: PEFT's task type, or None where PEFT's own class does not read all inputs.
-        problem_type: transformers' problem type, if it has one.
-        nats: a loss times this is −log p(y|x).
-        least_length: the least ``max_length`` at which every model reads a part of each text.
-        overlaps: whether long rows are cut into examples that overlap.
-    """
-
+    # Its name in configurations.
     name: str
+    # What its metrics compare, a key of `subtune.tasks.metrics.METRICS`; the names of those that
+    # its tasks may have, and those of a task that names none. If these are none, it must name some.
+    compares: str = "classes"
     metrics: tuple[str, ...]
     default_metrics: tuple[str, ...] = ()
-    compares: str = "classes"
+    # Columns of text that all its tasks have; if none, a task names as many as `text_columns` say.
     text: tuple[str, ...] = ()
     text_columns: tuple[int, ...]
+    # The column of labels of a task that names none, and whether its tasks list label words.
     label: str = "label"
     has_label_words: bool
+    # Endings of the files that users have.
     formats: tuple[str, ...]
+    # The head, by its name in `subtune.families.base`, and the tokens that it reads.
     head: str
     reads: Reads
+    # transformers' class and problem type of exported models, and PEFT's task type, or None where
+    # PEFT's own class does not read all inputs.
     auto_class: str
-    peft_type: str | None = None
     problem_type: str | None = None
+    peft_type: str | None = None
+    # A loss times this is −log p(y|x).
     nats: float = 1.0
+    # The least `max_length` at which every model reads a part of each text.
     least_length: int = 4
+    # Whether long rows are cut into examples that overlap.
     overlaps: bool = False
 
     @abstractmethod
@@ -114,28 +106,20 @@ class TaskKind(ABC):
 
     @abstractmethod
     def encode(
-        self,
-        tokenizer: Tokenizer,
-        rows: Columns,
-        max_length: int,
-        doc_stride: int | None,
-        *,
-        with_token_types: bool,
+        self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return the examples of some rows: ``input_ids``, ``label``, and what `predict` needs.
+        """Return the examples of some rows: ``input_ids``, ``token_type_ids``, ``label``, and what
+        `predict` needs.
 
-        ``token_type_ids`` are there if ``with_token_types``. The column ``row`` has the number of
-        each example's row, from 0; without it each row is one example.
+        The column ``row`` has the number of each example's row, from 0; without it each row is one
+        example.
         """
 
     @abstractmethod
     def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
-        """Return each run's sum ``[k]`` of losses.
+        """Return each run's sum of losses ``[k]``, of logits ``[k, q, o]`` and a batch's labels.
 
-        Args:
-            logits: ``[k, q, o]``.
-            labels: the batch's labels.
-            example: the example of each token that is read, ``[q]``.
+        ``example`` ``[q]`` is the example of each token that is read.
         """
 
     @abstractmethod

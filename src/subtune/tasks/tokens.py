@@ -101,20 +101,14 @@ class Tokens(TaskKind):
         return columns["words"]
 
     def encode(
-        self,
-        tokenizer: Tokenizer,
-        rows: Columns,
-        max_length: int,
-        doc_stride: int | None,
-        *,
-        with_token_types: bool,
+        self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
         """Return examples of whole words; a word that is too long for one keeps its first pieces.
 
         ``reads`` has the position of each word's first piece.
         """
         special = special_tokens.of(tokenizer, 1)
-        room = special.room(max_length)
+        room = max_length - special.count
         before = len(special.ids[0])
 
         @cache
@@ -123,20 +117,16 @@ class Tokens(TaskKind):
             pieces = tokenizer.encode(f" {word}", add_special_tokens=False).ids[:room]
             return pieces or [_unknown(tokenizer, word)]
 
-        columns: Columns = {"row": [], "input_ids": [], "reads": [], "label": []}
-        if with_token_types:
-            columns["token_type_ids"] = []
+        names = ("row", "input_ids", "reads", "label", "token_type_ids")
+        columns: Columns = {name: [] for name in names}
         for row, words, labels in zip(rows["idx"], rows["words"], rows["label"], strict=True):
             pieces = [pieces_of(word) for word in words]
             for part in _parts(list(map(len, pieces)), room):
                 ids, types = special.around([piece for word in pieces[part] for piece in word])
                 lengths = np.array([len(word) for word in pieces[part]])
-                columns["row"].append(row)
-                columns["input_ids"].append(ids)
-                columns["reads"].append(before + lengths.cumsum() - lengths)
-                columns["label"].append(labels[part])
-                if with_token_types:
-                    columns["token_type_ids"].append(types)
+                values = (row, ids, before + lengths.cumsum() - lengths, labels[part], types)
+                for name, value in zip(names, values, strict=True):
+                    columns[name].append(value)
         return columns
 
     def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
-from subtune.tasks.task_size import TaskSize
+from subtune.tasks.task import TaskSize
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
 from tests.helpers.project import ROOT

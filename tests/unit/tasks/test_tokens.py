@@ -62,10 +62,10 @@ def bytes_pieces():
     return tokenizer
 
 
-def encoded(tokenizer, sentences, max_length=128, labels=None, with_token_types=False):
+def encoded(tokenizer, sentences, max_length=128, labels=None):
     labels = labels or [list(range(len(words))) for words in sentences]
     rows = {"idx": list(range(len(sentences))), "words": sentences, "label": labels}
-    return TOKENS.encode(tokenizer, rows, max_length, None, with_token_types=with_token_types)
+    return TOKENS.encode(tokenizer, rows, max_length, None)
 
 
 def of_transformers(tokenizer, words):
@@ -76,23 +76,20 @@ def of_transformers(tokenizer, words):
     return encoding, firsts
 
 
-def assert_is_that_of_transformers(tokenizer, theirs, sentences, with_token_types):
-    columns = encoded(tokenizer, sentences, max_length=512, with_token_types=with_token_types)
+def assert_is_that_of_transformers(tokenizer, theirs, sentences):
+    columns = encoded(tokenizer, sentences, max_length=512)
     assert columns["row"] == list(range(len(sentences)))
     for number, words in enumerate(sentences):
         expected, firsts = of_transformers(theirs, words)
         assert columns["input_ids"][number] == expected["input_ids"]
         assert columns["reads"][number].tolist() == firsts
         assert columns["label"][number] == list(range(len(words)))
-        if with_token_types:
-            assert columns["token_type_ids"][number] == expected["token_type_ids"]
-    assert ("token_type_ids" in columns) == with_token_types
+        assert columns["token_type_ids"][number] == expected["token_type_ids"]
 
 
-@pytest.mark.parametrize("with_token_types", [True, False])
-def test_words_are_encoded_as_transformers_encodes_them(wordpiece, real, with_token_types):
+def test_words_are_encoded_as_transformers_encodes_them(wordpiece, real):
     theirs = PreTrainedTokenizerFast(tokenizer_object=wordpiece)
-    assert_is_that_of_transformers(wordpiece, theirs, HAND_MADE + real, with_token_types)
+    assert_is_that_of_transformers(wordpiece, theirs, HAND_MADE + real)
 
 
 def test_pieces_of_bytes_know_that_a_word_begins(bytes_pieces, real):
@@ -100,7 +97,7 @@ def test_pieces_of_bytes_know_that_a_word_begins(bytes_pieces, real):
     # What transformers does where it is asked for add_prefix_space.
     other.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     theirs = PreTrainedTokenizerFast(tokenizer_object=other)
-    assert_is_that_of_transformers(bytes_pieces, theirs, HAND_MADE + real[::4], False)
+    assert_is_that_of_transformers(bytes_pieces, theirs, HAND_MADE + real[::4])
 
 
 words_of_any_length = st.lists(

@@ -81,44 +81,26 @@ def _trees(path: Path, content: str) -> Iterator[tuple[int, list[str], list[str]
     line, counted, depth = 1, 0, 0
     tags: list[str] = []
     words: list[str] = []
-    previous = None
-
     for token in TOKEN.finditer(content):
         kind = token.lastgroup
-        if depth == 0 and kind in ("leaf", "opening"):
+        if depth == 0:
             line += content.count("\n", counted, token.start())
             counted = token.start()
-        if kind == "leaf":
-            if token["tag"] != NO_WORD:
-                tags.append(token["tag"])
-                words.append(token["word"])
-        elif kind == "opening":
-            if depth and not token["label"]:
-                raise _error(
-                    path,
-                    token,
-                    "found the beginning of a tree, expected a ')' for every '(' of the tree that "
-                    f"begins in line {line}",
-                )
-            depth += 1
-        elif kind == "stray":
-            raise _error(path, token, f"found {shown(token[0])}, expected words as (TAG word)")
-        elif depth == 0:
-            raise _error(path, token, "found a ')' too many, expected one for every '('")
-        elif previous == "opening":
-            raise _error(path, token, "found brackets without a word, expected words as (TAG word)")
-        else:
-            depth -= 1
+        if kind == "leaf" and token["tag"] != NO_WORD:
+            tags.append(token["tag"])
+            words.append(token["word"])
+        depth += {"opening": 1, "closing": -1}.get(str(kind), 0)
+        nested = kind == "opening" and depth > 1 and not token["label"]
+        if kind == "stray" or depth < 0 or nested:
+            place = f"{path}: line {content.count(chr(10), 0, token.start()) + 1}"
+            raise SubtuneError(
+                f"{place}: found {shown(token[0])}, expected words as (TAG word), and a ')' for "
+                f"every '(' of the tree that begins in line {line}"
+            )
         if depth == 0:
             yield line, tags, words
             tags, words = [], []
-        previous = kind
     if depth:
         raise SubtuneError(
             f"{path}: line {line}: found a tree that does not end, expected a ')' for every '('"
         )
-
-
-def _error(path: Path, token: re.Match[str], problem: str) -> SubtuneError:
-    line = token.string.count("\n", 0, token.start()) + 1
-    return SubtuneError(f"{path}: line {line}: {problem}")
