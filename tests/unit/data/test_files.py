@@ -46,15 +46,11 @@ REFUSED = [
         "csv",
         "line 1: found no column but 'text;label', expected text, label, with ',' between cells",
     ),
-    ("text,label\nx,sad,\n", "csv", "line 2: found 3 cells, expected 2 (text, label)"),
     ("text,label\nx,sad\n , \n", "csv", "line 3: found no text, expected some"),
     ("text,label\nx,sad\n,happy\n", "csv", "line 3: found no text, expected some to learn from"),
     ("text,label\nx\0,sad\n", "csv", "line 2: found '\\x00', expected text"),
     ("text,label,text\nx,sad,y\n", "csv", "line 1: found column 'text' twice, expected it once"),
     ("text,label\nx,hapy\n", "csv", "line 2: label: found 'hapy', expected one of sad, happy, 0"),
-    ("text,label\nx,0.5\n", "csv", "line 2: label: found '0.5', expected one of sad, happy, 0, 1"),
-    ("text,label\nx,sad\n", "csv", "found the label 'sad' in every row, expected at least two"),
-    ("text,label\n\n\nx,hapy\n", "csv", "line 4: label: found 'hapy', expected one of sad, happy"),
     ('text,label\n"x\ny",hapy\n', "csv", "line 2: label: found 'hapy', expected one of sad, happ"),
     ("", "csv", "found no rows, expected at least one"),
     ("text,label\nx,sad\ny,sad\n", "csv", "found the label 'sad' in every row, expected at least"),
@@ -62,11 +58,6 @@ REFUSED = [
         'text,label\n"x,sad\ny,happy\nz",sad\nw,sad\n',
         "csv",
         "line 2: found a '\"' that nothing closes before line 4, expected '\"\"\"' where a quote",
-    ),
-    (
-        'text\tlabel\nw\tsad\n"x\tsad\ny\thappy\n',
-        "tsv",
-        "not a readable .tsv file: line 3: unexpected end of data; a cell that begins with '\"' is",
     ),
     (
         'text\tlabel\n"x" said y\tsad\n',
@@ -84,12 +75,7 @@ REFUSED = [
         "jsonl",
         "line 2: column 'text': found null, expected text or a number",
     ),
-    ('{"text": NaN, "label": "sad"}\n', "jsonl", "line 1: column 'text': found null, expected te"),
     ('{"text": {"a": [1]}, "label": "sad"}\n', "jsonl", "line 1: column 'text': found an object, "),
-    ('{"text": ["x"], "label": "sad"}\n', "jsonl", "line 1: column 'text': found a list, expecte"),
-    ('{"text": true, "label": "sad"}\n', "jsonl", "line 1: column 'text': found true, expected t"),
-    ('{"text": "x", "label": false}\n', "jsonl", "line 1: column 'label': found false, expected "),
-    ('{"text": "x", "label": null}\n', "jsonl", "line 1: column 'label': found null, expected te"),
     (
         '{"text": "x", "label": "sad"}\n\n{"txt": "x", "label": "sad"}\n',
         "jsonl",
@@ -101,11 +87,6 @@ REFUSED = [
         "not a readable .jsonl file: line 1: found 'text' twice, expected it once",
     ),
     ('{"text": "\\ud83d", "label": 0}\n', "jsonl", "line 1: found '\\ud83d', expected text"),
-    (
-        '{"text": ' + "[" * 100_000 + "]" * 100_000 + "}",
-        "jsonl",
-        "not a readable .jsonl file: line 1: maximum recursion depth exceeded",
-    ),
     ('{"text": "x"\n', "jsonl", "not a readable .jsonl file: line 1: Expecting ',' delimiter"),
     (
         '[["text", "x"]]\n',
@@ -190,16 +171,9 @@ def test_what_is_wrong_in_a_users_file_is_known_when_work_is_planned(tmp_path):
         load(DataSpec(task=MOOD, source="files", version="1"), paths=paths)
 
 
-def test_a_name_that_is_too_long_for_a_file_is_of_none(tmp_path):
-    name = f"{'a' * 300}.csv"
-    with pytest.raises(SubtuneError, match=r"tasks.mood.files.train: found no file 'a+.csv'"):
-        files.own_paths(written(tmp_path, GOOD_ROWS) | {"train": name}, MOOD)
-
-
 def test_a_test_file_needs_no_labels(tmp_path):
     paths = written(tmp_path, GOOD_ROWS)
     (tmp_path / "test.csv").write_text('text\n"one\ntwo"\nthree\n')
-    columns = files.columns_of(
-        MOOD, files.own_paths({**paths, "test": str(tmp_path / "test.csv")}, MOOD)
-    )["test"]
+    paths |= {"test": str(tmp_path / "test.csv")}
+    columns = files.columns_of(MOOD, files.own_paths(paths, MOOD))["test"]
     assert columns == {"idx": [0, 1], "text_a": ["one\ntwo", "three"], "label": [-1, -1]}

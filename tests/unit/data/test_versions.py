@@ -28,11 +28,8 @@ def require(spec, paths):
     versions.require_version(spec, files.paths_of(TASK, "files", spec.splits, files=paths))
 
 
-def test_rows_of_the_files_that_were_planned_are_taken(spec, paths):
-    require(spec, paths)
-
-
 def test_rows_of_a_file_that_was_edited_after_planning_are_refused_in_one_line(spec, paths):
+    require(spec, paths)
     with open(paths["train"], "a") as file:
         file.write("more,sad\n")
     with pytest.raises(SubtuneError) as error:

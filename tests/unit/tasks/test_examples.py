@@ -87,12 +87,3 @@ def test_a_split_in_memory_is_a_few_arrays_however_many_examples_it_has():
     tracemalloc.stop()
     arrays = (examples.lengths, examples.labels, examples.row)
     assert held < 4 * sum(array.nbytes for array in arrays)
-
-
-def test_lengths_are_those_of_token_ids_and_other_columns_are_as_they_are():
-    split = datasets.Dataset.from_dict(
-        {"input_ids": IDS, "label": [0] * 4, "context": list("abcd")}
-    )
-    examples = Examples(split)
-    assert examples.lengths.tolist() == [3, 4, 2, 5]
-    assert examples.column("context") == ["a", "b", "c", "d"]

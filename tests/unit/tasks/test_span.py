@@ -124,12 +124,6 @@ def test_no_token_of_a_context_is_left_out(tokenizer, words, max_length, doc_str
     assert lengths[-1] <= max_length
 
 
-def test_a_context_that_fits_is_one_window(tokenizer):
-    columns = encoded(tokenizer, [row_of()])
-    assert columns["row"] == [0]
-    assert len(columns["input_ids"][0]) < 100
-
-
 def test_of_a_long_question_its_first_tokens_are_read(tokenizer):
     long = row_of(question="why " * 200, answer="Germany")
     asked = tokenizer.encode("why", add_special_tokens=False).ids
@@ -182,11 +176,9 @@ def test_the_label_is_the_shortest_run_of_tokens_with_the_answer(tokenizer, answ
 
 
 def test_the_label_is_where_the_answer_is_said_to_be_and_of_several_the_first(tokenizer):
-    context = "red blue red green"
-    row = row_of(context=context)
+    row = row_of(context="red blue red green")
     row["answers"] = {"text": ["red", "green"], "answer_start": [9, 13]}
-    [(start, end)] = labelled_texts(encoded(tokenizer, [row]))
-    assert (start, end) == (9, 12)
+    assert labelled_texts(encoded(tokenizer, [row])) == [(9, 12)]
 
 
 @pytest.mark.parametrize(("max_length", "doc_stride"), [(384, 128), (64, 16)])
@@ -199,13 +191,10 @@ def test_answers_of_real_questions_are_in_their_windows_or_outside(
         row = real[columns["row"][number]]
         answer, [start, *_] = row["answers"]["text"][0], row["answers"]["answer_start"]
         end = start + len(answer)
-        inside = [
-            place
-            for place in zip(columns["first"][number], columns["last"][number], strict=True)
-            if place != (OUTSIDE, OUTSIDE)
-        ]
+        firsts = [first for first in columns["first"][number] if first != OUTSIDE]
         if span is None:
-            assert inside[0][0] > start or inside[-1][1] < end
+            assert columns["label"][number] == [0, 0]
+            assert firsts[0] > start or max(columns["last"][number]) < end
         else:
             rows_with_label.add(columns["row"][number])
             assert span[0] <= start
@@ -216,14 +205,6 @@ def test_answers_of_real_questions_are_in_their_windows_or_outside(
     if shared > 0:
         assert rows_with_label == set(range(len(real)))
     assert np.mean(exact) > 0.97
-
-
-def test_a_window_without_the_answer_points_at_the_special_token(tokenizer):
-    columns = encoded(tokenizer, [row_of(answer="read aloud")], 32, 8)
-    assert len(columns["label"]) > 3
-    assert columns["label"][0] == [0, 0]
-    assert columns["label"][-1] != [0, 0]
-    assert columns["first"][0][0] == OUTSIDE
 
 
 @pytest.fixture(scope="module")
@@ -355,10 +336,3 @@ def test_predictions_are_recorded_question_by_question(tokenizer):
         "end": spans[:, 1].tolist(),
         "answers": [["1999"], ["Germany"], ["the mayor"]],
     }
-
-
-def test_questions_without_answers_are_predicted_all_the_same(tokenizer):
-    examples = examples_of(encoded(tokenizer, [row_of(), row_of("Who?")]))
-    table = SPAN.table(examples, SPAN.predict(examples, np.zeros((sum(examples.lengths), 2))))
-    assert table["prediction"].tolist() == ["The", "The"]
-    assert table["label"].isna().all()

@@ -130,13 +130,6 @@ def test_each_word_is_in_one_example_and_in_its_order(bytes_pieces, sentences, m
         assert [ids[first] for first in reads] == [word[0] for word in pieces]
 
 
-def test_an_example_ends_only_where_the_next_word_has_no_room(wordpiece):
-    columns = encoded(wordpiece, [["the"] * 7], max_length=5)
-    assert list(map(len, columns["input_ids"])) == [5, 5, 3]
-    assert columns["label"] == [[0, 1, 2], [3, 4, 5], [6]]
-    assert [reads.tolist() for reads in columns["reads"]] == [[1, 2, 3], [1, 2, 3], [1]]
-
-
 def test_a_word_longer_than_an_example_keeps_its_first_pieces(wordpiece):
     word = "antidisestablishmentarianism"
     pieces = wordpiece.encode(word, add_special_tokens=False).ids
@@ -160,7 +153,9 @@ def test_a_word_of_which_the_tokenizer_leaves_nothing_is_the_unknown_token(wordp
 def test_examples_that_are_kept_are_those_that_were_encoded(wordpiece):
     """Arrow gives back lists of unequal length, and empty ones."""
     sentences = [["the"] * 7, ["a", "dog"]]
-    split = datasets.Dataset.from_dict(encoded(wordpiece, sentences, max_length=5))
+    columns = encoded(wordpiece, sentences, max_length=5)
+    assert list(map(len, columns["input_ids"])) == [5, 5, 3, 4]
+    split = datasets.Dataset.from_dict(columns)
     examples = Examples(split, "marked")
     assert examples.row.tolist() == [0, 0, 0, 1]
     assert examples.units(np.arange(4)) == sum(examples.read_counts) == 9

@@ -8,20 +8,8 @@ from subtune.tasks.metrics.answers import exact_match, f1, normalised
 
 # Few words, so that texts share some; with what normalising takes away, and what it leaves.
 WORDS = [
-    "a",
-    "an",
-    "the",
-    "The",
-    "cat",
-    "Cat",
-    "dog",
-    "cat-dog",
-    "cat's",
-    "ÉTÉ",
-    "–",
-    "“a”",
-    "...",
-    "",
+    *("a", "an", "the", "The", "cat", "Cat", "dog", "cat-dog", "cat's", "ÉTÉ", "–", "“a”"),
+    *("...", ""),
 ]
 SEPARATORS = [" ", "  ", "\t", "\n", "\u00a0", ", ", "-"]
 TEXTS = st.lists(
@@ -128,12 +116,6 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall(prediction, answers):
 
 
 @given(TEXTS, ANSWERS)
-def test_scores_lie_between_0_and_1(prediction, answers):
-    assert exact_match(prediction, answers) in (0, 1)
-    assert 0 <= f1(prediction, answers) <= 1
-
-
-@given(TEXTS, ANSWERS)
 def test_an_exact_match_has_an_f1_of_1_unless_it_has_no_words(prediction, answers):
     for answer in (prediction, *answers):
         if exact_match(prediction, [answer]):
@@ -151,11 +133,6 @@ def test_the_order_of_answers_does_not_matter(prediction, answers, random):
 def test_a_further_answer_never_lowers_a_score(prediction, answers, further):
     assert exact_match(prediction, [*answers, further]) >= exact_match(prediction, answers)
     assert f1(prediction, [*answers, further]) >= f1(prediction, answers)
-
-
-@given(TEXTS, TEXTS)
-def test_f1_of_a_prediction_and_one_answer_is_symmetric(prediction, answer):
-    assert f1(prediction, [answer]) == f1(answer, [prediction])
 
 
 @given(TEXTS)
