@@ -15,8 +15,7 @@ from subtune.core import python_path as sources
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.data import files
-from subtune.init import lengths, messages, tables, writing
-from subtune.init.choosing import settings_for
+from subtune.init import choosing, messages, tables, writing
 from subtune.init.defaults import DEFAULTS
 from subtune.init.labels import labels_of, remarks
 from subtune.init.models import StartingModel, model_called, without_parameters
@@ -61,7 +60,10 @@ def init(request: Request) -> Iterator[str]:
     writing.require_free(target)
     train = tables.read("--train", request.train)
     if request.dev is None:
-        raise SubtuneError(messages.without_dev(request.train))
+        raise SubtuneError(
+            "--dev: missing, expected a file of rows to evaluate on, not to train on, such as "
+            f"every fifth row of {request.train}"
+        )
     dev = tables.read("--dev", request.dev)
     if request.train.samefile(request.dev):
         raise SubtuneError("--dev: found the file of --train, expected a different file")
@@ -83,13 +85,13 @@ def init(request: Request) -> Iterator[str]:
     problems = without_parameters(model, task, DEFAULTS.methods)
     methods = [method for method in DEFAULTS.methods if method not in problems]
     yield from (f"method {method} is left out: {why}" for method, why in problems.items())
-    counts = lengths.token_counts(task, columns["train"], model.directory)
-    max_length = lengths.window(counts, model.longest_text)
-    settings = settings_for(len(train.rows), max_length, model.hidden_size, methods)
-    yield messages.of_lengths(counts, max_length, lengths.has_tokenizer(model.directory))
+    counts = choosing.token_counts(task, columns["train"], model.directory)
+    max_length = choosing.window(counts, model.longest_text)
+    settings = choosing.settings_for(len(train.rows), max_length, model.hidden_size, methods)
+    yield messages.of_lengths(counts, max_length, choosing.has_tokenizer(model.directory))
     yield messages.of_runs(settings)
 
-    beside_keys = messages.beside_keys(model, task, settings, counts, len(train.rows))
+    beside_keys = messages.beside_keys(task, settings, counts, len(train.rows))
     # Importing torch takes seconds.
     from subtune.init import machine_speed
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from subtune.core.errors import SubtuneError, cut, listed
 from subtune.init.defaults import DEFAULTS
-from subtune.init.tables import Table
+from subtune.init.tables import Table, number_in
 
 
 class Labels(NamedTuple):
@@ -25,16 +25,6 @@ class Labels(NamedTuple):
     def most_frequent(self) -> str:
         """Return the most frequent label of the training rows."""
         return self.train.most_common(1)[0][0]
-
-    @property
-    def floor(self) -> float:
-        """Return the share of the dev rows that have the most frequent label."""
-        return self.dev[self.most_frequent] / self.dev.total()
-
-    @property
-    def are_numbers(self) -> bool:
-        """Return whether every label could be a number."""
-        return all(math.isfinite(_number(label)) for label in self.train)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -55,12 +45,11 @@ def labels_of(train: Table, dev: Table, column: str, kind: str | None = None) ->
     Raises:
         SubtuneError: a row has no label, or there are too few or too many classes.
     """
-    in_train, in_dev = Counter(_cells(train, column)), Counter(_cells(dev, column))
-    words = None
-    if (kind or _kind(in_train)) == "classification":
-        words = tuple(sorted(in_train | in_dev, key=_order))
-        _require_classes(train, dev, column, in_train, in_dev)
-    return Labels(column, words, in_train, in_dev)
+    labels = Labels(column, None, Counter(_cells(train, column)), Counter(_cells(dev, column)))
+    if kind == "regression" or (kind is None and _are_measured(labels.train)):
+        return labels
+    _require_classes(train, dev, labels)
+    return labels._replace(words=tuple(sorted(labels.train | labels.dev, key=_order)))
 
 
 def _cells(table: Table, column: str) -> Iterable[str]:
@@ -74,52 +63,47 @@ def _cells(table: Table, column: str) -> Iterable[str]:
         yield cell.strip()
 
 
-def _kind(labels: Counter[str]) -> str:
-    """Return the kind of task that labels of training rows suggest."""
-    numbers = [label for label in labels if math.isfinite(_number(label))]
-    if len(numbers) < len(labels):
+def _are_measured(labels: Iterable[str]) -> bool:
+    """Return whether labels look like numbers to predict: decimals, or many whole numbers."""
+    numbers = list(map(finite_number, labels))
+    known = [number for number in numbers if number is not None]
+    are_many = len(known) > DEFAULTS.classes_of_numbers
+    if len(known) < len(numbers):
         # A few words among many numbers are mistakes. They are refused later, with their lines.
-        mistakes_are_few = 10 * (len(labels) - len(numbers)) < len(labels)
-        is_regression = mistakes_are_few and len(numbers) > DEFAULTS.classes_of_numbers
-    else:
-        are_whole = all(_number(label).is_integer() for label in labels)
-        is_regression = not are_whole or len(labels) > DEFAULTS.classes_of_numbers
-    return "regression" if is_regression else "classification"
+        return are_many and 10 * (len(numbers) - len(known)) < len(numbers)
+    return are_many or not all(number.is_integer() for number in known)
 
 
-def _number(label: str) -> float:
-    try:
-        return float(label)
-    except ValueError:
-        return math.nan
+def finite_number(label: str) -> float | None:
+    """Return the number that a label writes, or None."""
+    number = number_in(label)
+    return None if number is None or not math.isfinite(number) else number
 
 
 def _order(label: str) -> tuple[float, str]:
     """Return a sorting key: numbers by size, then words by their letters."""
-    number = _number(label)
-    return (number if math.isfinite(number) else math.inf), label
+    number = finite_number(label)
+    return (math.inf if number is None else number), label
 
 
-def _require_classes(
-    train: Table, dev: Table, column: str, in_train: Counter[str], in_dev: Counter[str]
-) -> None:
-    if len(in_train) == 1:
+def _require_classes(train: Table, dev: Table, labels: Labels) -> None:
+    if len(labels.train) == 1:
         raise SubtuneError(
-            f"{train.path}: found the label {cut(next(iter(in_train)))!r} in every row, expected "
+            f"{train.path}: found the label {cut(labels.most_frequent)!r} in every row, expected "
             "at least two labels"
         )
     limit = min(DEFAULTS.classes_of_words, max(DEFAULTS.fewest_refused, len(train.rows) // 2))
-    if len(in_train) > limit:
+    if len(labels.train) > limit:
         raise SubtuneError(
-            f"--label: found {len(in_train):,} different labels in {len(train.rows):,} rows of "
-            f"column {column!r} of {train.path}, expected at most {limit} classes"
+            f"--label: found {len(labels.train):,} different labels in {len(train.rows):,} rows of "
+            f"column {labels.column!r} of {train.path}, expected at most {limit} classes"
         )
-    unknown = {label: count for label, count in in_dev.items() if label not in in_train}
-    if 2 * sum(unknown.values()) > in_dev.total():
+    unknown = labels.dev.keys() - labels.train
+    if 2 * sum(labels.dev[label] for label in unknown) > labels.dev.total():
         raise SubtuneError(
-            f"{dev.path}: column {column!r}: found labels that {train.path} has not "
+            f"{dev.path}: column {labels.column!r}: found labels that {train.path} has not "
             f"({listed(sorted(unknown)[:5])}) in most rows, expected those that it has "
-            f"({listed(sorted(in_train)[:5])})"
+            f"({listed(sorted(labels.train)[:5])})"
         )
 
 

@@ -1,9 +1,9 @@
 """An estimate of this machine's speed from one matrix product per precision."""
 
 import os
-import time
 
 import torch
+from torch.utils.benchmark import Timer
 
 from subtune.config.schema import Assumptions
 from subtune.core import hardware
@@ -16,8 +16,8 @@ SHARE_OF_PRODUCT = 0.5
 MILLISECONDS_PER_LAYER = 3.0
 # Rows and columns of the matrices.
 WIDTH = 1024
-# The product is computed once to warm up, then this many times. The fastest time counts.
-REPEATS = 5
+# Each product is repeated for about so long. The fastest time counts.
+SECONDS = 0.2
 
 
 def estimate_speed() -> Assumptions:
@@ -53,18 +53,6 @@ def count_jobs_at_once() -> int:
 def _training_teraflops(dtype: torch.dtype, device: torch.device) -> float:
     """Return 10¹² operations per second that training may reach, with two digits."""
     matrix = torch.ones(WIDTH, WIDTH, dtype=dtype, device=device)
-    matrix @ matrix
-    seconds = []
-    for _ in range(REPEATS):
-        started = _clock(device)
-        matrix @ matrix
-        seconds.append(_clock(device) - started)
-    return float(f"{SHARE_OF_PRODUCT * 2 * WIDTH**3 / min(seconds) / 1e12:.2g}")
-
-
-def _clock(device: torch.device) -> float:
-    """Return seconds of the GPU's work, or of this thread, whatever else the core does."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        return time.perf_counter()
-    return time.thread_time()
+    timer = Timer("matrix @ matrix", globals={"matrix": matrix})
+    fastest = min(timer.blocked_autorange(min_run_time=SECONDS).times)
+    return float(f"{SHARE_OF_PRODUCT * 2 * WIDTH**3 / fastest / 1e12:.2g}")

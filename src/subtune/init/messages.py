@@ -1,9 +1,6 @@
 """Lines that `subtune init` prints about tables, settings and time."""
 
-import heapq
-import shlex
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -11,7 +8,7 @@ from subtune.config import Config
 from subtune.core.errors import cut
 from subtune.init.choosing import Settings
 from subtune.init.defaults import DEFAULTS
-from subtune.init.labels import Labels
+from subtune.init.labels import Labels, finite_number
 from subtune.init.models import StartingModel
 from subtune.init.tables import Table
 from subtune.planning.cost import Estimates
@@ -26,21 +23,9 @@ NAMED = 12
 OTHER_SECONDS = 45
 
 
-def without_dev(train: Path) -> str:
-    """Return the error for a missing second file, with commands that make one from the first."""
-    rest, fifth = (shlex.quote(f"{train.stem}-{part}{train.suffix}") for part in ("train", "dev"))
-    header = "" if train.suffix == ".jsonl" else "NR == 1 || "
-    file = shlex.quote(str(train))
-    return (
-        "--dev: missing, expected a file of rows to evaluate on, not to train on. If no cell "
-        f"has a line break, this takes every fifth: awk '{header}NR % 5 == 0' {file} > {fifth}; "
-        f"awk 'NR % 5' {file} > {rest}"
-    )
-
-
 def of_tables(train: Table, dev: Table) -> Iterator[str]:
     """Yield the numbers of rows, and the columns."""
-    columns = listed_shortly(train.columns)
+    columns = _first_of(train.columns)
     yield f"{train.path}: {len(train.rows):,} rows to train on; columns {columns}"
     yield f"{dev.path}: {len(dev.rows):,} rows to evaluate on"
 
@@ -60,22 +45,23 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
     else:
         counts = [f"{cut(word)} ({labels.train[word]:,})" for word in labels.words]
-        hint = " (if they are numbers to predict: --regression)" if labels.are_numbers else ""
-        yield f"{len(counts)} classes: {listed_shortly(counts)}{hint}"
-        answer = listed_shortly([labels.most_frequent])
-        yield f"always answering {answer} is right in {labels.floor:.0%} of the dev rows"
+        are_numbers = None not in map(finite_number, labels.train)
+        hint = " (if they are numbers to predict: --regression)" if are_numbers else ""
+        yield f"{len(counts)} classes: {_first_of(counts)}{hint}"
+        answer = _first_of([labels.most_frequent])
+        share = labels.dev[labels.most_frequent] / labels.dev.total()
+        yield f"always answering {answer} is right in {share:.0%} of the dev rows"
     yield f"metrics: {', '.join(labels.metrics)}"
 
 
 def of_repeats(task: Task, train: dict[str, list], dev: dict[str, list]) -> Iterator[str]:
     """Yield a line if texts stand in both files."""
     seen = set(map(tuple, task.of_kind.texts(train)))
-    texts = list(map(tuple, task.of_kind.texts(dev)))
-    repeated = sum(text in seen for text in texts)
-    if repeated:
+    is_seen = [tuple(text) in seen for text in task.of_kind.texts(dev)]
+    if any(is_seen):
         yield (
-            f"{repeated:,} of the {len(texts):,} dev rows are also in the training file: their "
-            "scores say little about new texts"
+            f"{sum(is_seen):,} of the {len(is_seen):,} dev rows are also in the training file: "
+            "their scores say little about new texts"
         )
 
 
@@ -106,14 +92,11 @@ def _cut_share(counts: np.ndarray, max_length: int) -> str:
 def of_runs(settings: Settings) -> str:
     """Return the line about the runs."""
     methods = ", ".join(f"{name} × {len(rates)}" for name, rates in settings.methods.items())
+    seeds = f"{len(settings.seeds)} seeds" if len(settings.seeds) > 1 else "1 seed"
     return (
-        f"{settings.runs} runs: methods × learning rates ({methods}) × {_seeds(settings)}; "
+        f"{settings.runs} runs: methods × learning rates ({methods}) × {seeds}; "
         f"{settings.epochs} epochs each, in batches of {settings.batch_size}"
     )
-
-
-def _seeds(settings: Settings) -> str:
-    return f"{len(settings.seeds)} seeds" if len(settings.seeds) > 1 else "1 seed"
 
 
 def of_time(checked: Config, planned: Plan, estimates: Estimates, at_once: int) -> Iterator[str]:
@@ -123,7 +106,7 @@ def of_time(checked: Config, planned: Plan, estimates: Estimates, at_once: int) 
         return
     hours = cost_table(checked, planned, estimates, ())["hours"].iloc[-1]
     seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
-    wall = end_of_jobs(seconds, at_once) + OTHER_SECONDS
+    wall = max(sum(seconds) / at_once, *seconds) + OTHER_SECONDS
     jobs = f"{at_once} jobs at a time" if at_once > 1 else "one job at a time"
     yield f"time: about {_in_words(wall)} here, {jobs} ({_in_words(3600 * hours)} of training)"
     yield "this is an estimate from one timed matrix product: expect half to twice as long"
@@ -134,36 +117,20 @@ def of_time(checked: Config, planned: Plan, estimates: Estimates, at_once: int) 
         )
 
 
-def end_of_jobs(seconds: Iterable[float], at_once: int) -> float:
-    """Return when the last job ends, if the next one starts as soon as a place is free."""
-    ends = [0.0] * at_once
-    for of_job in seconds:
-        heapq.heapreplace(ends, ends[0] + of_job)
-    return max(ends)
-
-
 def _in_words(seconds: float) -> str:
-    if seconds < 5400:
-        minutes = max(1, round(seconds / 60))
-        return f"{minutes} minutes" if minutes > 1 else "a minute"
-    return f"{seconds / 3600:.1f} hours"
+    if seconds >= 5400:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else "a minute"
 
 
-def beside_keys(
-    model: StartingModel, task: Task, settings: Settings, counts: np.ndarray, rows: int
-) -> dict[str, str]:
+def beside_keys(task: Task, settings: Settings, counts: np.ndarray, rows: int) -> dict[str, str]:
     """Return comments on keys of the configuration: the reason for a value, and alternatives."""
-    instead = {
-        "package": "or `hub: NAME`, or `path: DIRECTORY`",
-        "path": "or `hub: NAME`",
-        "hub": "or `path: DIRECTORY`",
-    }
     others = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
     if task.outputs > 2:
         others = [metric for metric in others if metric != "f1"]
     steps = -(-rows // settings.batch_size) * settings.epochs
     return {
-        "model": instead[model.source],
+        "model": "or `hub: NAME`, or `path: DIRECTORY`",
         "metrics": "the first decides" + (f"; also {', '.join(others)}" if others else ""),
         "seeds": "a run for each; three or more make intervals",
         "epochs": f"{steps:,} steps of {rows:,} rows; dev decides which epoch is kept",
@@ -171,7 +138,7 @@ def beside_keys(
     }
 
 
-def listed_shortly(names: Iterable[str]) -> str:
+def _first_of(names: Iterable[str]) -> str:
     """Return names in one line: the first ones, and the number of the others."""
     names = [cut(name) if name.isprintable() else shown(name) for name in names]
     others = len(names) - NAMED

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from subtune.config.schema import HUB_MODELS
+from subtune.config.schema import HUB_MODELS, REPOSITORY
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, cut
 from subtune.init.defaults import DEFAULTS
@@ -18,8 +18,6 @@ from subtune.models.files import directory_of_package
 from subtune.selections.methods import METHODS
 from subtune.tasks import TaskSpec
 from subtune.tasks.formats.paths import is_directory
-
-REPOSITORY = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
 
 
 class StartingModel(Value):
@@ -64,9 +62,9 @@ class StartingModel(Value):
     @property
     def longest_text(self) -> int:
         """Return the tokens of the longest window that it and the library take."""
-        directory = self.directory
-        positions = longest_text(read_config(directory)) if directory else DEFAULTS.longest_window
-        return min(positions, DEFAULTS.longest_window)
+        if not self.directory:
+            return DEFAULTS.longest_window
+        return min(longest_text(read_config(self.directory)), DEFAULTS.longest_window)
 
 
 def model_called(name: str | None) -> StartingModel:
@@ -89,25 +87,18 @@ def model_called(name: str | None) -> StartingModel:
         if is_directory(Path(name)):
             read_config(Path(name))
             return StartingModel(source="path", reference=name, reason="a local directory")
-        if _is_package(name):
+        if name.isidentifier() and importlib.util.find_spec(name):
             read_config(directory_of_package(name))
             return StartingModel(source="package", reference=name, reason="an installed package")
     except SubtuneError as error:
         raise SubtuneError(f"--model: {error}") from None
-    if not REPOSITORY.fullmatch(name) or name.startswith("."):
+    if not re.match(REPOSITORY, name):
         raise SubtuneError(
             f"--model: found {cut(name)!r}, expected an existing directory, an installed "
             "package, or a repository on the hub such as google-bert/bert-base-cased"
         )
     hub = HUB_MODELS.get(name, name)
     return StartingModel(source="hub", reference=hub, reason="it is downloaded from the hub")
-
-
-def _is_package(name: str) -> bool:
-    try:
-        return name.isidentifier() and importlib.util.find_spec(name) is not None
-    except ValueError:  # as of a program's own main module
-        return False
 
 
 def without_parameters(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.init.defaults import DEFAULTS
 from subtune.tasks.formats.delimited import DIVIDERS
-from subtune.tasks.formats.paths import is_directory, is_file
+from subtune.tasks.formats.paths import is_file
 from subtune.tasks.sentences import FORMATS, rows_of
 
 
@@ -31,8 +31,6 @@ def read(option: str, path: Path) -> Table:
     Raises:
         SubtuneError: the file is missing, is not in the format of its ending, or has no rows.
     """
-    if is_directory(path):
-        raise SubtuneError(f"{option}: found the directory {str(path)!r}, expected a file")
     if not is_file(path):
         raise SubtuneError(f"{option}: found no file {str(path)!r}")
     if path.suffix not in FORMATS:
@@ -116,13 +114,13 @@ def _holds_sentences(cells: list[Any]) -> bool:
 def _holds_words(cells: list[Any]) -> bool:
     """Return whether most cells have text. Empty cells are refused later, with their lines."""
     texts = [cell for cell in cells if isinstance(cell, str)]
-    return 2 * len(texts) > len(cells) and not all(map(is_number, texts))
+    are_words = any(cell.strip() and number_in(cell) is None for cell in texts)
+    return 2 * len(texts) > len(cells) and are_words
 
 
-def is_number(text: str) -> bool:
-    """Return whether a text is a number, or empty."""
+def number_in(text: str) -> float | None:
+    """Return the number that a text writes, or None."""
     try:
-        float(text)
+        return float(text)
     except ValueError:
-        return not text.strip()
-    return True
+        return None

@@ -1,7 +1,6 @@
 """The text of a first configuration, with comments on what to change."""
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -17,9 +16,6 @@ from subtune.tasks.formats.paths import is_directory
 
 # Name of the only experiment. The name of a paper would make the paper's tables.
 EXPERIMENT = "mine"
-# YAML reads this as text without quotation marks, unless it is one of the words below.
-PLAIN = re.compile(r"[A-Za-z_](?:[\w./ +-]*[\w./+-])?", re.ASCII)
-WORDS_OF_YAML = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf")
 
 
 def text_of(
@@ -91,7 +87,8 @@ def text_of(
 
 def quoted(text: str) -> str:
     """Return a text as YAML, in quotation marks where YAML needs them."""
-    if PLAIN.fullmatch(text) and text.casefold() not in WORDS_OF_YAML:
+    in_list = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=10**9)
+    if in_list == f"[{text}]\n":
         return text
     return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=10**9).rstrip("\n")
 
@@ -110,10 +107,8 @@ def require_free(path: Path) -> None:
     """Check that a file can be written here, before any other work.
 
     Raises:
-        SubtuneError: the file exists, its folder does not, or its name has control characters.
+        SubtuneError: the file exists, or its folder does not.
     """
-    if not str(path).isprintable():
-        raise SubtuneError(f"--to: found {str(path)!r}, expected a name in one line")
     if os.path.lexists(path):
         raise SubtuneError(f"--to: {path} is there already; move it away or name another file")
     if not is_directory(path.parent):
@@ -126,7 +121,6 @@ def write(path: Path, text: str) -> None:
     Raises:
         SubtuneError: the file exists, or cannot be written.
     """
-    require_free(path)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -1,18 +1,19 @@
 """The estimate of this machine's speed."""
 
-import pytest
-import torch
+from types import SimpleNamespace
 
 from subtune.init import machine_speed
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the clock of a processor is replaced")
-def test_training_takes_twice_as_long_as_the_fastest_product(monkeypatch):
-    # The five products take 3, 1, 2, 3 and 3 seconds.
-    ticks = iter([0, 3, 10, 11, 20, 22, 30, 33, 40, 43] * 2)
+def test_training_reaches_half_the_speed_of_the_fastest_product(monkeypatch):
+    class Timer:
+        def __init__(self, statement, globals):
+            exec(statement, globals)
+
+        def blocked_autorange(self, min_run_time):
+            return SimpleNamespace(times=[3.0, 1.0, 2.0])
+
     monkeypatch.setattr(machine_speed, "WIDTH", 10)
-    monkeypatch.setattr(machine_speed, "_clock", lambda device: next(ticks))
-    assumed = machine_speed.estimate_speed()
+    monkeypatch.setattr(machine_speed, "Timer", Timer)
     # 1,000 multiplications and additions in the fastest second, and half of them while training.
-    assert assumed.teraflops == {"fp32": 1e-9, "bf16": 1e-9}
-    assert "one core of" in assumed.device
+    assert machine_speed.estimate_speed().teraflops == {"fp32": 1e-9, "bf16": 1e-9}
