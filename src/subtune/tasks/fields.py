@@ -41,3 +41,7 @@ class TaskFields(Value):
     def labelled(self) -> tuple[str, ...]:
         """The splits whose rows have labels: those that train, and those that evaluate."""
         return ("train", *self.evaluation)
+
+    def columns_read(self, labelled: bool) -> tuple[str, ...]:
+        """Return the columns that are read of rows with or without labels."""
+        return (*self.text, self.label) if labelled else self.text

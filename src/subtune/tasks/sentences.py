@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import delimited, json_lines
 from subtune.tasks.formats.text import NO_CHARACTER, in_words
 from subtune.tasks.metrics import COEFFICIENTS
-from subtune.tasks.task_kind import Columns, PlacedRow, TaskKind
+from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +81,7 @@ class Sentences(TaskKind):
                 return False
             return labelled and cell == cell.strip()
 
-        for line, row in rows_of(path, _columns_read(task, labelled), is_row):
+        for line, row in rows_of(path, task.columns_read(labelled), is_row):
             text = " ".join(str(row.get(column, "?")) for column in task.text)
             if not text.strip():
                 raise SubtuneError(
@@ -91,33 +91,16 @@ class Sentences(TaskKind):
                 raise SubtuneError(f"{path}: line {line}: found {no_character[0]!r}, expected text")
             yield f"line {line}", row
 
-    def from_rows(
-        self, task: TaskFields, rows: Iterable[PlacedRow], *, labelled: bool, source: str
-    ) -> Columns:
-        """Return ``idx``, ``text_a``, ``text_b`` (pairs only) and ``label``.
-
-        Without labels every label is -1, as on the hub.
-        """
-        names = TEXTS[: len(task.text)]
-        table: Columns = {name: [] for name in ("idx", *names, "label")}
-        for number, (where, row) in enumerate(rows):
-            place = f"{source}: {where}"
-            for column in _columns_read(task, labelled):
-                if column not in row:
-                    raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
-                if not isinstance(row[column], str):
-                    raise SubtuneError(
-                        f"{place}: column {column!r}: found {in_words(row[column])}, "
-                        "expected text or a number"
-                    )
-            table["idx"].append(number)
-            for name, column in zip(names, task.text, strict=True):
-                table[name].append(row[column])
-            label = self.parse_label(task, row[task.label], place) if labelled else NO_LABEL
-            table["label"].append(label)
-        if not table["idx"]:
-            raise SubtuneError(f"{source}: found no rows, expected at least one")
-        return table
+    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+        """Return a text or two, and the label; without labels it is -1, as on the hub."""
+        for column in task.columns_read(labelled):
+            if not isinstance(row[column], str):
+                raise SubtuneError(
+                    f"{place}: column {column!r}: found {in_words(row[column])}, "
+                    "expected text or a number"
+                )
+        label = self.parse_label(task, row[task.label], place) if labelled else NO_LABEL
+        return (*(row[column] for column in task.text), label)
 
     def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
         """Refuse labels that are all the same, for training or where a metric needs two."""
@@ -159,7 +142,3 @@ class Sentences(TaskKind):
         columns = {"idx": np.arange(len(predictions)), "label": examples.labels}
         columns |= {f"logit_{k}": predictions[:, k] for k in range(predictions.shape[1])}
         return pd.DataFrame(columns)
-
-
-def _columns_read(task: TaskFields, labelled: bool) -> tuple[str, ...]:
-    return (*task.text, task.label) if labelled else task.text

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from subtune.core.errors import SubtuneError
 from subtune.tasks import special_tokens
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import squad
 from subtune.tasks.metrics import METRICS
-from subtune.tasks.task_kind import Columns, PlacedRow, TaskKind
+from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,23 +69,10 @@ class Span(TaskKind):
         """Read the questions of a file in SQuAD's layout."""
         return squad.questions(path, labelled=labelled)
 
-    def from_rows(
-        self, task: TaskFields, rows: Iterable[PlacedRow], *, labelled: bool, source: str
-    ) -> Columns:
-        """Return ``idx``, ``question``, ``context``, and the accepted answers: their texts as
-        ``answers`` and where they begin as ``label``."""
-        names = ("idx", "question", "context", "answers", "label")
-        table: Columns = {name: [] for name in names}
-        question, context = task.text
-        for number, (_, row) in enumerate(rows):
-            accepted = row[task.label] if labelled else {"text": [], "answer_start": []}
-            offsets = accepted["answer_start"]
-            values = (number, row[question], row[context], accepted["text"], offsets)
-            for name, value in zip(names, values, strict=True):
-                table[name].append(value)
-        if not table["idx"]:
-            raise SubtuneError(f"{source}: found no questions, expected at least one")
-        return table
+    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+        """Return question, context, and the accepted answers: their texts and where they begin."""
+        accepted = row[task.label] if labelled else {"text": [], "answer_start": []}
+        return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
         return zip(columns["question"], columns["context"], strict=True)

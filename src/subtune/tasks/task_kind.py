@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks import metrics
 from subtune.tasks.fields import TaskFields
 
@@ -81,14 +82,35 @@ class TaskKind(ABC):
             SubtuneError: the file cannot be read as what its ending says.
         """
 
-    @abstractmethod
     def from_rows(
         self, task: TaskFields, rows: Iterable[PlacedRow], *, labelled: bool, source: str
     ) -> Columns:
-        """Return the columns of one split. Messages call it ``source``.
+        """Return ``idx``, the rows' numbers, and the other columns of one split.
+
+        Messages call the split ``source``.
 
         Raises:
             SubtuneError: there are no rows, or one does not fit the task.
+        """
+        table: Columns = {name: [] for name in ("idx", *self.columns(task))}
+        for number, (where, row) in enumerate(rows):
+            place = f"{source}: {where}"
+            for column in task.columns_read(labelled):
+                if column not in row:
+                    raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
+            cells = (number, *self.cells(task, row, labelled, place))
+            for name, cell in zip(table, cells, strict=True):
+                table[name].append(cell)
+        if not table["idx"]:
+            raise SubtuneError(f"{source}: found no rows, expected at least one")
+        return table
+
+    @abstractmethod
+    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+        """Return a row's cells in the order of `columns`. Messages name the ``place``.
+
+        Raises:
+            SubtuneError: the row does not fit the task.
         """
 
     def require_sound(  # noqa: B027 most kinds have something to refuse

@@ -22,7 +22,7 @@ from subtune.tasks.classification import cross_entropy
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import conll, json_lines, text, treebank
 from subtune.tasks.sentences import NO_LABEL
-from subtune.tasks.task_kind import Columns, PlacedRow, TaskKind
+from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,36 +57,27 @@ class Tokens(TaskKind):
 
     def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterator[PlacedRow]:
         """Read a CoNLL file, JSON lines with lists of words and labels, or parsed sentences."""
-        columns = (*task.text, task.label) if labelled else task.text
+        columns = task.columns_read(labelled)
         if path.suffix == ".jsonl":
             return ((f"line {line}", row) for line, row in json_lines.rows(path, columns))
         of_format = treebank if path.suffix.lower() == ".mrg" else conll
         return of_format.sentences(path, columns)
 
-    def from_rows(
-        self, task: TaskFields, rows: Iterable[PlacedRow], *, labelled: bool, source: str
-    ) -> Columns:
-        """Return ``idx``, ``words`` and ``label``: the numbers of the words' labels, or -1."""
-        number_of = {label: number for number, label in enumerate(task.labels or ())}
-        table: Columns = {"idx": [], "words": [], "label": []}
-        for number, (where, row) in enumerate(rows):
-            place = f"{source}: {where}"
-            words = _list(task.text[0], row, place)
-            given = _list(task.label, row, place) if labelled else []
-            for word, label in enumerate(given, start=1):
-                if label not in number_of:
-                    raise SubtuneError(f"{place}: word {word}: label: {one_of(label, number_of)}")
-            if labelled and len(given) != len(words):
-                raise SubtuneError(
-                    f"{place}: found {len(words)} words and {len(given)} labels, expected a "
-                    "label of each word"
-                )
-            labels = [number_of[label] for label in given] if labelled else [NO_LABEL] * len(words)
-            for name, value in (("idx", number), ("words", words), ("label", labels)):
-                table[name].append(value)
-        if not table["idx"]:
-            raise SubtuneError(f"{source}: found no sentences, expected at least one")
-        return table
+    def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
+        """Return the words, and the numbers of their labels; without labels they are -1."""
+        words, *given = (_list(column, row, place) for column in task.columns_read(labelled))
+        if not labelled:
+            return words, [NO_LABEL] * len(words)
+        numbers = {label: number for number, label in enumerate(task.labels or ())}
+        for word, label in enumerate(given[0], start=1):
+            if label not in numbers:
+                raise SubtuneError(f"{place}: word {word}: label: {one_of(label, numbers)}")
+        if len(given[0]) != len(words):
+            raise SubtuneError(
+                f"{place}: found {len(words)} words and {len(given[0])} labels, expected a label "
+                "of each word"
+            )
+        return words, [numbers[label] for label in given[0]]
 
     def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
         """Refuse a training split whose words all have the same label."""
@@ -157,8 +148,6 @@ class Tokens(TaskKind):
 
 
 def _list(column: str, row: Mapping[str, Any], place: str) -> list[str]:
-    if column not in row:
-        raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
     try:
         return TEXTS.validate_python(row[column], strict=True)
     except ValidationError as error:

@@ -98,7 +98,7 @@ BROKEN_FILES = {
      "line 1: words: found the text 'It runs', expected a list"),
     "one tag": (NUMBERED, CONLL.replace("O", "B"),
      "found the label 'B' of every word, expected at least two labels"),
-    "no sentences": (NAMED, "# nothing\n\n", "found no sentences, expected at least one"),
+    "no sentences": (NAMED, "# nothing\n\n", "found no rows, expected at least one"),
     "columns": (NAMED, CONLLU.replace("\t_\t_\n", "\n"), "line 2: found 8 columns, expected 10"),
     "numbers": (NAMED, CONLLU.replace("\n2\t", "\n3\t"), "line 3: found the id '3', expected 2"),
     "no answer": (ANSWERS, squad_of(("Who runs?", [])),
@@ -107,7 +107,7 @@ BROKEN_FILES = {
      "question '0': answers[0].answer_start: found 'The' at 0 of the context, expected 'dog'"),
     "no question": (ANSWERS, squad_of((" ", [RUNS])),
      "data[0].paragraphs[0].qas[0].question: found ' ', expected text"),
-    "no questions": (ANSWERS, squad_of(), "found no questions, expected at least one"),
+    "no questions": (ANSWERS, squad_of(), "found no rows, expected at least one"),
     "no JSON": (ANSWERS, SPANS[:-2], "found no JSON"),
     "not of SQuAD": (ANSWERS, '{"version": "1.1"}', "data: found nothing, expected a value"),
 }  # fmt: skip

@@ -213,7 +213,7 @@ def test_json_lines_are_read_as_they_stand(tmp_path):
 
 
 def test_a_split_without_sentences_is_refused():
-    with pytest.raises(SubtuneError, match="f: found no sentences, expected at least one"):
+    with pytest.raises(SubtuneError, match="f: found no rows, expected at least one"):
         split([])
 
 
