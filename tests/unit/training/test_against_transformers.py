@@ -56,7 +56,12 @@ OF_OTHERS = [
     if task == "sst2" or family in ("modernbert", "qwen2")
 ]
 CASES = [(*case, runs) for case in itertools.product(MODELS, OF_PACKED) for runs in (1, 3)]
-CASES += OF_OTHERS
+# Every week all of them; every time one kind of each sort.
+EVERY_TIME = ("full", "layernorm", "lora-II")
+CASES += [
+    case if case[1][1] in EVERY_TIME else pytest.param(*case, marks=pytest.mark.nightly)
+    for case in OF_OTHERS
+]
 # A question makes several examples.
 ROWS = {"classification": 18, "regression": 18, "tokens": 18, "span": 9}
 # Transformers leaves words with this label out of the loss.

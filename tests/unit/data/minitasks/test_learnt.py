@@ -13,7 +13,7 @@ from subtune.tasks import TASKS
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 def trained(name, minilm, epochs, doc_stride=None):
@@ -35,7 +35,6 @@ def test_tags_of_words_are_learnt_and_not_to_perfection(minilm):
     assert majority + 0.4 < scores["accuracy"] < 1
 
 
-@pytest.mark.nightly
 def test_answers_to_questions_are_learnt_and_not_to_perfection(minilm):
     _, scores = trained("squad", minilm, epochs=3, doc_stride=32)
     assert 0.25 < scores["exact_match"] <= scores["f1"] < 1
