@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from subtune.config.messages import text_of
 from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
 from subtune.core.errors import SubtuneError, one_of
-from subtune.data.minitasks import MINI_TASKS
+from subtune.data.builtin import MINI_TASKS
 from subtune.data.official import RELEASES
 from subtune.data.repositories import is_on_hub
 from subtune.selections.methods import is_built_in

@@ -33,23 +33,16 @@ def new_directory(target: Path) -> Iterator[Path]:
         draft.rename(target)
         flush(target.parent)
     except (OSError, SafetensorError) as error:
-        raise SubtuneError(f"cannot write {target}: {_cause(error)}") from None
+        cause = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise SubtuneError(f"cannot write {target}: {cause}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
 def require_new(target: Path) -> None:
-    """Check that nothing has this name yet.
-
-    Raises:
-        SubtuneError: something has it.
-    """
+    """Raise a `SubtuneError` if something has this name."""
     if target.exists():
         raise SubtuneError(f"{target} is there already; move it away or name a new directory")
-
-
-def _cause(error: Exception) -> str:
-    return getattr(error, "strerror", None) or " ".join(str(error).split())
 
 
 def flush(path: Path) -> None:

@@ -9,11 +9,12 @@ import hashlib
 import json
 import random
 
+from subtune.core import resources
 from subtune.core.errors import SubtuneError, one_of
-from subtune.data.minitasks import MINI_TASKS, draw
-from subtune.data.minitasks.base import Row
+from subtune.data.minitasks import MiniTask, Row, questions, sentences, tagging
 from subtune.tasks import Task
 
+MINI_TASKS: dict[str, MiniTask] = sentences.MINI_TASKS | tagging.MINI_TASKS | questions.MINI_TASKS
 TRAIN_ROWS = 200
 EVALUATION_ROWS = 100
 TEST_ROWS = 40
@@ -21,13 +22,13 @@ WRONG_LABELS = 0.05
 
 
 def version(task: Task) -> str:
-    """Hash of all rows, so that a changed template makes a new dataset."""
+    """Return the hash of all rows, so that a changed template makes a new dataset."""
     text = json.dumps(splits(task), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def columns_of(task: Task) -> dict[str, dict[str, list]]:
-    """The columns of every split, as the task's kind has them."""
+    """Return the columns of every split, as the task's kind has them."""
     return {
         split: task.of_kind.from_rows(
             task,
@@ -40,18 +41,24 @@ def columns_of(task: Task) -> dict[str, dict[str, list]]:
 
 
 def splits(task: Task) -> dict[str, list[Row]]:
-    """Rows of every split, the same on every machine. Test rows carry no labels, as in GLUE."""
+    """Return the rows of every split, the same on every machine. Test rows carry no labels, as in GLUE."""
     if task.name not in MINI_TASKS:
         raise SubtuneError(f"source: mini task {one_of(task.name, MINI_TASKS)}")
-    mini = MINI_TASKS[task.name]
+    mini, of_all = (
+        MINI_TASKS[task.name],
+        resources.read_yaml("subtune.data.minitasks", "minitasks.yaml"),
+    )
+    words = of_all["shared"] | of_all[task.name]
     sizes = dict.fromkeys(task.evaluation, EVALUATION_ROWS) | dict.fromkeys(task.test, TEST_ROWS)
     seen = set()
     result = {}
     for split, size in {"train": TRAIN_ROWS, **sizes}.items():
         rng = random.Random(f"{task.name}/{split}")
+        # Mismatched rows, as in MNLI, speak of other things.
+        of_split = words | words["mismatched"] if split.endswith("mismatched") else words
         rows: list[Row] = []
         while len(rows) < size:
-            row = draw(task.name, rng, mismatched=split.endswith("mismatched"))
+            row = mini.draw(rng, of_split)
             identity = mini.identity(task, row)
             if identity not in seen:
                 seen.add(identity)

@@ -6,7 +6,7 @@ transformers' models with a head have. All others are named ``classifier…``.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 # Names of heads. Each head is that of transformers' class with this name.
@@ -30,23 +30,23 @@ class Component(NamedTuple):
 class Components(NamedTuple):
     """The components of a layer by their role, in the order of the forward pass."""
 
-    query: str
-    key: str
-    value: str
-    attention_output: str
-    attention_norm: str
-    intermediate: str
-    output: str
-    output_norm: str
+    query: str = "attention.self.query"
+    key: str = "attention.self.key"
+    value: str = "attention.self.value"
+    attention_output: str = "attention.output.dense"
+    attention_norm: str = "attention.output.LayerNorm"
+    intermediate: str = "intermediate.dense"
+    output: str = "output.dense"
+    output_norm: str = "output.LayerNorm"
 
 
 class Embeddings(NamedTuple):
     """The embedding tables, which are added up, and the norm of their sum."""
 
-    word: str
-    position: str
-    token_type: str
-    norm: str
+    word: str = "embeddings.word_embeddings"
+    position: str = "embeddings.position_embeddings"
+    token_type: str = "embeddings.token_type_embeddings"
+    norm: str = "embeddings.LayerNorm"
 
 
 Shape = tuple[int, ...]
@@ -114,29 +114,24 @@ class Dimensions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Everything in which one packed family differs from another.
+    """Everything in which one packed family differs from another."""
 
-    Attributes:
-        model_type: the family's name in ``config.json``.
-        layers: prefix of the names in a layer, before the layer's number.
-        components: the modules of a layer, by role.
-        embeddings: the embedding tables and their norm.
-        first_position: padding id to the row of the position table that the first token reads.
-        defaults: values of fields that ``config.json`` may leave out, as in transformers.
-        computed: other fields that change the computation, with the values that subtune computes.
-        heads: name of a head to its layers, from a token's last hidden state to the logits.
-        backbone: prefix of every name outside the head in transformers' models with a head.
-    """
-
+    # The family's name in `config.json`.
     model_type: str
-    layers: str
-    components: Components
-    embeddings: Embeddings
+    # Padding id to the row of the position table that the first token reads.
     first_position: Callable[[int], int]
+    # Values of fields that `config.json` may leave out, as in transformers.
     defaults: Mapping[str, int]
+    # Other fields that change the computation, with the values that subtune computes.
     computed: Mapping[str, tuple[Any, ...]]
+    # Name of a head to its layers, from a token's last hidden state to the logits.
     heads: Mapping[str, tuple[HeadLayer, ...]]
+    # Prefix of every name outside the head in transformers' models with a head.
     backbone: str
+    # Prefix of the names in a layer, before the layer's number.
+    layers: str = "encoder.layer."
+    components: Components = field(default_factory=Components)
+    embeddings: Embeddings = field(default_factory=Embeddings)
 
     def dimensions(self, config: Mapping[str, Any]) -> Dimensions:
         """Return a model's dimensions from its ``config.json``."""

@@ -4,8 +4,6 @@ from subtune.families.base import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
-    Components,
-    Embeddings,
     Family,
     HeadLayer,
 )
@@ -26,23 +24,6 @@ TOKEN_HEADS = {
 
 BERT = Family(
     model_type="bert",
-    layers="encoder.layer.",
-    components=Components(
-        query="attention.self.query",
-        key="attention.self.key",
-        value="attention.self.value",
-        attention_output="attention.output.dense",
-        attention_norm="attention.output.LayerNorm",
-        intermediate="intermediate.dense",
-        output="output.dense",
-        output_norm="output.LayerNorm",
-    ),
-    embeddings=Embeddings(
-        word="embeddings.word_embeddings",
-        position="embeddings.position_embeddings",
-        token_type="embeddings.token_type_embeddings",
-        norm="embeddings.LayerNorm",
-    ),
     first_position=lambda padding: 0,
     defaults={
         "vocab_size": 30522,

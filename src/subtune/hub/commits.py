@@ -7,8 +7,10 @@ nothing. To get its newer commit, delete its line in the file.
 import json
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import uuid4
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from subtune.core.errors import SubtuneError
 from subtune.hub.download import commit_of
@@ -26,7 +28,8 @@ COMMITS = {
     "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
     "FacebookAI/roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
 }
-COMMIT = re.compile(r"[0-9a-f]{40}")
+COMMIT = re.compile(r"^[0-9a-f]{40}$")
+KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=COMMIT.pattern)]])
 
 
 def pinned(
@@ -61,19 +64,14 @@ def pinned(
 
 def _read(kept: Path) -> dict[str, str]:
     try:
-        commits = json.loads(kept.read_text(encoding="utf-8"))
+        return KEPT.validate_json(kept.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError):
-        commits = None
-    if not isinstance(commits, dict) or not all(
-        isinstance(commit, str) and COMMIT.fullmatch(commit) for commit in commits.values()
-    ):
+    except (OSError, ValidationError):
         raise SubtuneError(
             f"{kept}: found something else than a commit (40 hexadecimal digits) for each "
             "repository and revision; mend or delete it"
-        )
-    return commits
+        ) from None
 
 
 def _write(kept: Path, commits: dict[str, str]) -> None:

@@ -9,8 +9,8 @@ from transformers import AutoTokenizer
 
 from subtune.core.errors import SubtuneError
 from subtune.data import builtin, files, tsv
+from subtune.data.builtin import MINI_TASKS
 from subtune.data.load import load
-from subtune.data.minitasks import MINI_TASKS
 from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
 from subtune.selections.specs import DataSpec

@@ -1,16 +1,30 @@
-"""Rows of the mini tasks, drawn from words and templates in a resource."""
+"""Mini tasks: functions that draw rows from words and templates, by kind of task."""
 
+import re
+from collections.abc import Callable, Hashable
 from random import Random
+from typing import Any, NamedTuple
 
-from subtune.core import resources
-from subtune.data.minitasks import questions, sentences, tagging
-from subtune.data.minitasks.base import MiniTask, Row
+from subtune.tasks import TaskSpec
 
-MINI_TASKS: dict[str, MiniTask] = sentences.MINI_TASKS | tagging.MINI_TASKS | questions.MINI_TASKS
+# Cells by column.
+Row = dict[str, Any]
+# Words and templates of a task, and those that all share.
+Words = dict[str, Any]
 
 
-def draw(name: str, rng: Random, mismatched: bool) -> Row:
-    """One example of a task; a mismatched one, as in MNLI, speaks of other things."""
-    of_all = resources.read_yaml("subtune.data.minitasks", "minitasks.yaml")
-    words = of_all["shared"] | of_all[name]
-    return MINI_TASKS[name].draw(rng, words | words["mismatched"] if mismatched else words)
+class MiniTask(NamedTuple):
+    """Functions that make the rows of one mini task.
+
+    ``draw`` makes a row. ``identity`` is what no two rows of a task have in common. ``mislabel``
+    makes the label of a row wrong, by chance: of so large a share of all labels.
+    """
+
+    draw: Callable[[Random, Words], Row]
+    identity: Callable[[TaskSpec, Row], Hashable]
+    mislabel: Callable[[TaskSpec, Random, Row, float], None]
+
+
+def with_articles(text: str) -> str:
+    """Turn "a" into "an" where a vowel sound follows."""
+    return re.sub(r"\b([Aa]) (?=[aeiou]|honest|hour)", r"\1n ", text)

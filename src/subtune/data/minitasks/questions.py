@@ -6,7 +6,7 @@ only the fact that a question speaks of answers it.
 
 from random import Random
 
-from subtune.data.minitasks.base import MiniTask, Row, Words
+from subtune.data.minitasks import MiniTask, Row, Words
 from subtune.tasks import TaskSpec
 
 FACTS = (3, 4, 5, 6)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from subtune.data.minitasks.base import MiniTask, Row, Words, with_articles
+from subtune.data.minitasks import MiniTask, Row, Words, with_articles
 from subtune.tasks import TaskSpec
 
 

@@ -7,7 +7,7 @@ the small words have several tags ("that", "her", "to"), so that context decides
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from subtune.data.minitasks.base import MiniTask, Row, Words, with_articles
+from subtune.data.minitasks import MiniTask, Row, Words, with_articles
 from subtune.tasks import TaskSpec
 
 
