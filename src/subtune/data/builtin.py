@@ -41,13 +41,11 @@ def columns_of(task: Task) -> dict[str, dict[str, list]]:
 
 
 def splits(task: Task) -> dict[str, list[Row]]:
-    """Return the rows of every split, the same on every machine. Test rows carry no labels, as in GLUE."""
+    """Return the rows of every split, the same on every machine. Test rows have no labels."""
     if task.name not in MINI_TASKS:
         raise SubtuneError(f"source: mini task {one_of(task.name, MINI_TASKS)}")
-    mini, of_all = (
-        MINI_TASKS[task.name],
-        resources.read_yaml("subtune.data.minitasks", "minitasks.yaml"),
-    )
+    mini = MINI_TASKS[task.name]
+    of_all = resources.read_yaml("subtune.data.minitasks", "minitasks.yaml")
     words = of_all["shared"] | of_all[task.name]
     sizes = dict.fromkeys(task.evaluation, EVALUATION_ROWS) | dict.fromkeys(task.test, TEST_ROWS)
     seen = set()
