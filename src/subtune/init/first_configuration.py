@@ -91,7 +91,6 @@ def init(request: Request) -> Iterator[str]:
     yield messages.of_lengths(counts, max_length, choosing.has_tokenizer(model.directory))
     yield messages.of_runs(settings)
 
-    beside_keys = messages.beside_keys(task, settings, counts, len(train.rows))
     # Importing torch takes seconds.
     from subtune.init import machine_speed
 
@@ -103,8 +102,9 @@ def init(request: Request) -> Iterator[str]:
         paths,
         model,
         settings,
-        beside_keys,
-        settings.runs_per_job(at_once),
+        len(train.rows),
+        messages.cut_share(counts, max_length),
+        at_once,
         machine_speed.estimate_speed(),
     )
     checked, planned = _planned(content, model)

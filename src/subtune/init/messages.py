@@ -80,11 +80,12 @@ def of_lengths(counts: np.ndarray, max_length: int, are_counted: bool) -> str:
     unit = "tokens" if are_counted else "tokens, guessed from their words"
     return (
         f"lengths: half of the texts have up to {int(np.median(counts))} {unit}, the longest "
-        f"{counts[-1]:,}; max_length {max_length}, {_cut_share(counts, max_length)}"
+        f"{counts[-1]:,}; max_length {max_length}, {cut_share(counts, max_length)}"
     )
 
 
-def _cut_share(counts: np.ndarray, max_length: int) -> str:
+def cut_share(counts: np.ndarray, max_length: int) -> str:
+    """Return the share of texts that a window cuts, in words."""
     longer = np.mean(counts > max_length)
     return f"which cuts {longer:.1%} of them" if longer else "which cuts none"
 
@@ -121,21 +122,6 @@ def _in_words(seconds: float) -> str:
     if seconds >= 5400:
         return f"{seconds / 3600:.1f} hours"
     return f"{seconds / 60:.0f} minutes" if seconds >= 90 else "a minute"
-
-
-def beside_keys(task: Task, settings: Settings, counts: np.ndarray, rows: int) -> dict[str, str]:
-    """Return comments on keys of the configuration: the reason for a value, and alternatives."""
-    others = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
-    if task.outputs > 2:
-        others = [metric for metric in others if metric != "f1"]
-    steps = -(-rows // settings.batch_size) * settings.epochs
-    return {
-        "model": "or `hub: NAME`, or `path: DIRECTORY`",
-        "metrics": "the first decides" + (f"; also {', '.join(others)}" if others else ""),
-        "seeds": "a run for each; three or more make intervals",
-        "epochs": f"{steps:,} steps of {rows:,} rows; dev decides which epoch is kept",
-        "max_length": f"tokens of a text, {_cut_share(counts, settings.max_length)}",
-    }
 
 
 def _first_of(names: Iterable[str]) -> str:

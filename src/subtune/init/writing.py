@@ -1,9 +1,10 @@
 """The text of a first configuration, with comments on what to change."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+import jinja2
 import yaml
 
 from subtune.config.schema import Assumptions
@@ -24,65 +25,44 @@ def text_of(
     files: Mapping[str, str],
     model: StartingModel,
     settings: Settings,
-    remarks: Mapping[str, str],
-    runs_per_job: int,
+    rows: int,
+    cut_share: str,
+    at_once: int,
     assumptions: Assumptions,
 ) -> str:
-    """Return the whole file.
+    """Return the whole file, from the template beside this module.
 
     Args:
         command: the command that trains it.
         files: path of each split.
-        remarks: comments on some keys, without the number sign.
+        rows: number of training rows.
+        cut_share: the share of texts that are cut, in words.
+        at_once: jobs that train at the same time.
         assumptions: estimated speed of this machine.
     """
-    name, of_model = quoted(task.name), quoted(model.name)
-    lines = [
-        "# Written by `subtune init`. Train it with",
-        f"#   {command}",
-        "# in the folder that the paths below begin in.",
-        f"results: {quoted('results/' + task.name)}",
-        "models:",
-        f"  {of_model}:",
-        f"    {model.source}: {quoted(model.reference)}  # {remarks['model']}",
-        "tasks:",
-        f"  {name}:",
-        "    files:",
-        *(f"      {split}: {quoted(path)}" for split, path in files.items()),
-        f"    text: {_list(task.text)}  # one column, or the two of a pair",
-        f"    label: {quoted(task.label)}",
-    ]
-    if task.labels:
-        lines.append(f"    labels: {_list(task.labels)}  # without this line a number is predicted")
-    lines += [
-        f"    metrics: {_list(task.metrics)}  # {remarks['metrics']}",
-        "experiments:",
-        f"  {EXPERIMENT}:",
-        f"    models: [{of_model}]",
-        f"    tasks: [{name}]",
-        "    methods:  # each with the learning rates that it is tried with",
-    ]
-    for method, rates in settings.methods.items():
-        listed = ", ".join(map(_rate, rates))
-        lines.append(f"      {quoted(method)}: [{listed}]  # {DEFAULTS.methods[method].trains}")
-    lines += [
-        f"    seeds: [{', '.join(map(str, settings.seeds))}]  # {remarks['seeds']}",
-        f"    epochs: {settings.epochs}  # {remarks['epochs']}",
-        f"    batch_size: {settings.batch_size}",
-        f"    max_length: {settings.max_length}  # {remarks['max_length']}",
-        f"    schedule: {DEFAULTS.schedule}",
-        f"    warmup: {DEFAULTS.warmup}",
-        f"runs_per_job: {runs_per_job}  # as many jobs as train at once here",
-    ]
-    teraflops = ", ".join(f"{key}: {rate}" for key, rate in assumptions.teraflops.items())
-    lines += [
-        "assumptions:  # of this machine, an estimate for `subtune plan`: no result depends on it",
-        f"  device: {quoted(assumptions.device)}",
-        f"  teraflops: {{{teraflops}}}",
-        f"  milliseconds_per_layer: {assumptions.milliseconds_per_layer}",
-        f"  start_minutes: {assumptions.start_minutes}",
-    ]
-    return "\n".join(lines) + "\n"
+    others = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("subtune.init", ""),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"quoted": quoted, "rate": _rate}
+    return environment.get_template("first_configuration.yaml").render(
+        command=command,
+        task=task,
+        files=files,
+        model=model,
+        settings=settings,
+        rows=rows,
+        steps=-(-rows // settings.batch_size) * settings.epochs,
+        other_metrics=[m for m in others if m != "f1" or task.outputs == 2],
+        cut_share=cut_share,
+        at_once=at_once,
+        assumptions=assumptions,
+        experiment=EXPERIMENT,
+        defaults=DEFAULTS,
+    )
 
 
 def quoted(text: str) -> str:
@@ -91,10 +71,6 @@ def quoted(text: str) -> str:
     if in_list == f"[{text}]\n":
         return text
     return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=10**9).rstrip("\n")
-
-
-def _list(texts: Iterable[str]) -> str:
-    return f"[{', '.join(map(quoted, texts))}]"
 
 
 def _rate(number: float) -> str:
