@@ -6,7 +6,7 @@ with job(snakemake.log[0]):
     from subtune.analysis.scores import read_scores
     from subtune.analysis.summary import of_all_experiments
     from subtune.exhibits.figures import drawing
-    from subtune.exhibits.figures.front import score_by_parameters
+    from subtune.exhibits.figures.points import score_by_parameters
     from subtune.exhibits.tables import writing
     from subtune.exhibits.tables.answers import smallest_methods
     from subtune.exhibits.tables.summary import methods_by_score

@@ -7,15 +7,13 @@ from subtune.analysis.claims import Claim
 from subtune.analysis.statistics.parameters import changes_to_largest_other
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.curves import learning_curves, score_by_train_rows
-from subtune.exhibits.figures.front import score_by_parameters
 from subtune.exhibits.figures.heat_maps import parameter_changes
-from subtune.exhibits.figures.reproduction import reproduction
+from subtune.exhibits.figures.points import reproduction, score_by_parameters
 from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.choices import choices, contents, metrics
-from subtune.exhibits.tables.claims import checklist
 from subtune.exhibits.tables.comparison import comparison
+from subtune.exhibits.tables.findings import checklist, paired_tests
 from subtune.exhibits.tables.scores import scores_by_train_rows
-from subtune.exhibits.tables.significance import paired_tests
 from subtune.exhibits.tables.summary import methods_by_score
 from subtune.papers.paper import Figure, Needs, Paper, Table
 

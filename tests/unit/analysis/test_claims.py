@@ -20,7 +20,7 @@ from subtune.analysis.verdicts import (
     SUPPORTED,
     UNDECIDED,
 )
-from subtune.exhibits.tables import claims as table
+from subtune.exhibits.tables import findings as table
 from subtune.families import CANONICAL
 from subtune.papers import printed
 from subtune.papers.layernorm.claims import bias_minus_weight

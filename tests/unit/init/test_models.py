@@ -11,13 +11,9 @@ from subtune.tasks import TASKS
 
 def test_without_a_name_it_is_the_package_that_is_here():
     model = model_called(None)
-    assert (model.source, model.reference, model.name) == (
-        "package",
-        DEFAULTS.model.package,
-        "minilm",
-    )
-    assert model.hidden_size == 384
-    assert model.longest_text == 512
+    reference = DEFAULTS.model.package
+    assert (model.source, model.reference, model.name) == ("package", reference, "minilm")
+    assert (model.hidden_size, model.longest_text) == (384, 512)
     assert "nothing is downloaded" in model.reason
 
 
@@ -54,10 +50,7 @@ def test_a_directory_is_a_local_model(tiny_bert):
     ("name", "message"),
     [
         ("/no/such/directory", "--model: found '/no/such/directory', expected an existing"),
-        (
-            "a b",
-            "--model: found 'a b', expected an existing directory, an installed package, or",
-        ),
+        ("a b", "--model: found 'a b', expected an existing directory, an installed package, or"),
         ("json", "--model: package 'json' holds 0 model.safetensors, expected one"),
         ("FOLDER", "--model: found no config.json in '"),
     ],

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -19,6 +18,8 @@ from subtune.selections.parameter_counts import parameter_counts
 
 # Columns that wrap in LaTeX, and their share of the text's width.
 WIDE = {"group 1": 0.16, "group 2": 0.16, "group 3": 0.22, "outside the layers": 0.16}
+# The last layers of groups 1 and 2, and what trains in which part of a model.
+GROUPS = ["N1", "N2", "group 1", "group 2", "group 3", "outside the layers"]
 BIAS = ".bias"
 NOTATIONS = {tensor: short for short, tensor in LAYER_PARAMETERS.items()}
 
@@ -50,7 +51,7 @@ def methods_and_parameters(
     ).pivot(index="method", columns="model", values="millions")
     table = pd.DataFrame({"method": [title_of(method) for method in selections]})
     groups = [strata_of_first(selection, parameters) for selection in selected.values()]
-    table[["N1", "N2", "group 1", "group 2", "group 3", "outside the layers"]] = groups
+    table[GROUPS] = groups
     for model in counts["model"].unique():
         table[f"parameters: {model}"] = [millions.loc[method, model] for method in selections]
     for model, rows in printed.groupby("model", sort=False):
@@ -59,27 +60,12 @@ def methods_and_parameters(
     return Styled(table, wide=WIDE)
 
 
-class Strata(NamedTuple):
-    """The last layers of groups 1 and 2, what trains in each group, and outside the layers."""
-
-    n1: str
-    n2: str
-    group1: str
-    group2: str
-    group3: str
-    outside: str
-
-
-def strata(selection: Selection, shapes: Shapes) -> Strata:
-    """Return what a selection trains in each group of layers.
+def strata(selection: Selection, shapes: Shapes) -> tuple[str, ...]:
+    """Return the cells below `GROUPS` for a selection.
 
     A group is a run of layers in which the same parameters train. If all layers are alike, the
     three groups are the same. A selection with random entries, or with more than three groups, is
     described once for all layers.
-
-    Args:
-        selection: the selection.
-        shapes: the shapes of a model's parameters.
 
     Raises:
         SubtuneError: the model lacks a selected parameter.
@@ -97,17 +83,17 @@ def strata(selection: Selection, shapes: Shapes) -> Strata:
     n1, n2, *_ = [*borders, EMPTY, EMPTY]
     words = [text for text, _ in groups] * (3 if len(groups) == 1 else 1)
     group1, group2, group3, *_ = [*words, EMPTY]
-    return Strata(n1, n2, group1, group2, group3, outside)
+    return n1, n2, group1, group2, group3, outside
 
 
-def strata_of_first(selection: Selection, models: Mapping[str, Shapes]) -> Strata:
+def strata_of_first(selection: Selection, models: Mapping[str, Shapes]) -> tuple[str, ...]:
     """Return the strata of the first model that has the selected parameters; empty if none has."""
     for shapes in models.values():
         try:
             return strata(selection, shapes)
         except SubtuneError:
             continue
-    return Strata(*[EMPTY] * len(Strata._fields))
+    return (EMPTY,) * len(GROUPS)
 
 
 def _in_words(entries: Mapping[str, Entry], names: list[str]) -> str:

@@ -1,6 +1,6 @@
 """Tables and figures of BitFit+."""
 
-from subtune.exhibits.tables.significance import repeat_variance
+from subtune.exhibits.tables.findings import repeat_variance
 from subtune.papers.paper import Needs, Table
 from subtune.papers.shared import CHOSEN, changes, dev_scores
 

@@ -6,8 +6,7 @@ from subtune.exhibits.figures.heat_maps import (
     global_information,
     information_by_task,
 )
-from subtune.exhibits.tables.components import component_ranking
-from subtune.exhibits.tables.significance import kruskal_wallis
+from subtune.exhibits.tables.findings import component_ranking, kruskal_wallis
 from subtune.papers.paper import Figure, Needs, Table
 from subtune.papers.shared import CHOSEN, SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores
 

@@ -30,12 +30,7 @@ def test_answers_that_runs_are_enough_for_are_bold():
     sure = smallest_methods(runs(SCORES), TITLES)
     unsure = smallest_methods(runs({"full": [0.9], "bitfit": [0.9]}), TITLES)
     assert [made.bold[CONFIDENT].tolist() for made in (sure, unsure)] == [[True], [False]]
-    columns = [
-        "task",
-        SMALLEST,
-        CONFIDENT,
-        NEEDED,
-    ]
+    columns = ["task", SMALLEST, CONFIDENT, NEEDED]
     rows = [made.shown[columns].to_numpy().tolist() for made in (sure, unsure)]
     assert rows == [[["RTE", "BitFit", "BitFit", "–"]], [["RTE", "BitFit", "–", "2"]]]
 
@@ -44,15 +39,11 @@ def test_answers_that_runs_are_enough_for_are_bold():
     ("scores", "words"),
     [
         ({"full": [0.9], "bitfit": [0.5]}, "none; nearest is BitFit"),
-        (
-            {"bitfit": [0.5]},
-            "Full fine-tuning is not among the methods: add `full`.",
-        ),
+        ({"bitfit": [0.5]}, "Full fine-tuning is not among the methods: add `full`."),
     ],
 )
 def test_where_no_method_is_good_enough_the_table_says_why(scores, words):
-    shown = smallest_methods(runs(scores), TITLES).shown
-    assert shown[SMALLEST].tolist() == [words]
+    assert smallest_methods(runs(scores), TITLES).shown[SMALLEST].tolist() == [words]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 300])

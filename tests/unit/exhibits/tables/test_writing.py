@@ -37,9 +37,3 @@ def test_text_is_text_in_markdown_and_on_the_page(tmp_path, text):
     [heading] = re.findall("<th.*?>(.*)</th>", page)
     [cell] = re.findall("<td.*?>(.*)</td>", page)
     assert (unescape(heading), unescape(cell)) == (f"heading {text}", f"cell {text}")
-
-
-def test_a_heading_with_a_bar_is_one_column_in_markdown(tmp_path):
-    writing.write(pd.DataFrame({"a|b": ["1"], "c*": ["2"]}), [tmp_path / "t.md"])
-    heading = (tmp_path / "t.md").read_text().splitlines()[0]
-    assert heading.split() == ["|", r"a\|b", "|", r"c\*", "|"]

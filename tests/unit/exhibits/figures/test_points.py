@@ -1,10 +1,13 @@
-"""Score against trained parameters, drawn."""
+"""Scores against trained parameters, and against a paper's."""
 
 import pandas as pd
 
+from subtune.analysis.reproduction import reproduction
 from subtune.exhibits.figures import drawing
-from subtune.exhibits.figures.drawing import save
-from subtune.exhibits.figures.front import score_by_parameters
+from subtune.exhibits.figures.points import reproduction as figure
+from subtune.exhibits.figures.points import score_by_parameters
+from subtune.papers import printed
+from tests.helpers.examples import scored
 from tests.unit.analysis.test_summary import runs
 
 STYLE = {"width": 6.3}
@@ -12,17 +15,13 @@ TITLES = {"rte": "RTE", "cola": "CoLA"}
 SCORES = {"full": [1.0, 0.75], "bitfit": [0.8, 0.7], "layernorm": [0.8, 0.8], "frozen": [0.5, 0.5]}
 
 
-def test_full_and_the_classifier_alone_are_lines_and_others_points_over_their_size():
+def test_full_and_the_classifier_alone_are_lines_and_the_front_leaves_out_what_is_beaten():
     [panel] = score_by_parameters(runs(SCORES), TITLES, STYLE).axes
     assert panel.get_xscale() == "log" and panel.get_title() == "RTE"
     levels = [line.get_ydata()[0] for line in panel.lines if list(line.get_xdata()) == [0, 1]]
     assert levels == [0.875, 0.5]
     points = {tuple(container[0].get_xdata()) for container in panel.containers}
     assert points == {(100,), (400,)}
-
-
-def test_the_front_rises_and_leaves_out_what_is_beaten():
-    [panel] = score_by_parameters(runs(SCORES), TITLES, STYLE).axes
     [front] = [line for line in panel.lines if line.get_linewidth() == 3]
     assert list(front.get_xdata()) == [100, 10_000]
     assert list(front.get_ydata()) == [0.8, 0.875]
@@ -33,7 +32,7 @@ def test_every_task_has_a_panel_and_a_file_is_written_twice_alike(tmp_path):
     for name in ("a", "b"):
         figure = score_by_parameters(table, TITLES, STYLE)
         assert [panel.get_title() for panel in figure.axes] == ["RTE", "CoLA"]
-        save(figure, [tmp_path / f"{name}.png"])
+        drawing.save(figure, [tmp_path / f"{name}.png"])
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
@@ -58,3 +57,25 @@ def test_the_legend_of_many_methods_is_no_wider_than_the_figure():
     figure.draw_without_rendering()
     box = figure.legends[0].get_window_extent()
     assert box.x0 >= 0 and box.x1 <= figure.bbox.width
+
+
+DEV = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
+
+
+def drawn(test):
+    table = reproduction(DEV, printed.scores("layernorm"), test)
+    [axes] = figure(table, {"rte": "RTE"}, {"width": 6.3}).axes
+    points = {line.get_fillstyle(): len(line.get_xdata()) for line in axes.lines}
+    return axes.get_title(), points
+
+
+def test_dev_and_test_scores_are_told_apart_and_counted():
+    title, points = drawn(DEV.assign(value=0.6))
+    assert title == (
+        "1 of the 36 dev scores that the paper prints\nand 1 of the 36 test scores (half filled)"
+    )
+    assert points["bottom"] == 1
+
+
+def test_without_test_scores_there_is_no_word_of_them():
+    assert drawn(None)[0] == "1 of the 36 dev scores that the paper prints"

@@ -1,19 +1,23 @@
-"""Score against the number of trained parameters: the picture of what each method costs."""
+"""Scores as points: against the number of trained parameters, and against a paper's."""
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from subtune.analysis.reproduction import AVERAGE
 from subtune.analysis.summary import QUESTION, REFERENCE, summary
 from subtune.exhibits.figures.drawing import (
     COLOURS,
     COLUMN,
     MARKERS,
     name_panel,
+    new_figure,
     panels_of,
     without_numbers,
 )
+from subtune.exhibits.tables.writing import EMPTY
 from subtune.selections.methods import title_of
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ FROZEN: dict[str, Any] = {"color": "0.35", "linestyle": ":"}
 # Widths in letters: of a page's text, and of the mark before each label of a legend.
 LETTERS_OF_A_LINE, LETTERS_OF_A_MARK = 110, 7
 FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
+CELL = ["split", "model", "method", "task"]
+SPLITS = ("validation", "test")
 
 
 def score_by_parameters(
@@ -112,3 +118,58 @@ def _draw(panel: "Axes", rows: pd.DataFrame, labels: Iterable[str]) -> None:
             **_point(number),
         )
     panel.set_axisbelow(True)
+
+
+def reproduction(
+    table: pd.DataFrame, column_titles: Mapping[str, str], style: Mapping[str, Any]
+) -> "Figure":
+    """Draw a point per score that a paper prints and that we have; the diagonal is agreement.
+
+    Scores of test sets have half-filled markers.
+
+    Args:
+        table: from `subtune.analysis.reproduction.reproduction`.
+        column_titles: column of the tables to its title.
+        style: ``width`` in inches.
+    """
+    width = style["width"] * COLUMN
+    figure = new_figure(width, width * 1.05)
+    axes = figure.subplots()
+    table = table[table["metric"] != AVERAGE]
+    both = table.dropna(subset=["ours"]).drop_duplicates([*CELL, "our_model"])
+    tasks = [task for task in column_titles if task in set(both["task"])]
+    for (number, task), split in itertools.product(enumerate(tasks), SPLITS):
+        points = both[(both["task"] == task) & (both["split"] == split)]
+        # When the colours repeat, markers are open.
+        fill = "full" if number < len(COLOURS) else "none"
+        axes.errorbar(
+            points["reported"],
+            points["ours"],
+            yerr=points["standard_deviation"].fillna(0),
+            linestyle="none",
+            marker=MARKERS[number % len(MARKERS)],
+            color=COLOURS[number % len(COLOURS)],
+            markersize=3.5,
+            fillstyle="bottom" if split == "test" else fill,
+            elinewidth=0.8,
+            label=column_titles[task] if split == "validation" else None,
+        )
+    low = min([0.0, *both["ours"], *both["reported"]])
+    axes.plot([low, 1], [low, 1], color="0.6", linewidth=1, zorder=0)
+    axes.set_xlabel("reported score")
+    models = ", ".join(both["our_model"].dropna().unique()) or EMPTY
+    axes.set_ylabel(f"score of this run ({models})")
+    axes.set_title(_title(both, table))
+    axes.set_aspect("equal")
+    axes.grid(color="0.9")
+    if tasks:
+        axes.legend(fontsize=6, loc="upper left")
+    return figure
+
+
+def _title(both: pd.DataFrame, printed: pd.DataFrame) -> str:
+    """Return how many of the printed scores are drawn, by split."""
+    drawn, cells = both["split"].value_counts(), printed.drop_duplicates(CELL)["split"]
+    dev, test = (f"{drawn.get(split, 0)} of the {(cells == split).sum()}" for split in SPLITS)
+    title = f"{dev} dev scores that the paper prints"
+    return f"{title}\nand {test} test scores (half filled)" if "test" in drawn else title

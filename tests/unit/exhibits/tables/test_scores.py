@@ -31,11 +31,6 @@ def test_a_row_is_a_number_of_training_rows_and_a_column_a_method():
     ]
 
 
-def test_a_cell_is_the_mean_over_seeds_and_their_spread():
-    made = scores_by_train_rows(sizes(("full", 100, 0, 0.4), ("full", 100, 1, 0.6)), COLUMNS)
-    assert made.table["Full"].tolist() == ["0.5000 ± 0.1414"]
-
-
 def test_a_method_that_diverged_is_not_the_best():
     rows = [("full", 100, 0, 0.9), ("full", 100, 1, float("nan")), ("bitfit", 100, 0, 0.1)]
     made = scores_by_train_rows(sizes(*rows), COLUMNS)

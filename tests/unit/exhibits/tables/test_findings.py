@@ -2,7 +2,7 @@
 
 import math
 
-from subtune.exhibits.tables import significance
+from subtune.exhibits.tables import findings
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made
 
@@ -24,5 +24,5 @@ def test_what_diverged_is_in_no_test_and_says_so_where_its_mean_would_stand():
     chosen = scored(*rows)
     tested = made("layernorm", "kruskal_wallis", dev=chosen)["scores"]
     assert not tested.str.startswith("this run").any()
-    spread = significance.repeat_variance(chosen).set_index("method")["mean"]
+    spread = findings.repeat_variance(chosen).set_index("method")["mean"]
     assert spread.to_dict() == {"layernorm": 0.6, "bitfit": "diverged"}

@@ -1,0 +1,142 @@
+"""Tables of findings: tests between methods, a paper's claims, components by information."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from subtune.analysis import information, significance
+from subtune.analysis.reproduction import of_exhibits
+from subtune.analysis.verdicts import NOT_PRINTED, UNDECIDED
+from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled
+
+# Columns that wrap in LaTeX, and their share of the text's width.
+WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
+VERDICTS = ["as the paper judges", "by the interval"]
+
+
+def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return `subtune.analysis.significance.paired_tests`, rounded to four digits."""
+    return significance.paired_tests(chosen).round(4)
+
+
+def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return `subtune.analysis.significance.repeat_variance`, rounded to six digits."""
+    table = significance.repeat_variance(chosen).round(6)
+    return table.astype({"mean": object}).fillna({"mean": DIVERGED})
+
+
+def kruskal_wallis(
+    dev: pd.DataFrame,
+    printed: pd.DataFrame,
+    printed_scores: pd.DataFrame,
+    methods: Sequence[str],
+    exhibits: Mapping[str, Sequence[str]],
+    test: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Compare two methods on our scores, and on a paper's dev scores, test scores and both.
+
+    Args:
+        dev: the runs of the best learning rates.
+        printed: ``scores`` and ``p_value``, which stands as ``reported`` where it is printed.
+        printed_scores: the paper's scores.
+        methods: the two.
+        exhibits: what the paper's scores are called, dev first, to where they are printed.
+        test: as ``dev``, with test scores.
+    """
+    names = [name.partition(" ")[0] for name in exhibits]
+    parts = dict(exhibits) | {" + ".join(names): [e for some in exhibits.values() for e in some]}
+    ours = [significance.scores_of(methods, table) for table in (dev, test) if table is not None]
+    if test is not None:
+        ours.append(pd.concat(ours))
+    rows = [
+        (
+            f"this run's {name.replace('table', 'table ')}",
+            *_tested([scores[method].tolist() for method in methods]),
+            None,
+        )
+        for name, scores in zip(parts, ours, strict=False)
+        if len(scores)
+    ]
+    p_values = printed.set_index("scores")["p_value"]
+    for name, tables in parts.items():
+        scores = of_exhibits(printed_scores, tables)
+        groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
+        rows.append((f"paper's {name}", *_tested(groups), p_values[name]))
+    counts = [f"n_{method}" for method in methods]
+    return pd.DataFrame(rows, columns=["scores", *counts, "p_value", "reported"])
+
+
+def _tested(groups: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    return *map(len, groups), significance.kruskal_wallis(*groups)
+
+
+def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Rank components by their Fisher information, beside a paper's ranks.
+
+    Args:
+        shares: from `subtune.analysis.information.component_shares`.
+        printed: ``component`` and ``rank``.
+    """
+    total = information.component_ranking(shares)
+    ranks = printed.set_index("component")["rank"]
+    return pd.DataFrame(
+        {
+            "rank": range(1, len(total) + 1),
+            "component": total.index,
+            "information": [f"{value:.4f}" for value in total],
+            "paper's rank": [ranks.get(component, EMPTY) for component in total.index],
+        }
+    )
+
+
+def checklist(claims: pd.DataFrame) -> Styled:
+    """Return a row per claim: both verdicts with their numbers, and what the paper's numbers say.
+
+    Verdicts other than undecided are bold.
+
+    Args:
+        claims: from `subtune.analysis.claims.claims_table`.
+    """
+    table = pd.DataFrame([_row(claim) for claim in claims.to_dict("records")])
+    return Styled(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)
+
+
+def _row(claim: dict[str, Any]) -> dict[str, str]:
+    interval = f"{_number(claim['low'])} to {_number(claim['high'])}"
+    return {
+        "claim": claim["claim"],
+        "as the paper judges": claim["judged"],
+        "judged by": claim["judged_by"],
+        "this run": _decides(claim, "ours", "cells", "judged"),
+        "paper": _decides(claim, "paper", "paper_cells", "paper_judged"),
+        "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
+        "mean": _number(claim["mean"]),
+        "95 % interval": EMPTY if pd.isna(claim["low"]) else interval,
+        "over": _over(claim) if claim["units"] else EMPTY,
+        "statistic": claim["statistic"],
+        "printed in": claim["printed_in"],
+        "contradicted by": EMPTY if pd.isna(claim["contradicted_by"]) else claim["contradicted_by"],
+    }
+
+
+def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
+    """Return the mean, count, p-value or order that decides in the paper's way."""
+    if claim[judged] == UNDECIDED:
+        return EMPTY
+    if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":
+        return str(claim[judged])
+    if claim["judged_by"].startswith("at least"):
+        return f"{claim[value]:.0f} of {claim[cells]}"
+    return _number(claim[value])
+
+
+def _over(claim: dict[str, Any]) -> str:
+    """Return the number of units in words: ``3 seeds``, ``27 models × tasks``."""
+    parts = str(claim["unit"]).split(" × ")
+    plural = "" if claim["units"] == 1 else "s"
+    return f"{claim['units']} " + " × ".join(f"{part}{plural}" for part in parts)
+
+
+def _number(value: float) -> str:
+    return EMPTY if pd.isna(value) else f"{value:.3f}"
