@@ -3,7 +3,7 @@
 from subtune.core.logs import download_job, report
 
 with download_job(snakemake.log[0], snakemake.resources.hub_cache):
-    from subtune.data import files, versions
+    from subtune.data import files
     from subtune.data.load import load
     from subtune.selections.specs import DataSpec
 
@@ -11,6 +11,6 @@ with download_job(snakemake.log[0], snakemake.resources.hub_cache):
     params = snakemake.params
     place = (params.glue_dir, params.files, params.directory)
     rows = load(spec, *place)
-    versions.require_version(spec, files.paths_of(spec.task, spec.source, spec.splits, *place))
+    files.require_version(spec, files.paths_of(spec.task, spec.source, spec.splits, *place))
     report(", ".join(f"{split}: {len(rows[split])} rows" for split in rows))
     rows.save_to_disk(snakemake.output[0])

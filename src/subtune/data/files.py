@@ -1,15 +1,22 @@
-"""Rows in files: a user's own, one per split, or those in which a task is published."""
+"""Files with rows: a user's own, one per split, or those in which a task is published.
+
+They must not change between the plan and the jobs.
+"""
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_of
 from subtune.data import official, tsv
+from subtune.selections.specs import DataSpec
 from subtune.tasks import Task, TaskSpec
 from subtune.tasks.formats.paths import is_file
 from subtune.tasks.task_kind import PlacedRow
 
+# An error message names each of at most so many files.
+NAMED_FILES = 3
 # Each split's files.
 Paths = dict[str, tuple[Path, ...]]
 
@@ -24,13 +31,8 @@ def paths_of(
 ) -> Paths:
     """Return those of the splits that have files; none if the rows are not in a user's files.
 
-    Args:
-        task: whose rows they are.
-        source: where they come from.
-        splits: the splits that are asked for.
-        glue_dir: where the ``tsv`` source reads.
-        files: split to path, for the ``files`` source.
-        directory: where the task's official files lie, for the ``files`` source without ``files``.
+    The ``tsv`` source reads in ``glue_dir``. The ``files`` source reads ``files``, by split, or
+    without them the task's official files in ``directory``.
 
     Raises:
         SubtuneError: a file is not there.
@@ -100,3 +102,38 @@ def _read(task: TaskSpec, source: str, path: Path, labelled: bool) -> Iterable[P
         return task.of_kind.read(task, path, labelled)
     rows = tsv.rows(path, task, labelled=labelled)
     return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
+
+
+def version_of(paths: Mapping[str, Sequence[Path]]) -> str:
+    """Return the hash of the content of some splits' files.
+
+    Raises:
+        SubtuneError: a file cannot be read.
+    """
+    files = [path for split in sorted(paths) for path in paths[split]]
+    try:
+        return fingerprint(*files)
+    except OSError as error:
+        name, reason = error.filename or _named(files), error.strerror or "cannot be read"
+        raise SubtuneError(f"{name}: {reason.lower()}, expected a file to read") from None
+
+
+def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None:
+    """Refuse rows whose files have changed since the plan. Ask this after they were read.
+
+    Raises:
+        SubtuneError: a file has another content, or is gone.
+    """
+    try:
+        same = not paths or version_of(paths) == spec.version
+    except SubtuneError:
+        same = False
+    if not same:
+        names = _named([path for files in paths.values() for path in files])
+        raise SubtuneError(f"{names}: changed since this was planned; call snakemake again")
+
+
+def _named(paths: Sequence[Path]) -> str:
+    if len(paths) <= NAMED_FILES:
+        return ", ".join(map(str, paths))
+    return f"{paths[0]} or one of {len(paths) - 1:,} others"

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from subtune.families.naming import CLASSIFIER, LAYERS, is_embedding
+
 # Names of heads. Each head is that of transformers' class with this name.
 SEQUENCE_CLASSIFICATION = "sequence_classification"
 TOKEN_CLASSIFICATION = "token_classification"
@@ -129,7 +131,7 @@ class Family:
     # Prefix of every name outside the head in transformers' models with a head.
     backbone: str
     # Prefix of the names in a layer, before the layer's number.
-    layers: str = "encoder.layer."
+    layers: str = LAYERS
     components: Components = field(default_factory=Components)
     embeddings: Embeddings = field(default_factory=Embeddings)
 
@@ -159,7 +161,7 @@ class Family:
         pretrained = [layer.module for layer in self.heads[head] if not is_classifier(layer.module)]
         modules = [*self.embeddings, *inside, *pretrained]
         names = [f"{module}.{part}" for module in modules for part in ("weight", "bias")]
-        return [name for name in names if not (self.is_embedding(name) and name.endswith(".bias"))]
+        return [name for name in names if not (is_embedding(name) and name.endswith(".bias"))]
 
     def shapes(self, d: Dimensions, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
         """Return name to shape of every parameter in `names`."""
@@ -174,16 +176,6 @@ class Family:
             component, _, part = self.component_of(name)
             shapes[name] = weights[component] if part == "weight" else weights[component][:1]
         return shapes
-
-    def is_norm(self, name: str) -> bool:
-        """Return whether a parameter belongs to a norm."""
-        of = self.components
-        norms = (self.embeddings.norm, of.attention_norm, of.output_norm)
-        return self.component_of(name).component in norms
-
-    def is_embedding(self, name: str) -> bool:
-        """Return whether a parameter is an embedding table."""
-        return self.component_of(name).component in self.embeddings[:-1]
 
     def cancels(self, name: str) -> bool:
         """Return whether a parameter is a key's bias, which has no effect and gradient 0.
@@ -206,4 +198,4 @@ def is_classifier(name: str) -> bool:
 
     Every run draws it anew and trains it whole, whatever the selection.
     """
-    return name.partition(".")[0] == "classifier"
+    return name.partition(".")[0] == CLASSIFIER

@@ -15,7 +15,7 @@ from subtune.config import Config, Experiment
 from subtune.config.schema import HUB_MODELS
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.data import builtin, files, versions
+from subtune.data import builtin, files
 from subtune.data.repositories import OF_GLUE, repository_of
 from subtune.data.sizes import size_of
 from subtune.hub.commits import pinned
@@ -187,7 +187,7 @@ def _data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
             )
         )
         present = {split: paths[split] for split in splits if split in paths}
-        version = versions.version_of(present)
+        version = files.version_of(present)
         return DataSpec(task=task, source=source, version=version, splits=tuple(present))
     if config.source == "hub":
         repository = repository_of(task.name)

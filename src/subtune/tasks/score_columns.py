@@ -8,8 +8,7 @@ from subtune.tasks import Task
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """The source of a column of scores. ``decides``: by it epochs and learning rates
-    are chosen."""
+    """The source of a column of scores. Epochs are chosen by the column that ``decides``."""
 
     key: str
     task: str
@@ -31,11 +30,9 @@ class Column(ScoreColumn):
 
 
 def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[Column]:
-    """Columns in the order of the tasks. The first of a task's columns decides.
+    """Return columns in the order of the tasks. The first of a task's columns decides.
 
-    Args:
-        tasks: an experiment's tasks.
-        metrics: tasks of which another metric is shown, and decides, than their first.
+    ``metrics`` has the tasks of which another metric than their first is shown, and decides.
     """
     columns = []
     for task in tasks:

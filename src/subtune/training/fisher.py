@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from subtune.data.batches import in_length_order
+from subtune.families.naming import is_embedding, is_norm
 from subtune.models import forward
 from subtune.models.encoder import Encoder, new_classifier
 from subtune.models.packed import Packed, pack
@@ -189,7 +190,6 @@ def _observer(
     model: Encoder, tokens: _Rows, read: _Rows, totals: dict[str, Tensor]
 ) -> Callable[[str, Tensor, Tensor], None]:
     """Return a watcher that adds each example's squared gradients to ``totals``."""
-    family = model.family
 
     def watch(module: str, x: Tensor, y: Tensor) -> None:
         weight, bias = totals.get(f"{module}.weight"), totals.get(f"{module}.bias")
@@ -200,16 +200,16 @@ def _observer(
             g = gradient.detach()[0]
             # If both have as many rows, they are the same rows.
             rows = tokens if len(g) == len(tokens.example) else read
-            if bias is not None and not family.cancels(f"{module}.bias"):
+            if bias is not None and not model.family.cancels(f"{module}.bias"):
                 bias.add_(_sum_of_squares(g, rows))
             if weight is None:
                 return
-            if family.is_norm(f"{module}.weight"):
+            if is_norm(f"{module}.weight"):
                 normalised = functional.layer_norm(
                     x.detach()[0], x.shape[-1:], eps=model.config.layer_norm_eps
                 )
                 weight.add_(_sum_of_squares(g * normalised, rows))
-            elif family.is_embedding(f"{module}.weight"):
+            elif is_embedding(f"{module}.weight"):
                 if weight.ndim:
                     weight.index_add_(0, *_rows_of_a_table(x, g, rows))
                 else:

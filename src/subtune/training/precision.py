@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from subtune.families.naming import is_embedding
 from subtune.models.encoder import Encoder
 
 
@@ -18,7 +19,6 @@ def cast_once(model: Encoder, precision: str) -> dict[str, Tensor]:
     """
     if precision == "fp32" or model.transformers is not None:
         return dict(model.parameters)
-    is_embedding = model.family.is_embedding
     return {
         name: value.bfloat16() if value.ndim == 2 and not is_embedding(name) else value
         for name, value in model.parameters.items()

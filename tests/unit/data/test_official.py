@@ -6,8 +6,8 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.data import files, official
+from subtune.data.files import require_version, version_of
 from subtune.data.load import load
-from subtune.data.versions import require_version, version_of
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 

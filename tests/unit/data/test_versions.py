@@ -3,7 +3,7 @@
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data import files, versions
+from subtune.data import files
 from subtune.selections.specs import DataSpec
 from subtune.tasks import Task
 
@@ -20,12 +20,12 @@ def paths(tmp_path):
 
 @pytest.fixture
 def spec(paths):
-    version = versions.version_of(files.own_paths(paths, TASK))
+    version = files.version_of(files.own_paths(paths, TASK))
     return DataSpec(task=TASK, source="files", version=version)
 
 
 def require(spec, paths):
-    versions.require_version(spec, files.paths_of(TASK, "files", spec.splits, files=paths))
+    files.require_version(spec, files.paths_of(TASK, "files", spec.splits, files=paths))
 
 
 def test_rows_of_a_file_that_was_edited_after_planning_are_refused_in_one_line(spec, paths):
@@ -50,5 +50,5 @@ def test_rows_that_lie_in_no_file_of_the_user_are_as_planned():
 
 def test_a_file_that_cannot_be_read_is_named_when_work_is_planned(paths, tmp_path):
     with pytest.raises(SubtuneError) as raised:
-        versions.version_of(paths | {"train": (tmp_path,)})
+        files.version_of(paths | {"train": (tmp_path,)})
     assert str(raised.value) == f"{tmp_path}: is a directory, expected a file to read"

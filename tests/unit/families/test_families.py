@@ -26,6 +26,7 @@ from subtune.families.base import (
     Component,
     is_classifier,
 )
+from subtune.families.naming import is_embedding, is_norm
 from subtune.models.configuration import longest_text, read_config
 from subtune.models.dimensions import dimensions_by, dimensions_in, dimensions_of
 from tests.helpers.reference import CLASSES
@@ -86,8 +87,8 @@ def test_what_a_checkpoint_brings_is_all_but_the_classifier(family, head, shapes
 def test_norms_and_embeddings_are_those_of_the_model(theirs, family, head, shapes):
     for name in shapes:
         module = theirs.get_submodule(family.exported_name(name, head).rpartition(".")[0])
-        assert family.is_norm(name) == isinstance(module, torch.nn.LayerNorm), name
-        assert family.is_embedding(name) == isinstance(module, torch.nn.Embedding), name
+        assert is_norm(name) == isinstance(module, torch.nn.LayerNorm), name
+        assert is_embedding(name) == isinstance(module, torch.nn.Embedding), name
 
 
 def test_a_parameter_belongs_to_its_component(family):
