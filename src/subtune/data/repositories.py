@@ -19,7 +19,7 @@ class Repository(NamedTuple):
     name: str
     # The pattern of a split's files.
     files: str
-    # What a user without a network can do.
+    # Advice for a user without a network.
     instead: str
     # Makes a row of the task of the hub's. None where labels are numbers there already.
     row: Callable[[Row], Row] | None = None

@@ -11,7 +11,7 @@ from subtune.tasks import TaskSpec
 
 
 def features(task: TaskSpec) -> datasets.Features:
-    """Columns of every dataset: ``idx``, and those of the task's kind."""
+    """Return the columns of every dataset: ``idx``, and those of the task's kind."""
     types = {"idx": "int32", **task.of_kind.columns(task)}
     return datasets.Features({name: _feature(of) for name, of in types.items()})
 
@@ -35,7 +35,7 @@ def split_from_columns(task: TaskSpec, columns: Mapping[str, list]) -> datasets.
 
 
 def read(directory: Path) -> datasets.DatasetDict:
-    """The splits that another job has written, as rows or as what a model reads of them.
+    """Return the splits that another job has written, as rows or as what a model reads of them.
 
     Raises:
         SubtuneError: a file is damaged or missing.

@@ -21,13 +21,8 @@ def tokenize(
 ) -> datasets.DatasetDict:
     """Return every split's examples, unpadded, as `subtune.tasks.examples.Examples` reads them.
 
-    Args:
-        task: whose rows they are.
-        rows: its splits.
-        model_directory: the directory of the model that reads them.
-        max_length: the most tokens of an example.
-        doc_stride: the tokens from one example's beginning to the next's, where those of a row
-            overlap.
+    An example has at most ``max_length`` tokens. Where examples of a row overlap, each begins
+    ``doc_stride`` tokens after the one before.
 
     Raises:
         SubtuneError: the tokenizer's file cannot be read, or has words that the model has not, or

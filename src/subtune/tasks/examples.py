@@ -49,15 +49,12 @@ class Lists(Sequence[np.ndarray]):
 
 
 class Examples:
-    """One split in memory, an example at a time.
+    """One split in memory, an example at a time. Examples of one row are neighbours.
 
-    A row that is longer than a model reads makes several examples, which are neighbours.
-
-    ``inputs``: ``input_ids`` and, where the model tells two texts apart, ``token_type_ids``, of
-    every example. ``reads``: positions within each example of the tokens that the head reads, or
-    None where it reads the first alone. ``labels``: of every example, as its kind of task has them:
-    ``[n]`` numbers, ``[n, 2]`` positions, or one number per token that is read. ``row`` ``[n]``:
-    the number of each example's row.
+    ``inputs``: ``input_ids`` and, where the model tells two texts apart, ``token_type_ids``.
+    ``reads``: positions within each example of the tokens that the head reads, or None where it
+    reads the first alone. ``labels``: as the kind of task has them: ``[n]`` numbers, ``[n, 2]``
+    positions, or one number per token that is read. ``row`` ``[n]``: each example's row.
     """
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):

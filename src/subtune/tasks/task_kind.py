@@ -35,8 +35,8 @@ class TaskKind(ABC):
 
     # Its name in configurations.
     name: str
-    # What its metrics compare, a key of `subtune.tasks.metrics.METRICS`; the names of those that
-    # its tasks may have, and those of a task that names none. If these are none, it must name some.
+    # The key of its metrics in `subtune.tasks.metrics.METRICS`; the names of those that its tasks
+    # may have, and those of a task that names none. If these are none, it must name some.
     compares: str = "classes"
     metrics: tuple[str, ...]
     default_metrics: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class TaskKind(ABC):
     nats: float = 1.0
     # The least `max_length` at which every model reads a part of each text.
     least_length: int = 4
-    # Whether long rows are cut into examples that overlap.
+    # True if long rows are cut into examples that overlap.
     overlaps: bool = False
 
     @abstractmethod

@@ -44,10 +44,6 @@ def test_a_file_that_is_gone_is_named(spec, paths, tmp_path):
         require(spec, paths)
 
 
-def test_rows_that_lie_in_no_file_of_the_user_are_as_planned():
-    require(DataSpec(task=TASK, source="builtin", version="1"), {})
-
-
 def test_a_file_that_cannot_be_read_is_named_when_work_is_planned(paths, tmp_path):
     with pytest.raises(SubtuneError) as raised:
         files.version_of(paths | {"train": (tmp_path,)})

@@ -139,9 +139,8 @@ def test_runs_side_by_side_compute_what_each_computes_alone(model, batch):
 )
 def test_a_method_that_a_model_lacks_says_what_the_model_has(family, method, instead, directory_of):
     shapes = dimensions_in(directory_of(family)).shapes(2)
-    with pytest.raises(SubtuneError, match="matches no parameter of the model, whose vectors are"):
-        named(method, {}).resolve(shapes, 0)
-    with pytest.raises(SubtuneError) as error:
+    message = "matches no parameter of the model, whose vectors are"
+    with pytest.raises(SubtuneError, match=message) as error:
         named(method, {}).resolve(shapes, 0)
     assert instead in str(error.value)
 

@@ -4,11 +4,10 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError
 from subtune.tasks.formats import text
 from subtune.tasks.formats.text import shown
 
-COLUMNS = ("form", "xpos")
 # Sections of the Wall Street Journal part, as part-of-speech taggers split them (Collins 2002,
 # Section 5; Toutanova et al. 2003, Section 3).
 SECTIONS = {"train": range(0, 19), "validation": range(19, 22), "test": range(22, 25)}
@@ -27,9 +26,8 @@ TOKEN = re.compile(
 def paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
     """Return the files of each split of the Wall Street Journal part, in their order.
 
-    Args:
-        directory: the disc's root, or one below it, down to that of the sections ``00`` to ``24``.
-        key: the key of the configuration, with which an error message begins.
+    The directory is the disc's root, or one below it, down to that of the sections ``00`` to
+    ``24``. An error message begins with ``key``.
 
     Raises:
         SubtuneError: the directory has no such sections, or lacks one.
@@ -64,11 +62,8 @@ def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[
     else.
 
     Raises:
-        SubtuneError: the file is not UTF-8, has no such column, or brackets that do not match.
+        SubtuneError: the file is not UTF-8, or has brackets that do not match.
     """
-    for column in columns:
-        if column not in COLUMNS:
-            raise SubtuneError(f"{path}: no such column: {one_of(column, COLUMNS)}")
     for line, tags, words in _trees(path, text.read(path)):
         if words:
             by_column = {"form": words, "xpos": tags}

@@ -7,6 +7,7 @@ imports all of transformers' pipelines, which takes longer than most jobs.
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,8 +42,8 @@ METRICS = {
         "spearmanr": Metric("Spearman correlation", labels.spearmanr, is_coefficient=True),
     },
     "answers": {
-        "exact_match": Metric("exact match", answers.mean_exact_match),
-        "f1": Metric("F1", answers.mean_f1),
+        "exact_match": Metric("exact match", partial(answers.mean, answers.exact_match)),
+        "f1": Metric("F1", partial(answers.mean, answers.f1)),
     },
 }
 TITLES = {name: metric.title for table in METRICS.values() for name, metric in table.items()}
@@ -54,16 +55,10 @@ COEFFICIENTS = tuple(
 def compute_all(
     compares: str, names: Iterable[str], predictions: Sequence, references: Sequence
 ) -> dict[str, float]:
-    """Return metrics by name.
+    """Return metrics by name, of predictions and references ``[u]``, or each question's answers.
 
-    A correlation that is undefined because every prediction is the same counts as 0: such a model
-    has learnt nothing.
-
-    Args:
-        compares: what the metrics compare, a key of `METRICS`.
-        names: the metrics' names.
-        predictions: ``[u]``.
-        references: ``[u]``, or the accepted answers of each question.
+    ``compares`` is a key of `METRICS`. A correlation that is undefined because every prediction is
+    the same counts as 0: such a model has learnt nothing.
     """
     scores = {}
     with warnings.catch_warnings():

@@ -7,7 +7,7 @@ section 6.1, and the evaluation script that is published with the data.
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,14 +25,13 @@ def normalised(text: str) -> str:
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def mean_exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Return the mean of `exact_match` over questions."""
-    return float(np.mean(list(map(exact_match, predictions, references))))
-
-
-def mean_f1(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Return the mean of `f1` over questions."""
-    return float(np.mean(list(map(f1, predictions, references))))
+def mean(
+    score: Callable[[str, Sequence[str]], float],
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+) -> float:
+    """Return the mean of a score, `exact_match` or `f1`, over questions."""
+    return float(np.mean(list(map(score, predictions, references))))
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> float:

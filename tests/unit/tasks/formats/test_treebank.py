@@ -65,11 +65,6 @@ def test_a_broken_file_is_refused_with_its_line(tmp_path, content, message):
     assert str(error.value).startswith(f"{path}: {message}")
 
 
-def test_a_treebank_has_two_columns(tmp_path):
-    with pytest.raises(SubtuneError, match="'upos', expected one of form, xpos"):
-        list(treebank.sentences(written(tmp_path, BEES), ["form", "upos"]))
-
-
 ATOMS = st.text(st.sampled_from("AB-$.,'`\\/#0é"), min_size=1)
 LEAVES = st.tuples(ATOMS.filter(lambda tag: tag != treebank.NO_WORD), ATOMS)
 TREES = st.recursive(
