@@ -109,14 +109,6 @@ def test_what_is_named_is_not_guessed(here, capsys, tiny_bert):
     assert "a guess" not in said
 
 
-@pytest.mark.parametrize("labels", [("yes", "no"), ("null", "1e-3"), ("²", "~"), ("0.0", "1.0")])
-def test_labels_that_yaml_would_misread_train(here, capsys, tiny_bert, labels):
-    arguments = tables(here, ("a: 'b'", "label"), labels=labels)
-    checked, _, _ = written(capsys, *arguments, "--model", tiny_bert)
-    assert set(checked.tasks["films"].labels) == set(labels)
-    assert checked.tasks["films"].text == ("a: 'b'",)
-
-
 def test_files_may_be_called_anything_and_be_of_any_format(here, capsys, tiny_bert):
     folder = here / "größere Tabellen: 1"
     folder.mkdir()

@@ -19,23 +19,6 @@ def table_of(tmp_path, **columns):
 
 
 @pytest.mark.parametrize(
-    ("ending", "content"),
-    [
-        ("csv", 'text,label\n"a, b",x\nc,y\n'),
-        ("tsv", "text\tlabel\na, b\tx\nc\ty\n"),
-        ("jsonl", '{"text": "a, b", "label": "x"}\n{"text": "c", "label": "y"}\n'),
-    ],
-)
-def test_every_format_that_trains_is_read(tmp_path, ending, content):
-    path = tmp_path / f"größer als.{ending}"
-    path.write_text(content, encoding="utf-8")
-    table = tables.read("--train", path)
-    assert table.columns == ("text", "label")
-    assert table.cells("text") == ["a, b", "c"]
-    assert table.cells("label") == ["x", "y"]
-
-
-@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.xlsx", b"", "--train: found '.xlsx', expected one of .csv, .tsv, .jsonl as the ending"),

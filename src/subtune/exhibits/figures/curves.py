@@ -37,8 +37,6 @@ def learning_curves(
     Args:
         chosen: the runs of the best learning rates; only each method's best seed is drawn.
         curves: from `subtune.analysis.curves.learning_curves`.
-        task_titles: task name to title, in the order of the panels.
-        style: ``width`` in inches.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -77,10 +75,8 @@ def score_by_fraction(
 
     Args:
         chosen: the runs of the best learning rates.
-        column_titles: column to its title, in the order of the panels.
         scopes: kinds of mask; each has a curve, with a band of one standard deviation over seeds.
         references: at most two methods, each a horizontal line.
-        style: ``width`` in inches.
     """
     from matplotlib.ticker import PercentFormatter
 
@@ -123,8 +119,6 @@ def score_by_train_rows(
 
     Args:
         sizes: from `subtune.analysis.scores.in_every_metric`.
-        task_titles: task name to title, in the order of the panels.
-        style: ``width`` in inches.
         metric: the metric to show; by default the one that each task's runs are chosen by.
         methods: the methods to show, in order; by default all.
     """

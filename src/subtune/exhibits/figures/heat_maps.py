@@ -30,8 +30,6 @@ def component_changes(
 
     Args:
         changes: ``task``, ``component``, ``layer``, ``change``.
-        task_titles: task name to title, in the order of the panels.
-        style: ``width`` in inches, ``colormap``.
     """
     from matplotlib.colors import LogNorm
 
@@ -68,10 +66,8 @@ def parameter_changes(
     Args:
         changes: ``model``, ``method``, ``task``, ``parameter`` (a name of
             `subtune.selections.methods.LAYER_PARAMETERS`), ``layer``, ``change``.
-        task_titles: task name to title.
         method: the trained method.
         task: its task.
-        style: ``width`` in inches, ``colormap``.
     """
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]
     if changes.empty:
@@ -104,8 +100,6 @@ def information_by_task(
         shares: ``task``, ``layer``, ``part``, ``share`` of the task's LayerNorm information.
         printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them; a missing
             value cannot be read there.
-        task_titles: task name to title, in the order of the columns.
-        style: ``width`` in inches, ``colormap``.
     """
     layers = [shares["layer"].nunique(), printed["layer"].nunique()]
     figure = new_figure(style["width"], 2.6 + HEIGHT_OF_LAYER * sum(layers))
@@ -143,7 +137,6 @@ def global_information(
     Args:
         shares: from `subtune.analysis.information.global_by_layer`.
         printed: ``layer``, ``part``, ``value``, on the same scale.
-        style: ``width`` in inches, ``colormap``.
     """
     tables = {"this run": shares.rename(columns={"share": "value"}), "paper": printed}
     grids = {

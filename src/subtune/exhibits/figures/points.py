@@ -46,8 +46,6 @@ def score_by_parameters(
 
     Args:
         chosen: the runs of the best learning rates.
-        task_titles: task name to title.
-        style: ``width`` in inches.
     """
     from matplotlib.lines import Line2D
 
@@ -129,8 +127,6 @@ def reproduction(
 
     Args:
         table: from `subtune.analysis.reproduction.reproduction`.
-        column_titles: column of the tables to its title.
-        style: ``width`` in inches.
     """
     width = style["width"] * COLUMN
     figure = new_figure(width, width * 1.05)

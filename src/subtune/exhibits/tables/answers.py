@@ -40,7 +40,6 @@ def smallest_methods(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> St
 
     Args:
         chosen: the runs of the best learning rates.
-        task_titles: task name to title.
     """
     found = answers(chosen)
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}

@@ -58,7 +58,6 @@ def best_learning_rates(
     Args:
         chosen: the runs of the best learning rates.
         printed: ``task``, and one column per model of the paper.
-        task_titles: the rows: task name to title.
         method: whose learning rates the paper prints.
     """
     runs = whole_methods(chosen)

@@ -44,7 +44,6 @@ def comparison(
         chosen: the runs of the best learning rates.
         printed: the paper's scores, from `subtune.papers.printed.scores`.
         counts: its numbers of parameters, from `subtune.papers.printed.counts`.
-        column_titles: column of the tables to its title.
         source: of which rows our scores are.
         exhibits: where the paper prints its scores.
         split: those of one split only.

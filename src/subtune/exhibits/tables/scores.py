@@ -18,7 +18,6 @@ def scores_by_train_rows(sizes: pd.DataFrame, column_titles: Mapping[str, str]) 
 
     Args:
         sizes: from `subtune.analysis.scores.in_every_metric`.
-        column_titles: column of the tables to its title.
     """
     methods = list(sizes["method"].unique())
     cells, means = [], []
@@ -44,7 +43,6 @@ def generalisation_gap(
 
     Args:
         scores: from `subtune.analysis.gap.train_and_dev`.
-        column_titles: column of the tables to its title.
         printed: what a paper says: ``method``, ``score`` (train, dev or gap), ``printed``.
     """
     of_paper = printed.set_index(["method", "score"])["printed"]

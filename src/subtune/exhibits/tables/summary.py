@@ -25,7 +25,6 @@ def methods_by_score(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> St
 
     Args:
         chosen: the runs of the best learning rates.
-        task_titles: task name to title.
     """
     rows = summary(chosen)
     shown = pd.DataFrame([_shown(row, task_titles) for row in rows.to_dict("records")])
