@@ -14,7 +14,7 @@ EXPERIMENTS = {
     "bitfit": {
         **SETTINGS,
         "paper": "bitfit",
-        "tasks": ["rte"],
+        "tasks": ["cola", "rte"],
         "methods": {"full": RATES, "bitfit": [1e-3, 1e-2], "b_m2,b_q": RATES, "frozen": RATES},
         # BitFit's figure of training sizes.
         "train_rows": [8, 16],
