@@ -7,6 +7,7 @@ rule scores:
     output:
         all=PATHS.data("{experiment}", "scores"),
         chosen=PATHS.data("{experiment}", "chosen"),
+        row_scores=PATHS.data("{experiment}", "row_scores"),
         sizes=PATHS.data("{experiment}", "sizes"),
     log:
         PATHS.log("{experiment}", "scores"),

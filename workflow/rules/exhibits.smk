@@ -47,7 +47,8 @@ rule figure:
 
 rule summary:
     input:
-        [PATHS.data(name, "chosen") for name in CONFIG.experiments],
+        chosen=[PATHS.data(name, "chosen") for name in CONFIG.experiments],
+        row_scores=[PATHS.data(name, "row_scores") for name in CONFIG.experiments],
     output:
         answers=files_of_all_experiments(ANSWERS),
         summary=files_of_all_experiments(SUMMARY),

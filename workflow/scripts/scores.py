@@ -1,6 +1,6 @@
-"""Scores of an experiment. In: its sweeps. Out: all runs, and the best learning rates' runs: those
-on the most training rows, and those on every number of them in every metric. It fails if a chosen
-run's recorded predictions have another score than its record says.
+"""Scores of an experiment. In: its sweeps. Out: all runs; the best learning rates' runs, on the
+most training rows and on every number of them; and the scores of parts of their dev rows. It fails
+if a chosen run's recorded predictions have another score than its record says.
 """
 
 from subtune.core.logs import job
@@ -10,6 +10,7 @@ with job(snakemake.log[0]):
 
     from subtune.analysis import scores
     from subtune.analysis.recomputation import require_scores_of_predictions
+    from subtune.analysis.row_scores import row_scores
     from subtune.tasks.score_columns import ScoreColumn
 
     columns = [ScoreColumn(**column) for column in snakemake.params.columns]
@@ -18,5 +19,7 @@ with job(snakemake.log[0]):
     every.to_csv(snakemake.output.all, index=False)
     best = scores.choose(every)
     require_scores_of_predictions(best["run"], store)
-    scores.on_most_rows(best).to_csv(snakemake.output.chosen, index=False)
+    chosen = scores.on_most_rows(best)
+    chosen.to_csv(snakemake.output.chosen, index=False)
+    row_scores(chosen, store, columns).to_csv(snakemake.output.row_scores, index=False)
     scores.in_every_metric(best, store, columns).to_csv(snakemake.output.sizes, index=False)

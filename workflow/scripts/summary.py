@@ -3,6 +3,8 @@
 from subtune.core.logs import job
 
 with job(snakemake.log[0]):
+    import pandas as pd
+
     from subtune.analysis.scores import read_scores
     from subtune.analysis.summary import of_all_experiments
     from subtune.exhibits.figures import drawing
@@ -11,10 +13,12 @@ with job(snakemake.log[0]):
     from subtune.exhibits.tables.answers import smallest_methods
     from subtune.exhibits.tables.summary import methods_by_score
 
-    chosen = of_all_experiments([read_scores(path) for path in snakemake.input])
+    chosen = of_all_experiments([read_scores(path) for path in snakemake.input.chosen])
+    rows = pd.concat(pd.read_csv(path, dtype={"run": str}) for path in snakemake.input.row_scores)
+    rows = rows.drop_duplicates("run")
     titles = snakemake.params.task_titles
-    writing.write(smallest_methods(chosen, titles), snakemake.output.answers)
-    writing.write(methods_by_score(chosen, titles), snakemake.output.summary)
+    writing.write(smallest_methods(chosen, titles, rows), snakemake.output.answers)
+    writing.write(methods_by_score(chosen, titles, rows), snakemake.output.summary)
     drawing.save(
         score_by_parameters(chosen, titles, snakemake.params.style), snakemake.output.front
     )

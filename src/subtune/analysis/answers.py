@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 
 from subtune.analysis import verdicts
+from subtune.analysis.row_scores import NO_ROWS
+from subtune.analysis.statistics import crossed
 from subtune.analysis.summary import (
     QUESTION,
     REFERENCE,
@@ -19,8 +20,6 @@ from subtune.analysis.summary import (
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 
 MARGIN = EQUIVALENCE_MARGINS["score"]
-# A larger number of seeds is not suggested.
-MOST_SEEDS = 50
 ALL_TASKS = "all tasks"
 
 
@@ -54,40 +53,54 @@ class Answer:
         return self.verdict == verdicts.UNDECIDED
 
     @property
+    def distance(self) -> float:
+        """How far the candidate's mean difference is from the margin."""
+        return abs(self.candidate.difference.mean + MARGIN) if self.candidate else math.nan
+
+    @property
     def more_seeds(self) -> int | None:
         """The number of further seeds that would decide, if it can be known."""
-        if not self.candidate or not self.is_open or self.candidate.unit != "seed":
+        if not self.candidate or not self.is_open:
             return None
-        seeds = len(self.candidate.units)
-        if seeds < verdicts.FEWEST_UNITS:
-            return verdicts.FEWEST_UNITS - seeds
-        return more_seeds(self.candidate.units, MARGIN)
+        if self.candidate.seeds < verdicts.FEWEST_UNITS:
+            return verdicts.FEWEST_UNITS - self.candidate.seeds
+        return crossed.more_seeds(self.candidate.studies, self.distance)
+
+    @property
+    def more_rows(self) -> int | None:
+        """The number of further dev rows that would decide with the same seeds, if it is known."""
+        if not self.candidate or not self.is_open or len(self.candidate.studies) != 1:
+            return None
+        return crossed.more_rows(self.candidate.studies[0], self.distance)
 
 
-def answers(chosen: pd.DataFrame) -> list[Answer]:
+def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[Answer]:
     """Return an answer per model and task, and one for all tasks of a model that has several.
 
     Args:
         chosen: the runs of the best learning rates.
+        row_scores: from `subtune.analysis.row_scores`.
     """
     found = []
     for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
         questions = [*runs_of_model.groupby(QUESTION, sort=False)]
         for (_, task, metric), runs in questions:
-            found.append(_of_runs(runs, (str(model), str(task), str(metric))))
-        together = candidates(runs_of_model) if len(questions) > 1 else []
+            found.append(_of_runs(runs, row_scores, (str(model), str(task), str(metric))))
+        together = candidates(runs_of_model, row_scores) if len(questions) > 1 else []
         if together:
             found.append(_of_candidates(together, (str(model), ALL_TASKS, "mean")))
     return found
 
 
-def _of_runs(runs: pd.DataFrame, question: tuple[str, str, str]) -> Answer:
+def _of_runs(
+    runs: pd.DataFrame, row_scores: pd.DataFrame, question: tuple[str, str, str]
+) -> Answer:
     full = runs[runs["method"] == REFERENCE]
     if full.empty:
         return Answer(*question, missing="full")
     if full["value"].isna().any():
         return Answer(*question, missing="score of full")
-    smaller = candidates(runs)
+    smaller = candidates(runs, row_scores)
     if not smaller:
         return Answer(*question, missing="smaller method")
     return _of_candidates(smaller, question)
@@ -112,19 +125,3 @@ def _of_candidates(smaller: Sequence[Candidate], question: tuple[str, str, str])
 
 def _verdict(candidate: Candidate) -> str:
     return verdicts.verdict("no less", candidate.difference, MARGIN)
-
-
-def more_seeds(values: Sequence[float], margin: float) -> int | None:
-    """Return how many more seeds would decide whether a mean is below ``-margin``.
-
-    The mean and the standard deviation are assumed to stay the same. Returns none if it would take
-    more than `MOST_SEEDS` seeds in all.
-    """
-    from scipy import stats
-
-    distance, spread = abs(float(np.mean(values)) + margin), float(np.std(values, ddof=1))
-    for number in range(len(values) + 1, MOST_SEEDS + 1):
-        error = spread / math.sqrt(number)
-        if stats.t.ppf((1 + verdicts.LEVEL) / 2, number - 1) * error <= distance:
-            return number - len(values)
-    return None

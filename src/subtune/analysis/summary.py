@@ -1,7 +1,8 @@
 """Scores and costs of methods, compared with full fine-tuning.
 
 Parameters are counted without the classifier, which every method trains. A difference is the
-method's score minus full's score with the same seed.
+method's score minus full's score with the same seed. Its interval is over seeds and dev rows, both
+paired; over seeds alone where no predictions are known.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,10 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import verdicts
+from subtune.analysis.row_scores import NO_ROWS, NUMBERS
 from subtune.analysis.scores import on_most_rows, trained_beside_classifier
+from subtune.analysis.statistics import crossed
+from subtune.analysis.statistics.crossed import Interval, Study
 
 REFERENCE = "full"
 # The columns that the methods of one comparison share.
@@ -22,16 +26,17 @@ METHOD = ["method", "fraction", "scope"]
 DIGITS = 10
 
 
-def summary(chosen: pd.DataFrame) -> pd.DataFrame:
+def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.DataFrame:
     """Return a row per model, task and method, with the scores of each task's deciding column.
 
     Args:
         chosen: the runs of the best learning rates.
+        row_scores: from `subtune.analysis.row_scores`.
 
     Returns:
         ``model``, ``task``, ``metric``, ``method``, ``fraction``, ``scope``; ``score`` and
         ``spread`` (mean and standard deviation over seeds), ``seeds``; ``difference`` to full with
-        ``low`` and ``high`` of its 95 % interval over seeds; ``trained`` (parameters), ``share`` of
+        ``low`` and ``high`` of its 95 % interval; ``trained`` (parameters), ``share`` of
         full's parameters; ``delta_bytes``, ``seconds`` of training and ``epoch`` of the best score
         (medians over seeds); ``one_answer``, the number of seeds whose run predicts the same for
         every row; ``on_front``: no other method scores as high with fewer parameters, or higher
@@ -45,8 +50,7 @@ def summary(chosen: pd.DataFrame) -> pd.DataFrame:
         full = reference["trained"].median()
         for method, runs in of_question.groupby(METHOD, sort=False, dropna=False):
             is_reference = runs.index.isin(reference.index).all()
-            cells = [] if is_reference else runs["difference"].dropna().tolist()
-            difference = verdicts.interval(cells)
+            difference = interval_to_full(runs.iloc[:0] if is_reference else runs, row_scores)
             trained = runs["trained"].median()
             rows.append(
                 dict(zip([*QUESTION, *METHOD], [*question, *method], strict=True))
@@ -95,13 +99,13 @@ def of_all_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the deciding columns, with ``trained`` and ``difference`` added.
+    """Return the rows of the deciding columns, with ``trained``, ``difference``, ``run_of_full``.
 
     The difference is NaN if the method or full has no score with that seed.
     """
     deciding = chosen[chosen["decides"]]
     same = [*QUESTION, "seed"]
-    full = _of_reference(deciding)[[*same, "value"]]
+    full = _of_reference(deciding)[[*same, "value", "run"]]
     both = deciding.merge(full, "left", on=same, suffixes=(None, "_of_full"), validate="m:1")
     difference = (both["value"] - both["value_of_full"]).round(DIGITS)
     return both.assign(trained=trained_beside_classifier(both), difference=difference)
@@ -111,17 +115,38 @@ def _of_reference(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[(runs["method"] == REFERENCE) & runs["scope"].isna()]
 
 
-def differences(runs: pd.DataFrame) -> pd.Series:
-    """Return the differences to full by task and seed; a task in another metric is another task."""
-    levels = [runs["task"] + " " + runs["metric"], runs["seed"]]
-    index = pd.MultiIndex.from_arrays(levels, names=["task", "seed"])
-    return runs["difference"].set_axis(index).dropna()
+def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
+    """Return the differences of one method to full on one task; none with too few seeds.
+
+    Args:
+        runs: rows of `with_differences`.
+        row_scores: from `subtune.analysis.row_scores`.
+    """
+    runs = runs.dropna(subset=["difference"])
+    if len(runs) < verdicts.FEWEST_UNITS:
+        return None
+    numbers = row_scores.set_index("run")
+    pairs = runs["run"], runs["run_of_full"]
+    if not all(run.isin(numbers.index).all() for run in pairs):
+        return crossed.study(runs["difference"].tolist(), None, 0)
+    own, of_full = (numbers.loc[run, NUMBERS].dropna(axis="columns").to_numpy() for run in pairs)
+    rows = int(numbers.loc[runs["run"].iloc[0], "rows"])
+    return crossed.study(runs["difference"].tolist(), own - of_full, rows)
+
+
+def interval_to_full(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Interval:
+    """Return the mean difference of one method to full on one task, and its interval."""
+    study = study_of(runs, row_scores)
+    if study is None:
+        return Interval(runs["difference"].mean(), np.nan, np.nan)
+    return crossed.interval([study])
 
 
 class Candidate(NamedTuple):
     """A method smaller than full, and the difference of its score to full's.
 
-    ``units`` are the numbers of the interval, and ``unit`` says what each of them stands for.
+    ``studies`` has one per task. It is empty with too few seeds: the interval is then over tasks,
+    if there are several. ``over`` says in words what the interval is over.
     """
 
     method: str
@@ -131,18 +156,20 @@ class Candidate(NamedTuple):
     share: float
     score: float
     full_score: float
-    difference: verdicts.Interval
-    unit: str
-    units: tuple[float, ...]
+    difference: Interval
+    seeds: int
+    studies: tuple[Study, ...]
+    over: str
 
 
-def candidates(deciding: pd.DataFrame) -> list[Candidate]:
+def candidates(deciding: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate]:
     """Return the methods that train less than full, from the smallest.
 
     They have a score on every task. Scores are means over tasks.
 
     Args:
         deciding: the rows of one model from `with_differences`.
+        row_scores: from `subtune.analysis.row_scores`.
     """
     reference = _of_reference(deciding)
     tasks = deciding.groupby(["task", "metric"]).ngroups
@@ -150,11 +177,10 @@ def candidates(deciding: pd.DataFrame) -> list[Candidate]:
     made = []
     for (method, fraction, scope), runs in deciding.groupby(METHOD, sort=False, dropna=False):
         trained = int(runs["trained"].median())
-        cells = differences(runs)
-        complete = len(cells) == len(runs) and runs.groupby(["task", "metric"]).ngroups == tasks
-        if trained >= full or not complete:
+        of_tasks = [of_task for _, of_task in runs.groupby(["task", "metric"], sort=False)]
+        if trained >= full or runs["difference"].isna().any() or len(of_tasks) != tasks:
             continue
-        unit, units = verdicts.units(cells if tasks > 1 else cells.droplevel("task"))
+        difference, studies, over = _difference(of_tasks, row_scores)
         made.append(
             Candidate(
                 method=str(method),
@@ -164,9 +190,24 @@ def candidates(deciding: pd.DataFrame) -> list[Candidate]:
                 share=trained / full,
                 score=runs.groupby("task")["value"].mean().mean(),
                 full_score=reference.groupby("task")["value"].mean().mean(),
-                difference=verdicts.interval(units.tolist()),
-                unit=unit,
-                units=tuple(units),
+                difference=difference,
+                seeds=min(map(len, of_tasks)),
+                studies=studies,
+                over=over,
             )
         )
     return sorted(made, key=lambda candidate: (candidate.trained, -candidate.score))
+
+
+def _difference(
+    of_tasks: Sequence[pd.DataFrame], row_scores: pd.DataFrame
+) -> tuple[Interval, tuple[Study, ...], str]:
+    """Return a method's difference to full over tasks, one study per task, and over what it is."""
+    studies = tuple(s for runs in of_tasks if (s := study_of(runs, row_scores)))
+    if len(studies) < len(of_tasks):
+        means = [runs["difference"].mean() for runs in of_tasks]
+        return verdicts.interval(means), (), f"{len(of_tasks)} tasks" if len(of_tasks) > 1 else ""
+    over = [f"{min(study.seeds for study in studies)} seeds"]
+    if all(study.parts for study in studies):
+        over.append(f"{sum(study.rows for study in studies):,} dev rows")
+    return crossed.interval(studies), studies, " and ".join(over)

@@ -23,10 +23,12 @@ Everything in between, and fewer than `FEWEST_UNITS`, is undecided.
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import pandas as pd
+
+from subtune.analysis.statistics.crossed import LEVEL, Interval
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
@@ -40,18 +42,9 @@ EQUIVALENCE_MARGINS: dict[Measure, float] = {
     "epochs": 0.0,
 }
 FEWEST_UNITS = 3
-LEVEL = 0.95
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 NOT_PRINTED = "not printed"
 SUPPORTED, NOT_SUPPORTED, UNDECIDED = "supported", "not supported", "undecided"
-
-
-class Interval(NamedTuple):
-    """A mean over units and its interval; NaN where there are too few units."""
-
-    mean: float
-    low: float
-    high: float
 
 
 def holds(expects: Expectation, value: float, equivalence_margin: float) -> bool:

@@ -12,9 +12,9 @@ from subtune.core.errors import one_of
 # claims. ``sizes`` has all numbers of training rows, in every metric; ``chosen`` only the largest
 # number. ``models`` are the directories of an experiment's models.
 DATA = (
-    "scores", "chosen", "sizes", "learning_curves", "train_scores", "test_scores", "claims",
-    "reproduction", "changes", "parameter_changes", "component_shares", "layernorm_information",
-    "global_layernorm_information", "submission", "models",
+    "scores", "chosen", "row_scores", "sizes", "learning_curves", "train_scores", "test_scores",
+    "claims", "reproduction", "changes", "parameter_changes", "component_shares",
+    "layernorm_information", "global_layernorm_information", "submission", "models",
 )  # fmt: skip
 # Tables that claims can also read: the paper's own scores, and how many rows each task trains on.
 DATA_OF_CLAIMS = ("printed", "train_rows")

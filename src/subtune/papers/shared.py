@@ -18,6 +18,7 @@ from subtune.exhibits.tables.summary import methods_by_score
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
 CHOSEN = {"chosen": "chosen"}
+CHOSEN_AND_ROWS = CHOSEN | {"row_scores": "row_scores"}
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
 DIVERGED = (
     "Diverged means that at every learning rate the loss or a prediction of one seed was not "
@@ -111,14 +112,14 @@ ANSWERS = Table(
     "The smallest method whose score is not below full fine-tuning's by more than "
     f"{EQUIVALENCE_MARGINS['score']}, per model and task, and for the mean over all tasks. A "
     "method is good enough by its mean difference, or with 95 % confidence, if the whole interval "
-    "of the difference is within that margin. The interval is over paired seeds if there are at "
-    "least three; for the mean over all tasks it is otherwise over tasks. The number of further "
-    "seeds that would decide follows from the spread of those that are there. Parameters are "
-    "counted without the classifier, which every method trains. Learning rates and epochs were "
-    "chosen on the same dev rows, and several methods are compared: the table corrects for "
-    "neither.",
+    "of the difference is within that margin. The interval is over seeds and dev rows, both "
+    "paired, if there are at least three seeds; for the mean over all tasks it is otherwise over "
+    "tasks. The further seeds or rows that would decide follow from the variances that are there. "
+    "Parameters are counted without the classifier, which every method trains. Learning rates and "
+    "epochs were chosen on the same dev rows, and several methods are compared: the table corrects "
+    "for neither.",
     make=smallest_methods,
-    reads=CHOSEN,
+    reads=CHOSEN_AND_ROWS,
     from_config=("task_titles",),
 )
 SUMMARY = Table(
@@ -126,13 +127,14 @@ SUMMARY = Table(
     "What each method scores, and what it costs",
     "Dev score (mean ± standard deviation over seeds) at each method's best learning rate and "
     "epoch, from the highest to the lowest. The difference to full fine-tuning is of the same "
-    "seeds, with its 95 % interval from three seeds on. Trained parameters are counted without the "
-    "classifier. The size on disk is that of all changed values, with the classifier. Seconds are "
-    "those of training and evaluating one run; runs side by side share them. The epoch is the best "
-    "one. Numbers are medians over seeds. Methods that no other beats in both score and parameters "
-    "are bold. One answer: the method predicted the same for every row. " + DIVERGED,
+    "seeds, with its 95 % interval over seeds and dev rows from three seeds on. Trained "
+    "parameters are counted without the classifier. The size on disk is that of all changed "
+    "values, with the classifier. Seconds are those of training and evaluating one run; runs side "
+    "by side share them. The epoch is the best one. Numbers are medians over seeds. Methods that "
+    "no other beats in both score and parameters are bold. One answer: the method predicted the same for every row. "
+    + DIVERGED,
     make=methods_by_score,
-    reads=CHOSEN,
+    reads=CHOSEN_AND_ROWS,
     from_config=("task_titles",),
 )
 FRONT = Figure(

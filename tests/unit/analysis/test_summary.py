@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.analysis import answers, summary
+from subtune.analysis.row_scores import NUMBERS
+from subtune.analysis.statistics import crossed
 from subtune.analysis.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED
 from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.summary import methods_by_score
@@ -97,7 +99,9 @@ def test_the_answer_is_the_smallest_method_within_the_margin():
     scores = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "lora-I": [0.9] * 3, "layernorm": [0.8] * 3}
     row = answer_of(runs(scores))
     assert (row["method"], row["trained"], row["verdict"]) == ("BitFit", 400, SUPPORTED)
-    assert row["answer"].startswith("BitFit (400 parameters, 4 % of full's): 0.8900 against 0.9000")
+    assert row["answer"].startswith(
+        "Yes: BitFit (400 parameters, 4 % of full's) scores 0.8900, full 0.9000: -0.0100 ("
+    )
 
 
 def test_as_much_below_as_the_margin_is_not_more():
@@ -115,14 +119,15 @@ def test_a_mask_is_an_answer_too():
 def test_where_nothing_is_near_the_nearest_is_named():
     row = answer_of(runs({"full": [0.9] * 3, "bitfit": [0.7] * 3, "layernorm": [0.6] * 3}))
     assert (row["method"], row["verdict"]) == ("BitFit", NOT_SUPPORTED)
-    assert row["answer"].startswith("None is within 0.02 of full. The nearest is BitFit")
+    assert row["answer"].startswith("No: none is within 0.02 of full. The nearest is BitFit")
 
 
 @pytest.mark.parametrize(("seeds", "more"), [(1, 2), (2, 1)])
 def test_few_seeds_cannot_tell_and_the_answer_says_how_many_are_missing(seeds, more):
     row = answer_of(runs({"full": [0.9] * seeds, "bitfit": [0.9] * seeds}))
     assert (row["verdict"], row["more_seeds"]) == (UNDECIDED, more)
-    assert f"; at least {more} more would settle it." in row["answer"]
+    plural = "s" if more > 1 else ""
+    assert f"At least {more} more seed{plural} would settle it" in row["answer"]
 
 
 def test_seeds_that_vary_cannot_tell_and_the_sure_method_is_named_beside():
@@ -130,7 +135,7 @@ def test_seeds_that_vary_cannot_tell_and_the_sure_method_is_named_beside():
     row = answer_of(runs(scores))
     assert (row["method"], row["verdict"]) == ("LayerNorm", UNDECIDED)
     assert "With 95 % confidence: BitFit" in row["answer"]
-    assert f"Undecided with 3 seeds; about {row['more_seeds']} more would" in row["answer"]
+    assert f"About {row['more_seeds']} more seeds would settle it" in row["answer"]
 
 
 @given(
@@ -138,16 +143,43 @@ def test_seeds_that_vary_cannot_tell_and_the_sure_method_is_named_beside():
     st.floats(0.005, 0.05),
 )
 def test_so_many_more_seeds_would_decide_and_one_less_would_not(differences, margin):
-    more = answers.more_seeds(differences, margin)
+    distance = abs(np.mean(differences) + margin)
+    more = crossed.more_seeds([crossed.study(differences, None, 0)], distance)
     mean, spread = np.mean(differences), np.std(differences, ddof=1)
 
     def decides(seeds):
         half = scipy.stats.t.ppf(0.975, seeds - 1) * spread / math.sqrt(seeds)
-        return not mean - half < -margin < mean + half
+        return half <= abs(mean + margin)
 
-    beyond = range(len(differences) + 1, answers.MOST_SEEDS + 1)
+    beyond = range(len(differences) + 1, crossed.MOST_SEEDS + 1)
     first = next((seeds for seeds in beyond if decides(seeds)), None)
     assert more == (None if first is None else first - len(differences))
+
+
+def numbers_of(table, noise, rows=400):
+    """Values of fifty parts of the rows whose means are the scores, with noise of each part."""
+    generator = np.random.default_rng(0)
+    of_part = generator.normal(0, noise, len(NUMBERS))
+    values = [
+        row.value + generator.normal(0, 0.01, len(NUMBERS)) + (row.method != "full") * of_part
+        for row in table.itertuples()
+    ]
+    return pd.DataFrame(values, columns=NUMBERS).assign(run=table["run"], rows=rows)
+
+
+def test_rows_widen_the_interval_and_more_of_them_would_settle_it():
+    table = runs({"full": [0.9, 0.901, 0.902], "bitfit": [0.897, 0.9, 0.9]})
+    table["run"] = [str(number) for number in range(len(table))]
+    titles = {"rte": "RTE"}
+    alone = smallest_methods(table, titles).table.iloc[0]
+    quiet, loud = (
+        smallest_methods(table, titles, numbers_of(table, noise)).table.iloc[0]
+        for noise in (0.001, 0.2)
+    )
+    assert (alone["over"], quiet["over"]) == ("3 seeds", "3 seeds and 400 dev rows")
+    assert (quiet["verdict"], loud["verdict"]) == (SUPPORTED, UNDECIDED)
+    assert loud["low"] < quiet["low"] <= alone["low"] + 0.01
+    assert f"About {loud['more_rows']:,} more dev rows would settle it" in loud["answer"]
 
 
 def test_over_all_tasks_the_mean_over_tasks_counts():
@@ -156,10 +188,10 @@ def test_over_all_tasks_the_mean_over_tasks_counts():
         for task, value in (("rte", 0.85), ("cola", 0.92), ("mrpc", 0.91))
     ]
     table = pd.concat(parts, ignore_index=True)
-    assert answer_of(table)["answer"].startswith("None")
+    assert answer_of(table)["answer"].startswith("No: none")
     row = answer_of(table, answers.ALL_TASKS)
     assert row["difference"] == pytest.approx(np.mean([-0.05, 0.02, 0.01]))
-    assert (row["unit"], row["units"]) == ("seed", 3)
+    assert row["over"] == "3 seeds"
 
 
 def test_a_method_that_a_task_lacks_is_no_answer_for_all():

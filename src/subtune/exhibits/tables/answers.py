@@ -8,17 +8,21 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.answers import ALL_TASKS, MARGIN, MOST_SEEDS, Answer, answers
+from subtune.analysis.answers import ALL_TASKS, MARGIN, Answer, answers
+from subtune.analysis.row_scores import NO_ROWS
+from subtune.analysis.statistics.crossed import MOST_SEEDS
 from subtune.analysis.summary import Candidate
-from subtune.analysis.verdicts import NOT_SUPPORTED, SUPPORTED
+from subtune.analysis.verdicts import FEWEST_UNITS, SUPPORTED
 from subtune.exhibits.tables.writing import EMPTY, Styled, interval, share, signed
 from subtune.selections.methods import title_with_mask
 
 CONFIDENT = "smallest with 95 % confidence"
 HEADINGS = [
     "model", "task", f"smallest within {MARGIN}", "parameters", "share of full", "score", "full",
-    "minus full", "95 % interval", CONFIDENT, "seeds still needed",
+    "minus full", "95 % interval", CONFIDENT, "still needed",
 ]  # fmt: skip
+# Columns of whole numbers, of which some are missing.
+WHOLE = ["trained", "seeds", "more_seeds", "more_rows"]
 MISSING = {
     "full": "Full fine-tuning is not among the methods: add `full`.",
     "score of full": "Full fine-tuning diverged: give it smaller learning rates.",
@@ -28,26 +32,30 @@ QUESTION = "Which few parameters are worth fine-tuning?"
 WIDEST = 100
 
 
-def smallest_methods(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> Styled:
+def smallest_methods(
+    chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
+) -> Styled:
     """Return a table of the smallest methods that are good enough.
 
     It has a row per model and task, and one for all tasks of a model that has several. The CSV file
     has ``model``, ``task``, ``title``, ``metric``; of the smallest method within the margin
     ``method``, ``trained``, ``share``, ``score``, ``full`` (full's score), ``difference``, ``low``,
-    ``high``, ``unit``, ``units`` (how many) and ``verdict``, or of the nearest method if
-    ``is_within`` is false; ``surely``, the smallest method whose whole interval is within the
-    margin, which is bold; ``more_seeds`` that would decide; and ``answer``, a sentence.
+    ``high``, ``over`` (what the interval is over), ``seeds`` and ``verdict``, or of the nearest
+    method if ``is_within`` is false; ``surely``, the smallest method whose whole interval is within
+    the margin, which is bold; ``more_seeds`` or ``more_rows`` that would decide; and ``answer``, in
+    sentences.
 
     Args:
         chosen: the runs of the best learning rates.
+        row_scores: from `subtune.analysis.row_scores`.
     """
-    found = answers(chosen)
+    found = answers(chosen, row_scores)
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}
     rows = [_numbers(answer, titles[answer.task]) for answer in found]
     shown = [_shown(answer, titles[answer.task]) for answer in found]
     is_sure = [answer.confident is not None for answer in found]
     return Styled(
-        pd.DataFrame(rows).astype({"trained": "Int64", "units": "Int64", "more_seeds": "Int64"}),
+        pd.DataFrame(rows).astype(dict.fromkeys(WHOLE, "Int64")),
         pd.DataFrame(shown, columns=HEADINGS),
         bold=pd.DataFrame({CONFIDENT: is_sure}),
     )
@@ -69,10 +77,11 @@ def _numbers(answer: Answer, title: str) -> dict[str, object]:
         "difference": mean,
         "low": low,
         "high": high,
-        "unit": candidate and candidate.unit,
-        "units": len(candidate.units) if candidate else pd.NA,
+        "over": candidate and candidate.over,
+        "seeds": candidate.seeds if candidate else pd.NA,
         "verdict": answer.verdict,
         "more_seeds": pd.NA if answer.more_seeds is None else answer.more_seeds,
+        "more_rows": pd.NA if answer.more_rows is None else answer.more_rows,
         "is_within": answer.is_within if candidate else None,
         "surely": confident and _title(confident),
         "answer": in_words(answer),
@@ -95,7 +104,7 @@ def _shown(answer: Answer, title: str) -> dict[str, str]:
         signed(candidate.difference.mean),
         interval(candidate.difference.low, candidate.difference.high),
         _title(answer.confident) if answer.confident else EMPTY,
-        EMPTY if answer.more_seeds is None else str(answer.more_seeds),
+        _needed(answer) or EMPTY,
     ]
     return dict(zip(HEADINGS, cells, strict=True))
 
@@ -105,12 +114,11 @@ def in_words(answer: Answer) -> str:
     candidate, confident, better = answer.candidate, answer.confident, answer.better
     if not candidate:
         return MISSING[answer.missing or "smaller method"]
-    if not answer.is_within:
-        nearest = f"None is within {MARGIN} of full. The nearest is {_described(candidate)}."
-        return nearest if answer.verdict == NOT_SUPPORTED else f"{nearest} {_needed(answer)}"
-    sentences = [f"{_described(candidate)}."]
-    if answer.verdict != SUPPORTED:
-        sentences.append(_needed(answer))
+    verdict = "Yes" if answer.verdict == SUPPORTED else "Undecided" if answer.is_open else "No"
+    none = "" if answer.is_within else f"none is within {MARGIN} of full. The nearest is "
+    sentences = [f"{verdict}: {none}{_described(candidate)}."]
+    if answer.is_open:
+        sentences.append(_what_settles(answer))
         if confident:
             sentences.append(f"With 95 % confidence: {_described(confident)}.")
     if better:
@@ -125,24 +133,30 @@ def _described(candidate: Candidate) -> str:
     if candidate.trained:
         size = f"{candidate.trained:,} parameters, {share(candidate.share)} of full's"
     mean, low, high = candidate.difference
-    text = f"{_title(candidate)} ({size}): {candidate.score:.4f} against {candidate.full_score:.4f}"
+    scores = f"scores {candidate.score:.4f}, full {candidate.full_score:.4f}"
+    text = f"{_title(candidate)} ({size}) {scores}"
     if math.isnan(low):
         return text
-    number = f"{len(candidate.units)} {candidate.unit}s"
-    return f"{text}, {signed(mean)} (95 % interval {interval(low, high)}, {number})"
+    return f"{text}: {signed(mean)} (95 % interval {interval(low, high)}, {candidate.over})"
+
+
+def _what_settles(answer: Answer) -> str:
+    """Return a sentence about the seeds or the rows that would decide."""
+    assert answer.candidate
+    seeds, needed = answer.candidate.seeds, _needed(answer)
+    if not needed:
+        return f"More than {MOST_SEEDS} seeds would be needed."
+    change = f"`seeds` has {seeds} now" if answer.more_seeds else "`seeds` alone cannot"
+    few = "At least" if seeds < FEWEST_UNITS else "About"
+    return f"{few} {needed} would settle it ({change})."
 
 
 def _needed(answer: Answer) -> str:
-    """Return a sentence about the seeds that would decide."""
-    assert answer.candidate
-    if answer.candidate.unit != "seed":
-        return "Undecided: run at least 3 seeds."
-    seeds = len(answer.candidate.units)
-    undecided = f"Undecided with {seeds} seed{'s' if seeds > 1 else ''}"
-    if answer.more_seeds is None:
-        return f"{undecided}; more than {MOST_SEEDS} would be needed."
-    about = "at least" if seeds < 3 else "about"
-    return f"{undecided}; {about} {answer.more_seeds} more would settle it."
+    """Return the seeds or the rows that would decide, or nothing if neither is known."""
+    plural = "" if answer.more_seeds == 1 else "s"
+    seeds = f"{answer.more_seeds} more seed{plural}" if answer.more_seeds else ""
+    rows = f"{answer.more_rows:,} more dev rows" if answer.more_rows else ""
+    return " or ".join(filter(None, [seeds, rows]))
 
 
 def _title(candidate: Candidate) -> str:

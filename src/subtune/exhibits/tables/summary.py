@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from subtune.analysis.row_scores import NO_ROWS
 from subtune.analysis.summary import summary
 from subtune.exhibits.tables.writing import (
     DIVERGED,
@@ -18,15 +19,18 @@ from subtune.selections.methods import title_with_mask
 from subtune.tasks.metrics import TITLES
 
 
-def methods_by_score(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> Styled:
+def methods_by_score(
+    chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
+) -> Styled:
     """Return a row per model, task and method; a task's methods stand from the highest score.
 
     Methods on the front of score against parameters are bold.
 
     Args:
         chosen: the runs of the best learning rates.
+        row_scores: from `subtune.analysis.row_scores`.
     """
-    rows = summary(chosen)
+    rows = summary(chosen, row_scores)
     shown = pd.DataFrame([_shown(row, task_titles) for row in rows.to_dict("records")])
     return Styled(rows, shown, bold=pd.DataFrame({"method": rows["on_front"]}))
 

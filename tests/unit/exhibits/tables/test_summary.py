@@ -10,7 +10,7 @@ from tests.unit.analysis.test_summary import runs
 
 TITLES = {"rte": "RTE"}
 SMALLEST, CONFIDENT = "smallest within 0.02", "smallest with 95 % confidence"
-NEEDED = "seeds still needed"
+NEEDED = "still needed"
 SCORES = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "frozen": [0.5, 0.6, float("nan")]}
 
 
@@ -32,7 +32,7 @@ def test_answers_that_runs_are_enough_for_are_bold():
     assert [made.bold[CONFIDENT].tolist() for made in (sure, unsure)] == [[True], [False]]
     columns = ["task", SMALLEST, CONFIDENT, NEEDED]
     rows = [made.shown[columns].to_numpy().tolist() for made in (sure, unsure)]
-    assert rows == [[["RTE", "BitFit", "BitFit", "–"]], [["RTE", "BitFit", "–", "2"]]]
+    assert rows == [[["RTE", "BitFit", "BitFit", "–"]], [["RTE", "BitFit", "–", "2 more seeds"]]]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
     path = tmp_path / "answers.csv"
     writing.write(smallest_methods(runs(SCORES), TITLES), [path])
     lines = answers_in_lines(path).splitlines()
-    assert "  RTE: BitFit (400 parameters" in answers_in_lines(path)
+    assert "  RTE: Yes: BitFit (400 parameters" in answers_in_lines(path)
     assert max(map(len, lines[:-1])) <= max(columns, len(lines[2]))
 
 

@@ -1,0 +1,138 @@
+"""Intervals of a mean over seeds and over rows, which are crossed: every seed has every row.
+
+A value is the grand mean plus an effect of its seed, one of its row, and a rest. Their variances
+are estimated by the analysis of variance with random effects (Searle, Casella and McCulloch, 1992,
+section 4.3), a negative one being 0, and degrees of freedom by Satterthwaite (1946). A metric that
+is no mean over rows has the jackknife's pseudo-values (Tukey, 1958) in their place.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+LEVEL = 0.95
+# Rows are put into so many parts, so that a metric is computed fifty times and not a thousand.
+PARTS = 50
+# Larger studies are not suggested.
+MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
+
+
+class Interval(NamedTuple):
+    """A mean and its interval; NaN where there is too little to tell."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Study(NamedTuple):
+    """A mean, and the variances of its seeds, of its parts of rows, and of the rest.
+
+    ``parts`` is 0 where rows are unknown. The interval is then over seeds alone.
+    """
+
+    mean: float
+    of_seeds: float
+    of_parts: float
+    of_rest: float
+    seeds: int
+    parts: int
+    rows: int
+
+    def error(self, more_seeds: int = 0, times_the_rows: float = 1) -> tuple[float, float]:
+        """Return the variance of the mean and its degrees of freedom, as it would be of more."""
+        seeds = self.seeds + more_seeds
+        if not self.parts:
+            return self.of_seeds / seeds, seeds - 1
+        of_parts, rest = self.of_parts / times_the_rows, self.of_rest / times_the_rows
+        cells = seeds * self.parts
+        variance = self.of_seeds / seeds + of_parts / self.parts + rest / cells
+        squares = (
+            (rest + self.parts * self.of_seeds, seeds - 1),
+            (rest + seeds * of_parts, self.parts - 1),
+            (rest, (seeds - 1) * (self.parts - 1)),
+        )
+        spread = sum(square**2 / degrees for square, degrees in squares)
+        return variance, (variance * cells) ** 2 / spread if spread else math.inf
+
+
+def study(differences: Sequence[float], values: np.ndarray | None, rows: int) -> Study:
+    """Estimate the variances of a mean difference.
+
+    Args:
+        differences: one per seed, at least two.
+        values: ``[seeds, parts]``, whose means over parts are the differences, or nearly; without
+            them rows are unknown.
+        rows: how many rows the parts hold together.
+    """
+    mean, seeds = float(np.mean(differences)), len(differences)
+    if values is None:
+        return Study(mean, float(np.var(differences, ddof=1)), 0, 0, seeds, 0, 0)
+    parts = values.shape[1]
+    by_seed, by_part = values.mean(1, keepdims=True), values.mean(0, keepdims=True)
+    rest = values - by_seed - by_part + values.mean()
+    of_rest = float((rest**2).sum() / ((seeds - 1) * (parts - 1)))
+    of_seeds = max(0.0, float(by_seed.var(ddof=1)) - of_rest / parts)
+    of_parts = max(0.0, float(by_part.var(ddof=1)) - of_rest / seeds)
+    return Study(mean, of_seeds, of_parts, of_rest, seeds, parts, rows)
+
+
+def interval(studies: Sequence[Study]) -> Interval:
+    """Return the mean over studies, such as tasks, and its interval."""
+    mean = float(np.mean([study.mean for study in studies]))
+    half = half_width(studies)
+    return Interval(mean, mean - half, mean + half)
+
+
+def half_width(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
+    """Return half of the interval's width, as it would be of more seeds, or of more rows."""
+    from scipy import stats
+
+    errors = [study.error(more_seeds, times_the_rows) for study in studies]
+    variance = sum(v for v, _ in errors)
+    if variance == 0:
+        return 0.0
+    degrees = variance**2 / sum(v**2 / d for v, d in errors)
+    return float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * math.sqrt(variance) / len(errors)
+
+
+def more_seeds(studies: Sequence[Study], distance: float) -> int | None:
+    """Return how many more seeds make half of the interval's width at most ``distance``.
+
+    The mean and the variances are assumed to stay. None: more than are suggested.
+    """
+    most = MOST_SEEDS - min(study.seeds for study in studies)
+    enough = (more for more in range(1, most + 1) if half_width(studies, more) <= distance)
+    return next(enough, None)
+
+
+def more_rows(study: Study, distance: float) -> int | None:
+    """Return how many more rows do, to two digits. None: more than are suggested, or unknown."""
+    if not study.parts:
+        return None
+    for times in np.geomspace(1.05, MOST_TIMES_THE_ROWS, 100):
+        if half_width([study], 0, times) <= distance:
+            more = (times - 1) * study.rows
+            digits = 10 ** max(0, math.floor(math.log10(more)) - 1)
+            return math.ceil(more / digits) * digits
+    return None
+
+
+def pseudo_values(
+    score: Callable[[np.ndarray], float], row_of_unit: np.ndarray
+) -> tuple[np.ndarray, int]:
+    """Return a score's pseudo-value for each part of the rows ``[parts]``, and the number of rows.
+
+    Args:
+        score: the metric of some of the units, ``True`` in a mask ``[u]``.
+        row_of_unit: the row, from 0, of each unit that the metric compares, such as a word ``[u]``.
+    """
+    rows = int(row_of_unit.max()) + 1
+    parts = min(PARTS, rows)
+    part_of_row = np.random.default_rng(0).permutation(rows) % parts
+    part_of_unit = part_of_row[row_of_unit]
+    whole = score(np.ones(len(row_of_unit), bool))
+    without = np.array([score(part_of_unit != part) for part in range(parts)])
+    return parts * whole - (parts - 1) * without, rows
