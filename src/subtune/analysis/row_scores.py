@@ -60,6 +60,6 @@ def _score(
 
 def _array(units: Sequence) -> np.ndarray:
     """Return units as an array that a mask can choose from, also where they are lists."""
-    array = np.empty(len(units), object) if isinstance(units, list) else np.asarray(units)
-    array[:] = units
-    return array
+    if isinstance(units, list):
+        return np.fromiter(units, dtype=object, count=len(units))
+    return np.asarray(units)

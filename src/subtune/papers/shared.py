@@ -131,8 +131,8 @@ SUMMARY = Table(
     "parameters are counted without the classifier. The size on disk is that of all changed "
     "values, with the classifier. Seconds are those of training and evaluating one run; runs side "
     "by side share them. The epoch is the best one. Numbers are medians over seeds. Methods that "
-    "no other beats in both score and parameters are bold. One answer: the method predicted the same for every row. "
-    + DIVERGED,
+    "no other beats in both score and parameters are bold. One answer: the method predicted the "
+    "same for every row. " + DIVERGED,
     make=methods_by_score,
     reads=CHOSEN_AND_ROWS,
     from_config=("task_titles",),

@@ -1,13 +1,17 @@
 """Scores on record against those that `evaluate` computes from the recorded predictions."""
 
 import json
+import math
 
 import pandas as pd
 import pytest
 
 from subtune.analysis.recomputation import require_scores_of_predictions
+from subtune.analysis.row_scores import NUMBERS, row_scores
 from subtune.core.errors import SubtuneError
 from subtune.runs.integrity import write_checksums
+from subtune.tasks import TASKS
+from subtune.tasks.score_columns import columns_of
 from tests.helpers import examples
 
 # Predictions of four rows by task, and their scores, worked out by hand.
@@ -72,3 +76,19 @@ def test_runs_without_predictions_or_answers_are_left_out(tmp_path):
     without_answers = ["split", "idx", "label", "prediction"]
     early = recorded(tmp_path, "squad", columns=without_answers, f1=0.1)
     require_scores_of_predictions([diverged, early], tmp_path)
+
+
+@pytest.mark.parametrize("task", PREDICTED)
+def test_parts_of_the_rows_have_values_whose_mean_is_near_the_score(task, tmp_path):
+    run = recorded(tmp_path, task)
+    [column] = columns_of([TASKS[task]], {})
+    score = PREDICTED[task][1][column.metric]
+    chosen = pd.DataFrame(
+        [{"run": run, "decides": True, "value": score, "best_epoch": 2, "column": column.key}]
+    ).assign(metric=column.metric)
+    [row] = row_scores(chosen, tmp_path, [column]).to_dict("records")
+    values = [row[number] for number in NUMBERS if not math.isnan(row[number])]
+    assert (row["run"], row["rows"], len(values)) == (run, 4, 4)
+    assert sum(values) / 4 == pytest.approx(score, abs=0.2)
+    # The epoch that a paper shows may be another one, whose predictions are not on record.
+    assert row_scores(chosen.assign(best_epoch=1), tmp_path, [column]).empty
