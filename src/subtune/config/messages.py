@@ -1,5 +1,6 @@
 """Mistakes that pydantic finds, as lines for people."""
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -29,12 +30,20 @@ def lines_of(error: ValidationError) -> list[str]:
 
 
 def _line(problem: Any) -> str:
-    # pydantic adds marks to the path, such as "[key]" and the tags of a union's members.
-    steps = [step for step in problem["loc"] if not str(step).startswith("[")]
     if problem["type"] == "extra_forbidden":
-        *above, unknown = steps
-        return f"{key_path(steps)}: unknown key, {one_of(str(unknown), _keys_at(above))}"
+        # The user's own key, which may look like a mark.
+        *path, unknown = problem["loc"]
+        above = _without_marks(path)
+        return (
+            f"{key_path([*above, unknown])}: unknown key, {one_of(str(unknown), _keys_at(above))}"
+        )
+    steps = _without_marks(problem["loc"])
     return ": ".join([*([key_path(steps)] if steps else []), text_of(problem)])
+
+
+def _without_marks(path: Sequence[Any]) -> list[Any]:
+    """Return a path without pydantic's marks: "[key]", and the tags of a union's members."""
+    return [step for step in path if not str(step).startswith("[")]
 
 
 def text_of(problem: Any) -> str:

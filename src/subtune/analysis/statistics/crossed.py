@@ -92,9 +92,11 @@ def half_width(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: fl
 
     errors = [study.error(more_seeds, times_the_rows) for study in studies]
     variance = sum(v for v, _ in errors)
-    if variance == 0:
+    spread = sum(v**2 / degrees for v, degrees in errors)
+    # So small a variance has no square.
+    if spread == 0:
         return 0.0
-    degrees = variance**2 / sum(v**2 / d for v, d in errors)
+    degrees = variance**2 / spread
     return float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * math.sqrt(variance) / len(errors)
 
 
