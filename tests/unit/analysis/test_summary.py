@@ -119,7 +119,7 @@ def test_a_mask_is_an_answer_too():
 def test_where_nothing_is_near_the_nearest_is_named():
     row = answer_of(runs({"full": [0.9] * 3, "bitfit": [0.7] * 3, "layernorm": [0.6] * 3}))
     assert (row["method"], row["verdict"]) == ("BitFit", NOT_SUPPORTED)
-    assert row["answer"].startswith("No: none is within 0.02 of full. The nearest is BitFit")
+    assert row["answer"].startswith("No: none is within 0.02 of full. The nearest: BitFit")
 
 
 @pytest.mark.parametrize(("seeds", "more"), [(1, 2), (2, 1)])

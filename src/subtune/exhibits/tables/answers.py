@@ -115,7 +115,7 @@ def in_words(answer: Answer) -> str:
     if not candidate:
         return MISSING[answer.missing or "smaller method"]
     verdict = "Yes" if answer.verdict == SUPPORTED else "Undecided" if answer.is_open else "No"
-    none = "" if answer.is_within else f"none is within {MARGIN} of full. The nearest is "
+    none = "" if answer.is_within else f"none is within {MARGIN} of full. The nearest: "
     sentences = [f"{verdict}: {none}{_described(candidate)}."]
     if answer.is_open:
         sentences.append(_what_settles(answer))
