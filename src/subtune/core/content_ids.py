@@ -32,6 +32,7 @@ class Value(BaseModel):
         return written
 
     def canonical(self) -> str:
+        """Return `written` as JSON with sorted keys and without spaces."""
         return canonical(self.written())
 
     def replaced(self, **fields: Any) -> Self:

@@ -179,13 +179,11 @@ def _data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
     own, directory = config.tasks.get(task.name), config.directories.get(task.name)
     if own or directory or config.source == "tsv":
         source: Literal["tsv", "files"] = "files" if own or directory else "tsv"
-        paths = (
-            files.own_paths(own.files, task)
-            if own
-            else files.paths_of(
-                task, source, (*task.labelled, *task.test), config.glue_dir, directory=directory
-            )
-        )
+        if own:
+            paths = files.own_paths(own.files, task)
+        else:
+            every = (*task.labelled, *task.test)
+            paths = files.paths_of(task, source, every, config.glue_dir, directory=directory)
         present = {split: paths[split] for split in splits if split in paths}
         version = files.version_of(present)
         return DataSpec(task=task, source=source, version=version, splits=tuple(present))
