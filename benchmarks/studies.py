@@ -38,7 +38,7 @@ TRUTHS = np.linspace(-0.08, 0.04, 13)
 
 
 class Setting(NamedTuple):
-    """What a study measures, on how many seeds and rows, and which effects there are."""
+    """The metric of a study, its numbers of seeds and rows, and its effects."""
 
     metric: str
     seeds: int

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import pandas as pd
@@ -54,10 +55,10 @@ class Answer:
 
     @property
     def distance(self) -> float:
-        """How far the candidate's mean difference is from the margin."""
+        """The distance of the candidate's mean difference from the margin."""
         return abs(self.candidate.difference.mean + MARGIN) if self.candidate else math.nan
 
-    @property
+    @cached_property
     def more_seeds(self) -> int | None:
         """The number of further seeds that would decide, if it can be known."""
         if not self.candidate or not self.is_open:
@@ -66,7 +67,7 @@ class Answer:
             return verdicts.FEWEST_UNITS - self.candidate.seeds
         return crossed.more_seeds(self.candidate.studies, self.distance)
 
-    @property
+    @cached_property
     def more_rows(self) -> int | None:
         """The number of further dev rows that would decide with the same seeds, if it is known."""
         if not self.candidate or not self.is_open or len(self.candidate.studies) != 1:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from subtune.analysis import verdicts
 from subtune.analysis.significance import kruskal_wallis, scores_of
+from subtune.analysis.statistics.crossed import LEVEL
 from subtune.analysis.statistics.scores import minus
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS, Expectation, Measure
 
@@ -210,4 +211,4 @@ def _kruskal_wallis(groups: tuple[str, str], data: list[pd.DataFrame]) -> Judgem
     if len(wide) < verdicts.FEWEST_UNITS:
         return None
     p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))
-    return Judgement(p_value, len(wide), p_value >= 1 - verdicts.LEVEL)
+    return Judgement(p_value, len(wide), p_value >= 1 - LEVEL)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
+from subtune.tasks import TaskSpec
 from subtune.tasks.metrics import MODULE
 
 # Processors add up in different orders; a wrong prediction changes a score by far more.
@@ -41,15 +42,12 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
         )
 
     for run in dict.fromkeys(runs):
-        outcome = records.read_outcome(store, run)
-        predictions = pd.DataFrame(records.read_predictions(store, run))
-        task = records.read_spec(store, run).tokens.data.task
-        kind = task.of_kind
-        is_complete = kind.compares != "answers" or "answers" in predictions
-        if outcome["diverged"] or not is_complete:
+        task, predictions, best_epoch = scored_predictions(store, run)
+        if predictions is None:
             continue
+        kind = task.of_kind
         epochs = records.read_epochs(store, run)
-        [recorded] = [epoch for epoch in epochs if epoch["epoch"] == outcome["best_epoch"]]
+        [recorded] = [epoch for epoch in epochs if epoch["epoch"] == best_epoch]
         for split in task.evaluation:
             predicted, references = kind.compared(predictions[predictions["split"] == split])
             for name in task.metrics:
@@ -62,6 +60,20 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
                         f"expected {again}, as its predictions score; call `subtune verify "
                         f"--results {store.parent}`"
                     )
+
+
+def scored_predictions(store: Path, run: str) -> tuple[TaskSpec, pd.DataFrame | None, int | None]:
+    """Return a run's task, its recorded predictions, and the epoch that predicted them.
+
+    Without predictions that have a score there is no table: the run diverged, or it is an early
+    record of spans, which lacks the accepted answers.
+    """
+    outcome = records.read_outcome(store, run)
+    task = records.read_spec(store, run).tokens.data.task
+    table = pd.DataFrame(records.read_predictions(store, run))
+    is_complete = task.of_kind.compares != "answers" or "answers" in table
+    has_scores = is_complete and not outcome["diverged"]
+    return task, table if has_scores else None, outcome["best_epoch"]
 
 
 def _imported_evaluate() -> Any:

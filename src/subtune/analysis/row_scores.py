@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from subtune.analysis.recomputation import scored_predictions
 from subtune.analysis.statistics.crossed import PARTS, pseudo_values
-from subtune.runs import records
 from subtune.tasks import metrics
 from subtune.tasks.score_columns import ScoreColumn
 
@@ -38,13 +38,10 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     found = []
     deciding = chosen[chosen["decides"] & chosen["value"].notna()].drop_duplicates("run")
     for row in deciding.to_dict("records"):
-        if records.read_outcome(store, row["run"])["best_epoch"] != row["best_epoch"]:
+        task, table, best_epoch = scored_predictions(store, row["run"])
+        if table is None or best_epoch != row["best_epoch"]:
             continue
-        kind = records.read_spec(store, row["run"]).tokens.data.task.of_kind
-        table = pd.DataFrame(records.read_predictions(store, row["run"]))
-        table = table[table["split"] == split_of[row["column"]]]
-        if kind.compares == "answers" and "answers" not in table:
-            continue
+        kind, table = task.of_kind, table[table["split"] == split_of[row["column"]]]
         predicted, expected = (_array(units) for units in kind.compared(table))
         score = partial(_score, kind.compares, row["metric"], predicted, expected)
         values, rows = pseudo_values(score, pd.factorize(table["idx"])[0])

@@ -28,7 +28,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.statistics.crossed import LEVEL, Interval
+from subtune.analysis.statistics import crossed
+from subtune.analysis.statistics.crossed import Interval
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
@@ -83,18 +84,9 @@ def _words(cells: pd.Series) -> str:
 
 def interval(values: Sequence[float]) -> Interval:
     """Return the mean of a claim's units and its interval."""
-    from scipy import stats
-
-    if not len(values):
-        return Interval(math.nan, math.nan, math.nan)
-    mean = float(np.mean(values))
     if len(values) < FEWEST_UNITS:
-        return Interval(mean, math.nan, math.nan)
-    error = stats.sem(values)
-    if error == 0:
-        return Interval(mean, mean, mean)
-    low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=error)
-    return Interval(mean, float(low), float(high))
+        return Interval(float(np.mean(values)) if len(values) else math.nan, math.nan, math.nan)
+    return crossed.interval([crossed.study(values, None, 0)])
 
 
 def verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:

@@ -93,7 +93,7 @@ def half_width(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: fl
     errors = [study.error(more_seeds, times_the_rows) for study in studies]
     variance = sum(v for v, _ in errors)
     spread = sum(v**2 / degrees for v, degrees in errors)
-    # So small a variance has no square.
+    # The square of a variance so small is 0.
     if spread == 0:
         return 0.0
     degrees = variance**2 / spread
