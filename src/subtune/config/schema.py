@@ -1,7 +1,7 @@
 """The typed model of ``config.yaml``."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -90,10 +90,7 @@ def _search(given: str) -> str:
     return given
 
 
-Name = Annotated[
-    str,
-    Field(pattern=NAME, max_length=64),
-]
+Name = Annotated[str, Field(pattern=NAME, max_length=64)]
 METRICS = tuple(dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics))
 # A number stands for itself, as in files whose columns have no names.
 ColumnName = Annotated[str, Field(coerce_numbers_to_str=True)]
@@ -117,6 +114,10 @@ SearchOfRates = Annotated[Literal["search"], BeforeValidator(_search), Tag(WORD)
 LearningRates = Annotated[
     ListOfRates | SearchOfRates,
     Discriminator(lambda given: WORD if isinstance(given, str) else LIST),
+]
+LearningRatesOfTask = Annotated[
+    LearningRates | None,
+    Field(description="for methods and fractions without learning rates of their own"),
 ]
 Labels = Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
@@ -257,9 +258,7 @@ class Fractions(Section):
 class TaskSettings(Section):
     """Settings of one task that differ from the experiment's."""
 
-    learning_rates: LearningRates | None = Field(
-        default=None, description="for methods and fractions without learning rates of their own"
-    )
+    learning_rates: LearningRatesOfTask = None
     batch_size: Count | None = Field(default=None, description="examples per training step")
     epochs: Count | None = Field(default=None, description="passes over the training set")
     max_length: int | None = Field(
@@ -297,9 +296,7 @@ class Experiment(Section):
         description="each method's learning rates on every task: a list, all of which are "
         "trained, or `search`, which finds one; default: those of `by_task` or `learning_rates`",
     )
-    learning_rates: LearningRates | None = Field(
-        default=None, description="for methods and fractions without learning rates of their own"
-    )
+    learning_rates: LearningRatesOfTask = None
     fractions: Fractions | None = Field(
         default=None, description="train top fractions by Fisher information, too"
     )
@@ -341,16 +338,12 @@ class Experiment(Section):
     )
 
     @model_validator(mode="after")
-    def _one_model_where_masks_are_made(self) -> Self:
+    def _masks_have_one_model_and_methods_learning_rates(self) -> Self:
         if len(self.models) > 1 and self.fractions:
             raise ValueError(
                 f"found {len(self.models)} models, expected one: masks are of one model; write an "
                 "experiment for each"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _every_method_has_learning_rates(self) -> Self:
         bare = [t for t in self.tasks if self.settings(t).learning_rates is None]
         if not bare:
             return self
@@ -389,27 +382,10 @@ class Experiment(Section):
         numbers = [rows if n == ALL_ROWS else min(int(n), rows) for n in self.train_rows]
         return {number: number if number < rows else None for number in numbers}
 
-    def settings(self, task: str) -> "SettledTask":
-        """Return the settings of a task's runs."""
-        settings = self.by_task.get(task, TaskSettings())
-        return SettledTask(
-            learning_rates=settings.learning_rates or self.learning_rates,
-            batch_size=settings.batch_size or self.batch_size,
-            epochs=settings.epochs or self.epochs,
-            max_length=settings.max_length or self.max_length,
-        )
-
-
-class SettledTask(NamedTuple):
-    """An experiment's settings for one task.
-
-    ``learning_rates`` are for methods and fractions without their own.
-    """
-
-    learning_rates: LearningRates | None
-    batch_size: int
-    epochs: int
-    max_length: int
+    def settings(self, task: str) -> Self:
+        """Return the experiment with a task's own settings in the place of those for all tasks."""
+        own = self.by_task.get(task, TaskSettings())
+        return self.model_copy(update=own.model_dump(exclude_none=True))
 
 
 class Style(Section):
@@ -519,13 +495,9 @@ class Config(Section):
     )
 
     @model_validator(mode="after")
-    def _tsv_has_a_directory(self) -> Self:
+    def _source_fits_the_other_keys(self) -> Self:
         if self.source == "tsv" and self.glue_dir is None:
             raise ValueError("glue_dir: missing, and needed with `source: tsv`")
-        return self
-
-    @model_validator(mode="after")
-    def _server_knows_the_rows(self) -> Self:
         if self.source == "builtin" and self.test_scores is not None:
             raise ValueError("test_scores: the GLUE server has no scores of `source: builtin`")
         return self

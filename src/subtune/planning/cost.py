@@ -18,6 +18,7 @@ from subtune.planning.jobs import trains_alone, work
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
 from subtune.selections.specs import RunSpec, TokensSpec
+from subtune.tasks.task import TaskSize
 
 FLOAT_BYTES = 4
 # Main memory of Python, torch and CUDA.
@@ -54,7 +55,7 @@ class Estimates:
         self._assumed = config.assumptions
         self.run = cache(self._run)
         self._dimensions = cache(self._dimensions_of)
-        self._parameters = cache(self._parameters_of)
+        self._parameters = cache(lambda model: self._dimensions(model).parameters)
 
     @property
     def unknown_models(self) -> list[str]:
@@ -81,8 +82,7 @@ class Estimates:
     def fisher(self, fisher: str) -> Cost:
         """Return the cost of one task's Fisher information."""
         spec = self._plan.fishers[fisher]
-        rows = self._plan.sizes[spec.tokens.data.key].train_rows
-        examples = rows * self._examples_of_a_row(spec.tokens)
+        examples = self._size(spec.tokens).train_rows * self._examples_of_a_row(spec.tokens)
         examples = min(spec.rows or examples, examples)
         flops = Work.MATRICES.value * examples * self._forward_flops(spec.tokens)
         seconds = self._seconds(flops, examples / FISHER_BATCH, spec.tokens, "fp32")
@@ -91,19 +91,16 @@ class Estimates:
     def train_scores(self, runs: Iterable[str]) -> Cost:
         """Return the cost of scoring runs on the rows that they were trained on."""
         total = self.start()
-        for run in runs:
-            spec = self._plan.runs[run]
-            rows = self._plan.sizes[spec.tokens.data.key].rows_within(spec.recipe.train_rows)
+        for spec in [self._plan.runs[run] for run in runs]:
+            rows = self._size(spec.tokens).rows_within(spec.recipe.train_rows)
             total += self._evaluation(rows, spec)
         return total
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
         """Return the cost of predicting the test rows of the runs' tasks."""
-        total = self.start()
-        for run in runs:
-            spec = self._plan.runs[run]
-            total += self._evaluation(self._plan.sizes[spec.tokens.data.key].test_rows, spec)
-        return total
+        specs = [self._plan.runs[run] for run in runs]
+        costs = (self._evaluation(self._size(spec.tokens).test_rows, spec) for spec in specs)
+        return sum(costs, self.start())
 
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
         """Return the minutes to ask a scheduler for, more after every attempt.
@@ -142,19 +139,20 @@ class Estimates:
         megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens)
         return _after(attempt, megabytes)
 
+    def _size(self, tokens: TokensSpec) -> TaskSize:
+        return self._plan.sizes[tokens.data.key]
+
     def _examples_of_a_row(self, tokens: TokensSpec) -> int:
-        size = self._plan.sizes[tokens.data.key]
-        return size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
+        return self._size(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)
 
     def _examples_mb(self, tokens: TokensSpec) -> float:
         # Each example is two numpy arrays of 64-bit integers, with a hundred bytes around each.
-        rows = self._plan.sizes[tokens.data.key].all_rows
-        examples = rows * self._examples_of_a_row(tokens)
+        examples = self._size(tokens).all_rows * self._examples_of_a_row(tokens)
         return examples * 2 * (100 + 8 * self._length(tokens)) / 1e6
 
     def _length(self, tokens: TokensSpec) -> float:
         """Return the tokens of a usual example."""
-        return min(self._plan.sizes[tokens.data.key].tokens, tokens.max_length)
+        return min(self._size(tokens).tokens, tokens.max_length)
 
     def _forward_flops(self, tokens: TokensSpec) -> float:
         """Return the operations of a forward pass of a usual example."""
@@ -164,7 +162,7 @@ class Estimates:
     def _run(self, run: str) -> Cost:
         spec = self._plan.runs[run]
         tokens, recipe = spec.tokens, spec.recipe
-        size = self._plan.sizes[tokens.data.key]
+        size = self._size(tokens)
         examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(tokens)
         epochs = recipe.epochs * recipe.whole_runs
         flops = work(self._plan, run).value * examples * epochs * self._forward_flops(tokens)
@@ -197,9 +195,6 @@ class Estimates:
     def _trained_bytes(self, run: str) -> float:
         share = 1 if trains_alone(self._plan, run) else SMALL_SHARE
         return share * self._parameters(self._plan.runs[run].model.id) * FLOAT_BYTES
-
-    def _parameters_of(self, model: str) -> int:
-        return self._dimensions(model).parameters
 
     def _dimensions_of(self, model: str) -> AnyDimensions:
         location = self._plan.model_locations[model]

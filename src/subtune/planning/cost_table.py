@@ -9,7 +9,7 @@ from subtune.config import Config
 from subtune.core.layout import Layout
 from subtune.planning.cost import Cost, Estimates
 from subtune.planning.plan import Plan
-from subtune.planning.submissions import submissions, submitted_tasks
+from subtune.planning.submissions import submitted_tasks
 
 COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
 TOTAL = "all, each once"
@@ -30,7 +30,7 @@ def cost_table(
     names = list(config.experiments)
     runs = {name: {p.run.id for p in plan.experiments[name]} for name in names}
     fishers = {
-        name: _fishers(plan, name)
+        name: {fisher.key for fisher in plan.experiment_fishers[name].values()}
         if name in with_information or config.experiments[name].fractions
         else set()
         for name in names
@@ -49,18 +49,11 @@ def cost_table(
 def _test_predictions(config: Config, plan: Plan, name: str) -> list[list[str]]:
     """Return the runs of each job that predicts test rows."""
     experiment = config.experiments[name]
-    if not submissions(config, experiment):
-        return []
     return [
         list(plan.runs_on(name, model, task).values())
         for model in experiment.models
         for task in submitted_tasks(config, experiment)
     ]
-
-
-def _fishers(plan: Plan, name: str) -> set[str]:
-    """Return the keys of an experiment's Fisher information."""
-    return {fisher.key for fisher in plan.experiment_fishers[name].values()}
 
 
 def _row(

@@ -3,22 +3,12 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from subtune.config import Config
 from subtune.core.errors import SubtuneError, cut
 from subtune.planning.plan import Plan, plan
 from subtune.planning.submissions import form
-
-
-class Preflight(NamedTuple):
-    """The plan of every stage, and the scores that the GLUE server will return.
-
-    ``forms`` has the rows of `subtune.planning.submissions.form` of all experiments.
-    """
-
-    plan: Plan
-    forms: list[dict[str, Any]]
 
 
 def require_no_braces(directory: str) -> None:
@@ -31,22 +21,22 @@ def require_no_braces(directory: str) -> None:
         raise SubtuneError(f"{directory}: found a brace, which Snakemake fills in, expected none")
 
 
-def preflight(config: Config, metrics: Mapping[str, Mapping[str, str]]) -> Preflight:
-    """Lay out all that a configuration asks for; its files and models are looked at.
+def preflight(
+    config: Config, metrics: Mapping[str, Mapping[str, str]]
+) -> tuple[Plan, list[dict[str, Any]]]:
+    """Return the plan of every stage, and the rows of every experiment's `form` for the server.
 
-    Args:
-        config: the configuration.
-        metrics: experiments to the metrics of those tasks that are not judged by their first.
+    The files and models that the configuration names are looked at. ``metrics`` maps experiments
+    to the metrics of those tasks that are not judged by their first.
 
     Raises:
         SubtuneError: something that it names is missing, or not what it should be.
     """
     _require_place(Path(config.results))
-    planned = plan(config)
     forms = [
         row for name in config.experiments for row in form(config, name, metrics.get(name, {}))
     ]
-    return Preflight(planned, forms)
+    return plan(config), forms
 
 
 def _require_place(results: Path) -> None:
@@ -58,13 +48,10 @@ def _require_place(results: Path) -> None:
             f"results: found {str(results)!r}, which has letters that this locale lacks; set "
             "PYTHONUTF8=1"
         ) from None
-    for place in (results, *results.parents):
-        try:
-            is_directory = place.is_dir()
-            is_there = place.exists()
-        except OSError as error:  # of a name that no file system takes
-            raise SubtuneError(f"results: {cut(str(results))}: {error.strerror}") from None
-        if is_directory:
-            return
-        if is_there:
-            raise SubtuneError(f"results: found the file {str(place)!r}, expected a directory")
+    try:
+        nearest = next(place for place in (results, *results.parents) if place.exists())
+        is_directory = nearest.is_dir()
+    except OSError as error:  # of a name that no file system takes
+        raise SubtuneError(f"results: {cut(str(results))}: {error.strerror}") from None
+    if not is_directory:
+        raise SubtuneError(f"results: found the file {str(nearest)!r}, expected a directory")

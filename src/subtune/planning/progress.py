@@ -16,9 +16,8 @@ from subtune.planning.plan import Plan
 from subtune.runs import events
 from subtune.runs.records import is_recorded
 
-DONE, RUNNING, STOPPED, FAILED, LOST, WAITING = (
-    "done", "running", "stopped", "failed", "lost", "waiting",
-)  # fmt: skip
+DONE, STOPPED, FAILED = events.DONE, events.STOPPED, events.FAILED
+RUNNING, LOST, WAITING = "running", "lost", "waiting"
 
 
 class SweepProgress(NamedTuple):
@@ -36,11 +35,7 @@ def sweeps(layout: Layout, plan: Plan, slurm_jobs: Collection[str] | None) -> li
     """Return the progress of every sweep of a plan.
 
     A ``stopped`` sweep goes on in another attempt. A ``lost`` one ended without a report.
-
-    Args:
-        layout: of the results.
-        plan: the plan.
-        slurm_jobs: ids of the jobs that wait or run in Slurm; None without Slurm.
+    ``slurm_jobs`` are the ids of the jobs that wait or run in Slurm; None without Slurm.
     """
     return [_sweep(layout, plan, key, slurm_jobs) for key in plan.sweeps]
 
@@ -49,7 +44,11 @@ def _sweep(
     layout: Layout, plan: Plan, key: str, slurm_jobs: Collection[str] | None
 ) -> SweepProgress:
     log = Path(layout.log("train", key))
-    if _is_done(Path(layout.sweep(key)), Path(layout.repair(key))):
+    table, repair = Path(layout.sweep(key)), Path(layout.repair(key))
+    # A newer repair asks to train some of the runs again.
+    if table.is_file() and not (
+        repair.is_file() and repair.stat().st_mtime > table.stat().st_mtime
+    ):
         return SweepProgress(key, DONE, 1.0, log)
     reported = events.read(Path(layout.progress(key)))
     share = _share(Path(layout.records()), plan, key, reported)
@@ -57,37 +56,26 @@ def _sweep(
         return SweepProgress(key, WAITING, share, log)
     last = reported[-1]
     silent = datetime.now(UTC) - datetime.fromisoformat(last["time"])
-    state = _state(reported, slurm_jobs)
+    if last["event"] in (STOPPED, FAILED):
+        state = last["event"]
+    else:
+        attempt = [event for event in reported if event["event"] == events.STARTED][-1]
+        state = LOST if _is_lost(attempt, slurm_jobs) else RUNNING
     return SweepProgress(key, state, share, log, last["text"], silent.total_seconds())
 
 
-def _is_done(table: Path, repair: Path) -> bool:
-    """Return whether a sweep's table is newer than a request to train some of its runs again."""
-    if not table.is_file():
-        return False
-    return not repair.is_file() or repair.stat().st_mtime <= table.stat().st_mtime
-
-
-def _state(reported: Sequence[Mapping[str, Any]], slurm_jobs: Collection[str] | None) -> str:
-    ends = {events.STOPPED: STOPPED, events.FAILED: FAILED}
-    if reported[-1]["event"] in ends:
-        return ends[reported[-1]["event"]]
-    started = [event for event in reported if event["event"] == events.STARTED]
-    attempt = started[-1] if started else {}
-    slurm_job = attempt.get("slurm_job")
-    is_lost = slurm_jobs is not None and slurm_job and slurm_job not in slurm_jobs
-    return LOST if is_lost or _has_ended(attempt) else RUNNING
-
-
-def _has_ended(attempt: Mapping[str, Any]) -> bool:
-    """Return whether an attempt's process has ended, as far as this machine can tell."""
-    if attempt.get("host") != socket.gethostname() or not isinstance(attempt.get("process"), int):
+def _is_lost(attempt: Mapping[str, Any], slurm_jobs: Collection[str] | None) -> bool:
+    """Return whether an attempt is over, as far as Slurm or this machine can tell."""
+    job = attempt.get("slurm_job")
+    if job and slurm_jobs is not None and job not in slurm_jobs:
+        return True
+    if attempt.get("host") != socket.gethostname():
         return False
     try:
         os.kill(attempt["process"], 0)
     except ProcessLookupError:
         return True
-    except OSError:
+    except PermissionError:  # a process of another user
         pass
     return False
 

@@ -193,15 +193,8 @@ def _top_fractions(
 def _recipe(
     experiment: Experiment, task: str, learning_rate: float | Searched, limit_of_rows: int | None
 ) -> Recipe:
+    """Return a run's recipe: the task's settings that a recipe has."""
+    fields = Recipe.model_fields.keys() & Experiment.model_fields.keys()
     settings = experiment.settings(task)
-    return Recipe(
-        learning_rate=learning_rate,
-        batch_size=settings.batch_size,
-        epochs=settings.epochs,
-        schedule=experiment.schedule,
-        warmup=experiment.warmup,
-        weight_decay=experiment.weight_decay,
-        max_grad_norm=experiment.max_grad_norm,
-        precision=experiment.precision,
-        train_rows=limit_of_rows,
-    )
+    shared = {name: getattr(settings, name) for name in fields}
+    return Recipe(**shared | {"learning_rate": learning_rate, "train_rows": limit_of_rows})

@@ -27,7 +27,7 @@ import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from subtune.core import logs
 from subtune.core.stopping import StoppedError
@@ -54,16 +54,8 @@ class Events:
         time = datetime.now(UTC).isoformat(timespec="seconds")
         facts = {name: finite_or_none(value) for name, value in report.facts.items()}
         event = {"time": time, "event": report.event} | facts | {"text": report.text}
-        with contextlib.suppress(OSError), self._path.open("ab+") as file:
-            # The half line of a killed attempt stays a line of its own.
-            start = b"\n" if _is_torn(file) else b""
-            file.write(start + json.dumps(event).encode() + b"\n")
-
-
-def _is_torn(file: BinaryIO) -> bool:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - 1))
-    return file.read(1) not in (b"", b"\n")
+        with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
 
 
 def finite_or_none(value: Any) -> Any:
@@ -74,9 +66,13 @@ def finite_or_none(value: Any) -> Any:
 @contextlib.contextmanager
 def attempt(path: str | Path) -> Iterator[Events]:
     """Give the writer of an attempt's events, and write its start and end."""
-    events = Events(Path(path))
+    path = Path(path)
+    events = Events(path)
     with contextlib.suppress(OSError):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file() and not path.read_bytes().endswith(b"\n"):
+            # The half line of a killed attempt stays a line of its own.
+            path.write_bytes(path.read_bytes() + b"\n")
     job = {"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}
     about = {"host": socket.gethostname(), "process": os.getpid()}
     events.write(Report(logs.place(), STARTED, about | job))
@@ -91,25 +87,9 @@ def attempt(path: str | Path) -> Iterator[Events]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return all events of a file, in order. Half lines and foreign lines are left out."""
-    if not path.is_file():
-        return []
+    """Return all events of a file, in order. Half lines are left out."""
     events = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         with contextlib.suppress(ValueError):
             events.append(json.loads(line))
-    return [event for event in events if _is_whole(event)]
-
-
-def _is_whole(event: Any) -> bool:
-    """Return whether an event has all fields that readers need."""
-    if not isinstance(event, dict) or not {"time", "event", "text"} <= event.keys():
-        return False
-    if event["event"] == EPOCH and not isinstance(event.get("epoch"), int):
-        return False
-    if event["event"] in (EPOCH, RECORDED) and "run" not in event:
-        return False
-    try:
-        return datetime.fromisoformat(event["time"]).tzinfo is not None
-    except (TypeError, ValueError):
-        return False
+    return events

@@ -34,22 +34,12 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     ``from_pretrained(target)`` of transformers' class for the task, such as
     ``AutoModelForSequenceClassification``, predicts what the record says.
 
-    Args:
-        layout: of a results directory with the run's record and its model.
-        run: the run's id.
-        target: a directory that is not there yet.
-
     Raises:
         SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
             cannot be made.
     """
-    store = Path(layout.records())
-    spec = records.read_spec(store, run)
-    delta = from_stored(records.read_delta(store, run))
-    pretrained = _pretrained(layout, spec)
+    spec, delta, pretrained, model = _trained(layout, run)
     task = spec.tokens.data.task
-    model = _encoder(pretrained, task)
-    _require_tensors(run, delta, model)
     weights = applied(model.parameters, delta)
     config = _config(model, task)
     whole = getattr(transformers, task.of_kind.auto_class).from_config(config)
@@ -82,15 +72,9 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     Raises:
         SubtuneError: the run trained without LoRA, or as for `export_model`.
     """
-    store = Path(layout.records())
-    spec = records.read_spec(store, run)
-    delta = from_stored(records.read_delta(store, run))
+    spec, delta, pretrained, model = _trained(layout, run)
     if not isinstance(spec.selection, Lora):
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
-    pretrained = _pretrained(layout, spec)
-    task = spec.tokens.data.task
-    model = _encoder(pretrained, task)
-    _require_tensors(run, delta, model)
     updates = {name: c for name, c in delta.items() if isinstance(c, AddedUpdate)}
     others = {name: change for name, change in delta.items() if name not in updates}
     saved = sorted({_saved_module(name, model) for name in others})
@@ -106,7 +90,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
         weights[f"{module}.lora_B.weight"] = update.lora_b
     config = {
         "peft_type": "LORA",
-        "task_type": task.of_kind.peft_type,
+        "task_type": spec.tokens.data.task.of_kind.peft_type,
         "base_model_name_or_path": str(pretrained),
         "inference_mode": True,
         "r": spec.selection.lora.rank,
@@ -122,31 +106,29 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
         (draft / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
-def _pretrained(layout: Layout, spec: RunSpec) -> Path:
-    directory = Path(layout.model(spec.model.id))
-    if not directory.is_dir():
-        raise SubtuneError(f"found no pretrained model {directory}, which the run started from")
-    return directory
-
-
-def _encoder(pretrained: Path, task: TaskSpec) -> Encoder:
-    kind = task.of_kind
-    return load_model(pretrained, kind.head, kind.outputs(task))
-
-
-def _require_tensors(run: str, delta: Delta, model: Encoder) -> None:
+def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Path, Encoder]:
+    """Return a run, its changes, and the directory and the model that it started from."""
+    store = Path(layout.records())
+    spec = records.read_spec(store, run)
+    delta = from_stored(records.read_delta(store, run))
+    pretrained = Path(layout.model(spec.model.id))
+    if not pretrained.is_dir():
+        raise SubtuneError(f"found no pretrained model {pretrained}, which the run started from")
+    task = spec.tokens.data.task
+    model = load_model(pretrained, task.of_kind.head, task.outputs)
     for name in delta:
         if name not in model.parameters:
             raise SubtuneError(
                 f"run {run} has trained {name}, which its model has not: an earlier version had "
                 "another classifier; train it again"
             )
+    return spec, delta, pretrained, model
 
 
 def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
     config = copy.deepcopy(model.config)
     kind = task.of_kind
-    config.num_labels = kind.outputs(task)
+    config.num_labels = task.outputs
     config.problem_type = kind.problem_type
     # A stored model in half precision is trained in float32; half would round away what was learnt.
     config.dtype = torch.float32

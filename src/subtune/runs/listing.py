@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -26,25 +26,17 @@ def given_names(results: str) -> dict[str, tuple[str, str]]:
     return names
 
 
-class Listed(NamedTuple):
-    """A table of recorded runs, and a line for each record that cannot be read."""
+def recorded_runs(
+    store: Path, names: Mapping[str, tuple[str, str]]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return one row per recorded run, and a line for each record that cannot be read.
 
-    runs: pd.DataFrame
-    problems: list[str]
-
-
-def recorded_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> Listed:
-    """Return one row per recorded run, ordered by task, method and learning rate.
-
+    Rows are ordered by task, method, learning rate and seed.
     Columns: ``run``, ``model``, ``task``, ``method``, ``train_rows`` (a number or "all"),
     ``learning_rate``, ``batch_size``, ``epochs``, ``seed``, ``metric``, ``score`` (the task's first
     metric on its first evaluation split, at the best epoch), ``best_epoch``, ``diverged``,
     ``trained``, ``delta_bytes``. Without records the table has no columns. A method without a name
-    is shown as its selection.
-
-    Args:
-        store: where the run records are.
-        names: names of model and method by run, from `given_names`.
+    is shown as its selection. ``names`` are those of `given_names`.
     """
     rows, problems = [], []
     for run in records.all_runs(store):
@@ -53,10 +45,10 @@ def recorded_runs(store: Path, names: Mapping[str, tuple[str, str]]) -> Listed:
         except SubtuneError as error:
             problems.append(str(error))
     if not rows:
-        return Listed(pd.DataFrame(), problems)
+        return pd.DataFrame(), problems
     order = ["task", "method", "learning_rate", "seed"]
     table = pd.DataFrame(rows).astype({"best_epoch": "Int64"})
-    return Listed(table.sort_values(order, ignore_index=True), problems)
+    return table.sort_values(order, ignore_index=True), problems
 
 
 def _row(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:
@@ -65,22 +57,22 @@ def _row(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]
         spec.model.repository or f"local {spec.model.version[:8]}",
         name_of(spec.selection) or spec.selection.in_words(),
     )
-    scores = records.read_outcome(store, run)
+    outcome = records.read_outcome(store, run)
     task = spec.tokens.data.task
-    best_epoch = scores["best_epoch"]
     return {
         "run": run,
         "model": model,
         "task": task.name,
         "method": method,
         "train_rows": str(spec.recipe.train_rows or "all"),
-        "learning_rate": float(scores.get("learning_rate", spec.recipe.learning_rate)),
-        **{name: getattr(spec.recipe, name) for name in ("batch_size", "epochs")},
+        "learning_rate": outcome.get("learning_rate", spec.recipe.learning_rate),
+        "batch_size": spec.recipe.batch_size,
+        "epochs": spec.recipe.epochs,
         "seed": spec.seed,
         "metric": task.metrics[0],
-        "score": float(scores["scores"][task.evaluation[0]][task.metrics[0]]),
-        "best_epoch": None if best_epoch is None else int(best_epoch),
-        "diverged": bool(scores["diverged"]),
-        "trained": int(scores["trainable"]),
+        "score": outcome["scores"][task.evaluation[0]][task.metrics[0]],
+        "best_epoch": outcome["best_epoch"],
+        "diverged": outcome["diverged"],
+        "trained": outcome["trainable"],
         "delta_bytes": records.delta_bytes(store, run),
     }

@@ -144,14 +144,8 @@ def read_provenance(store: Path, run: str) -> dict[str, Any]:
     return json.loads(read_bytes(store, run, "provenance.json"))
 
 
-def read_history(store: Path, run: str) -> pd.DataFrame:
-    """Return the learning curve: one row per epoch, as `subtune.training.run.Result` has it."""
-    content = read_bytes(store, run, "history.csv")
-    return pd.read_csv(io.BytesIO(content), float_precision="round_trip")
-
-
 def read_epochs(store: Path, run: str) -> list[dict[str, float]]:
-    """Return the learning curve as a list: pandas would take a millisecond per record."""
+    """Return the learning curve: one row per epoch, as `subtune.training.run.Result` has it."""
     return _rows(store, run, "history.csv")
 
 
@@ -199,7 +193,10 @@ def read_sizes(store: Path, run: str) -> dict[str, int]:
 
 
 def _rows(store: Path, run: str, name: str) -> list[dict[str, Any]]:
-    """Return the rows of a table: its numbers are numbers, its other cells text."""
+    """Return the rows of a table, of which pandas would take a millisecond each to start.
+
+    Its numbers are numbers, its other cells text.
+    """
     header, *rows = csv.reader(io.StringIO(read_bytes(store, run, name).decode()))
     return [dict(zip(header, map(_cell, row), strict=True)) for row in rows]
 

@@ -32,9 +32,8 @@ def find_damage(layout: Layout) -> Damage:
     runs = set(records_in(layout))
     sweeps = {}
     for sweep, of_sweep in _sweeps(layout):
-        if of_sweep:
-            runs |= set(of_sweep)
-        else:
+        runs |= set(of_sweep)
+        if not of_sweep:
             sweeps[sweep] = f"{layout.sweep(sweep)} is not the whole table of a sweep's runs"
     problems = {run: records.problems_of(store, run) for run in sorted(runs)}
     return Damage({run: lines for run, lines in problems.items() if lines}, sweeps)
@@ -50,22 +49,21 @@ def set_aside(layout: Layout, damaged: Damage) -> list[Path]:
     """Move damaged records out of the store, and write a repair for each of their sweeps.
 
     The repair is a newer input of the sweep. Snakemake's next call trains these runs again, and no
-    others, if they are still in the configuration.
-
-    Returns:
-        The records' new places.
+    others, if they are still in the configuration. Return the records' new places.
 
     Raises:
         SubtuneError: a directory cannot be written.
     """
-    places = []
+    places, damaged_records = [], Path(layout.damaged())
     try:
         for run in damaged.records:
             path = Path(layout.records()) / run
             if os.path.lexists(path):
-                place = _free(Path(layout.damaged()) / run)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                places.append(path.rename(place))
+                damaged_records.mkdir(parents=True, exist_ok=True)
+                # Records that were set aside before stay.
+                names = itertools.chain([run], (f"{run}-{n}" for n in itertools.count(2)))
+                free = (n for n in names if not os.path.lexists(damaged_records / n))
+                places.append(path.rename(damaged_records / next(free)))
         for sweep, of_sweep in _sweeps(layout):
             again = [run for run in of_sweep if run in damaged.records]
             if again or sweep in damaged.sweeps:
@@ -95,11 +93,3 @@ def _runs_in(table: Path) -> list[str]:
         return []
     is_whole = counts == {str(len(runs))} and all(map(RUN_ID.fullmatch, runs))
     return runs if is_whole else []
-
-
-def _free(place: Path) -> Path:
-    """Return this place, or the first with a number behind it where nothing is."""
-    names = (f"{place.name}-{number}" for number in itertools.count(2))
-    while os.path.lexists(place):
-        place = place.with_name(next(names))
-    return place

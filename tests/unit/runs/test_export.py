@@ -326,7 +326,7 @@ def test_the_command_says_where_the_model_is_and_nothing_else(tmp_path, tiny_ber
 def test_runs_are_listed_by_name_with_their_scores_and_sizes(tmp_path, tiny_bert, capsys):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     recorded(tmp_path, tiny_bert, METHODS["bitfit"])
-    table = listing.recorded_runs(tmp_path / "runs", {}).runs
+    table = listing.recorded_runs(tmp_path / "runs", {})[0]
     assert table["method"].tolist() == ["bitfit", "layernorm"]
     row = table[table["run"] == spec.id].iloc[0]
     assert row["trained"] == 2 * 2 * 32 + 66

@@ -161,7 +161,7 @@ def test_a_search_that_diverges_at_every_learning_rate_is_recorded_as_diverged(t
 def test_tables_have_the_learning_rate_that_each_seed_found(tmp_path, tiny_bert, searching):
     searches = [searching, searching.replaced(seed=1)]
     record(tmp_path, searches, tiny_bert)
-    table = listing.recorded_runs(tmp_path, {}).runs.set_index("run")
+    table = listing.recorded_runs(tmp_path, {})[0].set_index("run")
     found = {s.id: records.read_outcome(tmp_path, s.id)["learning_rate"] for s in searches}
     assert table.loc[list(found), "learning_rate"].to_dict() == found
 
