@@ -72,7 +72,8 @@ def attempt(path: str | Path) -> Iterator[Events]:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file() and not path.read_bytes().endswith(b"\n"):
             # The half line of a killed attempt stays a line of its own.
-            path.write_bytes(path.read_bytes() + b"\n")
+            with path.open("ab") as file:
+                file.write(b"\n")
     job = {"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}
     about = {"host": socket.gethostname(), "process": os.getpid()}
     events.write(Report(logs.place(), STARTED, about | job))
@@ -89,7 +90,9 @@ def attempt(path: str | Path) -> Iterator[Events]:
 def read(path: Path) -> list[dict[str, Any]]:
     """Return all events of a file, in order. Half lines are left out."""
     events = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+    for line in (
+        path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    ):
         with contextlib.suppress(ValueError):
             events.append(json.loads(line))
     return events
