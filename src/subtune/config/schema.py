@@ -22,7 +22,7 @@ from subtune.selections.methods import MASKED_METHOD, named
 from subtune.selections.ranked import Fraction
 from subtune.selections.rankings import SCOPES, Scope
 from subtune.tasks import TASKS, Task
-from subtune.tasks.fields import KindName, kind_of_unnamed
+from subtune.tasks.fields import Encoding, KindName, kind_of_unnamed
 from subtune.tasks.kinds import KINDS
 
 ALL_ROWS: Literal["all"] = "all"
@@ -180,6 +180,11 @@ class OwnTask(Section):
         "with a quotation mark is quoted. Tokens: .conllu, whose columns have names; .conll or "
         ".txt, whose columns are 1, 2, …; or .jsonl with lists. Spans: .json in SQuAD's format"
     )
+    encoding: Encoding | None = Field(
+        default=None,
+        description="encoding of .csv, .tsv, .conll and .txt files; default: UTF-8, or UTF-16 if "
+        "a file begins with its mark",
+    )
     text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = Field(
         default=(),
         description="one or two columns with texts; for tokens, the column with the words. Leave "
@@ -225,6 +230,7 @@ class OwnTask(Section):
             labels=self.labels,
             kind=self.kind_name,
             metrics=self.metrics or kind.default_metrics,
+            encoding=self.encoding,
         )
 
 

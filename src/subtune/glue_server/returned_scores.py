@@ -53,11 +53,7 @@ def _filled_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     """Return the rows that have a score, each with its line."""
     needed = [*NAMES, "score"]
     try:
-        rows = list(delimited.rows(path, ",", needed, lambda cells: True))
-    except FileNotFoundError:
-        raise SubtuneError(f"test_scores: found no file {str(path)!r}") from None
-    except (ValueError, OSError) as error:
-        raise SubtuneError(f"test_scores: {path} is not a readable CSV file: {error}") from None
+        rows = list(delimited.rows(path, needed, lambda cells: True))
     except SubtuneError as error:
         raise SubtuneError(f"test_scores: {error}") from None
     if not rows:

@@ -45,6 +45,7 @@ class Request(NamedTuple):
     label: str | None = None
     kind: Literal["classification", "regression"] | None = None
     model: str | None = None
+    encoding: str | None = None
     to: Path | None = None
 
 
@@ -58,20 +59,26 @@ def init(request: Request) -> Iterator[str]:
     name = task_named_after(request.train)
     target = request.to or Path(f"{name}.yaml")
     writing.require_free(target)
-    train = tables.read("--train", request.train)
+    train = tables.read("--train", request.train, request.encoding)
     if request.dev is None:
         raise SubtuneError(
             "--dev: missing, expected a file of rows to evaluate on, not to train on, such as "
             f"every fifth row of {request.train}"
         )
-    dev = tables.read("--dev", request.dev)
+    dev = tables.read("--dev", request.dev, request.encoding)
     if request.train.samefile(request.dev):
         raise SubtuneError("--dev: found the file of --train, expected a different file")
     yield from messages.of_tables(train, dev)
     label, text = _columns(request, train, dev)
     labels = labels_of(train, dev, label, request.kind)
     task = Task(
-        name=name, title=name, text=text, label=label, labels=labels.words, metrics=labels.metrics
+        name=name,
+        title=name,
+        text=text,
+        label=label,
+        labels=labels.words,
+        metrics=labels.metrics,
+        encoding=request.encoding,
     )
     paths = {"train": str(request.train), "validation": str(request.dev)}
     columns = files.columns_of(task, files.own_paths(paths, task))

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subtune.core.errors import SubtuneError, cut, listed, one_of
+from subtune.core.errors import SubtuneError, listed, one_of
 from subtune.init.defaults import DEFAULTS
-from subtune.tasks.formats.delimited import DIVIDERS
 from subtune.tasks.formats.paths import is_file
 from subtune.tasks.sentences import FORMATS, rows_of
 
@@ -22,11 +21,12 @@ class Table(NamedTuple):
         return [row.get(column) for _, row in self.rows]
 
 
-def read(option: str, path: Path) -> Table:
+def read(option: str, path: Path, encoding: str | None = None) -> Table:
     """Read a whole file.
 
     Args:
         option: the option of the command line, which opens error messages.
+        encoding: that of a file that does not tell it.
 
     Raises:
         SubtuneError: the file is missing, is not in the format of its ending, or has no rows.
@@ -36,21 +36,11 @@ def read(option: str, path: Path) -> Table:
     if path.suffix not in FORMATS:
         expected = one_of(path.suffix, FORMATS)
         raise SubtuneError(f"{option}: {expected} as the ending of {path}")
-    try:
-        # Unclosed quotation marks are found later, once the label column is known.
-        rows = list(rows_of(path, (), is_row=lambda cells: False))
-    except OSError as error:
-        reason = (error.strerror or "cannot be read").lower()
-        raise SubtuneError(f"{path}: {reason}, expected a file to read") from None
+    # Unclosed quotation marks are found later, once the label column is known.
+    rows = list(rows_of(path, (), is_row=lambda cells: False, encoding=encoding))
     if not rows:
         raise SubtuneError(f"{path}: found no rows, expected at least one")
     columns = dict.fromkeys(column for _, row in rows for column in row)
-    divided = [sign for sign in DIVIDERS if sign in next(iter(columns), "")]
-    if len(columns) == 1 and divided:
-        raise SubtuneError(
-            f"{path}: found no column but {cut(next(iter(columns)))!r}, expected cells with ',' "
-            "between them in .csv, and tabs in .tsv"
-        )
     return Table(path, tuple(columns), rows)
 
 

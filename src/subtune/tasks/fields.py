@@ -1,15 +1,29 @@
 """Fields of a task that decide its results."""
 
+import codecs
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from subtune.core.content_ids import Value
+from subtune.tasks.formats.text import SOME_ENCODINGS
 
 KindName = Literal["classification", "regression", "tokens", "span"]
 # Label words tell these kinds apart, so their names are part of no id.
 TOLD_BY_LABELS = ("classification", "regression")
+
+
+def _known(encoding: str) -> str:
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise ValueError(f"found {encoding!r}, expected {SOME_ENCODINGS}") from None
+    return encoding
+
+
+# An encoding of text that Python knows.
+Encoding = Annotated[str, AfterValidator(_known)]
 
 
 def kind_of_unnamed(labels: Sequence[str] | None) -> KindName:
@@ -23,7 +37,8 @@ class TaskFields(Value):
     ``labels`` holds the label words in the order of their numbers, where its kind has some; without
     them and without a ``kind`` the task is a regression. The first of ``metrics`` decides, on the
     first of ``evaluation``, the epoch that a record keeps. Where a paper shows no other metric, it
-    also decides the epochs and learning rates of tables.
+    also decides the epochs and learning rates of tables. ``encoding`` is that of the rows' files,
+    where these do not tell it.
     """
 
     name: str
@@ -36,6 +51,7 @@ class TaskFields(Value):
     )
     metrics: tuple[str, ...]
     evaluation: tuple[str, ...] = ("validation",)
+    encoding: Encoding | None = None
 
     @property
     def labelled(self) -> tuple[str, ...]:

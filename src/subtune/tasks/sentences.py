@@ -28,7 +28,10 @@ FORMATS = (".csv", ".tsv", ".jsonl")
 
 
 def rows_of(
-    path: Path, columns: Collection[str], is_row: Callable[[Mapping[str, str]], bool]
+    path: Path,
+    columns: Collection[str],
+    is_row: Callable[[Mapping[str, str]], bool],
+    encoding: str | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the rows of a file in one of `FORMATS`, by column, each with its line.
 
@@ -37,13 +40,9 @@ def rows_of(
     Raises:
         SubtuneError: the file cannot be read as what its ending says.
     """
-    try:
-        if path.suffix == ".jsonl":
-            yield from json_lines.rows(path, columns)
-        else:
-            yield from delimited.rows(path, "," if path.suffix == ".csv" else "\t", columns, is_row)
-    except UnicodeDecodeError as error:
-        raise SubtuneError(f"{path}: not a readable {path.suffix} file: {error}") from None
+    if path.suffix == ".jsonl":
+        return json_lines.rows(path, columns)
+    return delimited.rows(path, columns, is_row, encoding)
 
 
 class Sentences(TaskKind):
@@ -81,7 +80,7 @@ class Sentences(TaskKind):
                 return False
             return labelled and cell == cell.strip()
 
-        for line, row in rows_of(path, task.columns_read(labelled), is_row):
+        for line, row in rows_of(path, task.columns_read(labelled), is_row, task.encoding):
             text = " ".join(str(row.get(column, "?")) for column in task.text)
             if not text.strip():
                 raise SubtuneError(

@@ -60,8 +60,9 @@ class Tokens(TaskKind):
         columns = task.columns_read(labelled)
         if path.suffix == ".jsonl":
             return ((f"line {line}", row) for line, row in json_lines.rows(path, columns))
-        of_format = treebank if path.suffix.lower() == ".mrg" else conll
-        return of_format.sentences(path, columns)
+        if path.suffix.lower() == ".mrg":
+            return treebank.sentences(path, columns)
+        return conll.sentences(path, columns, task.encoding)
 
     def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
         """Return the words, and the numbers of their labels; without labels they are -1."""

@@ -1,7 +1,5 @@
 """A user's own files: what is read as it stands, and what is refused, with its line."""
 
-import codecs
-
 import pytest
 
 from subtune.core.errors import SubtuneError
@@ -41,11 +39,6 @@ REFUSED = [
         "csv",
         "line 3: found 2 cells, expected 3 (text, label,",
     ),
-    (
-        "text;label\nx;sad\n",
-        "csv",
-        "line 1: found no column but 'text;label', expected text, label, with ',' between cells",
-    ),
     ("text,label\nx,sad\n , \n", "csv", "line 3: found no text, expected some"),
     ("text,label\nx,sad\n,happy\n", "csv", "line 3: found no text, expected some to learn from"),
     ("text,label\nx\0,sad\n", "csv", "line 2: found '\\x00', expected text"),
@@ -65,11 +58,10 @@ REFUSED = [
         "not a readable .tsv file: line 2: '\\t' expected after '\"'; a cell that begins with '\"'",
     ),
     (
-        codecs.BOM_UTF16_LE + "text,label\n".encode("utf-16-le"),
+        b"text,label\ncaf\xe9,sad\n",
         "csv",
-        "not a readable .csv file: 'utf-8' codec can't decode byte 0xff in position 0",
+        "line 2: found the byte 0xe9, which is not UTF-8",
     ),
-    (b"text,label\ncaf\xe9,sad\n", "csv", "not a readable .csv file: 'utf-8' codec can't decode"),
     (
         '{"text": "x", "label": "sad"}\n{"text": null, "label": "sad"}\n',
         "jsonl",

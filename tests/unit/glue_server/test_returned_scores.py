@@ -127,7 +127,7 @@ def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
     form.drop(columns="model").to_csv(tmp_path / "scores.csv", index=False)
     with pytest.raises(SubtuneError, match="column 'model' is missing"):
         returned_scores.read(tmp_path / "scores.csv", form)
-    with pytest.raises(SubtuneError, match="found no file"):
+    with pytest.raises(SubtuneError, match="no such file"):
         returned_scores.read(tmp_path / "none.csv", form)
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(SubtuneError, match="found no rows, expected those of the form"):

@@ -15,22 +15,24 @@ CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "dep
 DOCUMENT = "-DOCSTART-"
 
 
-def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[str, list[str]]]]:
+def sentences(
+    path: Path, columns: Collection[str], encoding: str | None = None
+) -> Iterator[tuple[str, dict[str, list[str]]]]:
     """Read sentences in the columns asked for, each with the place of its first word.
 
     A file whose name ends in ``.conllu`` has the columns of `CONLLU` between tabs, comments that
     begin with ``#``, and lines that are no words, whose id holds ``-`` or ``.``. In other files
     the columns are called ``1``, ``2``, …, and stand between tabs where the first line has one,
-    and between spaces where it has none.
+    and between spaces where it has none. `text.read` explains ``encoding``.
 
     Raises:
-        SubtuneError: the file is not UTF-8 or has no such column, a line has more or fewer columns
-            than the others, a word's id is not its number in the sentence, or a cell that is read
-            is empty.
+        SubtuneError: the file cannot be read or has no such column, a line has more or fewer
+            columns than the others, a word's id is not its number in the sentence, or a cell that
+            is read is empty.
     """
     is_conllu = path.suffix == ".conllu"
     sentence: list[tuple[int, list[str]]] = []
-    for number, cells in _word_lines(path, is_conllu):
+    for number, cells in _word_lines(path, encoding, is_conllu):
         if cells:
             sentence.append((number, cells))
         elif sentence:
@@ -38,9 +40,11 @@ def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[
             sentence = []
 
 
-def _word_lines(path: Path, is_conllu: bool) -> Iterator[tuple[int, list[str]]]:
+def _word_lines(
+    path: Path, encoding: str | None, is_conllu: bool
+) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the cells of each word's line; no cells where a sentence ends."""
-    lines = text.read(path).split("\n")
+    lines = text.read(path, encoding).split("\n")
     separator, width, like = "", 0, ""
     if is_conllu:
         separator, width, like = "\t", len(CONLLU), f" ({', '.join(CONLLU)})"

@@ -1,20 +1,23 @@
 """CSV and TSV files that people write: a header, and below it rows of as many cells."""
 
 import csv
+import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from subtune.core.errors import SubtuneError, cut, listed
+from subtune.core.errors import SubtuneError, listed
+from subtune.tasks.formats import text
 
-# Delimiters in files of other programs.
-DIVIDERS = ";\t,|"
+# A file's delimiter, if its header has it. The others are those of other programs.
+USUAL = {".csv": ",", ".tsv": "\t"}
+OTHERS = ";\t,|"
 
 
 def rows(
     path: Path,
-    delimiter: str,
     columns: Collection[str],
     is_row: Callable[[Mapping[str, str]], bool],
+    encoding: str | None = None,
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Read the rows below the header, by column, each with the line on which it begins.
 
@@ -22,27 +25,21 @@ def rows(
     mark, and line ends are text. In other cells a ``"`` is a letter.
 
     Args:
-        path: a UTF-8 file.
-        delimiter: what stands between two cells.
+        path: a file whose ending is ``.csv`` or ``.tsv``.
         columns: those that are read, and so may not be there twice.
         is_row: whether the cells of a line can be a whole row. Lines that all can, and are in one
             row nevertheless, tell of a quotation mark that nothing closes.
+        encoding: from `text.read`.
 
     Raises:
-        SubtuneError: a row has more or fewer cells than the header, a column is there twice, or a
-            quotation mark is not closed.
-        ValueError: the file is not UTF-8.
+        SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a
+            column is there twice, or a quotation mark is not closed.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = list(file)
+    lines = list(io.StringIO(text.read(path, encoding), newline=""))
+    delimiter = _delimiter(path, lines)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         header = next(filter(None, reader), [])
-        if len(header) == 1 and not set(columns) <= set(header) and set(DIVIDERS) & set(header[0]):
-            raise SubtuneError(
-                f"{path}: line {reader.line_num}: found no column but {cut(header[0])!r}, expected "
-                f"{listed(columns)}, with {delimiter!r} between cells"
-            )
         for name in columns:
             if header.count(name) > 1:
                 raise SubtuneError(
@@ -70,6 +67,13 @@ def rows(
             f"{path}: not a readable {path.suffix} file: line {first}: {error}; a cell that begins "
             "with '\"' is quoted up to the next one"
         ) from None
+
+
+def _delimiter(path: Path, lines: list[str]) -> str:
+    """Return what stands between two cells: Excel writes ``;`` in half of the world's CSV files."""
+    header = next((line for line in lines if line.strip()), "")
+    usual = USUAL[path.suffix]
+    return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
 
 
 def _can_be_row(

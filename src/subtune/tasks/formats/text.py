@@ -1,5 +1,6 @@
 """Text as a file holds it, and models of texts in JSON."""
 
+import codecs
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,8 @@ from subtune.core.errors import SubtuneError, cut
 
 # Characters of broken files: zeros, and halves of characters.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
+# Examples of encodings that Python knows.
+SOME_ENCODINGS = "one such as latin-1 or utf-16"
 # Expected values by the type of pydantic's error.
 EXPECTED = {
     "missing": "a value",
@@ -32,26 +35,35 @@ def _not_blank(text: str) -> str:
 Text = Annotated[str, AfterValidator(_not_blank)]
 
 
-def read(path: Path) -> str:
-    """Return the text of a UTF-8 file without a byte-order mark; line ends stay as they are.
+def read(path: Path, encoding: str | None = None) -> str:
+    """Return the text of a file without a byte-order mark; line ends stay as they are.
+
+    Args:
+        encoding: one that Python knows; by default UTF-16 if the file begins with its byte-order
+            mark, and else UTF-8.
 
     Raises:
-        SubtuneError: the file cannot be read, or has bytes that are not UTF-8, or a zero.
+        SubtuneError: the file cannot be read, or has bytes that are not of the encoding, or a zero,
+            or Python does not know the encoding.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         raise SubtuneError(f"{path}: {reason}, expected a file in UTF-8") from None
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode(encoding or ("utf-16" if is_utf16 else "utf-8-sig"))
+    except LookupError:
+        raise SubtuneError(f"encoding: found {encoding!r}, expected {SOME_ENCODINGS}") from None
     except UnicodeDecodeError as error:
         # The codec counts from behind the byte-order mark.
         start = error.start + len(content) - len(error.object)
         line = content.count(b"\n", 0, start) + 1
+        name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
         raise SubtuneError(
-            f"{path}: line {line}: found the byte 0x{content[start]:02x}, which is not UTF-8, "
-            "expected a file in UTF-8"
+            f"{path}: line {line}: found the byte 0x{content[start]:02x}, which is not {name}, "
+            f"expected a file in {name}, or a table with its `encoding`"
         ) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1

@@ -65,11 +65,13 @@ REFUSED_CONLLU = {
     ),
     "latin-1": (
         (A_DOG + conllu_line(3, "café", "NN")).encode("latin-1"),
-        "line 3: found the byte 0xe9, which is not UTF-8, expected a file in UTF-8",
+        "line 3: found the byte 0xe9, which is not UTF-8, expected a file in UTF-8, or a "
+        "table with its `encoding`",
     ),
     "latin-1 behind a byte-order mark": (
         codecs.BOM_UTF8 + (A_DOG + "\n\n\n\xe9").encode("latin-1"),
-        "line 6: found the byte 0xe9, which is not UTF-8, expected a file in UTF-8",
+        "line 6: found the byte 0xe9, which is not UTF-8, expected a file in UTF-8, or a "
+        "table with its `encoding`",
     ),
     "a zero": (
         A_DOG + conllu_line(3, "a\0b", "NN"),

@@ -60,7 +60,8 @@ REFUSED = [
     (b"", "found no JSON (EOF while parsing a value at line 1 column 0), expected a whole file"),
     (
         b'{"data":\n"caf\xe9"}',
-        "line 2: found the byte 0xe9, which is not UTF-8, expected a file in UTF-8",
+        "line 2: found the byte 0xe9, which is not UTF-8, expected a file in UTF-8, or a "
+        "table with its `encoding`",
     ),
     (b'{"data":\n\n\0}', "line 3: found '\\x00', expected text"),
     ([FILE], "found a list, expected an object"),
