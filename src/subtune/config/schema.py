@@ -105,15 +105,37 @@ FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 # Method's names are parts of file names, which have at most 255 letters.
 MethodName = Annotated[str, Field(pattern=METHOD, max_length=200)]
 LearningRate = Annotated[float, Field(gt=0, lt=10)]
-# Names of the two forms of learning rates, which pydantic writes into the path of a mistake.
-LIST, WORD = "[list]", "[word]"
+# Names of the forms of learning rates, which pydantic writes into the path of a mistake.
+LIST, WORD, SEARCH = "[list]", "[word]", "[search]"
 ListOfRates = Annotated[
     tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct), Tag(LIST)
 ]
-SearchOfRates = Annotated[Literal["search"], BeforeValidator(_search), Tag(WORD)]
+SearchOfUsualRates = Annotated[Literal["search"], BeforeValidator(_search), Tag(WORD)]
+
+
+class Section(BaseModel):
+    """A part of the configuration. It cannot change and refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class SearchOfRates(Section):
+    """A search among learning rates."""
+
+    search: Annotated[tuple[LearningRate, ...], AfterValidator(_distinct)] = Field(
+        min_length=2, description="learning rates, of which the first seed finds one for all seeds"
+    )
+
+
+def _form(given: Any) -> str:
+    """Return the form of learning rates that someone meant."""
+    if isinstance(given, str):
+        return WORD
+    return SEARCH if isinstance(given, dict | SearchOfRates) else LIST
+
+
 LearningRates = Annotated[
-    ListOfRates | SearchOfRates,
-    Discriminator(lambda given: WORD if isinstance(given, str) else LIST),
+    ListOfRates | SearchOfUsualRates | Annotated[SearchOfRates, Tag(SEARCH)], Discriminator(_form)
 ]
 LearningRatesOfTask = Annotated[
     LearningRates | None,
@@ -132,13 +154,9 @@ NumbersOfRows = Annotated[
 
 def each_trained(rates: LearningRates | tuple[()]) -> tuple[float | tuple[float, ...], ...]:
     """Return each run's learning rate, or the learning rates among which it finds one."""
+    if isinstance(rates, SearchOfRates):
+        return (tuple(sorted(rates.search)),)
     return (SEARCHED,) if rates == "search" else tuple(rates)
-
-
-class Section(BaseModel):
-    """A part of the configuration. It cannot change and refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ModelSource(Section):

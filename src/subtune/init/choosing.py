@@ -15,7 +15,7 @@ from subtune.tasks import TaskSpec
 
 
 class Settings(NamedTuple):
-    """Settings of an experiment. ``methods``: each with its learning rates."""
+    """Settings of an experiment. ``methods``: each with the learning rates to search."""
 
     methods: dict[str, tuple[float, ...]]
     seeds: tuple[int, ...]
@@ -25,15 +25,16 @@ class Settings(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """Return the number of runs."""
-        return len(self.seeds) * sum(map(len, self.methods.values()))
+        """Return the number of runs, without those of a search."""
+        return len(self.seeds) * len(self.methods)
 
     def runs_per_job(self, at_once: int) -> int:
         """Return the runs per job that give every job that trains at the same time its share.
 
-        Runs of one job share steps, so more jobs would take longer.
+        Full fine-tuning is a job. Runs of the others share steps, so more jobs would take longer.
         """
-        return -(-self.runs // at_once)
+        others = len(self.methods) - 1
+        return len(self.seeds) * max(1, -(-others // max(1, at_once - 1)))
 
 
 def settings_for(rows: int, max_length: int, hidden_size: int, methods: Iterable[str]) -> Settings:

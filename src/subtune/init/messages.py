@@ -92,11 +92,11 @@ def cut_share(counts: np.ndarray, max_length: int) -> str:
 
 def of_runs(settings: Settings) -> str:
     """Return the line about the runs."""
-    methods = ", ".join(f"{name} × {len(rates)}" for name, rates in settings.methods.items())
+    methods = ", ".join(settings.methods)
     seeds = f"{len(settings.seeds)} seeds" if len(settings.seeds) > 1 else "1 seed"
     return (
-        f"{settings.runs} runs: methods × learning rates ({methods}) × {seeds}; "
-        f"{settings.epochs} epochs each, in batches of {settings.batch_size}"
+        f"{settings.runs} runs: methods ({methods}) × {seeds}; {settings.epochs} epochs each, in "
+        f"batches of {settings.batch_size}; the first seed searches each method's learning rate"
     )
 
 

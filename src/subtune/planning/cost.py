@@ -164,7 +164,7 @@ class Estimates:
         tokens, recipe = spec.tokens, spec.recipe
         size = self._size(tokens)
         examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(tokens)
-        epochs = recipe.epochs * recipe.whole_runs
+        epochs = recipe.epochs * spec.whole_runs
         flops = work(self._plan, run).value * examples * epochs * self._forward_flops(tokens)
         steps = math.ceil(examples / recipe.batch_size) * epochs
         if not trains_alone(self._plan, run):

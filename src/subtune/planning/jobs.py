@@ -35,7 +35,7 @@ def split_runs(grid: Grid, config: Config) -> list[Sweep]:
             users[planned.run.id].add(name)
     groups: dict[tuple, list[str]] = {}
     for run, spec in grid.runs.items():
-        shared = spec.recipe.model_dump_json(exclude={"learning_rate"})
+        shared = spec.recipe.model_dump_json(exclude={"learning_rate", "search_seed"})
         key = (spec.model.id, spec.tokens.id, shared, tuple(sorted(users[run])))
         groups.setdefault(key, []).append(run)
     return [
@@ -57,20 +57,30 @@ def _jobs(grid: Grid, runs: list[str], config: Config) -> Iterator[list[str]]:
         run: _examples(grid, run) * (COST_WITHOUT_SHARING if run in alone else 1) for run in runs
     }
     parts = [runs]
-    if sum(examples.values()) > max_examples:
+    if len(runs) > config.runs_per_job or sum(examples.values()) > max_examples:
         parts = [[r for r in runs if r in alone], [r for r in runs if r not in alone]]
     for part in parts:
         job: list[str] = []
         total = 0
-        for run in part:
-            full = len(job) == config.runs_per_job or total + examples[run] > max_examples
+        for together in _searches(grid, part):
+            cost = sum(examples[run] for run in together)
+            full = len(job) + len(together) > config.runs_per_job or total + cost > max_examples
             if job and full:
                 yield job
                 job, total = [], 0
-            job.append(run)
-            total += examples[run]
+            job += together
+            total += cost
         if job:
             yield job
+
+
+def _searches(grid: Grid, runs: list[str]) -> list[list[str]]:
+    """Return runs in their order; those that share a search stand together, others alone."""
+    searches: dict[tuple[str, ...], list[str]] = {}
+    for run in runs:
+        candidates = grid.runs[run].candidates.values()
+        searches.setdefault(tuple(one.id for one in candidates) or (run,), []).append(run)
+    return list(searches.values())
 
 
 def _examples(grid: Grid, run: str) -> int:
@@ -79,7 +89,7 @@ def _examples(grid: Grid, run: str) -> int:
     size = grid.sizes[tokens.data.key]
     of_a_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
     rows = size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
-    return math.ceil(of_a_row * rows * spec.recipe.whole_runs)
+    return math.ceil(of_a_row * rows * spec.whole_runs)
 
 
 def trains_alone(grid: Grid, run: str) -> bool:

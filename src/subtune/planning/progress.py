@@ -91,11 +91,12 @@ def _share(store: Path, plan: Plan, sweep: str, reported: Sequence[Mapping[str, 
     finished, planned = 0.0, 0.0
     for run in plan.sweeps[sweep].runs:
         spec = plan.runs[run]
-        epochs = spec.recipe.epochs * spec.recipe.whole_runs
+        epochs = spec.recipe.epochs * spec.whole_runs
         # A search trains runs of one learning rate each.
+        at_seed = [run, *(spec.at(rate).id for rate in spec.recipe.searched)]
         done = sum(
             spec.recipe.epochs if is_recorded(store, one) else trained.get(one, 0)
-            for one in [run, *(spec.at(rate).id for rate in spec.recipe.searched)]
+            for one in at_seed
         )
         finished += epochs if is_recorded(store, run) else done
         planned += epochs

@@ -197,4 +197,7 @@ def _recipe(
     fields = Recipe.model_fields.keys() & Experiment.model_fields.keys()
     settings = experiment.settings(task)
     shared = {name: getattr(settings, name) for name in fields}
-    return Recipe(**shared | {"learning_rate": learning_rate, "train_rows": limit_of_rows})
+    # The first seed searches for all.
+    search_seed = experiment.seeds[0] if isinstance(learning_rate, tuple) else None
+    own = {"learning_rate": learning_rate, "search_seed": search_seed}
+    return Recipe(**shared | own | {"train_rows": limit_of_rows})

@@ -41,7 +41,7 @@ def train_and_record(
 ) -> None:
     """Train the runs of a sweep that are not on record, and record each as soon as it is done.
 
-    A run that searches its learning rate is recorded after its two finalists.
+    Runs that search their learning rate are recorded when all runs that they need are.
 
     Args:
         specs: the sweep's runs, which share model and tokens.
@@ -73,32 +73,32 @@ def train_and_record(
             origin[of.event] = of.text
         report(of)
 
+    def train(named: dict[str, RunSpec]) -> None:
+        """Train and record runs, each once, under the first of its names."""
+        first = {spec.id: (name, spec) for name, spec in reversed(named.items())}
+        to_train = {n: s for n, s in reversed(first.values()) if not is_recorded(store, s.id)}
+        for number, (name, result) in enumerate(job.train(to_train, report_and_read_energy), 1):
+            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            run = to_train[name].id
+            of_run = origin | {"recorded": now, "joules": energy.spent()}
+            write_record(store, to_train[name], result, examples, of_run)
+            text = f"recorded {number}/{len(to_train)}: {run}"
+            report(Report(text, events.RECORDED, {"run": run}))
+
     searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
     trials = search.on_trial(job, searches, report_and_read_energy)
     whole = {name: spec for name, spec in runs.items() if name not in searches}
     for name, spec in searches.items():
-        whole |= {f"{name} at {r:g}": spec.at(r) for r in search.finalists(trials[name])}
-
-    def record_searches() -> None:
-        for name, spec in searches.items():
-            finalists = [spec.at(rate).id for rate in search.finalists(trials[name])]
-            if not is_recorded(store, spec.id) and all(is_recorded(store, f) for f in finalists):
-                rate = search.write_record(store, spec, trials[name])
-                text = f"{name}  learning rate {rate:g} is the best; recorded: {spec.id}"
-                report(Report(text, events.RECORDED, {"run": spec.id}))
-
-    record_searches()
-    # Several searches may share a finalist.
-    missing_whole = {s.id: (n, s) for n, s in whole.items() if not is_recorded(store, s.id)}
-    to_train = dict(missing_whole.values())
-    for number, (name, result) in enumerate(job.train(to_train, report_and_read_energy), 1):
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        of_run = origin | {"recorded": now, "joules": energy.spent()}
-        run = to_train[name].id
-        write_record(store, to_train[name], result, examples, of_run)
-        text = f"recorded {number}/{len(to_train)}: {run}"
-        report(Report(text, events.RECORDED, {"run": run}))
-        record_searches()
+        finalists = search.finalists(trials[name])
+        whole |= {f"{name} at {rate:g}": spec.candidates[rate] for rate in finalists}
+    train(whole)
+    rates = {name: search.found(store, spec, trials[name]) for name, spec in searches.items()}
+    train({f"{name} at {rate:g}": searches[name].at(rate) for name, rate in rates.items()})
+    for name, rate in rates.items():
+        spec = searches[name]
+        search.write_record(store, spec, trials[name], rate)
+        text = f"{name}  learning rate {rate:g} was found; recorded: {spec.id}"
+        report(Report(text, events.RECORDED, {"run": spec.id}))
 
 
 def write_record(

@@ -2,15 +2,16 @@
 
 Every learning rate first trains on trial, for a tenth of the steps, over which it rises and falls
 as in a whole run. The best rate and the next smaller one, since few steps favour large rates, then
-train whole. Each of these finalists is an ordinary run with a record of its own. The record of the
-search is a copy of the better one, with a table of all trials.
+train whole. One seed does this, and all seeds train with the better of the two finalists. Each is
+an ordinary run with a record of its own. The record of a run that searched is a copy of the run
+with the rate found, with a table of all trials.
 """
 
 import contextlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -65,18 +66,25 @@ def finalists(trials: Sequence[Trial]) -> tuple[float, float]:
     return trials[last - 1].learning_rate, trials[last].learning_rate
 
 
-def write_record(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float:
-    """Write the record of a search whose finalists are recorded. Return the rate that it found.
+def found(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float:
+    """Return the learning rate of the better finalist, whose records are there."""
+    runs = {rate: search.candidates[rate].id for rate in finalists(trials)}
+    scores = {rate: _score(store, search, run) for rate, run in runs.items()}
+    # `max` returns the first of equals.
+    return max(scores, key=lambda rate: -math.inf if math.isnan(scores[rate]) else scores[rate])
+
+
+def write_record(store: Path, search: RunSpec, trials: Sequence[Trial], best: float) -> None:
+    """Write the record of a search, from that of its run with the rate found.
 
     Raises:
-        SubtuneError: a finalist's record is damaged, or the store cannot be written.
+        SubtuneError: that run's record is damaged, or the store cannot be written.
     """
-    runs = {rate: search.at(rate).id for rate in finalists(trials)}
+    runs = {rate: search.candidates[rate].id for rate in finalists(trials)}
     scores = {rate: _score(store, search, run) for rate, run in runs.items()}
-    ranks = {rate: -math.inf if math.isnan(score) else score for rate, score in scores.items()}
-    best = max(runs, key=lambda rate: ranks[rate])
+    origin = search.at(best).id
     # The copy gets checksums of its own, which would hide damage.
-    problems = records.problems_of(store, runs[best])
+    problems = records.problems_of(store, origin)
     if problems:
         raise SubtuneError("\n".join(problems))
     rows = [
@@ -87,7 +95,7 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float
     ]
     try:
         with new_directory(store / search.id) as draft:
-            shutil.copytree(store / runs[best], draft, dirs_exist_ok=True)
+            shutil.copytree(store / origin, draft, dirs_exist_ok=True)
             path = draft / "scores.json"
             outcome = json.loads(path.read_text()) | {"learning_rate": best}
             path.write_text(json.dumps(outcome, indent=2) + "\n")
@@ -98,7 +106,6 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float
         # A job on a lost node may have recorded the same search meanwhile.
         if not records.is_recorded(store, search.id):
             raise
-    return best
 
 
 def _score(store: Path, search: RunSpec, run: str) -> float:
@@ -107,7 +114,7 @@ def _score(store: Path, search: RunSpec, run: str) -> float:
 
 
 def on_trial(
-    job: Job, searches: Mapping[str, RunSpec], report: Callable[[Report], None]
+    job: Job, searches: dict[str, RunSpec], report: Callable[[Report], None]
 ) -> dict[str, list[Trial]]:
     """Train the trials of searches, and return them in the order of learning rates.
 
@@ -119,21 +126,21 @@ def on_trial(
         report: is told of every trial.
     """
     folder = job.checkpoints and job.checkpoints.folder / "trials"
-    # Several searches may share a trial.
+    # Several searches may share a trial, which has the first one's name.
     candidates = {
         candidate.id: (f"{name} at {rate:g}, on trial", candidate)
-        for name, spec in searches.items()
-        for rate, candidate in ((rate, spec.at(rate)) for rate in spec.recipe.searched)
+        for name, spec in reversed(searches.items())
+        for rate, candidate in reversed(spec.candidates.items())
     }
     trials = {run: trial for run in candidates if folder and (trial := _kept(folder, run))}
-    missing = dict(named for run, named in candidates.items() if run not in trials)
+    missing = dict(named for run, named in reversed(candidates.items()) if run not in trials)
     for name, result in job.train(missing, lambda of: report(Report(of.text)), TRIAL):
         spec = missing[name]
         trials[spec.id] = trial_of(spec.recipe.one_learning_rate, result, job.task)
         if folder:
             _keep(folder, spec.id, trials[spec.id])
     return {
-        name: [trials[spec.at(rate).id] for rate in sorted(spec.recipe.searched)]
+        name: [trials[run.id] for _, run in sorted(spec.candidates.items())]
         for name, spec in searches.items()
     }
 

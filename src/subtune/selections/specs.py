@@ -113,7 +113,8 @@ class RankingSpec(Value):
 class Recipe(Value):
     """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
 
-    From several learning rates a run finds the best, as `subtune.runs.search` describes.
+    From several learning rates a search finds one, as `subtune.runs.search` describes. It trains
+    runs of ``search_seed``, or of the run's own seed without one.
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
     ``train_rows`` only the first rows of the training set's first shuffle train.
     """
@@ -127,6 +128,7 @@ class Recipe(Value):
     max_grad_norm: float = Field(gt=0)
     precision: Literal["fp32", "bf16"]
     train_rows: int | None = Field(default=None, ge=1)
+    search_seed: int | None = None
 
     @property
     def one_learning_rate(self) -> float:
@@ -138,11 +140,6 @@ class Recipe(Value):
     def searched(self) -> tuple[float, ...]:
         """The learning rates among which the run finds one; empty if it has one already."""
         return self.learning_rate if isinstance(self.learning_rate, tuple) else ()
-
-    @property
-    def whole_runs(self) -> float:
-        """The cost in whole runs: 1, or for a search all its trials and finalists."""
-        return len(self.searched) * TRIAL + FINALISTS if self.searched else 1
 
 
 class RunSpec(Value):
@@ -157,4 +154,19 @@ class RunSpec(Value):
 
     def at(self, learning_rate: float) -> "RunSpec":
         """Return the same run with one learning rate."""
-        return self.replaced(recipe=self.recipe.replaced(learning_rate=learning_rate))
+        recipe = self.recipe.replaced(learning_rate=learning_rate, search_seed=None)
+        return self.replaced(recipe=recipe)
+
+    @property
+    def candidates(self) -> dict[float, "RunSpec"]:
+        """The runs that a search may train, by learning rate; empty without a search."""
+        seed = self.seed if self.recipe.search_seed is None else self.recipe.search_seed
+        at_seed = self.replaced(seed=seed)
+        return {rate: at_seed.at(rate) for rate in self.recipe.searched}
+
+    @property
+    def whole_runs(self) -> float:
+        """The cost in whole runs; the seed that searches counts the trials and finalists."""
+        if self.recipe.searched and self.recipe.search_seed in (None, self.seed):
+            return len(self.recipe.searched) * TRIAL + FINALISTS
+        return 1

@@ -123,6 +123,8 @@ MISTAKES = {
         ("E.methods.full", [-1], ".0", "found -1, expected greater than 0"),
         ("E.methods.full", ["fast"], ".0", "found 'fast', expected a valid number"),
         ("E.methods.full", ["search"], ".0", "found 'search', expected a valid number"),
+        ("E.methods.full", {"search": [1e-3]}, ".search", "expected at least 2"),
+        ("E.methods.full", {"search": [1e-3, 1e-3]}, ".search", "found 0.001 twice, expected each"),
         ("E.methods.full", "", "", "found '', expected a list of learning rates, or search"),
         ("E.learning_rates", "serach", "", "expected a list of learning rates, or search"),
         ("E.fractions.values", [0.1, 0], ".1", "found 0, expected greater than 0"),

@@ -24,17 +24,18 @@ def test_learning_rates_of_any_width_are_different_ones():
             assert len(set(rates)) == len(rates)
 
 
-def test_fewer_rows_are_seen_more_often_by_more_seeds():
+def test_fewer_rows_are_seen_more_often_and_by_more_seeds():
     sizes = [settings_for(rows, 32, 384, ["full"]) for rows in (200, 1000, 2500, 20_000, 10**6)]
     assert [size.epochs for size in sizes] == [20, 10, 5, 3, 2]
-    assert [len(size.seeds) for size in sizes] == [3, 3, 3, 1, 1]
-    assert [size.runs for size in sizes] == [9, 9, 9, 3, 3]
+    assert [len(size.seeds) for size in sizes] == [5, 5, 5, 1, 1]
+    assert [size.runs for size in sizes] == [5, 5, 5, 1, 1]
 
 
 def test_every_job_that_trains_at_once_has_its_share_of_the_runs():
-    settings = settings_for(200, 32, 384, ["full", "frozen"])
-    assert settings.runs == 12
-    assert [settings.runs_per_job(at_once) for at_once in (1, 2, 5, 100)] == [12, 6, 3, 1]
+    settings = settings_for(200, 32, 384, ["full", "bitfit", "layernorm", "lora-I", "frozen"])
+    assert settings.runs == 25
+    # Full fine-tuning has a job of its own.
+    assert [settings.runs_per_job(at_once) for at_once in (1, 2, 3, 4, 100)] == [20, 20, 10, 10, 5]
 
 
 def test_what_is_written_is_known_to_the_library():

@@ -196,6 +196,24 @@ def test_a_search_is_one_run_of_what_names_no_learning_rate():
     )
 
 
+def test_the_seeds_of_a_search_train_in_one_job():
+    methods = {"bitfit": "search", "layernorm": {"search": [1e-2, 1e-3]}, "full": [1e-5]}
+    data = copy.deepcopy(BASE) | {"runs_per_job": 3}
+    changes = {"methods": methods, "tasks": ["cola"], "fractions": None, "seeds": [3, 1, 2]}
+    data["experiments"]["layernorm"] |= changes
+    made = plan_of(config.check(data))
+    jobs = [[made.runs[run] for run in sweep.runs] for sweep in made.sweeps.values()]
+    searches = [
+        [(run.seed, run.recipe.searched, run.recipe.search_seed) for run in j] for j in jobs
+    ]
+    assert sorted(searches) == sorted(
+        [
+            [(seed, rates, 3 if rates else None) for seed in (3, 1, 2)]
+            for rates in ((), SEARCHED, (1e-3, 1e-2))
+        ]
+    )
+
+
 def test_a_changed_definition_makes_its_own_methods_runs_only():
     def runs(patterns):
         data = copy.deepcopy(BASE)

@@ -115,6 +115,30 @@ def test_a_search_finds_what_its_finalists_find_by_themselves(tmp_path, tiny_ber
     assert records.read_spec(tmp_path / "search", searching.id) == searching
 
 
+def test_one_seed_searches_for_all(tmp_path, tiny_bert, searching):
+    first = searching.replaced(recipe=searching.recipe.replaced(search_seed=0))
+    seeds = [first.replaced(seed=seed) for seed in (1, 0, 2)]
+    lines = record(tmp_path / "search", seeds, tiny_bert)
+    assert sum("on trial" in line and "epoch 1/" in line for line in lines) == len(GRID)
+    store = tmp_path / "search"
+    rates = {records.read_outcome(store, spec.id)["learning_rate"] for spec in seeds}
+    assert len(rates) == 1
+    # Two finalists of the seed that searches, and a run of each other seed.
+    assert len(records.all_runs(store)) == len(seeds) + 2 + 2
+    alone = [spec.at(*rates) for spec in seeds]
+    record(tmp_path / "alone", alone, tiny_bert)
+    for spec, one in zip(seeds, alone, strict=True):
+        for name in RESULTS:
+            expected = (tmp_path / "alone" / one.id / name).read_bytes()
+            assert (store / spec.id / name).read_bytes() == expected
+
+
+def test_a_search_of_one_seed_costs_a_run_of_every_other(searching):
+    recipe = searching.recipe.replaced(search_seed=3)
+    costs = [searching.replaced(recipe=recipe, seed=seed).whole_runs for seed in range(5)]
+    assert costs == [1, 1, 1, len(GRID) * 0.1 + 2, 1]
+
+
 def test_finalists_that_are_on_record_are_not_trained_again(tmp_path, tiny_bert, searching):
     record(tmp_path, [searching.at(rate) for rate in GRID], tiny_bert)
     lines = record(tmp_path, [searching], tiny_bert)
