@@ -54,6 +54,9 @@ def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[st
     task = spec.tokens.data.task
     first = {name: value for name, value in entries[0].items() if name != "experiment"}
     of_spec = spec.model_dump(mode="json") | {"selection": spec.selection.canonical()}
+    if spec.recipe.searched:
+        # A column of a Parquet file has one type.
+        of_spec["recipe"]["searched"] = of_spec["recipe"].pop("learning_rate")
     return {
         **first,
         "experiments": " ".join(dict.fromkeys(entry["experiment"] for entry in entries)),
