@@ -30,12 +30,17 @@ from tests.helpers.examples import run_spec
 # old record would be read with a new default.
 FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
     ModelSpec: {"repository": None},
-    TaskSpec: {"label": "label", "labels": None, "evaluation": ("validation",)},
+    TaskSpec: {
+        "label": "label",
+        "labels": None,
+        "evaluation": ("validation",),
+        "encoding": None,
+    },
     DataSpec: {"data_version": 1},
     TokensSpec: {"doc_stride": None, "tokens_version": 1},
     FisherSpec: {"rows": None, "seed": 0, "in_full": None, "fisher_version": 1},
     RankingSpec: {"ranking_version": 1},
-    Recipe: {"train_rows": None},
+    Recipe: {"train_rows": None, "search_seed": None},
     RunSpec: {"recipe_version": 5},
     WholeTensors: {"without": None},
     Draw: {"as_many_as": None, "count": None, "within": ("**",)},
