@@ -106,6 +106,13 @@ def test_a_line_that_a_killed_job_left_torn_is_passed_over(project):
     assert [event["event"] for event in events.read(path)][-2:] == ["started", "done"]
 
 
+def test_an_attempt_whose_start_could_not_be_written_is_taken_to_run(project):
+    _, plan, cut = project
+    event = {"time": "2026-01-01T12:00:00+00:00", "event": "note", "text": "…"}
+    Path(LAYOUT.progress(cut)).write_text(json.dumps(event) + "\n")
+    assert states(plan)[cut].state == "running"
+
+
 def test_a_deleted_record_trains_anew(project):
     _, plan, cut = project
     run = plan.sweeps[cut].runs[1]

@@ -59,7 +59,9 @@ def _sweep(
     if last["event"] in (STOPPED, FAILED):
         state = last["event"]
     else:
-        attempt = [event for event in reported if event["event"] == events.STARTED][-1]
+        # On a full disk an attempt may have no start.
+        starts = (event for event in reversed(reported) if event["event"] == events.STARTED)
+        attempt: Mapping[str, Any] = next(starts, {})
         state = LOST if _is_lost(attempt, slurm_jobs) else RUNNING
     return SweepProgress(key, state, share, log, last["text"], silent.total_seconds())
 
@@ -93,10 +95,9 @@ def _share(store: Path, plan: Plan, sweep: str, reported: Sequence[Mapping[str, 
         spec = plan.runs[run]
         epochs = spec.recipe.epochs * spec.whole_runs
         # A search trains runs of one learning rate each.
-        at_seed = [run, *(spec.at(rate).id for rate in spec.recipe.searched)]
         done = sum(
             spec.recipe.epochs if is_recorded(store, one) else trained.get(one, 0)
-            for one in at_seed
+            for one in [run, *(spec.at(rate).id for rate in spec.recipe.searched)]
         )
         finished += epochs if is_recorded(store, run) else done
         planned += epochs

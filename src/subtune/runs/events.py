@@ -89,10 +89,10 @@ def attempt(path: str | Path) -> Iterator[Events]:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """Return all events of a file, in order. Half lines are left out."""
+    if not path.is_file():
+        return []
     events = []
-    for line in (
-        path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    ):
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         with contextlib.suppress(ValueError):
             events.append(json.loads(line))
     return events

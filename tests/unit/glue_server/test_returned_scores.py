@@ -115,6 +115,12 @@ def test_a_form_is_read_as_a_spreadsheet_saves_it(form, tmp_path):
     pd.testing.assert_frame_equal(returned_scores.read(path, form), expected)
 
 
+def test_a_form_may_have_any_ending(form, tmp_path):
+    expected = returned_scores.read(entered(form.copy(), tmp_path / "scores.csv"), form)
+    path = (tmp_path / "scores.csv").rename(tmp_path / "scores.txt")
+    pd.testing.assert_frame_equal(returned_scores.read(path, form), expected)
+
+
 def test_shares_in_place_of_percentages_are_noticed(form, tmp_path):
     path = entered(form.copy(), tmp_path / "scores.csv")
     table = pd.read_csv(path)

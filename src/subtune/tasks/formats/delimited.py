@@ -9,7 +9,7 @@ from subtune.core.errors import SubtuneError, listed
 from subtune.tasks.formats import text
 
 # A file's delimiter, if its header has it. The others are those of other programs.
-USUAL = {".csv": ",", ".tsv": "\t"}
+USUAL = {".tsv": "\t"}
 OTHERS = ";\t,|"
 
 
@@ -25,7 +25,7 @@ def rows(
     mark, and line ends are text. In other cells a ``"`` is a letter.
 
     Args:
-        path: a file whose ending is ``.csv`` or ``.tsv``.
+        path: the file. Its usual delimiter is a tab if it ends in ``.tsv``, else a comma.
         columns: those that are read, and so may not be there twice.
         is_row: whether the cells of a line can be a whole row. Lines that all can, and are in one
             row nevertheless, tell of a quotation mark that nothing closes.
@@ -72,7 +72,7 @@ def rows(
 def _delimiter(path: Path, lines: list[str]) -> str:
     """Return what stands between two cells: Excel writes ``;`` in half of the world's CSV files."""
     header = next((line for line in lines if line.strip()), "")
-    usual = USUAL[path.suffix]
+    usual = USUAL.get(path.suffix, ",")
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
 
 
