@@ -78,8 +78,9 @@ def _searches(grid: Grid, runs: list[str]) -> list[list[str]]:
     """Return runs in their order; those that share a search stand together, others alone."""
     searches: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
-        candidates = grid.runs[run].candidates.values()
-        searches.setdefault(tuple(one.id for one in candidates) or (run,), []).append(run)
+        spec = grid.runs[run]
+        search = (spec.selection.canonical(), spec.recipe.canonical())
+        searches.setdefault(search if spec.recipe.searched else (run,), []).append(run)
     return list(searches.values())
 
 

@@ -73,10 +73,10 @@ def train_and_record(
             origin[of.event] = of.text
         report(of)
 
-    def train(named: dict[str, RunSpec]) -> None:
-        """Train and record runs, each once, under the first of its names."""
-        first = {spec.id: (name, spec) for name, spec in reversed(named.items())}
-        to_train = {n: s for n, s in reversed(first.values()) if not is_recorded(store, s.id)}
+    def train(named: Mapping[str, RunSpec]) -> None:
+        """Train and record the runs that are not on record."""
+        once = search.each_once(named)
+        to_train = {name: spec for name, spec in once.items() if not is_recorded(store, spec.id)}
         for number, (name, result) in enumerate(job.train(to_train, report_and_read_energy), 1):
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             run = to_train[name].id

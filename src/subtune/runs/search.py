@@ -11,7 +11,7 @@ import contextlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -68,8 +68,7 @@ def finalists(trials: Sequence[Trial]) -> tuple[float, float]:
 
 def found(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float:
     """Return the learning rate of the better finalist, whose records are there."""
-    runs = {rate: search.candidates[rate].id for rate in finalists(trials)}
-    scores = {rate: _score(store, search, run) for rate, run in runs.items()}
+    scores = _scores(store, search, trials)
     # `max` returns the first of equals.
     return max(scores, key=lambda rate: -math.inf if math.isnan(scores[rate]) else scores[rate])
 
@@ -80,8 +79,8 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial], best: fl
     Raises:
         SubtuneError: that run's record is damaged, or the store cannot be written.
     """
-    runs = {rate: search.candidates[rate].id for rate in finalists(trials)}
-    scores = {rate: _score(store, search, run) for rate, run in runs.items()}
+    scores = _scores(store, search, trials)
+    runs = {rate: search.candidates[rate].id for rate in scores}
     origin = search.at(best).id
     # The copy gets checksums of its own, which would hide damage.
     problems = records.problems_of(store, origin)
@@ -108,13 +107,28 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial], best: fl
             raise
 
 
-def _score(store: Path, search: RunSpec, run: str) -> float:
+def _scores(store: Path, search: RunSpec, trials: Sequence[Trial]) -> dict[float, float]:
+    """Return the scores of the finalists, which are on record, by learning rate."""
     task = search.tokens.data.task
-    return records.read_outcome(store, run)["scores"][task.evaluation[0]][task.metrics[0]]
+    outcomes = {
+        rate: records.read_outcome(store, search.candidates[rate].id) for rate in finalists(trials)
+    }
+    return {
+        rate: outcome["scores"][task.evaluation[0]][task.metrics[0]]
+        for rate, outcome in outcomes.items()
+    }
+
+
+def each_once(named: Mapping[str, RunSpec]) -> dict[str, RunSpec]:
+    """Return runs without those that an earlier name has: several searches may share a run."""
+    names: dict[str, str] = {}
+    for name, spec in named.items():
+        names.setdefault(spec.id, name)
+    return {name: named[name] for name in names.values()}
 
 
 def on_trial(
-    job: Job, searches: dict[str, RunSpec], report: Callable[[Report], None]
+    job: Job, searches: Mapping[str, RunSpec], report: Callable[[Report], None]
 ) -> dict[str, list[Trial]]:
     """Train the trials of searches, and return them in the order of learning rates.
 
@@ -126,14 +140,16 @@ def on_trial(
         report: is told of every trial.
     """
     folder = job.checkpoints and job.checkpoints.folder / "trials"
-    # Several searches may share a trial, which has the first one's name.
-    candidates = {
-        candidate.id: (f"{name} at {rate:g}, on trial", candidate)
-        for name, spec in reversed(searches.items())
-        for rate, candidate in reversed(spec.candidates.items())
-    }
-    trials = {run: trial for run in candidates if folder and (trial := _kept(folder, run))}
-    missing = dict(named for run, named in reversed(candidates.items()) if run not in trials)
+    candidates = each_once(
+        {
+            f"{name} at {rate:g}, on trial": candidate
+            for name, spec in searches.items()
+            for rate, candidate in spec.candidates.items()
+        }
+    )
+    runs = [spec.id for spec in candidates.values()]
+    trials = {run: trial for run in runs if folder and (trial := _kept(folder, run))}
+    missing = {name: spec for name, spec in candidates.items() if spec.id not in trials}
     for name, result in job.train(missing, lambda of: report(Report(of.text)), TRIAL):
         spec = missing[name]
         trials[spec.id] = trial_of(spec.recipe.one_learning_rate, result, job.task)
