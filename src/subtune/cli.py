@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         kind.add_argument(name, dest="kind", action="store_const", const=of_kind, help=words)
     init.add_argument("--model", help="a directory, a package, or a repository on the hub")
     init.add_argument("--encoding", help="of the files, such as latin-1; default: UTF-8 or UTF-16")
+    init.add_argument("--minutes", type=float, default=10, help="time for all of it; default: 10")
     init.add_argument("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
 
     check = add(_check, "check config.yaml", "check a configuration, without running anything")

@@ -21,6 +21,7 @@ from subtune.selections import NamedSelection
 from subtune.selections.methods import MASKED_METHOD, named
 from subtune.selections.ranked import Fraction
 from subtune.selections.rankings import SCOPES, Scope
+from subtune.selections.specs import Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.fields import Encoding, KindName, kind_of_unnamed
 from subtune.tasks.kinds import KINDS
@@ -351,8 +352,15 @@ class Experiment(Section):
     max_grad_norm: float = Field(
         default=1.0, gt=0, description="norm to which longer gradients are shortened"
     )
-    precision: Literal["fp32", "bf16"] = Field(
-        default="fp32", description="number format of matrix products"
+    patience: Count | None = Field(
+        default=None,
+        description="a run ends after so many epochs without a better score; default: it never "
+        "ends early",
+    )
+    precision: Precision = Field(
+        default="fp32",
+        description="number format of matrix products; `tf32` is fp32 with shorter products on "
+        "GPUs since Ampere, and fp32 elsewhere",
     )
     train_rows: NumbersOfRows = Field(
         default=(ALL_ROWS,),
@@ -427,11 +435,11 @@ class Assumptions(Section):
     """The machine that estimates of time assume. No result depends on it."""
 
     device: str = Field(default="one A100", description="name of the machine, for people to read")
-    teraflops: dict[Literal["fp32", "bf16"], Annotated[float, Field(gt=0)]] = Field(
-        default={"fp32": 12.0, "bf16": 80.0},
+    teraflops: dict[Precision, Annotated[float, Field(gt=0)]] = Field(
+        default={"fp32": 12.0, "tf32": 40.0, "bf16": 80.0},
         min_length=2,
         description="10¹² floating-point operations per second in large matrix products, for both "
-        "fp32 and bf16",
+        "fp32 and bf16, and for tf32 where it is faster than fp32",
     )
     milliseconds_per_layer: float = Field(
         default=1.5,
@@ -498,6 +506,11 @@ class Config(Section):
     )
     experiments: dict[Name, Experiment] = Field(min_length=1, description="experiments by name")
     runs_per_job: Count = Field(default=8, description="most runs that one job trains")
+    jobs_at_once: Count | None = Field(
+        default=None,
+        description="jobs that train at once on this machine: runs are split into as many, of "
+        "about the same work, and `runs_per_job` counts no longer",
+    )
     million_examples_per_job: float = Field(
         default=64,
         gt=0,

@@ -1,7 +1,7 @@
 """Settings of training for tables and a model: learning rates, epochs, seeds, window."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
@@ -15,43 +15,52 @@ from subtune.tasks import TaskSpec
 
 
 class Settings(NamedTuple):
-    """Settings of an experiment. ``methods``: each with the learning rates to search."""
+    """Settings of an experiment.
+
+    ``methods``: each with the learning rates to search. ``train_rows``: of the table, at most all.
+    """
 
     methods: dict[str, tuple[float, ...]]
     seeds: tuple[int, ...]
     epochs: int
     batch_size: int
     max_length: int
+    train_rows: int
 
     @property
     def runs(self) -> int:
         """Return the number of runs, without those of a search."""
         return len(self.seeds) * len(self.methods)
 
-    def runs_per_job(self, at_once: int) -> int:
-        """Return the runs per job that give every job that trains at the same time its share.
 
-        Full fine-tuning is a job. Runs of the others share steps, so more jobs would take longer.
-        """
-        others = len(self.methods) - 1
-        return len(self.seeds) * max(1, -(-others // max(1, at_once - 1)))
+def choices(
+    rows: int, max_length: int, hidden_size: int, methods: Iterable[str]
+) -> Iterator[Settings]:
+    """Yield settings for a table and a model, the best first and the quickest last.
 
-
-def settings_for(rows: int, max_length: int, hidden_size: int, methods: Iterable[str]) -> Settings:
-    """Return settings for a number of training rows and a width of model.
+    First there are fewer epochs, then fewer methods, then fewer rows.
 
     Args:
+        rows: of the training table.
+        hidden_size: the model's.
         methods: the methods that the model has parameters for.
     """
-    size = next(size for size in DEFAULTS.sizes if size.rows is None or rows <= size.rows)
     by_width = {method: DEFAULTS.methods[method].learning_rates for method in methods}
-    return Settings(
-        methods={method: learning_rates(by, hidden_size) for method, by in by_width.items()},
-        seeds=tuple(range(size.seeds)),
-        epochs=size.epochs,
-        batch_size=size.batch_size,
-        max_length=max_length,
-    )
+    rates = {method: learning_rates(by, hidden_size) for method, by in by_width.items()}
+    train_rows = rows
+    while train_rows == rows or train_rows >= DEFAULTS.fewest_rows:
+        size = next(s for s in DEFAULTS.sizes if s.rows is None or train_rows <= s.rows)
+        for shorter in DEFAULTS.shorter:
+            for epochs in range(size.epochs, math.ceil(shorter.epochs * size.epochs) - 1, -1):
+                yield Settings(
+                    methods={m: rates[m] for m in rates if m not in shorter.without},
+                    seeds=tuple(range(DEFAULTS.seeds)),
+                    epochs=epochs,
+                    batch_size=size.batch_size,
+                    max_length=max_length,
+                    train_rows=train_rows,
+                )
+        train_rows //= 2
 
 
 def learning_rates(by_width: Mapping[int, tuple[float, ...]], width: int) -> tuple[float, ...]:

@@ -17,7 +17,13 @@ class Size(Value):
     rows: int | None
     epochs: int
     batch_size: int
-    seeds: int
+
+
+class Shorter(Value):
+    """Methods that are left out, and the least share of the usual epochs."""
+
+    without: tuple[str, ...]
+    epochs: float
 
 
 class Model(Value):
@@ -45,12 +51,14 @@ class _Defaults(Value):
     methods: dict[str, Method]
     schedule: str
     warmup: float
+    seeds: int
     sizes: tuple[Size, ...]
+    shorter: tuple[Shorter, ...]
+    fewest_rows: int
     whole_texts: float
     window_multiple: int
     longest_window: int
     rows_measured: int
-    long_hours: float
 
 
 DEFAULTS = _Defaults.model_validate(resources.read_yaml("subtune.init", "defaults.yaml"))

@@ -22,20 +22,22 @@ from subtune.init.models import StartingModel, model_called, without_parameters
 from subtune.init.names import task_named_after
 from subtune.init.tables import Table
 from subtune.planning.cost import Estimates
-from subtune.planning.plan import Plan, plan
+from subtune.planning.plan import plan
 from subtune.tasks import Task
 from subtune.tasks.formats.paths import is_file
 
 # A plan needs a commit of every model on the hub. An estimate can use any, without a network.
 SOME_COMMIT = "0" * 40
 SNAKEFILE = "Snakefile"
+# Seconds of the jobs that do not train (tokens, tables, figures), on two cores of a laptop.
+OTHER_SECONDS = 25
 
 
 class Request(NamedTuple):
     """The options of `subtune init`. Those that are None are guessed.
 
-    ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub. ``to``:
-    path of the configuration.
+    ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub.
+    ``minutes``: training and tables may take so long here. ``to``: path of the configuration.
     """
 
     train: Path
@@ -46,6 +48,7 @@ class Request(NamedTuple):
     kind: Literal["classification", "regression"] | None = None
     model: str | None = None
     encoding: str | None = None
+    minutes: float = 10
     to: Path | None = None
 
 
@@ -94,28 +97,29 @@ def init(request: Request) -> Iterator[str]:
     yield from (f"method {method} is left out: {why}" for method, why in problems.items())
     counts = choosing.token_counts(task, columns["train"], model.directory)
     max_length = choosing.window(counts, model.longest_text)
-    settings = choosing.settings_for(len(train.rows), max_length, model.hidden_size, methods)
     yield messages.of_lengths(counts, max_length, choosing.has_tokenizer(model.directory))
-    yield messages.of_runs(settings)
 
     # Importing torch takes seconds.
     from subtune.init import machine_speed
 
-    at_once = machine_speed.count_jobs_at_once()
+    at_once, speed = machine_speed.count_jobs_at_once(), machine_speed.estimate_speed()
     command = _command(target, machine_speed.count_cores(), at_once)
-    content = writing.text_of(
-        command,
-        task,
-        paths,
-        model,
-        settings,
-        len(train.rows),
-        messages.cut_share(counts, max_length),
-        at_once,
-        machine_speed.estimate_speed(),
-    )
-    checked, planned = _planned(content, model)
-    yield from messages.of_time(checked, planned, Estimates(checked, planned), at_once)
+    share = messages.cut_share(counts, max_length)
+    choices = choosing.choices(len(train.rows), max_length, model.hidden_size, methods)
+    usual = None
+    for settings in choices:
+        usual = usual or settings
+        content = writing.text_of(
+            command, task, paths, model, settings, len(train.rows), share, at_once, speed
+        )
+        checked = config.check(yaml.safe_load(content))
+        seconds = _seconds(checked, model, at_once)
+        if seconds is None or seconds <= 60 * request.minutes:
+            break
+    assert usual
+    yield messages.of_runs(settings)
+    yield from messages.of_shorter(usual, settings, request.minutes)
+    yield from messages.of_time(seconds, model, request.minutes)
     writing.write(target, content)
     yield f"{target} contains all of this, with comments on what to change. To train:"
     yield f"    {command}"
@@ -145,14 +149,18 @@ def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str
     return label, text
 
 
-def _planned(text: str, model: StartingModel) -> tuple[Config, Plan]:
-    """Return a configuration's content and its plan, without a request to the hub."""
-    checked = config.check(yaml.safe_load(text))
+def _seconds(checked: Config, model: StartingModel, at_once: int) -> float | None:
+    """Return the estimated time here, without a request to the hub; None if it is unknown."""
     source = checked.models[model.name]
     if source.hub:
         source = source.model_copy(update={"revision": SOME_COMMIT})
     offline = checked.model_copy(update={"models": {model.name: source}})
-    return checked, plan(offline)
+    planned = plan(offline)
+    estimates = Estimates(offline, planned)
+    if estimates.unknown_models:
+        return None
+    jobs = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
+    return max(sum(jobs) / at_once, *jobs) + OTHER_SECONDS
 
 
 def _command(target: Path, cores: int, at_once: int) -> str:

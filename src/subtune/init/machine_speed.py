@@ -11,7 +11,7 @@ from subtune.core import hardware
 # Minutes until a job trains, on two laptop cores.
 START_MINUTES = 0.15
 # Training reaches about this share of a large product's speed.
-SHARE_OF_PRODUCT = 0.5
+SHARE_OF_PRODUCT = 0.4
 # Milliseconds per layer that a step takes beside its products.
 MILLISECONDS_PER_LAYER = 3.0
 # Rows and columns of the matrices.

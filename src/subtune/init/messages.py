@@ -4,23 +4,16 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from subtune.config import Config
 from subtune.core.errors import cut
 from subtune.init.choosing import Settings
-from subtune.init.defaults import DEFAULTS
 from subtune.init.labels import Labels, finite_number
 from subtune.init.models import StartingModel
 from subtune.init.tables import Table
-from subtune.planning.cost import Estimates
-from subtune.planning.cost_table import cost_table
-from subtune.planning.plan import Plan
 from subtune.tasks import Task
 from subtune.tasks.formats.text import shown
 
 # A line names at most this many columns or classes.
 NAMED = 12
-# Seconds of the jobs that do not train (tokens, tables, figures), on two cores of a laptop.
-OTHER_SECONDS = 45
 
 
 def of_tables(train: Table, dev: Table) -> Iterator[str]:
@@ -100,21 +93,31 @@ def of_runs(settings: Settings) -> str:
     )
 
 
-def of_time(checked: Config, planned: Plan, estimates: Estimates, at_once: int) -> Iterator[str]:
-    """Yield lines about the estimated time on this machine, with ``at_once`` jobs at a time."""
-    if estimates.unknown_models:
-        yield f"time: not known before {', '.join(estimates.unknown_models)} is downloaded"
+def of_shorter(usual: Settings, chosen: Settings, minutes: float) -> Iterator[str]:
+    """Yield a line about what was made shorter to fit the minutes, if anything was."""
+    left_out = [method for method in usual.methods if method not in chosen.methods]
+    found = [
+        f"without {', '.join(left_out)}" if left_out else "",
+        f"{chosen.train_rows:,} of {usual.train_rows:,} rows train"
+        if chosen.train_rows < usual.train_rows
+        else f"{chosen.epochs} epochs in place of {usual.epochs}"
+        if chosen.epochs < usual.epochs
+        else "",
+    ]
+    if any(found):
+        yield f"shorter, to fit into {minutes:g} minutes: {', '.join(filter(None, found))}"
+
+
+def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iterator[str]:
+    """Yield lines about the estimated time on this machine; None is an unknown time."""
+    if seconds is None:
+        yield f"time: not known before {model.reference} is downloaded"
         return
-    hours = cost_table(checked, planned, estimates, ())["hours"].iloc[-1]
-    seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
-    wall = max(sum(seconds) / at_once, *seconds) + OTHER_SECONDS
-    jobs = f"{at_once} jobs at a time" if at_once > 1 else "one job at a time"
-    yield f"time: about {_in_words(wall)} here, {jobs} ({_in_words(3600 * hours)} of training)"
-    yield "this is an estimate from one timed matrix product: expect half to twice as long"
-    if wall > 3600 * DEFAULTS.long_hours:
+    yield f"time: about {_in_words(seconds)} here, an estimate from one timed matrix product"
+    if seconds > 60 * minutes:
         yield (
-            "that is long: shorten the lists under `seeds` and `methods`, lower `epochs`, or add a "
-            "line `train_rows: 1000` next to them"
+            f"that is longer than {minutes:g} minutes: shorten the list under `methods`, lower "
+            "`epochs` or `train_rows`, or name a smaller model"
         )
 
 

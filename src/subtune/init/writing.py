@@ -57,7 +57,7 @@ def text_of(
         model=model,
         settings=settings,
         rows=rows,
-        steps=-(-rows // settings.batch_size) * settings.epochs,
+        steps=-(-settings.train_rows // settings.batch_size) * settings.epochs,
         other_metrics=[m for m in others if m != "f1" or task.outputs == 2],
         cut_share=cut_share,
         at_once=at_once,

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from functools import cache
 from operator import add
-from typing import Literal
 
 from subtune.config import Config
 from subtune.core.batch_sizes import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
@@ -17,7 +16,7 @@ from subtune.models.dimensions import AnyDimensions, dimensions_of
 from subtune.planning.jobs import trains_alone, work
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
-from subtune.selections.specs import RunSpec, TokensSpec
+from subtune.selections.specs import Precision, RunSpec, TokensSpec
 from subtune.tasks.task import TaskSize
 
 FLOAT_BYTES = 4
@@ -186,11 +185,13 @@ class Estimates:
         return Cost(tokens, flops, self._seconds(flops, steps, spec.tokens, spec.recipe.precision))
 
     def _seconds(
-        self, flops: float, steps: float, tokens: TokensSpec, precision: Literal["fp32", "bf16"]
+        self, flops: float, steps: float, tokens: TokensSpec, precision: Precision
     ) -> float:
+        teraflops = self._assumed.teraflops
         layers = self._dimensions(tokens.tokenizer).num_hidden_layers
         seconds_per_step = self._assumed.milliseconds_per_layer / 1e3 * layers
-        return flops / (1e12 * self._assumed.teraflops[precision]) + steps * seconds_per_step
+        speed = 1e12 * teraflops.get(precision, teraflops["fp32"])
+        return flops / speed + steps * seconds_per_step
 
     def _trained_bytes(self, run: str) -> float:
         share = 1 if trains_alone(self._plan, run) else SMALL_SHARE

@@ -1,7 +1,7 @@
 """Sweeps: how runs are split over jobs."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from subtune.config import Config
 from subtune.core.content_ids import Value
@@ -41,8 +41,31 @@ def split_runs(grid: Grid, config: Config) -> list[Sweep]:
     return [
         Sweep(task=grid.runs[runs[0]].tokens.data.task.name, runs=tuple(runs))
         for group in groups.values()
-        for runs in _jobs(grid, group, config)
+        for runs in (
+            _jobs_of_equal_work(grid, group, config.jobs_at_once)
+            if config.jobs_at_once
+            else _jobs(grid, group, config)
+        )
     ]
+
+
+def _jobs_of_equal_work(grid: Grid, runs: list[str], jobs: int) -> Iterable[list[str]]:
+    """Return at most so many jobs of about the same work: the largest parts are dealt first."""
+    work_of = {run: _examples(grid, run) * work(grid, run).value for run in runs}
+    parts: dict[tuple, list[str]] = {}
+    for run in runs:
+        spec = grid.runs[run]
+        # Seeds of a search stand together, and so do learning rates that share steps.
+        searched = spec.recipe.searched
+        key = (spec.selection.canonical(), searched, None if searched else spec.seed)
+        parts.setdefault(key, []).append(run)
+    dealt: list[list[str]] = [[] for _ in range(jobs)]
+    loads = [0.0] * jobs
+    for part in sorted(parts.values(), key=lambda part: -sum(work_of[run] for run in part)):
+        smallest = loads.index(min(loads))
+        dealt[smallest] += part
+        loads[smallest] += sum(work_of[run] for run in part)
+    return filter(None, dealt)
 
 
 def _jobs(grid: Grid, runs: list[str], config: Config) -> Iterator[list[str]]:
@@ -85,7 +108,7 @@ def _searches(grid: Grid, runs: list[str]) -> list[list[str]]:
 
 
 def _examples(grid: Grid, run: str) -> int:
-    """Return how many examples a run trains on, over all epochs."""
+    """Return how many examples a run trains on, over all epochs and with its search."""
     spec, tokens = grid.runs[run], grid.runs[run].tokens
     size = grid.sizes[tokens.data.key]
     of_a_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)

@@ -24,6 +24,8 @@ TRIAL = 0.1
 # Then it trains the best ones to the end: this many.
 FINALISTS = 2
 
+# ``tf32`` is fp32 whose products GPUs may shorten to 10 bits of mantissa.
+Precision = Literal["fp32", "tf32", "bf16"]
 LearningRate = Annotated[float, Field(gt=0)]
 Searched = Annotated[tuple[LearningRate, ...], Field(min_length=2)]
 
@@ -116,7 +118,8 @@ class Recipe(Value):
     From several learning rates a search finds one, as `subtune.runs.search` describes. It trains
     runs of ``search_seed``, or of the run's own seed without one.
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
-    ``train_rows`` only the first rows of the training set's first shuffle train.
+    ``train_rows`` only the first rows of the training set's first shuffle train. With ``patience``
+    a run ends after so many epochs without a better score.
     """
 
     learning_rate: LearningRate | Searched
@@ -126,8 +129,9 @@ class Recipe(Value):
     warmup: float = Field(ge=0, lt=1)
     weight_decay: float = Field(ge=0)
     max_grad_norm: float = Field(gt=0)
-    precision: Literal["fp32", "bf16"]
+    precision: Precision
     train_rows: int | None = Field(default=None, ge=1)
+    patience: int | None = Field(default=None, ge=1)
     search_seed: int | None = None
 
     @property

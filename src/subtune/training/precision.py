@@ -1,5 +1,8 @@
 """The precision of matrix products. Trainable values and their optimiser are always float32."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -7,9 +10,15 @@ from subtune.families.naming import is_embedding
 from subtune.models.encoder import Encoder
 
 
-def autocast(device: torch.device, precision: str) -> torch.autocast:
-    """Return a context in which matrix products have a precision, ``fp32`` or ``bf16``."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+@contextmanager
+def autocast(device: torch.device, precision: str) -> Iterator[None]:
+    """Compute matrix products in a precision, ``fp32``, ``tf32`` or ``bf16``.
+
+    A backward pass behind the context has the same precision.
+    """
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        yield
 
 
 def cast_once(model: Encoder, precision: str) -> dict[str, Tensor]:
@@ -17,7 +26,7 @@ def cast_once(model: Encoder, precision: str) -> dict[str, Tensor]:
 
     Autocast casts the weights of transformers' code.
     """
-    if precision == "fp32" or model.transformers is not None:
+    if precision != "bf16" or model.transformers is not None:
         return dict(model.parameters)
     return {
         name: value.bfloat16() if value.ndim == 2 and not is_embedding(name) else value

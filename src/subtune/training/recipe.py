@@ -130,7 +130,7 @@ class _Group:
     """Runs side by side, between any two steps.
 
     ``epoch`` counts from 1 to ``last_epoch``, ``step`` from 0 to ``steps``. ``running`` are the
-    runs that have not diverged. ``is_whole`` is false while only some runs have taken a step.
+    runs that have not ended. ``is_whole`` is false while only some runs have taken a step.
     """
 
     def __init__(
@@ -220,8 +220,8 @@ class _Group:
         return run.history[-1]
 
     def end_epoch(self) -> None:
-        """Drop runs that have diverged, and begin the next epoch."""
-        self._keep([number for number, run in enumerate(self.running) if not run.diverged])
+        """Drop runs that have ended, and begin the next epoch."""
+        self._keep([number for number, run in enumerate(self.running) if not run.has_ended])
         self.epoch += 1
         self._losses = torch.zeros(len(self.running), device=self.device)
         self._seconds = 0.0
@@ -258,7 +258,7 @@ class _Group:
         for run, of_run in zip(self.runs, state.runs, strict=True):
             run.restore(of_run)
         self._matrices.write()
-        self._keep([run.number for run in self.runs if not run.diverged])
+        self._keep([run.number for run in self.runs if not run.has_ended])
         self._losses = torch.zeros(len(self.running), device=self.device)
         for position, run in enumerate(self.running):
             self._losses[position] = state.runs[run.number].tensors["loss"]

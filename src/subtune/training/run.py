@@ -71,6 +71,13 @@ class Run:
     def diverged(self) -> bool:
         return has_diverged(self.history)
 
+    @property
+    def has_ended(self) -> bool:
+        """True if the run diverged, or has not become better for its recipe's patience."""
+        patience, best = self.recipe.patience, self._best_epoch
+        is_patient = not patience or best is None or len(self.history) - best < patience
+        return self.diverged or not is_patient
+
     def result(self) -> Result:
         assert self._best is not None
         trainable = sum(leaf.numel() for leaf in self._leaves)

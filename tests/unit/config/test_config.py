@@ -101,7 +101,7 @@ MISTAKES = {
         ("E.methods", {"../full": [1e-3]}, "", "found '../full', expected one of full"),
         ("E.fractions.scopes", ["golbal"], ".0", "individual, global, cv (did you mean 'global'?)"),
         ("E.schedule", "cosine", "", "found 'cosine', expected one of constant, linear"),
-        ("E.precision", "fp16", "", "found 'fp16', expected one of fp32, bf16"),
+        ("E.precision", "fp16", "", "found 'fp16', expected one of fp32, tf32, bf16"),
     ],
     "missing": [
         ("experiments", NO_LONGER, "", "missing, and needed"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.init.choosing import learning_rates, settings_for
+from subtune.init.choosing import choices, learning_rates
 from subtune.init.defaults import DEFAULTS
 from subtune.selections.methods import METHODS
 from subtune.tasks.kinds import KINDS
@@ -24,18 +24,24 @@ def test_learning_rates_of_any_width_are_different_ones():
             assert len(set(rates)) == len(rates)
 
 
-def test_fewer_rows_are_seen_more_often_and_by_more_seeds():
-    sizes = [settings_for(rows, 32, 384, ["full"]) for rows in (200, 1000, 2500, 20_000, 10**6)]
+def test_fewer_rows_are_seen_more_often():
+    numbers = (200, 1000, 2500, 20_000, 10**6)
+    sizes = [next(choices(rows, 32, 384, ["full"])) for rows in numbers]
     assert [size.epochs for size in sizes] == [20, 10, 5, 3, 2]
-    assert [len(size.seeds) for size in sizes] == [5, 5, 5, 1, 1]
-    assert [size.runs for size in sizes] == [5, 5, 5, 1, 1]
+    assert [size.runs for size in sizes] == [5] * 5
 
 
-def test_every_job_that_trains_at_once_has_its_share_of_the_runs():
-    settings = settings_for(200, 32, 384, ["full", "bitfit", "layernorm", "lora-I", "frozen"])
-    assert settings.runs == 25
-    # Full fine-tuning has a job of its own.
-    assert [settings.runs_per_job(at_once) for at_once in (1, 2, 3, 4, 100)] == [20, 20, 10, 10, 5]
+def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows():
+    found = [*choices(1000, 32, 384, DEFAULTS.methods)]
+    assert [(s.train_rows, len(s.methods), s.epochs) for s in found] == [
+        *((1000, 5, epochs) for epochs in (10, 9, 8, 7)),
+        *((1000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
+        *((500, 5, epochs) for epochs in range(20, 13, -1)),
+        *((500, 4, epochs) for epochs in range(20, 9, -1)),
+    ]
+    assert {len(settings.seeds) for settings in found} == {5}
+    # Small tables keep their rows.
+    assert {settings.train_rows for settings in choices(50, 32, 384, ["full"])} == {50}
 
 
 def test_what_is_written_is_known_to_the_library():

@@ -8,13 +8,14 @@ import pytest
 from subtune import cli, config
 from subtune.config.schema import Assumptions
 from subtune.init import machine_speed
+from subtune.planning.cost import Estimates
 from subtune.planning.plan import Plan
 from subtune.planning.plan import plan as plan_of
 from tests.helpers.tables import glue_csv, write
 
 MINE = Path("mine.yaml")
 # A machine that no test runs on.
-ASSUMED = Assumptions(device="a slow one", teraflops={"fp32": 0.05, "bf16": 0.01})
+ASSUMED = Assumptions(device="a fast one", teraflops={"fp32": 50, "bf16": 10})
 
 
 @pytest.fixture
@@ -54,32 +55,34 @@ def written(capsys, *arguments) -> tuple[config.Config, Plan, str]:
     return checked, plan_of(checked), said
 
 
-# GLUE's task, its rows, its label words, and which metric and how many epochs and seeds suit it.
+# GLUE's task, its rows, its label words, and which metric and how many epochs suit it.
 REAL = [
-    ("sst2", 200, ("0", "1"), "accuracy", 20, 5),
-    ("sst2", 20_000, ("0", "1"), "accuracy", 3, 1),
-    ("cola", None, ("0", "1"), "matthews_correlation", 4, 1),
-    ("mrpc", None, ("0", "1"), "matthews_correlation", 5, 5),
-    ("rte", None, ("entailment", "not_entailment"), "accuracy", 5, 5),
-    ("stsb", None, None, "spearmanr", 4, 1),
+    ("sst2", 200, ("0", "1"), "accuracy", 20),
+    ("sst2", 20_000, ("0", "1"), "accuracy", 3),
+    ("cola", None, ("0", "1"), "matthews_correlation", 4),
+    ("mrpc", None, ("0", "1"), "matthews_correlation", 5),
+    ("rte", None, ("entailment", "not_entailment"), "accuracy", 5),
+    ("stsb", None, None, "spearmanr", 4),
 ]
 
 
-@pytest.mark.parametrize(("task", "rows", "labels", "metric", "epochs", "seeds"), REAL)
+@pytest.mark.parametrize(("task", "rows", "labels", "metric", "epochs"), REAL)
 def test_real_tables_are_understood_without_a_word(
-    here, capsys, glue_dir, task, rows, labels, metric, epochs, seeds
+    here, capsys, glue_dir, task, rows, labels, metric, epochs
 ):
     train, dev = glue_csv(glue_dir, task, here, rows)
-    checked, planned, said = written(capsys, "--train", train, "--dev", dev)
+    options = "--train", train, "--dev", dev, "--minutes", 10_000
+    checked, planned, said = written(capsys, *options)
     ((name, of_task),) = checked.tasks.items()
     experiment = checked.experiments["mine"]
     assert name == f"{task}-task"
     assert of_task.labels == labels
     assert of_task.metrics[0] == metric
-    assert (experiment.epochs, len(experiment.seeds)) == (epochs, seeds)
+    assert (experiment.epochs, len(experiment.seeds)) == (epochs, 5)
     assert list(experiment.methods) == ["full", "bitfit", "layernorm", "lora-I", "frozen"]
-    assert len(planned.runs) == 5 * seeds
+    assert len(planned.runs) == 25
     assert "time: about " in said
+    assert "shorter" not in said
 
 
 def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
@@ -98,6 +101,27 @@ def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
         "results/films/answers.md",
     ):
         assert line in said
+
+
+def test_settings_fit_into_the_minutes_that_are_asked(here, capsys, glue_dir, monkeypatch):
+    slow = Assumptions(device="slow", teraflops={"fp32": 0.02, "bf16": 0.04}, start_minutes=0.1)
+    monkeypatch.setattr(machine_speed, "estimate_speed", lambda: slow)
+    train, dev = glue_csv(glue_dir, "sst2", here, 1000)
+    arguments = "--train", train, "--dev", dev, "--minutes"
+    hours = {}
+    for minutes in (600, 20, 0.1):
+        checked, planned, said = written(capsys, *arguments, minutes)
+        MINE.unlink()
+        hours[minutes] = sum(Estimates(checked, planned).sweep(s).seconds for s in planned.sweeps)
+        experiment = checked.experiments["mine"]
+        assert len(experiment.seeds) == 5
+        assert ("shorter, to fit" in said) == (minutes < 600)
+        assert ("that is longer than 0.1 minutes" in said) == (minutes < 1)
+    assert 60 * 20 > hours[20] / machine_speed.count_jobs_at_once() > hours[0.1] / 10
+    assert hours[600] > hours[20] > hours[0.1]
+    # Not even the shortest settings take seconds.
+    assert experiment.train_rows == (500,)
+    assert "without lora-I, 500 of 1,000 rows train" in said
 
 
 def test_what_is_named_is_not_guessed(here, capsys, tiny_bert):
@@ -204,4 +228,4 @@ def test_the_time_is_an_estimate_from_this_machines_speed(tmp_path, monkeypatch,
     checked, _, said = written(capsys, *tables(tmp_path))
     assert checked.assumptions.teraflops["fp32"] > 0.001
     assert "time: about " in said
-    assert "this is an estimate from one timed matrix product" in said
+    assert "an estimate from one timed matrix product" in said

@@ -12,7 +12,7 @@ from subtune import config
 from subtune.config.schema import Assumptions
 from subtune.core.errors import SubtuneError
 from subtune.init import writing
-from subtune.init.choosing import settings_for
+from subtune.init.choosing import choices
 from subtune.init.models import StartingModel
 from subtune.tasks import Task
 
@@ -26,7 +26,7 @@ MODEL = StartingModel(source="path", reference="models/mein Modell: 1", reason="
 
 
 def text_of(task: Task, files: dict[str, str], assumed: Assumptions | None = None) -> str:
-    settings = settings_for(200, 32, 384, ["full", "frozen"])
+    settings = next(choices(200, 32, 384, ["full", "frozen"]))
     about = {"rows": 200, "cut_share": "which cuts none", "at_once": 2}
     return writing.text_of(
         "snakemake", task, files, MODEL, settings, **about, assumptions=assumed or Assumptions()

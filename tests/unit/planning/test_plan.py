@@ -214,6 +214,28 @@ def test_the_seeds_of_a_search_train_in_one_job():
     )
 
 
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [
+        (1, [["bitfit", "frozen", "full", "layernorm", "lora-I"]]),
+        (2, [["bitfit", "frozen", "lora-I"], ["full", "layernorm"]]),
+        (9, [["bitfit"], ["frozen"], ["frozen"], ["full"], ["layernorm"], ["lora-I"]]),
+    ],
+)
+def test_jobs_that_train_at_once_have_about_the_same_work(jobs, expected):
+    data = copy.deepcopy(BASE) | {"jobs_at_once": jobs}
+    methods = dict.fromkeys(("full", "bitfit", "layernorm", "lora-I"), "search")
+    methods["frozen"] = [1e-3, 1e-2]
+    changes = {"methods": methods, "tasks": ["cola"], "fractions": None, "seeds": [0, 1]}
+    data["experiments"]["layernorm"] |= changes
+    made = plan_of(config.check(data))
+    method_of = {p.run.id: p.method for p in made.experiments["layernorm"]}
+    jobs_made = [sorted({method_of[run] for run in s.runs}) for s in made.sweeps.values()]
+    assert sorted(jobs_made) == expected
+    # Rates that share steps stand together, and every run is in one job.
+    assert sum(len(sweep.runs) for sweep in made.sweeps.values()) == len(made.runs) == 12
+
+
 def test_a_changed_definition_makes_its_own_methods_runs_only():
     def runs(patterns):
         data = copy.deepcopy(BASE)

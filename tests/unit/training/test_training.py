@@ -12,6 +12,7 @@ from subtune.selections.entries import Indices
 from subtune.tasks import TASKS
 from subtune.training.delta import applied, to_stored
 from subtune.training.evaluation import logits_of
+from subtune.training.precision import autocast
 from subtune.training.recipe import Member, learning_rate_at, train
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
@@ -194,6 +195,31 @@ def test_the_best_epoch_is_the_first_with_the_highest_dev_score(model, task, row
     assert len(scores) == 4
     assert result.best_epoch == scores.index(max(scores)) + 1
     assert result.best.scores["validation"]["accuracy"] == max(scores)
+
+
+def test_a_run_ends_when_its_patience_does_and_the_others_go_on(model, task, rows):
+    settings = {"learning_rate": 1e-4, "epochs": 6, "schedule": "constant"}
+    whole = train_alone(model, rows, task, member("bitfit", model, **settings))
+    members = [
+        member("bitfit", model, **settings, patience=1),
+        member("bitfit", model, **settings),
+    ]
+    early, other = train(model, rows, task, members)
+    scores = [row["validation/accuracy"] for row in whole.history]
+    # The first epoch that is not better than all before it is the last one.
+    last = next(n for n in range(1, 6) if scores[n] <= max(scores[:n])) + 1
+    assert (len(early.history), len(other.history)) == (last, 6)
+    assert last < 6 and not early.diverged
+    assert early.best_epoch == scores.index(max(scores[:last])) + 1
+    assert other.best_epoch == whole.best_epoch
+
+
+def test_only_tf32_lets_a_gpu_shorten_products():
+    for precision, is_short in [("tf32", True), ("fp32", False), ("tf32", True), ("bf16", False)]:
+        with autocast(torch.device("cpu"), precision):
+            x = torch.ones(1, 1) @ torch.ones(1, 1)
+        assert torch.backends.cuda.matmul.allow_tf32 is is_short
+        assert x.dtype == (torch.bfloat16 if precision == "bf16" else torch.float32)
 
 
 def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, task, rows):
