@@ -10,8 +10,8 @@ from subtune.core import hardware
 
 # Minutes until a job trains, on two laptop cores.
 START_MINUTES = 0.15
-# Training reaches about this share of a large product's speed.
-SHARE_OF_PRODUCT = 0.4
+# On two busy cores training reaches about this share of a large product's speed.
+SHARE_OF_PRODUCT = 0.33
 # Milliseconds per layer that a step takes beside its products.
 MILLISECONDS_PER_LAYER = 3.0
 # Rows and columns of the matrices.
