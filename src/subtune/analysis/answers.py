@@ -1,5 +1,6 @@
 """The smallest method that is not worse than full fine-tuning by more than a margin."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,9 +64,16 @@ class Answer:
         """The number of further seeds that would decide, if it can be known."""
         if not self.candidate or not self.is_open:
             return None
-        if self.candidate.seeds < verdicts.FEWEST_UNITS:
-            return verdicts.FEWEST_UNITS - self.candidate.seeds
+        if len(self.candidate.seeds) < verdicts.FEWEST_UNITS:
+            return verdicts.FEWEST_UNITS - len(self.candidate.seeds)
         return crossed.more_seeds(self.candidate.studies, self.distance)
+
+    @property
+    def enough_seeds(self) -> list[int]:
+        """The seeds that would decide: those that are there, and unused numbers from 0."""
+        seeds = self.candidate.seeds if self.candidate else ()
+        unused = (number for number in itertools.count() if number not in seeds)
+        return [*seeds, *itertools.islice(unused, self.more_seeds or 0)]
 
     @cached_property
     def more_rows(self) -> int | None:

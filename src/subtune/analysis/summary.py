@@ -145,7 +145,7 @@ def interval_to_full(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Interval:
 class Candidate(NamedTuple):
     """A method smaller than full, and the difference of its score to full's.
 
-    ``studies`` has one per task. It is empty with too few seeds: the interval is then over tasks,
+    ``seeds`` are those of the task with the fewest. ``studies`` has one per task. It is empty with too few seeds: the interval is then over tasks,
     if there are several. ``over`` says in words what the interval is over.
     """
 
@@ -157,7 +157,7 @@ class Candidate(NamedTuple):
     score: float
     full_score: float
     difference: Interval
-    seeds: int
+    seeds: tuple[int, ...]
     studies: tuple[Study, ...]
     over: str
 
@@ -191,7 +191,7 @@ def candidates(deciding: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candida
                 score=runs.groupby("task")["value"].mean().mean(),
                 full_score=reference.groupby("task")["value"].mean().mean(),
                 difference=difference,
-                seeds=min(map(len, of_tasks)),
+                seeds=tuple(sorted(min(of_tasks, key=len)["seed"])),
                 studies=studies,
                 over=over,
             )

@@ -127,7 +127,8 @@ def test_few_seeds_cannot_tell_and_the_answer_says_how_many_are_missing(seeds, m
     row = answer_of(runs({"full": [0.9] * seeds, "bitfit": [0.9] * seeds}))
     assert (row["verdict"], row["more_seeds"]) == (UNDECIDED, more)
     plural = "s" if more > 1 else ""
-    assert f"At least {more} more seed{plural} would settle it" in row["answer"]
+    settles = f"At least {more} more seed{plural} would settle it: write `seeds: [0, 1, 2]`."
+    assert settles in row["answer"]
 
 
 def test_seeds_that_vary_cannot_tell_and_the_sure_method_is_named_beside():
@@ -179,7 +180,8 @@ def test_rows_widen_the_interval_and_more_of_them_would_settle_it():
     assert (alone["over"], quiet["over"]) == ("3 seeds", "3 seeds and 400 dev rows")
     assert (quiet["verdict"], loud["verdict"]) == (SUPPORTED, UNDECIDED)
     assert loud["low"] < quiet["low"] <= alone["low"] + 0.01
-    assert f"About {loud['more_rows']:,} more dev rows would settle it" in loud["answer"]
+    settles = f"About {loud['more_rows']:,} more dev rows would settle it"
+    assert f"{settles}: name a longer `validation` file." in loud["answer"]
 
 
 def test_over_all_tasks_the_mean_over_tasks_counts():

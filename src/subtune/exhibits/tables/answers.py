@@ -54,10 +54,12 @@ def smallest_methods(
     rows = [_numbers(answer, titles[answer.task]) for answer in found]
     shown = [_shown(answer, titles[answer.task]) for answer in found]
     is_sure = [answer.confident is not None for answer in found]
+    sentences = [f"* {a.model}, {titles[a.task]}: {in_words(a)}" for a in found]
     return Styled(
         pd.DataFrame(rows).astype(dict.fromkeys(WHOLE, "Int64")),
         pd.DataFrame(shown, columns=HEADINGS),
         bold=pd.DataFrame({CONFIDENT: is_sure}),
+        before="\n".join(sentences),
     )
 
 
@@ -78,7 +80,7 @@ def _numbers(answer: Answer, title: str) -> dict[str, object]:
         "low": low,
         "high": high,
         "over": candidate and candidate.over,
-        "seeds": candidate.seeds if candidate else pd.NA,
+        "seeds": len(candidate.seeds) if candidate else pd.NA,
         "verdict": answer.verdict,
         "more_seeds": pd.NA if answer.more_seeds is None else answer.more_seeds,
         "more_rows": pd.NA if answer.more_rows is None else answer.more_rows,
@@ -143,12 +145,15 @@ def _described(candidate: Candidate) -> str:
 def _what_settles(answer: Answer) -> str:
     """Return a sentence about the seeds or the rows that would decide."""
     assert answer.candidate
-    seeds, needed = answer.candidate.seeds, _needed(answer)
+    needed = _needed(answer)
     if not needed:
         return f"More than {MOST_SEEDS} seeds would be needed."
-    change = f"`seeds` has {seeds} now" if answer.more_seeds else "`seeds` alone cannot"
-    few = "At least" if seeds < FEWEST_UNITS else "About"
-    return f"{few} {needed} would settle it ({change})."
+    changes = [
+        f"write `seeds: {answer.enough_seeds}`" if answer.more_seeds else "",
+        "name a longer `validation` file" if answer.more_rows else "",
+    ]
+    few = "At least" if len(answer.candidate.seeds) < FEWEST_UNITS else "About"
+    return f"{few} {needed} would settle it: {' or '.join(filter(None, changes))}."
 
 
 def _needed(answer: Answer) -> str:

@@ -25,13 +25,14 @@ class Styled:
     """A table for CSV, and how Markdown and LaTeX show it.
 
     ``shown``: the table that they show instead, if people and programs read different columns.
-    ``bold``: which cells of some columns are bold. ``note``: a sentence below the table. ``wide``:
-    columns that wrap in LaTeX, to their share of the text's width.
+    ``bold``: which cells of some columns are bold. ``before``: Markdown above the table. ``note``: a
+    sentence below it. ``wide``: columns that wrap in LaTeX, to their share of the text's width.
     """
 
     table: pd.DataFrame
     shown: pd.DataFrame | None = None
     bold: pd.DataFrame | None = None
+    before: str = ""
     note: str = ""
     wide: Mapping[str, float] = field(default_factory=dict)
 
@@ -47,7 +48,8 @@ def write(made: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
         if path.suffix == ".csv":
             styled.table.to_csv(path, index=False)
         elif path.suffix == ".md":
-            path.write_text(_markdown(cells, bold, styled.note), encoding="utf-8")
+            parts = [styled.before, _markdown(cells, bold), styled.note]
+            path.write_text("\n\n".join(filter(None, parts)) + "\n", encoding="utf-8")
         else:
             path.write_text(_latex(cells, bold, styled.note, styled.wide), encoding="utf-8")
 
@@ -56,13 +58,12 @@ def _text(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def _markdown(table: pd.DataFrame, bold: pd.DataFrame, note: str) -> str:
+def _markdown(table: pd.DataFrame, bold: pd.DataFrame) -> str:
     # Names have stars, which would make text bold. Titles must not become links or pictures.
     cells = table.replace(MARKDOWN, r"\\\1", regex=True)
     headings = [re.sub(MARKDOWN, r"\\\1", str(heading)) for heading in table]
     cells = cells.where(~bold, "**" + cells + "**").set_axis(headings, axis=1)
-    text = cells.to_markdown(index=False, disable_numparse=True) + "\n"
-    return f"{text}\n{note}\n" if note else text
+    return cells.to_markdown(index=False, disable_numparse=True)
 
 
 def _latex(table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str, float]) -> str:
