@@ -145,8 +145,9 @@ def interval_to_full(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Interval:
 class Candidate(NamedTuple):
     """A method smaller than full, and the difference of its score to full's.
 
-    ``seeds`` are those of the task with the fewest. ``studies`` has one per task. It is empty with too few seeds: the interval is then over tasks,
-    if there are several. ``over`` says in words what the interval is over.
+    ``seeds`` are those of the task with the fewest. ``studies`` has one per task. It is empty with
+    too few seeds: the interval is then over tasks, if there are several. ``over`` says in words
+    what the interval is over.
     """
 
     method: str

@@ -38,7 +38,7 @@ def choices(
 ) -> Iterator[Settings]:
     """Yield settings for a table and a model, the best first and the quickest last.
 
-    First there are fewer epochs, then fewer methods, then fewer rows.
+    First there are fewer epochs, then fewer methods, then fewer rows, at last still fewer epochs.
 
     Args:
         rows: of the training table.
@@ -47,10 +47,13 @@ def choices(
     """
     by_width = {method: DEFAULTS.methods[method].learning_rates for method in methods}
     rates = {method: learning_rates(by, hidden_size) for method, by in by_width.items()}
-    train_rows = rows
-    while train_rows == rows or train_rows >= DEFAULTS.fewest_rows:
+    parts = [rows]
+    while parts[-1] // 2 >= DEFAULTS.fewest_rows:
+        parts.append(parts[-1] // 2)
+    for train_rows in parts:
         size = next(s for s in DEFAULTS.sizes if s.rows is None or train_rows <= s.rows)
-        for shorter in DEFAULTS.shorter:
+        last = [DEFAULTS.shortest] if train_rows == parts[-1] else []
+        for shorter in [*DEFAULTS.shorter, *last]:
             for epochs in range(size.epochs, math.ceil(shorter.epochs * size.epochs) - 1, -1):
                 yield Settings(
                     methods={m: rates[m] for m in rates if m not in shorter.without},
@@ -60,7 +63,6 @@ def choices(
                     max_length=max_length,
                     train_rows=train_rows,
                 )
-        train_rows //= 2
 
 
 def learning_rates(by_width: Mapping[int, tuple[float, ...]], width: int) -> tuple[float, ...]:

@@ -54,6 +54,7 @@ class _Defaults(Value):
     seeds: int
     sizes: tuple[Size, ...]
     shorter: tuple[Shorter, ...]
+    shortest: Shorter
     fewest_rows: int
     whole_texts: float
     window_multiple: int

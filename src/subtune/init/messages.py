@@ -96,16 +96,15 @@ def of_runs(settings: Settings) -> str:
 def of_shorter(usual: Settings, chosen: Settings, minutes: float) -> Iterator[str]:
     """Yield a line about what was made shorter to fit the minutes, if anything was."""
     left_out = [method for method in usual.methods if method not in chosen.methods]
-    found = [
-        f"without {', '.join(left_out)}" if left_out else "",
-        f"{chosen.train_rows:,} of {usual.train_rows:,} rows train"
-        if chosen.train_rows < usual.train_rows
-        else f"{chosen.epochs} epochs in place of {usual.epochs}"
-        if chosen.epochs < usual.epochs
-        else "",
-    ]
-    if any(found):
-        yield f"shorter, to fit into {minutes:g} minutes: {', '.join(filter(None, found))}"
+    found = []
+    if left_out:
+        found.append(f"without {', '.join(left_out)}")
+    if chosen.train_rows < usual.train_rows:
+        found.append(f"{chosen.train_rows:,} of {usual.train_rows:,} rows train")
+    if chosen.epochs < usual.epochs:
+        found.append(f"{chosen.epochs} epochs in place of {usual.epochs}")
+    if found:
+        yield f"shorter, to fit into {minutes:g} minutes: {', '.join(found)}"
 
 
 def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iterator[str]:
