@@ -3,9 +3,10 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from subtune.analysis.claims import Claim
+from subtune.analysis.verdicts import Expectation, Measure
 from subtune.core.errors import one_of
 
 # Tables of numbers that `workflow/rules/analysis.smk` and `submission.smk` make for exhibits and
@@ -158,6 +159,8 @@ def problems(paper: Paper, folder: str, exhibits: Sequence[Table]) -> Iterator[s
     for claim in paper.claims:
         where = f"claim {claim.text!r}"
         yield from _unknown(f"{where}: reads", claim.reads, (*DATA, *DATA_OF_CLAIMS))
+        yield from _unknown(f"{where}: expects", [claim.expects], get_args(Expectation))
+        yield from _unknown(f"{where}: measure", [claim.measure], get_args(Measure))
         for function in filter(None, (claim.units, claim.order)):
             yield from _misfit(f"{where}: of", function, *claim.reads, *claim.of)
 

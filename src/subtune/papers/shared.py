@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from subtune.analysis.claims import Claim
-from subtune.analysis.statistics.parameters import changes_to_largest_other
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.curves import learning_curves, score_by_train_rows
 from subtune.exhibits.figures.heat_maps import parameter_changes
@@ -87,22 +85,6 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
         options={"method": method, "task": task},
         needs=Needs(methods=(method,), tasks=(task,)),
         style="changes",
-    )
-
-
-def two_biases_change_most(printed_in: str, tasks: int) -> Claim:
-    """Return the claim that b_q and b_m2 change most of all biases, on each of so many tasks."""
-    return Claim(
-        "b_q and b_m2 change more than the other biases",
-        printed_in,
-        "the smaller of their mean absolute changes ÷ the largest other bias's",
-        "more",
-        measure="ratio",
-        reads=("parameter_changes",),
-        units=changes_to_largest_other,
-        of=("bitfit", ("b_q", "b_m2"), "b_"),
-        at_least=(tasks, tasks),
-        is_printed=False,
     )
 
 

@@ -46,6 +46,7 @@ def test_a_paper_has_no_mistakes_in_its_declarations(paper):
         ([replace(TABLE, options={"width": 3})], [], "make: metrics: got an unexpected keyword"),
         ([replace(TABLE, from_config=())], [], "make: metrics: missing a required argument"),
         ([TABLE], [replace(CLAIM, reads=("chosn",))], "reads: found 'chosn'.*mean 'chosen'"),
+        ([TABLE], [replace(CLAIM, expects="mor")], "expects: found 'mor'.*mean 'more'"),
         ([TABLE], [replace(CLAIM, of=("full",))], "of: minus: missing a required argument"),
     ],
 )

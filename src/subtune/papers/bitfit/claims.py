@@ -1,292 +1,158 @@
-"""Claims of BitFit."""
+"""Claims of BitFit, and statistics that only they need."""
 
-from typing import Any
+from itertools import combinations
+from typing import Literal
 
-from subtune.analysis.claims import Claim
-from subtune.analysis.statistics.parameters import parameters_of_families
-from subtune.analysis.statistics.scores import minus_printed
-from subtune.papers.bitfit import statistics
-from subtune.papers.bitfit.exhibits import PART_OF_SPEECH, SQUAD
-from subtune.papers.shared import two_biases_change_most
+import numpy as np
+import pandas as pd
 
-DIFF_PRUNING = "diff-pruning (Guo et al. 2020)"
-ADAPTERS = "adapters (Houlsby et al. 2019)"
+from subtune.analysis.scores import whole_methods
+from subtune.analysis.statistics.parameters import (
+    FEWEST_PAIRS,
+    best_rates,
+    changes_of,
+    rank_correlation,
+)
+from subtune.analysis.statistics.scores import CELL, NOTHING, matching, method_scores, minus
+from subtune.papers.claims import read_claims
 
 
-def against(other: str, split: str) -> dict[str, Any]:
-    """Return the fields that compare BitFit with another method, as Table 1 quotes it."""
-    return {
-        "reads": ("chosen" if split == "validation" else "test_scores", "printed"),
-        "units": minus_printed,
-        "of": ({"bitfit": other}, "table1", split),
+def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return the standard deviation over seeds of one method minus that of another."""
+    wide = method_scores(chosen)
+    if not {first, second} <= set(wide):
+        return NOTHING
+    spread = wide[[first, second]].dropna().groupby(level=["model", "column"]).std()
+    return (spread[first] - spread[second]).dropna()
+
+
+def agreement_of_models(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return the rank correlation over columns of `minus`, between each pair of models."""
+    wide = minus(chosen, first, second).groupby(level=["model", "column"]).mean().unstack("model")
+    pairs = {f"{a}, {b}": wide[[a, b]].dropna() for a, b in combinations(wide, 2)}
+    return pd.Series(
+        {name: rank_correlation(*both.T.to_numpy()) for name, both in pairs.items()}, dtype=float
+    ).rename_axis("pair")
+
+
+def minus_by_size(
+    chosen: pd.DataFrame, train_rows: pd.DataFrame, first: str, second: str
+) -> pd.Series:
+    """Return the rank correlation over tasks of the number of training rows and `minus`.
+
+    There is one number per model and seed.
+
+    Args:
+        chosen: the runs of the best learning rates.
+        train_rows: ``task`` and ``rows``.
+        first, second: methods.
+    """
+    deciding = chosen[chosen["decides"]]
+    rows = train_rows.set_index("task")["rows"]
+    task_of = deciding.drop_duplicates("column").set_index("column")["task"]
+    wide = minus(deciding, first, second).unstack("column")
+    sizes = rows.reindex(task_of.reindex(wide.columns)).to_numpy()
+    has_rows = ~np.isnan(sizes)
+    if has_rows.sum() < FEWEST_PAIRS:
+        return NOTHING
+    return (
+        wide.loc[:, has_rows]
+        .dropna()
+        .apply(lambda row: rank_correlation(sizes[has_rows], row), axis=1)
+    )
+
+
+def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: str) -> pd.Series:
+    """Return a parameter's change as a share of the mean of others', per model and task."""
+    means = changes_of(changes, method)
+    compared = [other for other in matching(means, others) if other != name]
+    if name not in means or not compared:
+        return NOTHING
+    return (means[name] / means[compared].mean(axis=1)).dropna()
+
+
+def gap_minus(scores: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return the generalisation gap of one method minus another's."""
+    wide = scores.groupby([*CELL, "method"])["gap"].mean().unstack()
+    if not {first, second} <= set(wide.columns):
+        return NOTHING
+    return (wide[first] - wide[second]).dropna()
+
+
+def gap_under(scores: pd.DataFrame, method: str, limit: float) -> pd.Series:
+    """Return a limit minus a method's generalisation gap."""
+    rows = scores[scores["method"] == method]
+    return (limit - rows.groupby(CELL)["gap"].mean()).dropna()
+
+
+def train_minus(scores: pd.DataFrame, method: str, level: float) -> pd.Series:
+    """Return a method's score on its training rows minus a level."""
+    rows = scores[scores["method"] == method].dropna(subset=["gap"])
+    return (rows.groupby(CELL)["train"].mean() - level).dropna()
+
+
+def epochs_before(chosen: pd.DataFrame, method: str, epochs: int) -> pd.Series:
+    """Return an epoch minus a method's best epoch."""
+    if "best_epoch" not in chosen:
+        return NOTHING
+    rows = whole_methods(chosen[chosen["decides"]])
+    rows = rows[(rows["method"] == method) & np.isfinite(rows["value"])]
+    return epochs - rows.groupby(CELL)["best_epoch"].mean()
+
+
+def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) -> pd.Series:
+    """Return the log of a method's best learning rates to the printed ones of the same model."""
+    ours, papers = best_rates(chosen, method), best_rates(printed, method)
+    return NOTHING if ours.empty or papers.empty else np.log(ours / papers).dropna()
+
+
+def minus_on_rows(
+    sizes: pd.DataFrame, metric: str, end: Literal["min", "max"], first: str, second: str
+) -> pd.Series:
+    """Return `minus` of the runs on the smallest or on the largest number of training rows."""
+    rows = _with_several_sizes(sizes, metric)
+    at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
+    rows = rows[rows["train_rows"] == at_end]
+    return NOTHING if rows.empty else minus(rows, first, second)
+
+
+def minus_by_rows(sizes: pd.DataFrame, metric: str, first: str, second: str) -> pd.Series:
+    """Return the rank correlation of the number of training rows and `minus`, per cell."""
+    rows = _with_several_sizes(sizes, metric)
+    differences = {
+        number: minus(same, first, second) for number, same in rows.groupby("train_rows")
     }
+    if not any(len(difference) for difference in differences.values()):
+        return NOTHING
+    wide = pd.concat({n: d for n, d in differences.items() if len(d)}, names=["train_rows"])
+    of_cell = wide.groupby(level=CELL)
+    enough = of_cell.size() >= FEWEST_PAIRS
+    correlations = of_cell.apply(
+        lambda cell: rank_correlation(cell.index.get_level_values("train_rows"), cell)
+    )
+    return correlations[enough].dropna()
 
 
-CLAIMS = (
-    Claim(
-        "Training only biases scores as full fine-tuning does",
-        "Abstract, 4, Tables 1 and 2",
-        "BitFit − Full",
-        "same",
-        of=("bitfit", "full"),
-    ),
-    Claim(
-        "With small to medium training data, training only biases scores no less than full "
-        "fine-tuning",
-        "Abstract, 1, Table 2",
-        "BitFit − Full on the tasks of less than 100,000 rows",
-        "no less",
-        of=("bitfit", "full"),
-        tasks=("sst2", "cola", "mrpc", "stsb", "rte"),
-    ),
-    Claim(
-        "Training only biases scores better than full fine-tuning on some tasks",
-        "Abstract, 3, Table 2",
-        "BitFit − Full",
-        "more",
-        of=("bitfit", "full"),
-        at_least=(1, 27),
-    ),
-    Claim(
-        "The larger the training data, the less BitFit reaches of full fine-tuning",
-        "Abstract, 4, Table 2",
-        "rank correlation over tasks of the number of training rows and Full − BitFit",
-        "more",
-        measure="rank correlation",
-        reads=("chosen", "train_rows"),
-        units=statistics.minus_by_size,
-        of=("full", "bitfit"),
-    ),
-    Claim(
-        "Other models show the same trends",
-        "4, Table 2",
-        "rank correlation over tasks of BitFit − Full, between models",
-        "more",
-        measure="rank correlation",
-        units=statistics.agreement_of_models,
-        of=("bitfit", "full"),
-        at_least=(3, 3),
-    ),
-    Claim(
-        "BitFit scores better than Diff-Pruning on 5 of 9 tasks",
-        "4, Table 1 (V)",
-        "BitFit − Diff-Pruning, as Table 1 quotes it",
-        "more",
-        **against(DIFF_PRUNING, "validation"),
-        at_least=(5, 9),
-    ),
-    Claim(
-        "BitFit scores less than Diff-Pruning on 3 of 9 tasks at most",
-        "4, Table 1 (V)",
-        "BitFit − Diff-Pruning, as Table 1 quotes it",
-        "no less",
-        **against(DIFF_PRUNING, "validation"),
-        at_least=(6, 9),
-        margin=0.0,
-    ),
-    Claim(
-        "With large training data, BitFit scores as another sparse method does",
-        "Abstract, Table 1 (V)",
-        "BitFit − Diff-Pruning on the tasks of more than 100,000 rows",
-        "same",
-        **against(DIFF_PRUNING, "validation"),
-        tasks=("qnli", "mnli", "qqp"),
-    ),
-    Claim(
-        "BitFit scores better than Diff-Pruning on one test set",
-        "4, Table 1 (T)",
-        "BitFit − Diff-Pruning, as Table 1 quotes it",
-        "more",
-        **against(DIFF_PRUNING, "test"),
-        at_least=(1, 9),
-    ),
-    Claim(
-        "BitFit scores better than Adapters on three test sets",
-        "4, Table 1 (T)",
-        "BitFit − Adapters, as Table 1 quotes it",
-        "more",
-        **against(ADAPTERS, "test"),
-        at_least=(3, 9),
-    ),
-    *(
-        Claim(
-            f"BitFit is competitive with {title} on test sets",
-            "4, Table 1 (T)",
-            f"BitFit − {title}, as Table 1 quotes it",
-            "no less",
-            **against(other, "test"),
-        )
-        for title, other in (("Diff-Pruning", DIFF_PRUNING), ("Adapters", ADAPTERS))
-    ),
-    Claim(
-        "BitFit trains less than 0.1 % of the parameters",
-        "3, Tables 1 and 2",
-        "0.1 % of Full's parameters ÷ BitFit's, without the classifier's",
-        "more",
-        measure="ratio",
-        units=parameters_of_families,
-        of=("full$", "bitfit$", 0.001),
-    ),
-    Claim(
-        "Biases score better than as many random parameters, on every task",
-        "4, Table 3",
-        "BitFit − random",
-        "more",
-        of=("bitfit", ("rand_100k", "rand_uniform")),
-        at_least=(9, 9),
-    ),
-    Claim(
-        "b_k, the key's bias, does not change",
-        "4, Figure 1",
-        "its mean absolute change, as a share of the other biases' mean",
-        "same",
-        measure="share",
-        reads=("parameter_changes",),
-        units=statistics.change_beside_others,
-        of=("bitfit", "b_k", "b_"),
-        at_least=(4, 4),
-        is_printed=False,
-    ),
-    two_biases_change_most("4, Figure 1", tasks=4),
-    Claim(
-        "b_m2 and b_q alone score hardly less than all biases",
-        "1, 4, Table 3",
-        "b_m2,b_q − BitFit",
-        "no less",
-        of=("b_m2,b_q", "bitfit"),
-    ),
-    Claim(
-        "b_m2 and b_q alone rival full fine-tuning",
-        "3, Table 3",
-        "b_m2,b_q − Full",
-        "no less",
-        of=("b_m2,b_q", "full"),
-    ),
-    Claim(
-        "b_m2 alone scores less than b_m2 and b_q",
-        "4, Table 3",
-        "b_m2,b_q − b_m2",
-        "more",
-        of=("b_m2,b_q", "b_m2"),
-    ),
-    Claim(
-        "b_q alone scores less than b_m2 and b_q",
-        "4, Table 3",
-        "b_m2,b_q − b_q",
-        "more",
-        of=("b_m2,b_q", "b_q"),
-    ),
-    Claim(
-        "A frozen encoder scores less, on every task",
-        "4, Table 3",
-        "BitFit − Frozen",
-        "more",
-        of=("bitfit", "frozen"),
-        at_least=(9, 9),
-    ),
-    Claim(
-        "BitFit's generalisation gap is smaller than that of full fine-tuning",
-        "4, Generalization gap",
-        "gap of Full − gap of BitFit",
-        "more",
-        reads=("train_scores",),
-        units=statistics.gap_minus,
-        of=("full", "bitfit"),
-        is_printed=False,
-    ),
-    Claim(
-        "Full fine-tuning scores nearly 100 % on its training rows",
-        "4, Generalization gap",
-        "train score of Full − 1",
-        "no less",
-        reads=("train_scores",),
-        units=statistics.train_minus,
-        of=("full", 1.0),
-        is_printed=False,
-    ),
-    Claim(
-        "BitFit's generalisation gap is often less than 2 points",
-        "4, Generalization gap",
-        "0.02 − gap of BitFit",
-        "more",
-        reads=("train_scores",),
-        units=statistics.gap_under,
-        of=("bitfit", 0.02),
-        at_least=(1, 2),
-        is_printed=False,
-    ),
-    Claim(
-        "BitFit converges within 7 epochs on most tasks",
-        "A.2",
-        "7 − the best epoch of BitFit",
-        "no less",
-        measure="epochs",
-        units=statistics.epochs_before,
-        of=("bitfit", 7),
-        at_least=(5, 8),
-        is_printed=False,
-    ),
-    Claim(
-        "BitFit's best learning rates are those of Table 6",
-        "A.3, Table 6",
-        "our best learning rate ÷ the paper's, of the same model",
-        "same",
-        measure="ratio",
-        reads=("chosen", "printed"),
-        units=statistics.rate_to_printed,
-        of=("bitfit$",),
-        at_least=(1, 2),
-    ),
-    Claim(
-        "BitFit's scores vary less over seeds than those of full fine-tuning",
-        "A.2",
-        "standard deviation over seeds of Full − that of BitFit",
-        "more",
-        units=statistics.spread_minus,
-        of=("full", "bitfit"),
-        is_printed=False,
-    ),
-    Claim(
-        "On part-of-speech tagging BitFit scores as full fine-tuning does, within 0.1 points",
-        "4, Token-level tasks",
-        "BitFit − Full",
-        "same",
-        of=("bitfit", "full"),
-        tasks=PART_OF_SPEECH,
-        margin=0.001,
-    ),
-    Claim(
-        "With little training data BitFit scores better than full fine-tuning",
-        "4, Figure 2",
-        "BitFit − Full in exact match, on the smallest part of the training data",
-        "more",
-        reads=("sizes",),
-        units=statistics.minus_on_rows,
-        of=("exact_match", "min", "bitfit", "full"),
-        tasks=SQUAD,
-        is_printed=False,
-    ),
-    Claim(
-        "With all training data full fine-tuning scores better than BitFit",
-        "4, Figure 2",
-        "Full − BitFit in exact match, on the largest part of the training data",
-        "more",
-        reads=("sizes",),
-        units=statistics.minus_on_rows,
-        of=("exact_match", "max", "full", "bitfit"),
-        tasks=SQUAD,
-        is_printed=False,
-    ),
-    Claim(
-        "The more of the same training data, the less BitFit reaches of full fine-tuning",
-        "4, Figures 2 and 6",
-        "rank correlation of the number of training rows and Full − BitFit in exact match",
-        "more",
-        measure="rank correlation",
-        reads=("sizes",),
-        units=statistics.minus_by_rows,
-        of=("exact_match", "full", "bitfit"),
-        tasks=SQUAD,
-        is_printed=False,
-    ),
+def _with_several_sizes(sizes: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return scores in one metric of models and columns with several numbers of training rows.
+
+    ``sizes`` are from `subtune.analysis.scores.in_every_metric`.
+    """
+    rows = sizes[sizes["metric"] == metric]
+    return rows[rows.groupby(["model", "column"])["train_rows"].transform("nunique") > 1]
+
+
+CLAIMS = read_claims(
+    __package__,
+    spread_minus,
+    agreement_of_models,
+    minus_by_size,
+    change_beside_others,
+    gap_minus,
+    gap_under,
+    train_minus,
+    epochs_before,
+    rate_to_printed,
+    minus_on_rows,
+    minus_by_rows,
 )

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from subtune.papers.bitfit.statistics import minus_by_rows, minus_on_rows
+from subtune.papers.bitfit.claims import minus_by_rows, minus_on_rows
 from tests.helpers.examples import scored
 
 

@@ -13,7 +13,7 @@ from subtune.analysis.statistics.parameters import (
     share_to_largest_other,
 )
 from subtune.analysis.statistics.scores import best_minus, minus, minus_printed
-from subtune.papers.bitfit.statistics import (
+from subtune.papers.bitfit.claims import (
     agreement_of_models,
     change_beside_others,
     epochs_before,
