@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     init = add(_init, example, "write a configuration for tables of your own")
     init.add_argument("--train", required=True, type=Path, help="a CSV, TSV or JSON-lines file")
     init.add_argument("--dev", type=Path, help="another such file, to evaluate on")
+    init.add_argument("--test", type=Path, help="a third such file, to judge by; default: --dev")
     init.add_argument("--text", metavar="COLUMN", help="column of the text; default: a guess")
     init.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
     init.add_argument("--label", metavar="COLUMN", help="column of the label; default: a guess")

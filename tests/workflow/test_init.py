@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pandas as pd
+import pytest
 
 from subtune import config
 from tests.helpers.project import BIN, SNAKEMAKE, Project
@@ -17,8 +18,21 @@ SHORTER = {r"epochs: \d+": "epochs: 1", r"seeds: \[.*\]": "seeds: [0]", r"\n    
 
 def test_what_init_says_to_call_trains_and_answers(tmp_path, tiny_bert, glue_dir):
     directory = Project(tmp_path / "init", tiny_bert).directory
-    train, dev = glue_csv(glue_dir, "cola", directory, rows=64)
-    files = "--train", train.name, "--dev", dev.name, "--to", "first words.yaml"
+    train, dev = glue_csv(glue_dir, "cola", directory, rows=96)
+    lines = dev.read_text(encoding="utf-8").splitlines(keepends=True)
+    dev.write_text("".join(lines[:65]), encoding="utf-8")
+    test = directory / "test.csv"
+    test.write_text("".join([lines[0], *lines[65:]]), encoding="utf-8")
+    files = (
+        "--train",
+        train.name,
+        "--dev",
+        dev.name,
+        "--test",
+        test.name,
+        "--to",
+        "first words.yaml",
+    )
     init = [sys.executable, BIN / "subtune", "init", *files, "--model", tiny_bert]
     said = _printed(init, directory)
     path = directory / "first words.yaml"
@@ -33,6 +47,16 @@ def test_what_init_says_to_call_trains_and_answers(tmp_path, tiny_bert, glue_dir
     assert "cola" in (directory / answers).read_text()
     runs = pd.read_csv(directory / config.read(path).results / "runs.csv")
     assert set(runs["method"]) == {"full", "bitfit", "layernorm", "frozen"}
+
+    # Dev rows choose, test rows judge.
+    assert "test.csv: 32 rows to judge by, which choose nothing" in said
+    results = directory / config.read(path).results
+    summary = pd.read_csv(results / "summary.csv").set_index("method")
+    for row in runs.drop_duplicates("method").to_dict("records"):
+        history = pd.read_csv(results / "runs" / row["run"] / "history.csv")
+        metric = row["metric"]
+        best = history.loc[history[f"validation/{metric}"].idxmax()]
+        assert summary.loc[row["method"], "score"] == pytest.approx(best[f"test/{metric}"])
 
 
 def _printed(command, directory) -> str:

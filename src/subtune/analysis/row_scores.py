@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.recomputation import scored_predictions
+from subtune.analysis.scores import judging
 from subtune.analysis.statistics.crossed import PARTS, pseudo_values
 from subtune.tasks import metrics
 from subtune.tasks.score_columns import ScoreColumn
@@ -17,7 +18,7 @@ NO_ROWS = pd.DataFrame(columns=["run", "rows", *NUMBERS])
 
 
 def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
-    """Return pseudo-values of the scores that decide.
+    """Return pseudo-values of the scores that judge.
 
     Runs that diverged are left out, and runs whose recorded predictions are of another epoch, as
     where a paper judges by another metric than the task's first.
@@ -36,8 +37,8 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     """
     split_of = {column.key: column.split for column in columns}
     found = []
-    deciding = chosen[chosen["decides"] & chosen["value"].notna()].drop_duplicates("run")
-    for row in deciding.to_dict("records"):
+    judged = judging(chosen).dropna(subset=["value"]).drop_duplicates("run")
+    for row in judged.to_dict("records"):
         task, table, best_epoch = scored_predictions(store, row["run"])
         if table is None or best_epoch != row["best_epoch"]:
             continue

@@ -31,8 +31,9 @@ def collect(
         a search found if it was ``searched``; and ``best_epoch`` (the first with the highest score
         in the deciding column), ``trainable``, ``classifier`` (the classifier's part of these),
         ``seconds`` of training, ``one_answer`` (the run predicts the same for every row),
-        ``delta_bytes`` on disk, ``column``, ``metric``, ``value``, ``decides``. Whole methods have
-        no ``scope``, and fraction 1. A run that diverged has neither best epoch nor value.
+        ``delta_bytes`` on disk, ``column``, ``metric``, ``value``, ``decides``, ``judges``. Whole
+        methods have no ``scope``, and fraction 1. A run that diverged has neither best epoch nor
+        value.
 
     Raises:
         SubtuneError: a record is missing or cannot be read.
@@ -58,6 +59,7 @@ def collect(
                 | {"one_answer": records.gives_one_answer(store, entry["run"])}
                 | {"delta_bytes": records.delta_bytes(store, entry["run"])}
                 | {"column": column.key, "metric": column.metric, "decides": column.decides}
+                | {"judges": column.judges}
                 | {"value": epoch[column.in_history] if epoch else math.nan}
             )
     table = pd.DataFrame(rows).astype(DTYPES)
@@ -100,6 +102,11 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     chosen["value"] = chosen["value"].where(chosen["mean"].notna())
     chosen = chosen.sort_values("setting", kind="stable", ignore_index=True)
     return chosen.drop(columns=["setting", "candidate", "mean"])
+
+
+def judging(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows by which methods are compared: of test rows, where a task has a test file."""
+    return chosen[chosen["judges"] if "judges" in chosen else chosen["decides"]]
 
 
 def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:

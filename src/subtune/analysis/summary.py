@@ -13,7 +13,7 @@ import pandas as pd
 
 from subtune.analysis import verdicts
 from subtune.analysis.row_scores import NO_ROWS, NUMBERS
-from subtune.analysis.scores import on_most_rows, trained_beside_classifier
+from subtune.analysis.scores import judging, on_most_rows, trained_beside_classifier
 from subtune.analysis.statistics import crossed
 from subtune.analysis.statistics.crossed import Interval, Study
 
@@ -27,7 +27,7 @@ DIGITS = 10
 
 
 def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.DataFrame:
-    """Return a row per model, task and method, with the scores of each task's deciding column.
+    """Return a row per model, task and method, with the scores of each task's judging column.
 
     Args:
         chosen: the runs of the best learning rates.
@@ -99,14 +99,14 @@ def of_all_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the deciding columns, with ``trained``, ``difference``, ``run_of_full``.
+    """Return the rows of the judging columns, with ``trained``, ``difference``, ``run_of_full``.
 
     The difference is NaN if the method or full has no score with that seed.
     """
-    deciding = chosen[chosen["decides"]]
+    judged = judging(chosen)
     same = [*QUESTION, "seed"]
-    full = _of_reference(deciding)[[*same, "value", "run"]]
-    both = deciding.merge(full, "left", on=same, suffixes=(None, "_of_full"), validate="m:1")
+    full = _of_reference(judged)[[*same, "value", "run"]]
+    both = judged.merge(full, "left", on=same, suffixes=(None, "_of_full"), validate="m:1")
     difference = (both["value"] - both["value_of_full"]).round(DIGITS)
     return both.assign(trained=trained_beside_classifier(both), difference=difference)
 
@@ -210,5 +210,6 @@ def _difference(
         return verdicts.interval(means), (), f"{len(of_tasks)} tasks" if len(of_tasks) > 1 else ""
     over = [f"{min(study.seeds for study in studies)} seeds"]
     if all(study.parts for study in studies):
-        over.append(f"{sum(study.rows for study in studies):,} dev rows")
+        split = "dev" if all(runs["decides"].all() for runs in of_tasks) else "test"
+        over.append(f"{sum(study.rows for study in studies):,} {split} rows")
     return crossed.interval(studies), studies, " and ".join(over)

@@ -25,6 +25,7 @@ from subtune.selections.specs import Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.fields import Encoding, KindName, kind_of_unnamed
 from subtune.tasks.kinds import KINDS
+from subtune.tasks.task import TEST
 
 ALL_ROWS: Literal["all"] = "all"
 # Tables and random generators hold no larger whole numbers.
@@ -195,9 +196,11 @@ class OwnTask(Section):
         description="default: `classification` if the task has `labels`, else `regression`",
     )
     files: dict[str, str] = Field(
-        description="path of each split's file. Texts: .csv, .tsv or .jsonl; a cell that begins "
-        "with a quotation mark is quoted. Tokens: .conllu, whose columns have names; .conll or "
-        ".txt, whose columns are 1, 2, …; or .jsonl with lists. Spans: .json in SQuAD's format"
+        description="path of each split's file: `train`, `validation`, which chooses epochs and "
+        "learning rates, and perhaps `test`, which then judges. Texts: .csv, .tsv or .jsonl; a "
+        "cell that begins with a quotation mark is quoted. Tokens: .conllu, whose columns have "
+        "names; .conll or .txt, whose columns are 1, 2, …; or .jsonl with lists. Spans: .json in "
+        "SQuAD's format"
     )
     encoding: Encoding | None = Field(
         default=None,
@@ -249,6 +252,7 @@ class OwnTask(Section):
             labels=self.labels,
             kind=self.kind_name,
             metrics=self.metrics or kind.default_metrics,
+            evaluation=("validation", TEST) if TEST in self.files else ("validation",),
             encoding=self.encoding,
         )
 

@@ -25,6 +25,7 @@ from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan
 from subtune.tasks import Task
 from subtune.tasks.formats.paths import is_file
+from subtune.tasks.task import TEST
 
 # A plan needs a commit of every model on the hub. An estimate can use any, without a network.
 SOME_COMMIT = "0" * 40
@@ -42,6 +43,7 @@ class Request(NamedTuple):
 
     train: Path
     dev: Path | None = None
+    test: Path | None = None
     text: str | None = None
     text2: str | None = None
     label: str | None = None
@@ -71,7 +73,14 @@ def init(request: Request) -> Iterator[str]:
     dev = tables.read("--dev", request.dev, request.encoding)
     if request.train.samefile(request.dev):
         raise SubtuneError("--dev: found the file of --train, expected a different file")
+    paths = {"train": str(request.train), "validation": str(request.dev)}
     yield from messages.of_tables(train, dev)
+    if request.test is not None:
+        test = tables.read("--test", request.test, request.encoding)
+        if any(map(request.test.samefile, (request.train, request.dev))):
+            raise SubtuneError("--test: found a file of --train or --dev, expected a different one")
+        paths[TEST] = str(request.test)
+        yield f"{test.path}: {len(test.rows):,} rows to judge by, which choose nothing"
     label, text = _columns(request, train, dev)
     labels = labels_of(train, dev, label, request.kind)
     task = Task(
@@ -81,14 +90,14 @@ def init(request: Request) -> Iterator[str]:
         label=label,
         labels=labels.words,
         metrics=labels.metrics,
+        evaluation=tuple(paths)[1:],
         encoding=request.encoding,
     )
-    paths = {"train": str(request.train), "validation": str(request.dev)}
     columns = files.columns_of(task, files.own_paths(paths, task))
     yield messages.of_texts(task, request.text is None)
     yield from messages.of_labels(labels, request.label is None)
     yield from remarks(labels)
-    yield from messages.of_repeats(task, columns["train"], columns["validation"])
+    yield from messages.of_repeats(task, columns)
 
     model = model_called(request.model)
     yield messages.of_model(model)

@@ -1,6 +1,7 @@
 """Lines that `subtune init` prints about tables, settings and time."""
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from subtune.tasks.formats.text import shown
 
 # A line names at most this many columns or classes.
 NAMED = 12
+ROWS = {"train": "training", "validation": "dev", "test": "test"}
 
 
 def of_tables(train: Table, dev: Table) -> Iterator[str]:
@@ -47,15 +49,17 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
     yield f"metrics: {', '.join(labels.metrics)}"
 
 
-def of_repeats(task: Task, train: dict[str, list], dev: dict[str, list]) -> Iterator[str]:
-    """Yield a line if texts stand in both files."""
-    seen = set(map(tuple, task.of_kind.texts(train)))
-    is_seen = [tuple(text) in seen for text in task.of_kind.texts(dev)]
-    if any(is_seen):
-        yield (
-            f"{sum(is_seen):,} of the {len(is_seen):,} dev rows are also in the training file: "
-            "their scores say little about new texts"
-        )
+def of_repeats(task: Task, columns: Mapping[str, dict[str, list]]) -> Iterator[str]:
+    """Yield a line for each two files that have texts in common."""
+    texts = {split: [*map(tuple, task.of_kind.texts(of))] for split, of in columns.items()}
+    for first, second in itertools.combinations(texts, 2):
+        seen = {*texts[first]}
+        number = sum(text in seen for text in texts[second])
+        if number:
+            yield (
+                f"{number:,} of the {len(texts[second]):,} {ROWS[second]} rows are also in the "
+                f"{ROWS[first]} file: their scores say little about new texts"
+            )
 
 
 def of_model(model: StartingModel) -> str:

@@ -4,17 +4,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from subtune.tasks import Task
+from subtune.tasks.task import TEST
 
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """The source of a column of scores. Epochs are chosen by the column that ``decides``."""
+    """The source of a column of scores.
+
+    Epochs and learning rates are chosen by the column that ``decides``. Methods are compared by the
+    column that ``judges``: the same, or the test rows of a user's own task.
+    """
 
     key: str
     task: str
     split: str
     metric: str
     decides: bool
+    judges: bool
 
     @property
     def in_history(self) -> str:
@@ -40,5 +46,7 @@ def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[Column
             several = len(task.evaluation) > 1
             key = f"{task.name}_{split.removeprefix('validation_')}" if several else task.name
             metric = metrics.get(task.name, task.metrics[0])
-            columns.append(Column(key, task.name, split, metric, position == 0, title))
+            decides = position == 0
+            judges = split == TEST if TEST in task.evaluation else decides
+            columns.append(Column(key, task.name, split, metric, decides, judges, title))
     return columns

@@ -10,6 +10,8 @@ from subtune.tasks.fields import TaskFields
 from subtune.tasks.kinds import KINDS
 from subtune.tasks.task_kind import TaskKind
 
+# The split of a user's own task that judges runs after `validation` has chosen them.
+TEST = "test"
 # GLUE's diagnostic set, whose labels are MNLI's.
 DIAGNOSTIC = "diagnostic"
 

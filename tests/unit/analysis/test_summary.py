@@ -184,6 +184,21 @@ def test_rows_widen_the_interval_and_more_of_them_would_settle_it():
     assert f"{settles}: name a longer `validation` file." in loud["answer"]
 
 
+def test_rows_that_chose_nothing_judge_where_there_are_some():
+    dev = runs({"full": [0.9, 0.91, 0.92], "bitfit": [0.99, 0.98, 0.97]}).assign(judges=False)
+    scores = {"full": [0.8, 0.801, 0.802], "bitfit": [0.799, 0.8, 0.801]}
+    test = runs(scores).assign(judges=True, decides=False, column="rte_test")
+    table = pd.concat([dev, test], ignore_index=True)
+    table["run"] = [str(number % len(dev)) for number in range(len(table))]
+    made = smallest_methods(table, {"rte": "RTE"}, numbers_of(table[6:], 0.2))
+    row = made.table.iloc[0]
+    assert (row["score"], row["full"]) == pytest.approx((0.8, 0.801))
+    assert row["over"] == "3 seeds and 400 test rows"
+    assert f"About {row['more_rows']:,} more test rows would settle it" in row["answer"]
+    assert "name a longer `test` file" in row["answer"]
+    assert "these scores are of test rows" in made.note
+
+
 def test_over_all_tasks_the_mean_over_tasks_counts():
     parts = [
         runs({"full": [0.9] * 3, "bitfit": [value] * 3}, task=task)

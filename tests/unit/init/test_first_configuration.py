@@ -179,6 +179,8 @@ REFUSED = [
     ("--train films-train.csv", "--dev: missing, expected a file of rows to evaluate on, not to"),
     ("--train films-train.csv --dev ./films-train.csv", "--dev: found the file of --train, expec"),
     ("--train none.csv --dev films-dev.csv", "--train: found no file 'none.csv'"),
+    ("TABLES --test ./films-dev.csv", "--test: found a file of --train or --dev, expected a diff"),
+    ("TABLES --test none.csv", "--test: found no file 'none.csv'"),
     ("TABLES --label lable", "--label: no such column in films-train.csv: found 'lable', expec"),
     ("TABLES --text text", "--text: no such column in films-train.csv: found 'text', expected on"),
     ("--train films-train.csv --dev other.csv", "--dev: no such column in other.csv: found 'sent"),

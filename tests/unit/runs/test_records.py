@@ -22,7 +22,7 @@ from subtune.tasks.score_columns import ScoreColumn
 from tests.helpers import examples
 
 DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
-COLUMNS = [ScoreColumn("sst2", "sst2", "validation", "accuracy", decides=True)]
+COLUMNS = [ScoreColumn("sst2", "sst2", "validation", "accuracy", True, True)]
 
 
 @pytest.fixture

@@ -28,6 +28,9 @@ MISSING = {
     "score of full": "Full fine-tuning diverged: give it smaller learning rates.",
     "smaller method": "No method that trains less than full has a score.",
 }
+ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
+CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
+LONGER = {"dev": "validation", "test": "test"}
 QUESTION = "Which few parameters are worth fine-tuning?"
 WIDEST = 100
 
@@ -60,6 +63,7 @@ def smallest_methods(
         pd.DataFrame(shown, columns=HEADINGS),
         bold=pd.DataFrame({CONFIDENT: is_sure}),
         before="\n".join(sentences),
+        note=CHOSEN_ON_DEV if all(_judge(answer) == "test" for answer in found) else ON_SAME_ROWS,
     )
 
 
@@ -150,7 +154,7 @@ def _what_settles(answer: Answer) -> str:
         return f"More than {MOST_SEEDS} seeds would be needed."
     changes = [
         f"write `seeds: {answer.enough_seeds}`" if answer.more_seeds else "",
-        "name a longer `validation` file" if answer.more_rows else "",
+        f"name a longer `{LONGER[_judge(answer)]}` file" if answer.more_rows else "",
     ]
     few = "At least" if len(answer.candidate.seeds) < FEWEST_UNITS else "About"
     return f"{few} {needed} would settle it: {' or '.join(filter(None, changes))}."
@@ -160,8 +164,13 @@ def _needed(answer: Answer) -> str:
     """Return the seeds or the rows that would decide, or nothing if neither is known."""
     plural = "" if answer.more_seeds == 1 else "s"
     seeds = f"{answer.more_seeds} more seed{plural}" if answer.more_seeds else ""
-    rows = f"{answer.more_rows:,} more dev rows" if answer.more_rows else ""
+    rows = f"{answer.more_rows:,} more {_judge(answer)} rows" if answer.more_rows else ""
     return " or ".join(filter(None, [seeds, rows]))
+
+
+def _judge(answer: Answer) -> str:
+    """Return which rows the interval is over."""
+    return "test" if answer.candidate and "test rows" in answer.candidate.over else "dev"
 
 
 def _title(candidate: Candidate) -> str:
