@@ -190,7 +190,9 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     test = runs(scores).assign(judges=True, decides=False, column="rte_test")
     table = pd.concat([dev, test], ignore_index=True)
     table["run"] = [str(number % len(dev)) for number in range(len(table))]
-    made = smallest_methods(table, {"rte": "RTE"}, numbers_of(table[6:], 0.2))
+    made = smallest_methods(
+        table, {"rte": "RTE"}, numbers_of(table[6:].reset_index(drop=True), 0.2)
+    )
     row = made.table.iloc[0]
     assert (row["score"], row["full"]) == pytest.approx((0.8, 0.801))
     assert row["over"] == "3 seeds and 400 test rows"
