@@ -42,7 +42,7 @@ def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
     for table in ["answers", "summary", *tables, "claims", "choices", "paired_tests"]:
         for ending in ("csv", "md", "tex"):
             assert (folder / f"{table}.{ending}").stat().st_size > 0, table
-    figures = ["front", *figures, "reproduction", "learning_curves"]
+    figures = ["front", *figures, "reproduction", "ranks", "learning_curves"]
     for figure in figures:
         for ending in ("png", "pdf"):
             assert (folder / f"{figure}.{ending}").stat().st_size > 1000, figure

@@ -1,11 +1,21 @@
 """Tests of whether methods differ."""
 
 import itertools
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from subtune.analysis.scores import by_method, whole_methods
+from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
+
+# Scores that differ by less are practically the same.
+MARGIN = EQUIVALENCE_MARGINS["score"]
+SAMPLES = 5_000
+SIGNIFICANCE = 0.05
+# Fewer have no order to test.
+FEWEST_METHODS, FEWEST_COLUMNS = 3, 2
 
 
 def kruskal_wallis(first: Sequence[float], second: Sequence[float]) -> float:
@@ -23,11 +33,13 @@ def scores_of(methods: Sequence[str], chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return Wilcoxon's signed-rank test of each pair of methods, paired by model and column.
+    """Return tests of each pair of methods, paired by model and column.
 
     Returns:
         ``first``, ``second``, ``pairs`` (how many columns both have), ``mean_difference`` (first
-        minus second, of means over seeds), ``p_value`` (from `wilcoxon`).
+        minus second, of means over seeds), ``p_value`` (from `wilcoxon`), ``p_holm`` (the same,
+        corrected for all pairs of the table, from `holm`), ``first_better``, ``same``,
+        ``second_better`` (probabilities from `bayesian_signed_rank`).
     """
     means = by_method(chosen)
     rows = []
@@ -35,8 +47,12 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
         if first in means and second in means:
             both = means[[first, second]].dropna()
             difference = both[first] - both[second]
-            rows.append((first, second, len(both), difference.mean(), wilcoxon(difference)))
-    return pd.DataFrame(rows, columns=["first", "second", "pairs", "mean_difference", "p_value"])
+            tested = difference.mean(), wilcoxon(difference), *bayesian_signed_rank(difference)
+            rows.append((first, second, len(both), *tested))
+    columns = ["first", "second", "pairs", "mean_difference", "p_value"]
+    table = pd.DataFrame(rows, columns=[*columns, "first_better", "same", "second_better"])
+    table.insert(len(columns), "p_holm", holm(table["p_value"].astype(float)))
+    return table
 
 
 def wilcoxon(difference: pd.Series) -> float | None:
@@ -46,6 +62,48 @@ def wilcoxon(difference: pd.Series) -> float | None:
     if len(difference) < 2:
         return None
     return 1.0 if (difference == 0).all() else float(stats.wilcoxon(difference).pvalue)
+
+
+def holm(p_values: pd.Series) -> pd.Series:
+    """Return p-values that are corrected for their number (Holm, 1979); missing ones stay."""
+    known = p_values.dropna().sort_values()
+    factors = np.arange(len(known), 0, -1)
+    return (known * factors).cummax().clip(upper=1).reindex(p_values.index)
+
+
+def bayesian_signed_rank(difference: pd.Series) -> tuple[float | None, ...]:
+    """Return the probabilities that the first of two methods is better, the same, and worse.
+
+    Scores within `MARGIN` are the same (Benavoli et al., 2017, section 4.2). None of fewer than two
+    pairs.
+    """
+    import baycomp
+
+    if len(difference) < 2:
+        return None, None, None
+    zeros = np.zeros(len(difference))
+    probabilities = baycomp.SignedRankTest.probs(
+        difference.to_numpy(), zeros, rope=MARGIN, nsamples=SAMPLES, random_state=0
+    )
+    return tuple(map(float, probabilities))
+
+
+def mean_ranks(chosen: pd.DataFrame) -> tuple[pd.Series, float]:
+    """Return each method's mean rank over columns, best first, and the critical difference.
+
+    Methods whose mean ranks differ by more are different in Nemenyi's test at 5 % (Demšar, 2006,
+    section 3.2.2). Methods without a score in every column are left out. With fewer than
+    `FEWEST_METHODS` or `FEWEST_COLUMNS` the difference is NaN.
+    """
+    from scipy import stats
+
+    means = by_method(chosen).dropna(axis="columns")
+    columns, methods = means.shape
+    ranks = means.rank(axis="columns", ascending=False).mean().sort_values(kind="stable")
+    if methods < FEWEST_METHODS or columns < FEWEST_COLUMNS:
+        return ranks, math.nan
+    quantile = stats.studentized_range.ppf(1 - SIGNIFICANCE, methods, math.inf) / math.sqrt(2)
+    return ranks, float(quantile * math.sqrt(methods * (methods + 1) / (6 * columns)))
 
 
 def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.curves import learning_curves, score_by_train_rows
 from subtune.exhibits.figures.heat_maps import parameter_changes
 from subtune.exhibits.figures.points import reproduction, score_by_parameters
+from subtune.exhibits.figures.ranks import critical_difference
 from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.choices import choices, contents, metrics
 from subtune.exhibits.tables.comparison import comparison
@@ -172,9 +173,20 @@ REPRODUCTION = Figure(
 PAIRED_TESTS = Table(
     "paired_tests",
     "Pairs of methods",
-    "Wilcoxon's signed-rank test of each pair of methods, paired by column: the mean difference "
-    "(first minus second) and a two-sided p-value, uncorrected.",
+    "Each pair of methods, paired by column: the mean difference (first minus second); the "
+    "two-sided p-value of Wilcoxon's signed-rank test, uncorrected and with Holm's correction for "
+    "all pairs; and by the Bayesian signed-rank test the probabilities that the first is better, "
+    f"that both are the same within {EQUIVALENCE_MARGINS['score']}, and that the second is better.",
     make=paired_tests,
+    reads=CHOSEN,
+)
+RANKS = Figure(
+    "ranks",
+    "Ranks of methods",
+    "Mean rank of each method over columns and models; rank 1 is the best score. Bars join methods "
+    "that do not differ in Nemenyi's test at 5 %: their ranks differ by less than the critical "
+    "difference. Methods without a score in every column are left out.",
+    make=critical_difference,
     reads=CHOSEN,
 )
 CHOICES = Table(
@@ -228,7 +240,7 @@ SUBMISSION = Table(
 def all_exhibits(paper: Paper) -> list[Table]:
     """Return all tables and figures of an experiment that reproduces a paper, in order."""
     first = [*SUMMARIES, *([CLAIMS] if paper.claims else [])]
-    last = [PAIRED_TESTS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE, SUBMISSION]
+    last = [PAIRED_TESTS, RANKS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE, SUBMISSION]
     if not paper.name:
         return [*first, SCORES, *last]
     return [*first, *paper.exhibits, REPRODUCTION, *last]

@@ -1,8 +1,13 @@
 """Tests of whether methods differ, against values that are known."""
 
+import math
+
+import numpy as np
+import pandas as pd
 import pytest
 
 from subtune.analysis import significance
+from subtune.exhibits.figures.ranks import joined
 from tests.helpers.examples import scored
 
 
@@ -21,6 +26,54 @@ def test_methods_are_paired_by_task():
     assert row["mean_difference"] == pytest.approx(0.1)
     # All six differences have one sign: two of the 2^6 ways.
     assert row["p_value"] == pytest.approx(2 / 64)
+
+
+def test_holm_multiplies_the_smallest_p_value_by_their_number_and_keeps_the_order():
+    p_values = pd.Series([0.04, 0.01, math.nan, 0.03, 0.5])
+    # 4 × 0.01, 3 × 0.03, 2 × 0.04 (not below the one before), 1 × 0.5.
+    expected = [0.09, 0.04, math.nan, 0.09, 0.5]
+    assert significance.holm(p_values).tolist() == pytest.approx(expected, nan_ok=True)
+    assert significance.holm(pd.Series([0.6, 0.7])).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("difference", "expected"), [(0.05, (1, 0, 0)), (0.001, (0, 1, 0)), (-0.05, (0, 0, 1))]
+)
+def test_a_bayesian_comparison_tells_better_from_practically_the_same(difference, expected):
+    differences = pd.Series([difference + 0.001 * number for number in range(8)])
+    found = significance.bayesian_signed_rank(differences)
+    assert found == pytest.approx(expected, abs=0.02)
+    assert sum(found) == pytest.approx(1)
+    assert found == significance.bayesian_signed_rank(differences)
+    assert significance.bayesian_signed_rank(differences[:1]) == (None, None, None)
+
+
+def scores_of_methods(methods, tasks, seed=0):
+    generator = np.random.default_rng(seed)
+    return scored(
+        *(
+            (task, method, 1.0, None, 1e-3, 0, 0.5 + 0.1 * number + generator.normal(0, 0.1))
+            for task in tasks
+            for number, method in enumerate(methods)
+        )
+    )
+
+
+def test_the_critical_difference_is_the_printed_one():
+    tasks = [f"task{number}" for number in range(14)]
+    chosen = scores_of_methods(("full", "bitfit", "layernorm", "frozen"), tasks)
+    ranks, difference = significance.mean_ranks(chosen)
+    # Demšar (2006), section 3.2.2: four classifiers, fourteen data sets.
+    assert difference == pytest.approx(1.25, abs=0.005)
+    assert list(ranks.index) == ["frozen", "layernorm", "bitfit", "full"]
+    assert ranks.sum() == pytest.approx(1 + 2 + 3 + 4)
+    assert math.isnan(significance.mean_ranks(scores_of_methods(("full", "bitfit"), tasks))[1])
+
+
+def test_a_bar_joins_the_largest_groups_within_the_difference():
+    assert [*joined([1.0, 1.5, 2.4, 3.9, 4.0], 1.5)] == [(1.0, 2.4), (2.4, 3.9), (3.9, 4.0)]
+    assert [*joined([1.0, 3.0], 1.5)] == []
+    assert [*joined([1.0, 1.2, 1.4], 1.5)] == [(1.0, 1.4)]
 
 
 def test_repeats_have_a_variance_and_single_runs_none():

@@ -52,6 +52,7 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
         "claims",
         "reproduction",
         "paired_tests",
+        "ranks",
         "choices",
         "learning_curves",
     }
@@ -74,7 +75,7 @@ def test_test_scores_have_a_table_once_there_are_some():
 
 def test_an_experiment_without_a_paper_has_what_needs_none():
     answer = ["answers", "front", "summary"]
-    expected = [*answer, "scores", "paired_tests", "choices", "learning_curves"]
+    expected = [*answer, "scores", "paired_tests", "ranks", "choices", "learning_curves"]
     expected.append("submission/contents")
     assert names(experiment()) == expected
     assert names(experiment(), source="builtin") == expected[:-1]

@@ -70,10 +70,12 @@ def panels_of(count: int, width: float, height_of_panel: float) -> "tuple[Figure
     return figure, list(axes[:shown])
 
 
-def without_numbers(width: float) -> "Figure":
-    """Return a figure that says that every run diverged."""
+def without_numbers(
+    width: float, reason: str = "every run diverged: there is nothing to draw"
+) -> "Figure":
+    """Return a figure that says why it is empty."""
     figure = new_figure(width, 1)
-    figure.suptitle("every run diverged: there is nothing to draw")
+    figure.suptitle(reason)
     return figure
 
 
