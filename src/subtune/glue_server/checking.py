@@ -22,8 +22,6 @@ def check(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             problems = list(_problems(archive))
-    except FileNotFoundError:
-        raise SubtuneError(f"found no file {str(path)!r}") from None
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         raise SubtuneError(f"{path}: {reason}, expected a zip file") from None
@@ -56,14 +54,11 @@ def _problem_of_file(archive: zipfile.ZipFile, file: ServerFile) -> str | None:
     except UnicodeDecodeError:
         return "found bytes that are not UTF-8"
     header, *rows = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    if header.startswith("\ufeff"):
-        return "line 1: found a byte-order mark, expected none"
     expected = "\t".join(HEADER)
     if header != expected:
         return f"line 1: found {header[:60]!r}, expected the header {expected!r}"
     for number, row in enumerate(rows[: file.rows]):
-        problem = _problem_of_row(row, number, file)
-        if problem:
+        if problem := _problem_of_row(row, number, file):
             return f"line {number + 2}: {problem}"
     if len(rows) != file.rows:
         return f"found {len(rows):,} rows, expected {file.rows:,}"
@@ -78,8 +73,8 @@ def _problem_of_row(row: str, number: int, file: ServerFile) -> str | None:
     if index != str(number):
         return f"found index {index[:20]!r}, expected {number}"
     if file.labels:
-        is_right = prediction in file.labels
-        return None if is_right else f"prediction: {one_of(prediction, file.labels)}"
+        known = prediction in file.labels
+        return None if known else f"prediction: {one_of(prediction, file.labels)}"
     low, high = file.score_range or (-math.inf, math.inf)
     try:
         in_range = low <= float(prediction) <= high

@@ -115,17 +115,10 @@ def left_out(experiment: Experiment, exhibit: Table) -> list[str]:
 
 def has_data(config: Config, experiment: Experiment, data: str) -> bool:
     """Return whether these numbers can be made of an experiment's runs."""
-    if data == "reproduction" and not _is_printed(experiment):
-        return False
-    return _meets(config, experiment, NEEDS_OF_DATA.get(data, Needs()))
-
-
-def _is_printed(experiment: Experiment) -> bool:
-    """Return whether a paper prints scores of an experiment's tasks, if it treats all apart."""
     paper, tasks = paper_of(experiment), set(experiment.tasks)
-    if not tasks <= set(paper.tasks_apart):
-        return True
-    return bool(tasks & set(printed.scores(paper.name)["task"]))
+    if data == "reproduction" and tasks <= set(paper.tasks_apart):
+        return bool(tasks & set(printed.scores(paper.name)["task"]))
+    return _meets(config, experiment, NEEDS_OF_DATA.get(data, Needs()))
 
 
 def _meets(config: Config, experiment: Experiment, needs: Needs) -> bool:

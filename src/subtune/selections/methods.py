@@ -48,11 +48,6 @@ def title_of(method: str) -> str:
     return _PAPERS.titles.get(method, method)
 
 
-def title_with_mask(method: str, fraction: float, scope: str | None) -> str:
-    """Return a method's title, with the fraction that trains and the scope of its mask."""
-    return with_mask(title_of(method), fraction, scope)
-
-
 def with_mask(name: str, fraction: float, scope: str | None) -> str:
     """Return a name, with the fraction that trains and the scope of its mask, if it has one."""
     return name if scope is None else f"{name}, top {100 * fraction:g}%, {scope}"

@@ -41,7 +41,7 @@ def rows_of(
         SubtuneError: the file cannot be read as what its ending says.
     """
     if path.suffix == ".jsonl":
-        return json_lines.rows(path, columns)
+        return json_lines.rows(path)
     return delimited.rows(path, columns, is_row, encoding)
 
 

@@ -59,7 +59,7 @@ class Tokens(TaskKind):
         """Read a CoNLL file, JSON lines with lists of words and labels, or parsed sentences."""
         columns = task.columns_read(labelled)
         if path.suffix == ".jsonl":
-            return ((f"line {line}", row) for line, row in json_lines.rows(path, columns))
+            return ((f"line {line}", row) for line, row in json_lines.rows(path))
         if path.suffix.lower() == ".mrg":
             return treebank.sentences(path, columns)
         return conll.sentences(path, columns, task.encoding)

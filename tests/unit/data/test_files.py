@@ -73,11 +73,6 @@ REFUSED = [
         "jsonl",
         "line 3: no such column: found 'text', expected one of txt, label (did you mean 'txt'?)",
     ),
-    (
-        '{"text": "x", "label": "sad", "text": "y"}\n',
-        "jsonl",
-        "not a readable .jsonl file: line 1: found 'text' twice, expected it once",
-    ),
     ('{"text": "\\ud83d", "label": 0}\n', "jsonl", "line 1: found '\\ud83d', expected text"),
     ('{"text": "x"\n', "jsonl", "not a readable .jsonl file: line 1: Expecting ',' delimiter"),
     (

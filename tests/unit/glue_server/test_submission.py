@@ -47,7 +47,6 @@ ENTAILS = "entailment"
 REPLACED = [
     ("MRPC.tsv", "index\tprediction\n", "", r"line 1: found '0\\t0', expected the header"),
     ("SST-2.tsv", "index\t", "index,", "line 1: found 'index,prediction', expected the header"),
-    ("QNLI.tsv", "index", "\ufeffindex", "line 1: found a byte-order mark"),
     ("WNLI.tsv", "145\t0\n", "", "found 145 rows, expected 146"),
     ("WNLI.tsv", "145\t0\n", "145\t0\n146\t0\n", "found 147 rows, expected 146"),
     ("CoLA.tsv", "7\t0\n8\t0\n", "7\t0\n7\t0\n", "line 10: found index '7', expected 8"),

@@ -14,7 +14,7 @@ from subtune.analysis.statistics.crossed import MOST_SEEDS
 from subtune.analysis.summary import Candidate
 from subtune.analysis.verdicts import FEWEST_UNITS, SUPPORTED
 from subtune.exhibits.tables.writing import EMPTY, Styled, interval, share, signed
-from subtune.selections.methods import title_with_mask
+from subtune.selections.methods import title_of, with_mask
 
 CONFIDENT = "smallest with 95 % confidence"
 HEADINGS = [
@@ -174,7 +174,7 @@ def _judge(answer: Answer) -> str:
 
 
 def _title(candidate: Candidate) -> str:
-    return title_with_mask(candidate.method, candidate.fraction, candidate.scope)
+    return with_mask(title_of(candidate.method), candidate.fraction, candidate.scope)
 
 
 def answers_in_lines(path: Path) -> str:

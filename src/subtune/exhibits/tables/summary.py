@@ -7,15 +7,8 @@ import pandas as pd
 
 from subtune.analysis.row_scores import NO_ROWS
 from subtune.analysis.summary import summary
-from subtune.exhibits.tables.writing import (
-    DIVERGED,
-    EMPTY,
-    Styled,
-    interval,
-    share,
-    signed,
-)
-from subtune.selections.methods import title_with_mask
+from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled, interval, share, signed
+from subtune.selections.methods import title_of, with_mask
 from subtune.tasks.metrics import TITLES
 
 
@@ -55,7 +48,7 @@ def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, 
 def method_of(row: Mapping[str, Any]) -> str:
     """Return the title of a row's method, with its mask if it has one."""
     scope = None if pd.isna(row["scope"]) else row["scope"]
-    return title_with_mask(row["method"], row["fraction"], scope)
+    return with_mask(title_of(row["method"]), row["fraction"], scope)
 
 
 def _score(row: Mapping[str, Any]) -> str:

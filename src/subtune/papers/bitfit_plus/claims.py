@@ -4,16 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from subtune.analysis.statistics.parameters import (
-    FEWEST_PAIRS,
-    changes_of,
-    rank_correlation,
-)
-from subtune.analysis.statistics.scores import (
-    NOTHING,
-    method_scores,
-    minus_printed,
-)
+from subtune.analysis.statistics.parameters import FEWEST_PAIRS, changes_of, rank_correlation
+from subtune.analysis.statistics.scores import NOTHING, method_scores, minus_printed
 from subtune.papers.claims import read_claims
 
 

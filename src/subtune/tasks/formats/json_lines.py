@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,11 @@ from subtune.core.errors import SubtuneError
 from subtune.tasks.formats import text
 
 
-def rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the rows by column, each with its line. Numbers are text, as they are written.
 
-    An object within a row is a tuple of its keys and values, and a list is a list.
-
-    Args:
-        path: a UTF-8 file.
-        columns: those that are read, and so may not be in a row twice.
-
     Raises:
-        SubtuneError: the file is not UTF-8, or a line is no JSON object or has a column twice.
+        SubtuneError: the file is not UTF-8, or a line is no JSON object.
     """
     # Only line ends separate rows: a text may hold other characters that Unicode calls line ends.
     for line, content in enumerate(io.StringIO(text.read(path), newline=""), start=1):
@@ -29,21 +23,13 @@ def rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, 
         place = f"{path}: not a readable {path.suffix} file: line {line}"
         try:
             row = json.loads(
-                content,
-                object_pairs_hook=tuple,
-                parse_int=str,
-                parse_float=str,
-                parse_constant=lambda name: None,
+                content, parse_int=str, parse_float=str, parse_constant=lambda name: None
             )
         except (ValueError, RecursionError) as error:
             said = str(error)
             if isinstance(error, json.JSONDecodeError):
                 said = f"{error.msg} in column {error.colno}"
             raise SubtuneError(f"{place}: {said}, expected an object") from None
-        if not isinstance(row, tuple):
+        if not isinstance(row, dict):
             raise SubtuneError(f"{place}: found {text.in_words(row)}, expected an object")
-        keys = [key for key, _ in row]
-        for column in columns:
-            if keys.count(column) > 1:
-                raise SubtuneError(f"{place}: found {column!r} twice, expected it once")
-        yield line, dict(row)
+        yield line, row

@@ -96,13 +96,13 @@ def problem(error: ValidationError, root: str = "") -> str:
 
 
 def in_words(value: Any) -> str:
-    """Return what messages call a value of a JSON file. An object may be a tuple of its items."""
+    """Return what messages call a value of a JSON file."""
     match value:
         case []:
             return "an empty list"
         case list():
             return "a list"
-        case dict() | tuple():
+        case dict():
             return "an object"
         case str():
             return f"the text {shown(value)}"
