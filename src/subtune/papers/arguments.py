@@ -58,7 +58,7 @@ FROM_CONFIG: dict[str, Callable[[Config, Experiment], Any]] = {
     "column_titles": _column_titles,
     "tasks": _task_metrics,
     "source": _source,
-    "models": lambda config, experiment: list(experiment.models),
+    "model_names": lambda config, experiment: list(experiment.models),
     "selections": _selections,
 }
 

@@ -100,7 +100,7 @@ def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
         for exhibit in all_exhibits(paper_of(experiment))
         if _meets(config, experiment, exhibit.needs)
         and set(left_out(experiment, exhibit)) < set(experiment.tasks)
-        and all(has_data(config, experiment, data) for data in exhibit.reads.values())
+        and all(has_data(config, experiment, data) for data in exhibit.data(needed=True).values())
     }
 
 
@@ -135,12 +135,8 @@ def _meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
 
 def data_read(config: Config, experiment: Experiment, exhibit: Table) -> dict[str, str]:
     """Return the arguments of an exhibit's function that are data, to the data's names."""
-    optional = {
-        argument: data
-        for argument, data in exhibit.reads_if_there.items()
-        if has_data(config, experiment, data)
-    }
-    return {**exhibit.reads, **optional}
+    names = exhibit.data()
+    return {n: names[n] for n in names if has_data(config, experiment, names[n])}
 
 
 def declaration(config: Config, experiment: Experiment, exhibit: Table) -> dict[str, Any]:
@@ -161,7 +157,7 @@ def declaration(config: Config, experiment: Experiment, exhibit: Table) -> dict[
         "caption": exhibit.caption,
         "left_out": without,
         "data": data_read(config, experiment, exhibit),
-        "arguments": {n: FROM_CONFIG[n](config, shown) for n in exhibit.from_config} | style,
+        "arguments": {n: FROM_CONFIG[n](config, shown) for n in exhibit.from_config()} | style,
     }
 
 
@@ -202,5 +198,5 @@ def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, s
     return [
         dict(exhibit.options)
         for exhibit in exhibits_of(config, experiment).values()
-        if "parameter_changes" in exhibit.reads.values()
+        if "parameter_changes" in exhibit.data().values()
     ]

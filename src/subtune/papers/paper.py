@@ -17,6 +17,8 @@ DATA = (
     "claims", "reproduction", "changes", "parameter_changes", "component_shares",
     "layernorm_information", "global_layernorm_information", "submission", "models",
 )  # fmt: skip
+# Arguments that `subtune.papers.arguments.FROM_CONFIG` takes from the configuration.
+FROM_CONFIG = ("task_titles", "column_titles", "tasks", "source", "model_names", "selections")
 # Tables that claims can also read: the paper's own scores, and how many rows each task trains on.
 DATA_OF_CLAIMS = ("printed", "train_rows")
 # Tables that are made from the Fisher information of one model.
@@ -45,15 +47,15 @@ class Needs:
 class Table:
     """A table, written as CSV, Markdown and LaTeX.
 
+    Arguments of ``make`` with a name in `DATA` or `FROM_CONFIG` need no declaration. Those with a
+    default are left out where there are no such data.
+
     Attributes:
         name: the name of its files; ``table2`` is shown as Table 2.
         title: its heading.
         caption: what a reader must know about it.
         make: the function that returns it, as a data frame or a `Styled` table.
-        reads: arguments of ``make`` that are tables of numbers, to their names in `DATA`.
-        reads_if_there: the same, for arguments with a default.
-        from_config: arguments that `subtune.papers.arguments.FROM_CONFIG` takes from the
-            configuration.
+        reads: other arguments of ``make`` that are data, to the data's names in `DATA`.
         printed: arguments that are printed numbers, to the file in the paper's folder.
         options: all other arguments.
         needs: what an experiment must have, beside the data.
@@ -66,8 +68,6 @@ class Table:
     caption: str
     make: Callable[..., Any]
     reads: Mapping[str, str] = field(default_factory=dict)
-    reads_if_there: Mapping[str, str] = field(default_factory=dict)
-    from_config: tuple[str, ...] = ()
     printed: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     needs: Needs = Needs()
@@ -78,10 +78,25 @@ class Table:
         function = f"{self.make.__module__}.{self.make.__qualname__}"
         return {"make": function, "printed": dict(self.printed), "options": dict(self.options)}
 
+    def data(self, *, needed: bool = False) -> dict[str, str]:
+        """Return arguments to the names of their data, or only those that are ``needed``."""
+        parameters = inspect.signature(self.make).parameters
+        names = {name: name for name in parameters if name in DATA} | dict(self.reads)
+        without_default = [n for n, p in parameters.items() if p.default is p.empty]
+        return {n: of for n, of in names.items() if not needed or n in without_default}
+
+    def from_config(self) -> list[str]:
+        """Return the arguments that are taken from the configuration."""
+        names = inspect.signature(self.make).parameters
+        return [
+            name
+            for name in names
+            if name in FROM_CONFIG and name not in {*self.options, *self.reads}
+        ]
+
     def arguments(self) -> list[str]:
         """Return the names of all arguments that ``make`` is called with."""
-        optional = [*self.reads_if_there, *self.from_config, *self.printed, *self.options]
-        return [*self.reads, *optional]
+        return [*self.data(), *self.from_config(), *self.printed, *self.options]
 
 
 @dataclass(frozen=True)
@@ -135,7 +150,7 @@ class Paper:
 
     def shows_information(self) -> bool:
         """Return whether it shows the Fisher information of an experiment's model."""
-        return any(INFORMATION & {*exhibit.reads.values()} for exhibit in self.exhibits)
+        return any(INFORMATION & {*exhibit.data().values()} for exhibit in self.exhibits)
 
 
 def problems(paper: Paper, folder: str, exhibits: Sequence[Table]) -> Iterator[str]:
@@ -151,8 +166,7 @@ def problems(paper: Paper, folder: str, exhibits: Sequence[Table]) -> Iterator[s
     names = [exhibit.name for exhibit in exhibits]
     yield from (f"{name}: found twice" for name in {*names} if names.count(name) > 1)
     for exhibit in exhibits:
-        data = [*exhibit.reads.values(), *exhibit.reads_if_there.values()]
-        yield from _unknown(f"{exhibit.name}: reads", data, DATA)
+        yield from _unknown(f"{exhibit.name}: reads", [*exhibit.reads.values()], DATA)
         yield from _misfit(
             f"{exhibit.name}: make", exhibit.make, **dict.fromkeys(exhibit.arguments())
         )

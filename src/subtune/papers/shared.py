@@ -16,8 +16,6 @@ from subtune.exhibits.tables.scores import scores_by_train_rows
 from subtune.exhibits.tables.summary import methods_by_score
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
-CHOSEN = {"chosen": "chosen"}
-CHOSEN_AND_ROWS = CHOSEN | {"row_scores": "row_scores"}
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
 DIVERGED = (
     "Diverged means that at every learning rate the loss or a prediction of one seed was not "
@@ -39,8 +37,6 @@ def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -
         title,
         COMPARED,
         make=comparison,
-        reads=CHOSEN,
-        from_config=("column_titles", "source"),
         printed={"printed": "scores", "counts": "parameter_counts"},
         options={"exhibits": exhibits, **options},
     )
@@ -54,7 +50,6 @@ def test_scores(name: str, exhibits: Sequence[str]) -> Table:
         COMPARED,
         make=comparison,
         reads={"chosen": "test_scores"},
-        from_config=("column_titles",),
         printed={"printed": "scores", "counts": "parameter_counts"},
         options={"exhibits": exhibits, "split": "test", "source": "test set"},
     )
@@ -68,7 +63,6 @@ def metrics_of_tasks(name: str) -> Table:
         "Each task's metric, which also chooses epoch and learning rate, and what else is "
         "computed.",
         make=metrics,
-        from_config=("tasks",),
     )
 
 
@@ -82,7 +76,6 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
         "the method does not train are not shown.",
         make=parameter_changes,
         reads={"changes": "parameter_changes"},
-        from_config=("task_titles",),
         options={"method": method, "task": task},
         needs=Needs(methods=(method,), tasks=(task,)),
         style="changes",
@@ -102,8 +95,6 @@ ANSWERS = Table(
     "epochs were chosen on the same dev rows, and several methods are compared: the table corrects "
     "for neither.",
     make=smallest_methods,
-    reads=CHOSEN_AND_ROWS,
-    from_config=("task_titles",),
 )
 SUMMARY = Table(
     "summary",
@@ -117,8 +108,6 @@ SUMMARY = Table(
     "no other beats in both score and parameters are bold. One answer: the method predicted the "
     "same for every row. " + DIVERGED,
     make=methods_by_score,
-    reads=CHOSEN_AND_ROWS,
-    from_config=("task_titles",),
 )
 FRONT = Figure(
     "front",
@@ -128,8 +117,6 @@ FRONT = Figure(
     "score with at most so many parameters. Masks of one kind are joined. Methods that diverged "
     "are not shown.",
     make=score_by_parameters,
-    reads=CHOSEN,
-    from_config=("task_titles",),
 )
 # Those that are also made of the runs of all experiments together.
 SUMMARIES = (ANSWERS, FRONT, SUMMARY)
@@ -148,7 +135,6 @@ CLAIMS = Table(
     f"much. Ratios within {100 * EQUIVALENCE_MARGINS['ratio']:g} % count as equal. Parameters are "
     "counted without the classifier; a method that diverged counts as the worst.",
     make=checklist,
-    reads={"claims": "claims"},
 )
 SCORES = Table(
     "scores",
@@ -156,8 +142,6 @@ SCORES = Table(
     "Scores at each method's best learning rate and epoch. The best are bold; † marks methods that "
     "differ from full fine-tuning. " + DIVERGED,
     make=comparison,
-    reads=CHOSEN,
-    from_config=("column_titles", "source"),
     printed={"printed": "scores", "counts": "parameter_counts"},
 )
 REPRODUCTION = Figure(
@@ -167,7 +151,6 @@ REPRODUCTION = Figure(
     f"included once their scores are entered. Bars are {SEVERAL_SEEDS}.",
     make=reproduction,
     reads={"table": "reproduction"},
-    from_config=("column_titles",),
     numbers="reproduction",
 )
 PAIRED_TESTS = Table(
@@ -178,7 +161,6 @@ PAIRED_TESTS = Table(
     "all pairs; and by the Bayesian signed-rank test the probabilities that the first is better, "
     f"that both are the same within {EQUIVALENCE_MARGINS['score']}, and that the second is better.",
     make=paired_tests,
-    reads=CHOSEN,
 )
 RANKS = Figure(
     "ranks",
@@ -187,15 +169,12 @@ RANKS = Figure(
     "that do not differ in Nemenyi's test at 5 %: their ranks differ by less than the critical "
     "difference. Methods without a score in every column are left out.",
     make=critical_difference,
-    reads=CHOSEN,
 )
 CHOICES = Table(
     "choices",
     "What was chosen",
     "Learning rate, epoch and run behind every score of the tables.",
     make=choices,
-    reads=CHOSEN,
-    from_config=("task_titles",),
 )
 LEARNING_CURVES = Figure(
     "learning_curves",
@@ -203,8 +182,7 @@ LEARNING_CURVES = Figure(
     "Dev score by epoch of the runs that the tables show, each at its method's best learning rate. "
     "If there are several seeds, the best is shown. The curve of a run that diverged ends there.",
     make=learning_curves,
-    reads={"chosen": "chosen", "curves": "learning_curves"},
-    from_config=("task_titles",),
+    reads={"curves": "learning_curves"},
 )
 SIZES = Figure(
     "sizes",
@@ -213,8 +191,6 @@ SIZES = Figure(
     f"Smaller training sets are part of larger ones. Bands are {SEVERAL_SEEDS}. A line has a gap "
     "where a run diverged.",
     make=score_by_train_rows,
-    reads={"sizes": "sizes"},
-    from_config=("task_titles",),
 )
 SCORES_BY_SIZE = Table(
     "scores_by_size",
@@ -223,8 +199,6 @@ SCORES_BY_SIZE = Table(
     "by the metric of the other tables. The best of each row is bold: if it is another method than "
     "in the row above, curves cross.",
     make=scores_by_train_rows,
-    reads={"sizes": "sizes"},
-    from_config=("column_titles",),
 )
 SUBMISSION = Table(
     "submission/contents",

@@ -11,6 +11,7 @@ import pytest
 from subtune import papers
 from subtune.analysis.claims import Claim
 from subtune.exhibits.tables.choices import metrics
+from subtune.exhibits.tables.comparison import comparison
 from subtune.papers import printed
 from subtune.papers.paper import Table, problems
 from subtune.papers.shared import all_exhibits
@@ -24,7 +25,7 @@ EXHIBITS = [
     for exhibit in all_exhibits(paper)
 ]
 SPAFIT = papers.find("spafit")
-TABLE = Table("table9", "Title", "Caption.", make=metrics, from_config=("tasks",))
+TABLE = Table("table9", "Title", "Caption.", make=metrics)
 CLAIM = Claim("It holds", "1", "difference", "same", of=("full", "bitfit"))
 
 
@@ -42,9 +43,9 @@ def test_a_paper_has_no_mistakes_in_its_declarations(paper):
     ("exhibits", "claims", "message"),
     [
         ([TABLE, TABLE], [], "table9: found twice"),
-        ([replace(TABLE, reads={"tasks": "chosn"}, from_config=())], [], "reads: found 'chosn'"),
+        ([replace(TABLE, reads={"tasks": "chosn"})], [], "reads: found 'chosn'"),
         ([replace(TABLE, options={"width": 3})], [], "make: metrics: got an unexpected keyword"),
-        ([replace(TABLE, from_config=())], [], "make: metrics: missing a required argument"),
+        ([replace(TABLE, make=comparison)], [], "make: comparison: missing a required argument"),
         ([TABLE], [replace(CLAIM, reads=("chosn",))], "reads: found 'chosn'.*mean 'chosen'"),
         ([TABLE], [replace(CLAIM, expects="mor")], "expects: found 'mor'.*mean 'more'"),
         ([TABLE], [replace(CLAIM, of=("full",))], "of: minus: missing a required argument"),

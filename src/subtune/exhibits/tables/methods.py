@@ -27,7 +27,7 @@ NOTATIONS = {tensor: short for short, tensor in LAYER_PARAMETERS.items()}
 def methods_and_parameters(
     directories: Sequence[Path],
     printed: pd.DataFrame,
-    models: Sequence[str],
+    model_names: Sequence[str],
     selections: Mapping[str, str],
     labels: int,
 ) -> Styled:
@@ -36,14 +36,14 @@ def methods_and_parameters(
     Args:
         directories: where each model lies.
         printed: the paper's counts: ``model``, ``method``, ``printed``.
-        models: the models' names.
+        model_names: the models' names.
         selections: what each method trains, as JSON.
         labels: how many the classifier has.
     """
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
     parameters = {
         name: dimensions_in(directory).shapes(labels)
-        for name, directory in zip(models, directories, strict=True)
+        for name, directory in zip(model_names, directories, strict=True)
     }
     counts = parameter_counts(parameters, selected)
     millions = counts.assign(

@@ -6,7 +6,6 @@ from subtune.exhibits.tables.comparison import comparison
 from subtune.exhibits.tables.scores import generalisation_gap
 from subtune.papers.paper import Figure, Needs, Table
 from subtune.papers.shared import (
-    CHOSEN,
     COMPARED,
     SEVERAL_SEEDS,
     changes,
@@ -28,8 +27,6 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         f"each method's best learning rate for that many. Bands are {SEVERAL_SEEDS}. The paper "
         "draws its curves and prints none of their numbers, so that none are beside ours.",
         make=score_by_train_rows,
-        reads={"sizes": "sizes"},
-        from_config=("task_titles",),
         options={"metric": metric, "methods": ("full", "bitfit")},
         style="sizes",
         needs=Needs(methods=("full", "bitfit")),
@@ -55,7 +52,6 @@ EXHIBITS = (
         "of the paper says about accuracies; it has no table.",
         make=generalisation_gap,
         reads={"scores": "train_scores"},
-        from_config=("column_titles",),
         printed={"printed": "generalisation_gap"},
     ),
     Table(
@@ -65,8 +61,6 @@ EXHIBITS = (
         "4, which does not say which rows they are of. UD-EWT is another data set with other texts "
         "and more tags: the paper prints no scores for it.",
         make=comparison,
-        reads=CHOSEN,
-        from_config=("column_titles", "source"),
         printed={"printed": "scores", "counts": "parameter_counts"},
         options={"exhibits": ["pos"], "printed_tasks": ["ptb"]},
         tasks=PART_OF_SPEECH,
@@ -78,8 +72,6 @@ EXHIBITS = (
         "Best learning rates",
         "The learning rate with the best dev score, by task and model, beside the paper's.",
         make=best_learning_rates,
-        reads=CHOSEN,
-        from_config=("task_titles",),
         printed={"printed": "table6"},
         options={"method": "bitfit"},
     ),

@@ -2,7 +2,7 @@
 
 from subtune.exhibits.tables.findings import repeat_variance
 from subtune.papers.paper import Needs, Table
-from subtune.papers.shared import CHOSEN, changes, dev_scores
+from subtune.papers.shared import changes, dev_scores
 
 # Methods whose scores it prints from elsewhere.
 QUOTED = {"full": "Full (of the BitFit paper)"}
@@ -26,7 +26,6 @@ EXHIBITS = (
         "Variance and standard deviation of dev scores over seeds. The paper repeats one method on "
         "one task: b_m2,b_q on RTE three times, with a variance of 1.04 % in accuracy.",
         make=repeat_variance,
-        reads=CHOSEN,
         needs=Needs(seeds=2),
     ),
     *(

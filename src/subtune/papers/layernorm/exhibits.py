@@ -8,7 +8,7 @@ from subtune.exhibits.figures.heat_maps import (
 )
 from subtune.exhibits.tables.findings import component_ranking, kruskal_wallis
 from subtune.papers.paper import Figure, Needs, Table
-from subtune.papers.shared import CHOSEN, SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores
+from subtune.papers.shared import SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores
 
 EXHIBITS = (
     Figure(
@@ -17,8 +17,6 @@ EXHIBITS = (
         "Mean absolute change (LayerNorm paper, Eq. 1) of every component in every layer after "
         "full fine-tuning, one panel per task, on one logarithmic scale. Layers count from 0.",
         make=component_changes,
-        reads={"changes": "changes"},
-        from_config=("task_titles",),
     ),
     Table(
         "table1",
@@ -37,8 +35,7 @@ EXHIBITS = (
         "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm: those "
         "of these runs, those of the paper's printed tables, and those that the paper reports.",
         make=kruskal_wallis,
-        reads={"dev": "chosen"},
-        reads_if_there={"test": "test_scores"},
+        reads={"dev": "chosen", "test": "test_scores"},
         printed={"printed": "kruskal_wallis", "printed_scores": "scores"},
         options={
             "methods": ["bitfit", "layernorm"],
@@ -51,8 +48,6 @@ EXHIBITS = (
         "Dev score against the trained fraction of LayerNorm, each task with its own mask. At "
         "100 % all of LayerNorm trains.",
         make=score_by_fraction,
-        reads=CHOSEN,
-        from_config=("column_titles",),
         options={"scopes": ["individual"], "references": []},
         needs=Needs(fractions=True),
     ),
@@ -65,7 +60,6 @@ EXHIBITS = (
         "cells cannot be read. Statistics of the paper's numbers leave out their layers.",
         make=information_by_task,
         reads={"shares": "layernorm_information"},
-        from_config=("task_titles",),
         printed={"printed": "figure3"},
     ),
     Figure(
@@ -88,8 +82,6 @@ EXHIBITS = (
         "the paper's three curves are lines for all of LayerNorm and for full fine-tuning. Bands "
         f"are {SEVERAL_SEEDS}.",
         make=score_by_fraction,
-        reads=CHOSEN,
-        from_config=("column_titles",),
         options={"scopes": ["individual", "global", "cv"], "references": ["layernorm", "full"]},
         needs=Needs(fractions=True),
     ),

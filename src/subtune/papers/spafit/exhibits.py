@@ -16,7 +16,6 @@ EXHIBITS = (
         "count. The paper's own description, the biases of all layers, gives a hundredth of it.",
         make=methods_and_parameters,
         reads={"directories": "models"},
-        from_config=("models", "selections"),
         printed={"printed": "parameter_counts"},
         # The largest task has three labels.
         options={"labels": 3},

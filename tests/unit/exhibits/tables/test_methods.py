@@ -77,7 +77,7 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
         "spafit",
         "table1",
         directories=[tmp_path],
-        models=["bert-large-cased"],
+        model_names=["bert-large-cased"],
         selections={method: named(method, {}).canonical() for method in methods},
     )
     table = styled.table
