@@ -1,8 +1,9 @@
 """Tables and figures of BitFit."""
 
+from dataclasses import replace
+
 from subtune.exhibits.figures.curves import score_by_train_rows
 from subtune.exhibits.tables.choices import best_learning_rates
-from subtune.exhibits.tables.comparison import comparison
 from subtune.exhibits.tables.scores import generalisation_gap
 from subtune.papers.paper import Figure, Needs, Table
 from subtune.papers.shared import (
@@ -54,15 +55,11 @@ EXHIBITS = (
         reads={"scores": "train_scores"},
         printed={"printed": "generalisation_gap"},
     ),
-    Table(
-        "pos",
-        "Part-of-speech tagging",
-        f"{COMPARED} The paper's scores are of the Penn Treebank (PTB), from the text of section "
-        "4, which does not say which rows they are of. UD-EWT is another data set with other texts "
-        "and more tags: the paper prints no scores for it.",
-        make=comparison,
-        printed={"printed": "scores", "counts": "parameter_counts"},
-        options={"exhibits": ["pos"], "printed_tasks": ["ptb"]},
+    replace(
+        dev_scores("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
+        caption=f"{COMPARED} The paper's scores are of the Penn Treebank (PTB), from the text of "
+        "section 4, which does not say which rows they are of. UD-EWT is another data set with "
+        "other texts and more tags: the paper prints no scores for it.",
         tasks=PART_OF_SPEECH,
     ),
     on_squad("figure2", "exact_match", "Exact match"),

@@ -32,7 +32,7 @@ METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", labels.accuracy),
         "f1": Metric("F1", labels.f1),
-        "f1_macro": Metric("macro F1", labels.f1_macro),
+        "f1_macro": Metric("macro F1", partial(labels.f1, average="macro")),
         "matthews_correlation": Metric(
             "Matthews correlation", labels.matthews_correlation, is_coefficient=True
         ),

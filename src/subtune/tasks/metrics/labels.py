@@ -16,16 +16,14 @@ def accuracy(predictions: Sequence, labels: Sequence) -> float:
 
 
 def f1(predictions: Sequence, labels: Sequence, average: str = "binary") -> float:
-    """Return F1 of class 1, or 0 where nothing was predicted or found."""
+    """Return F1 of class 1, or the ``macro`` average over every class that is predicted or found.
+
+    It is 0 where nothing was predicted or found.
+    """
     from sklearn.metrics import f1_score
 
     classes, expected = np.asarray(predictions, int), np.asarray(labels, int)
     return float(f1_score(expected, classes, average=average, zero_division=0.0))
-
-
-def f1_macro(predictions: Sequence, labels: Sequence) -> float:
-    """Return the mean of F1 over every class that is predicted or found."""
-    return f1(predictions, labels, average="macro")
 
 
 def matthews_correlation(predictions: Sequence, labels: Sequence) -> float:
