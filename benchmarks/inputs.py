@@ -1,6 +1,6 @@
 """The inputs of all benchmarks: MiniLM on real GLUE."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import datasets
@@ -64,6 +64,11 @@ def members(
     """Runs of a method that differ in their learning rates."""
     entries = METHODS[method].resolve(encoder.shapes_of(model), seed)
     return [Member(entries, recipe(rate, epochs), seed) for rate in rates]
+
+
+def at_precision(member: Member, precision: str) -> Member:
+    """The same run with products in another precision."""
+    return replace(member, recipe=member.recipe.replaced(precision=precision))
 
 
 def recipe(learning_rate: float, epochs: int) -> Recipe:

@@ -31,6 +31,8 @@ SHAPES = {
     ),
 }
 RUNS = (1, 2, 4, 8, 16)
+# Larger models take minutes in fp32 alone.
+PRECISIONS = {"MiniLM": ("fp32", "bf16"), "BERT-base": ("fp32",), "BERT-large": ("fp32",)}
 GPU_STEPS = 16
 CPU_STEPS = {"MiniLM": 8, "BERT-base": 4, "BERT-large": 1}
 TURNS = {"MiniLM": 3, "BERT-base": 1, "BERT-large": 1}
@@ -64,11 +66,18 @@ def _measure(name: str, task: str, glue_dir: Path, steps: int) -> list[dict[str,
         counts = [runs for runs in RUNS if runs <= max_runs]
         seconds: dict[tuple[str, int], float] = {}
         for _ in range(TURNS[name]):
-            turn = {("Trainer", 1): trainer.second_epoch(setting, members[0]) / steps}
-            for runs in counts:
-                results = train(setting.model, rows, setting.task, members[:runs])
-                spent = sum(result.history[1]["seconds"] for result in results)
-                turn["subtune", runs] = spent / runs / steps
+            turn = {}
+            for precision in PRECISIONS[name]:
+                ending = "" if precision == "fp32" else f", {precision}"
+                alike = [inputs.at_precision(member, precision) for member in members]
+                turn[f"Trainer{ending}", 1] = trainer.second_epoch(setting, alike[0]) / steps
+                if precision == "bf16":
+                    compiled = trainer.second_epoch(setting, alike[0], torch_compile=True)
+                    turn[f"Trainer{ending}, torch.compile", 1] = compiled / steps
+                for runs in counts:
+                    results = train(setting.model, rows, setting.task, alike[:runs])
+                    spent = sum(result.history[1]["seconds"] for result in results)
+                    turn[f"subtune{ending}", runs] = spent / runs / steps
             seconds = {way: min(spent, seconds.get(way, spent)) for way, spent in turn.items()}
         flops = flops_per_token(setting, members[0])
     tokens = rows["train"].lengths.sum() / steps

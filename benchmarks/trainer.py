@@ -40,10 +40,13 @@ def train(setting: Setting, member: Member) -> Outcome:
     return Outcome(best[first], best["eval_loss"], clock.total)
 
 
-def second_epoch(setting: Setting, member: Member) -> float:
-    """The seconds of a run's second epoch, evaluation left out."""
+def second_epoch(setting: Setting, member: Member, **options: Any) -> float:
+    """The seconds of a run's second epoch, evaluation left out.
+
+    ``options`` are further ones of `TrainingArguments`.
+    """
     clock = Clock()
-    _trained(setting, member, clock)
+    _trained(setting, member, clock, **options)
     return clock.epochs[1]
 
 
@@ -66,7 +69,7 @@ class Clock(TrainerCallback):
         self.total = time.monotonic() - self._started
 
 
-def _trained(setting: Setting, member: Member, clock: Clock) -> Trainer:
+def _trained(setting: Setting, member: Member, clock: Clock, **options: Any) -> Trainer:
     task, tokens = setting.task, setting.tokens
     set_seed(member.seed)
     model = AutoModelForSequenceClassification.from_pretrained(
@@ -80,7 +83,7 @@ def _trained(setting: Setting, member: Member, clock: Clock) -> Trainer:
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
             model=model,
-            args=arguments(member.recipe, member.seed, folder),
+            args=arguments(member.recipe, member.seed, folder, **options),
             train_dataset=tokens["train"],
             eval_dataset=tokens[task.evaluation[0]],
             data_collator=DataCollatorWithPadding(tokenizer),
@@ -97,7 +100,7 @@ def _scores(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, flo
     return compute_all(task.of_kind.compares, task.metrics, list(predictions), list(labels))
 
 
-def arguments(recipe: Recipe, seed: int, folder: str) -> TrainingArguments:
+def arguments(recipe: Recipe, seed: int, folder: str, **options: Any) -> TrainingArguments:
     """A recipe as the Trainer is told of it; ``folder`` is where it may write."""
     return TrainingArguments(
         output_dir=folder,
@@ -110,10 +113,12 @@ def arguments(recipe: Recipe, seed: int, folder: str) -> TrainingArguments:
         weight_decay=recipe.weight_decay,
         max_grad_norm=recipe.max_grad_norm,
         bf16=recipe.precision == "bf16",
+        use_cpu=not torch.cuda.is_available(),
         seed=seed,
         eval_strategy="epoch",
         save_strategy="no",
         report_to=[],
         disable_tqdm=True,
         dataloader_pin_memory=torch.cuda.is_available(),
+        **options,
     )
