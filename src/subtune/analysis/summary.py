@@ -59,7 +59,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
                 | {"low": difference.low, "high": difference.high}
                 | {"trained": int(trained), "share": trained / full if full else np.nan}
                 | {name: runs[name].median() for name in ("delta_bytes", "seconds")}
-                | {"one_answer": int(runs.get("one_answer", pd.Series(False, runs.index)).sum())}
+                | {"one_answer": _with_one_answer(runs)}
                 | {"epoch": runs["best_epoch"].astype(float).median()}
             )
     table = pd.DataFrame(rows)
@@ -111,6 +111,10 @@ def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
     return both.assign(trained=trained_beside_classifier(both), difference=difference)
 
 
+def _with_one_answer(runs: pd.DataFrame) -> int:
+    return int(runs.get("one_answer", pd.Series(False, runs.index)).sum())
+
+
 def _of_reference(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[(runs["method"] == REFERENCE) & runs["scope"].isna()]
 
@@ -145,7 +149,8 @@ def interval_to_full(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Interval:
 class Candidate(NamedTuple):
     """A method smaller than full, and the difference of its score to full's.
 
-    ``seeds`` are those of the task with the fewest. ``studies`` has one per task. It is empty with
+    ``seeds`` are those of the task with the fewest; ``full_with_one_answer`` is the number of runs
+    of full that predict the same for every row. ``studies`` has one per task. It is empty with
     too few seeds: the interval is then over tasks, if there are several. ``over`` says in words
     what the interval is over.
     """
@@ -159,6 +164,7 @@ class Candidate(NamedTuple):
     full_score: float
     difference: Interval
     seeds: tuple[int, ...]
+    full_with_one_answer: int
     studies: tuple[Study, ...]
     over: str
 
@@ -193,6 +199,7 @@ def candidates(deciding: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candida
                 full_score=reference.groupby("task")["value"].mean().mean(),
                 difference=difference,
                 seeds=tuple(sorted(min(of_tasks, key=len)["seed"])),
+                full_with_one_answer=_with_one_answer(reference),
                 studies=studies,
                 over=over,
             )

@@ -127,8 +127,8 @@ def test_few_seeds_cannot_tell_and_the_answer_says_how_many_are_missing(seeds, m
     row = answer_of(runs({"full": [0.9] * seeds, "bitfit": [0.9] * seeds}))
     assert (row["verdict"], row["more_seeds"]) == (UNDECIDED, more)
     plural = "s" if more > 1 else ""
-    settles = f"At least {more} more seed{plural} would settle it: write `seeds: [0, 1, 2]`."
-    assert settles in row["answer"]
+    needed = f"An interval needs {more} more seed{plural}: write `seeds: [0, 1, 2]`."
+    assert needed in row["answer"]
 
 
 def test_seeds_that_vary_cannot_tell_and_the_sure_method_is_named_beside():
@@ -199,6 +199,22 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     assert f"About {row['more_rows']:,} more test rows would settle it" in row["answer"]
     assert "name a longer `test` file" in row["answer"]
     assert "these scores are of test rows" in made.note
+
+
+@pytest.mark.parametrize(("rows", "verdict"), [(40, UNDECIDED), (400, SUPPORTED)])
+def test_few_rows_without_a_difference_do_not_decide(rows, verdict):
+    table = runs({"full": [0.9] * 3, "bitfit": [0.9] * 3})
+    table["run"] = [str(number) for number in range(len(table))]
+    same = pd.DataFrame(0.9, table.index, NUMBERS).assign(run=table["run"], rows=rows)
+    row = smallest_methods(table, {"rte": "RTE"}, same).table.iloc[0]
+    assert (row["verdict"], row["high"]) == (verdict, pytest.approx(3 / rows))
+
+
+def test_full_that_has_learnt_nothing_is_no_reference():
+    table = runs({"full": [0.7] * 3, "bitfit": [0.7] * 3}).assign(one_answer=True)
+    learnt_nothing = "3 runs of full predict the same for every row: full has learnt nothing."
+    assert learnt_nothing in answer_of(table)["answer"]
+    assert learnt_nothing not in answer_of(table.assign(one_answer=False))["answer"]
 
 
 def test_over_all_tasks_the_mean_over_tasks_counts():

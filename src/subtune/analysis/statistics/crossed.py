@@ -93,9 +93,12 @@ def half_width(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: fl
     errors = [study.error(more_seeds, times_the_rows) for study in studies]
     variance = sum(v for v, _ in errors)
     spread = sum(v**2 / degrees for v, degrees in errors)
-    # The square of a variance so small is 0.
+    # The square of a variance so small is 0. Where no row differs, the rule of three holds: what is
+    # not seen in n rows happens in at most 3/n (Hanley and Lippman-Hand, 1983).
     if spread == 0:
-        return 0.0
+        return max(
+            (3 / (study.rows * times_the_rows) for study in studies if study.rows), default=0
+        )
     degrees = variance**2 / spread
     return float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * math.sqrt(variance) / len(errors)
 

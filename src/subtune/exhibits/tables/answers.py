@@ -127,6 +127,9 @@ def in_words(answer: Answer) -> str:
         sentences.append(_what_settles(answer))
         if confident:
             sentences.append(f"With 95 % confidence: {_described(confident)}.")
+    if candidate.full_with_one_answer:
+        runs = f"{candidate.full_with_one_answer} run" + "s" * (candidate.full_with_one_answer > 1)
+        sentences.append(f"{runs} of full predict the same for every row: full has learnt nothing.")
     if better:
         less = f"Full scores {better.difference.mean:.3f} less than {_title(better)}"
         sentences.append(f"{less}: try other learning rates for full.")
@@ -156,8 +159,10 @@ def _what_settles(answer: Answer) -> str:
         f"write `seeds: {answer.enough_seeds}`" if answer.more_seeds else "",
         f"name a longer `{LONGER[_judge(answer)]}` file" if answer.more_rows else "",
     ]
-    few = "At least" if len(answer.candidate.seeds) < FEWEST_UNITS else "About"
-    return f"{few} {needed} would settle it: {' or '.join(filter(None, changes))}."
+    change = " or ".join(filter(None, changes))
+    if len(answer.candidate.seeds) < FEWEST_UNITS:
+        return f"An interval needs {needed}: {change}."
+    return f"About {needed} would settle it: {change}."
 
 
 def _needed(answer: Answer) -> str:
