@@ -127,12 +127,13 @@ def test_a_changed_title_remakes_tables_and_figures_only(project):
     assert set(project.planned(config)) == {"table", "figure", "summary", "report_page"}
 
 
-def test_an_added_test_file_trains_and_tokenises_nothing_anew(project):
+def test_an_added_test_file_judges_the_runs_of_its_task_which_train_anew(project):
     config = copy.deepcopy(project.config)
-    (project.directory / "mood-test.csv").write_text("text\nthe cow is happy\n")
+    (project.directory / "mood-test.csv").write_text("text,label\nthe cow is happy,happy\n")
     config["tasks"]["mood"]["files"]["test"] = "mood-test.csv"
-    # The report shows the configuration.
-    assert project.planned(config) == {"report_page": 1}
+    planned = project.planned(config)
+    assert (planned["dataset"], planned["tokens"]) == (1, 1)
+    assert planned["train"] >= 1
 
 
 def test_labels_in_another_order_train_their_task_anew(project):

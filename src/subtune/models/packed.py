@@ -85,7 +85,7 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     example = numbers.repeat(lengths)
     reads, read_of = None, numbers
     if examples.reads is not None:
-        positions = [examples.reads(number) for number in index]
+        positions = [examples.reads[number] for number in index]
         read_of = numbers.repeat([len(of_example) for of_example in positions])
         reads = np.concatenate(positions).astype(np.int64) + first[read_of]
     labels = examples.labels

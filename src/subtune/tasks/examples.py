@@ -1,6 +1,6 @@
 """The examples of one split, as a model reads them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,6 +12,19 @@ import numpy as np
 Reads = Literal["first", "marked", "all"]
 # The columns that training reads.
 NUMBERS = ("input_ids", "token_type_ids", "label", "reads", "row")
+
+
+class AllPositions(Sequence[np.ndarray]):
+    """The positions of all tokens of every example, which are not held in memory."""
+
+    def __init__(self, lengths: np.ndarray):
+        self._lengths = lengths
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __getitem__(self, example: Any) -> Any:
+        return np.arange(self._lengths[example])
 
 
 class Lists(Sequence[np.ndarray]):
@@ -39,9 +52,9 @@ class Examples:
     """One split in memory, an example at a time. Examples of one row are neighbours.
 
     ``inputs``: ``input_ids`` and, where the model tells two texts apart, ``token_type_ids``.
-    ``reads``: returns the positions within an example of the tokens that the head reads, or is None
-    where it reads the first alone. ``labels``: as the kind of task has them: ``[n]`` numbers,
-    ``[n, 2]`` positions, or one number per token that is read. ``row`` ``[n]``: each example's row.
+    ``reads``: positions within each example of the tokens that the head reads, or None where it
+    reads the first alone. ``labels``: as the kind of task has them: ``[n]`` numbers, ``[n, 2]``
+    positions, or one number per token that is read. ``row`` ``[n]``: each example's row.
     """
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):
@@ -57,11 +70,11 @@ class Examples:
             for name in ("input_ids", "token_type_ids")
             if name in numbers.column_names
         }
-        self.reads: Callable[[int], np.ndarray] | None = None
+        self.reads: Sequence[np.ndarray] | None = None
         if reads == "marked":
-            self.reads = Lists(columns["reads"]).__getitem__
+            self.reads = Lists(columns["reads"])
         elif reads == "all":
-            self.reads = lambda example: np.arange(self.lengths[example])
+            self.reads = AllPositions(self.lengths)
         self.labels = [*Lists(columns["label"])] if reads == "marked" else as_array("label")
         self.row = as_array("row") if "row" in numbers.column_names else np.arange(len(self))
 
@@ -78,7 +91,7 @@ class Examples:
         """The number of tokens of each example that the head reads."""
         if self.reads is None:
             return np.ones(len(self), dtype=np.int64)
-        return np.array([len(self.reads(example)) for example in range(len(self))])
+        return np.array([len(positions) for positions in self.reads])
 
     @property
     def rows(self) -> int:

@@ -63,7 +63,7 @@ def test_a_head_reads_first_tokens_or_marked_ones_or_all(reads, labels, position
         assert examples.reads is None
         assert examples.read_counts.tolist() == [1, 1, 1, 1]
     else:
-        assert [examples.reads(n).tolist() for n in range(len(examples))] == positions
+        assert [of.tolist() for of in examples.reads] == positions
         assert examples.read_counts.tolist() == list(map(len, positions))
     assert [np.asarray(label).tolist() for label in examples.labels] == labels
     assert examples.units(np.array([1, 0])) == units
