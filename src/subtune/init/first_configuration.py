@@ -25,7 +25,7 @@ from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan
 from subtune.tasks import Task
 from subtune.tasks.formats.paths import is_file
-from subtune.tasks.task import TEST
+from subtune.tasks.task import TEST, TaskSize
 
 # A plan needs a commit of every model on the hub. An estimate can use any, without a network.
 SOME_COMMIT = "0" * 40
@@ -116,13 +116,14 @@ def init(request: Request) -> Iterator[str]:
     share = messages.cut_share(counts, max_length)
     choices = choosing.choices(len(train.rows), max_length, model.hidden_size, methods)
     usual = None
+    sizes: dict[str, TaskSize] = {}
     for settings in choices:
         usual = usual or settings
         content = writing.text_of(
             command, task, paths, model, settings, len(train.rows), share, at_once, speed
         )
         checked = config.check(yaml.safe_load(content))
-        seconds = _seconds(checked, model, at_once)
+        seconds = _seconds(checked, model, at_once, sizes)
         if seconds is None or seconds <= 60 * request.minutes:
             break
     assert usual
@@ -158,13 +159,19 @@ def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str
     return label, text
 
 
-def _seconds(checked: Config, model: StartingModel, at_once: int) -> float | None:
-    """Return the estimated time here, without a request to the hub; None if it is unknown."""
+def _seconds(
+    checked: Config, model: StartingModel, at_once: int, sizes: dict[str, TaskSize]
+) -> float | None:
+    """Return the estimated time here, without a request to the hub; None if it is unknown.
+
+    ``sizes`` of tasks are kept from call to call.
+    """
     source = checked.models[model.name]
     if source.hub:
         source = source.model_copy(update={"revision": SOME_COMMIT})
     offline = checked.model_copy(update={"models": {model.name: source}})
-    planned = plan(offline)
+    planned = plan(offline, sizes)
+    sizes |= planned.sizes
     estimates = Estimates(offline, planned)
     if estimates.unknown_models:
         return None

@@ -3,12 +3,14 @@
 Planning looks at no run record.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from subtune.config import Config
 from subtune.planning.jobs import Sweep, split_runs
 from subtune.planning.runs import Grid, Planned, add_experiment
 from subtune.selections.specs import RunSpec
+from subtune.tasks.task import TaskSize
 
 
 @dataclass
@@ -54,13 +56,15 @@ class Plan(Grid):
         return sorted(ranking for ranking in rankings if ranking)
 
 
-def plan(config: Config) -> Plan:
+def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
     """Lay out every stage of every experiment.
+
+    ``sizes`` are those of an earlier plan. Rows of the same content are not read again.
 
     Raises:
         SubtuneError: a local file that a run needs is missing or of the wrong kind.
     """
-    plan = Plan()
+    plan = Plan(sizes=dict(sizes or {}))
     for name in config.experiments:
         add_experiment(plan, config, name)
     plan.sweeps = {sweep.key: sweep for sweep in split_runs(plan, config)}
