@@ -14,7 +14,7 @@ from subtune.core import python_path as sources
 from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError
 from subtune.exhibits.tables.answers import answers_in_lines
-from subtune.papers import arguments, experiments, printed
+from subtune.papers import experiments, from_config, printed
 from subtune.papers.paper import Figure, Table
 from subtune.papers.shared import ANSWERS, FRONT, SUMMARIES, SUMMARY
 from subtune.planning.preflight import preflight, require_no_braces

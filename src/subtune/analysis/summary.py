@@ -6,7 +6,7 @@ paired; over seeds alone where no predictions are known.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,9 +43,9 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
         with as many. Methods stand from the highest score to the lowest. A method that diverged has
         no score.
     """
-    deciding = with_differences(chosen)
+    judged = with_differences(chosen)
     rows = []
-    for question, of_question in deciding.groupby(QUESTION, sort=False):
+    for question, of_question in judged.groupby(QUESTION, sort=False):
         reference = _of_reference(of_question)
         full = reference["trained"].median()
         for method, runs in of_question.groupby(METHOD, sort=False, dropna=False):
@@ -151,8 +151,8 @@ class Candidate(NamedTuple):
 
     ``seeds`` are those of the task with the fewest; ``full_with_one_answer`` is the number of runs
     of full that predict the same for every row. ``studies`` has one per task. It is empty with
-    too few seeds: the interval is then over tasks, if there are several. ``over`` says in words
-    what the interval is over.
+    too few seeds: the interval is then over tasks, if there are several. ``judged_by`` names the
+    rows of the scores, and ``over`` says in words what the interval is over.
     """
 
     method: str
@@ -166,28 +166,30 @@ class Candidate(NamedTuple):
     seeds: tuple[int, ...]
     full_with_one_answer: int
     studies: tuple[Study, ...]
+    judged_by: Literal["dev", "test"]
     over: str
 
 
-def candidates(deciding: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate]:
+def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate]:
     """Return the methods that train less than full, from the smallest.
 
     They have a score on every task. Scores are means over tasks.
 
     Args:
-        deciding: the rows of one model from `with_differences`.
+        judged: the rows of one model from `with_differences`.
         row_scores: from `subtune.analysis.row_scores`.
     """
-    reference = _of_reference(deciding)
-    tasks = deciding.groupby(["task", "metric"]).ngroups
+    reference = _of_reference(judged)
+    tasks = judged.groupby(["task", "metric"]).ngroups
+    judged_by: Literal["dev", "test"] = "dev" if judged["decides"].all() else "test"
     full = reference["trained"].median()
     made = []
-    for (method, fraction, scope), runs in deciding.groupby(METHOD, sort=False, dropna=False):
+    for (method, fraction, scope), runs in judged.groupby(METHOD, sort=False, dropna=False):
         trained = int(runs["trained"].median())
         of_tasks = [of_task for _, of_task in runs.groupby(["task", "metric"], sort=False)]
         if trained >= full or runs["difference"].isna().any() or len(of_tasks) != tasks:
             continue
-        difference, studies, over = _difference(of_tasks, row_scores)
+        difference, studies, over = _difference(of_tasks, row_scores, judged_by)
         made.append(
             Candidate(
                 method=str(method),
@@ -201,6 +203,7 @@ def candidates(deciding: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candida
                 seeds=tuple(sorted(min(of_tasks, key=len)["seed"])),
                 full_with_one_answer=_with_one_answer(reference),
                 studies=studies,
+                judged_by=judged_by,
                 over=over,
             )
         )
@@ -208,7 +211,7 @@ def candidates(deciding: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candida
 
 
 def _difference(
-    of_tasks: Sequence[pd.DataFrame], row_scores: pd.DataFrame
+    of_tasks: Sequence[pd.DataFrame], row_scores: pd.DataFrame, judged_by: str
 ) -> tuple[Interval, tuple[Study, ...], str]:
     """Return a method's difference to full over tasks, one study per task, and over what it is."""
     studies = tuple(s for runs in of_tasks if (s := study_of(runs, row_scores)))
@@ -217,6 +220,5 @@ def _difference(
         return verdicts.interval(means), (), f"{len(of_tasks)} tasks" if len(of_tasks) > 1 else ""
     over = [f"{min(study.seeds for study in studies)} seeds"]
     if all(study.parts for study in studies):
-        split = "dev" if all(runs["decides"].all() for runs in of_tasks) else "test"
-        over.append(f"{sum(study.rows for study in studies):,} {split} rows")
+        over.append(f"{sum(study.rows for study in studies):,} {judged_by} rows")
     return crossed.interval(studies), studies, " and ".join(over)

@@ -3,7 +3,7 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,7 +22,7 @@ from subtune.init.models import StartingModel, model_called, without_parameters
 from subtune.init.names import task_named_after
 from subtune.init.tables import Table
 from subtune.planning.cost import Estimates
-from subtune.planning.plan import plan
+from subtune.planning.plan import Plan, plan
 from subtune.tasks import Task
 from subtune.tasks.formats.paths import is_file
 from subtune.tasks.task import TEST, TaskSize
@@ -74,13 +74,13 @@ def init(request: Request) -> Iterator[str]:
     if request.train.samefile(request.dev):
         raise SubtuneError("--dev: found the file of --train, expected a different file")
     paths = {"train": str(request.train), "validation": str(request.dev)}
-    yield from messages.of_tables(train, dev)
+    test = None
     if request.test is not None:
         test = tables.read("--test", request.test, request.encoding)
         if any(map(request.test.samefile, (request.train, request.dev))):
             raise SubtuneError("--test: found a file of --train or --dev, expected a different one")
         paths[TEST] = str(request.test)
-        yield f"{test.path}: {len(test.rows):,} rows to judge by, which choose nothing"
+    yield from messages.of_tables(train, dev, test)
     label, text = _columns(request, train, dev)
     labels = labels_of(train, dev, label, request.kind)
     task = Task(
@@ -114,21 +114,20 @@ def init(request: Request) -> Iterator[str]:
     at_once, speed = machine_speed.count_jobs_at_once(), machine_speed.estimate_speed()
     command = _command(target, machine_speed.count_cores(), at_once)
     share = messages.cut_share(counts, max_length)
-    choices = choosing.choices(len(train.rows), max_length, model.hidden_size, methods)
-    usual = None
-    sizes: dict[str, TaskSize] = {}
+    choices = [*choosing.choices(len(train.rows), max_length, model.hidden_size, methods)]
+    sizes: Mapping[str, TaskSize] = {}
     for settings in choices:
-        usual = usual or settings
         content = writing.text_of(
             command, task, paths, model, settings, len(train.rows), share, at_once, speed
         )
         checked = config.check(yaml.safe_load(content))
-        seconds = _seconds(checked, model, at_once, sizes)
+        offline = _offline(checked, model)
+        planned = plan(offline, sizes)
+        sizes, seconds = planned.sizes, _seconds(Estimates(offline, planned), planned, at_once)
         if seconds is None or seconds <= 60 * request.minutes:
             break
-    assert usual
     yield messages.of_runs(settings)
-    yield from messages.of_shorter(usual, settings, request.minutes)
+    yield from messages.of_shorter(choices[0], settings, request.minutes)
     yield from messages.of_time(seconds, model, request.minutes)
     writing.write(target, content)
     yield f"{target} contains all of this, with comments on what to change. To train:"
@@ -159,20 +158,16 @@ def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str
     return label, text
 
 
-def _seconds(
-    checked: Config, model: StartingModel, at_once: int, sizes: dict[str, TaskSize]
-) -> float | None:
-    """Return the estimated time here, without a request to the hub; None if it is unknown.
-
-    ``sizes`` of tasks are kept from call to call.
-    """
+def _offline(checked: Config, model: StartingModel) -> Config:
+    """Return a configuration that is planned without a request to the hub."""
     source = checked.models[model.name]
     if source.hub:
         source = source.model_copy(update={"revision": SOME_COMMIT})
-    offline = checked.model_copy(update={"models": {model.name: source}})
-    planned = plan(offline, sizes)
-    sizes |= planned.sizes
-    estimates = Estimates(offline, planned)
+    return checked.model_copy(update={"models": {model.name: source}})
+
+
+def _seconds(estimates: Estimates, planned: Plan, at_once: int) -> float | None:
+    """Return the estimated time here; None if the model's size is unknown."""
     if estimates.unknown_models:
         return None
     jobs = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]

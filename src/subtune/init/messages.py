@@ -18,11 +18,13 @@ NAMED = 12
 ROWS = {"train": "training", "validation": "dev", "test": "test"}
 
 
-def of_tables(train: Table, dev: Table) -> Iterator[str]:
+def of_tables(train: Table, dev: Table, test: Table | None) -> Iterator[str]:
     """Yield the numbers of rows, and the columns."""
     columns = _first_of(train.columns)
     yield f"{train.path}: {len(train.rows):,} rows to train on; columns {columns}"
     yield f"{dev.path}: {len(dev.rows):,} rows to evaluate on"
+    if test:
+        yield f"{test.path}: {len(test.rows):,} rows to judge by, which choose nothing"
 
 
 def of_texts(task: Task, is_guessed: bool) -> str:

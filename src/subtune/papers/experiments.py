@@ -9,7 +9,7 @@ from subtune.analysis.claims import Claim
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
 from subtune.papers import printed
-from subtune.papers.arguments import FROM_CONFIG
+from subtune.papers.from_config import FROM_CONFIG
 from subtune.papers.paper import DATA, Figure, Needs, Paper, Table
 from subtune.papers.shared import all_exhibits
 from subtune.planning.plan import Plan

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from subtune.analysis.claims import Claim
 from subtune.analysis.verdicts import Expectation, Measure
 from subtune.core.errors import one_of
+from subtune.papers.from_config import FROM_CONFIG
 
 # Tables of numbers that `workflow/rules/analysis.smk` and `submission.smk` make for exhibits and
 # claims. ``sizes`` has all numbers of training rows, in every metric; ``chosen`` only the largest
@@ -17,8 +18,6 @@ DATA = (
     "claims", "reproduction", "changes", "parameter_changes", "component_shares",
     "layernorm_information", "global_layernorm_information", "submission", "models",
 )  # fmt: skip
-# Arguments that `subtune.papers.arguments.FROM_CONFIG` takes from the configuration.
-FROM_CONFIG = ("task_titles", "column_titles", "tasks", "source", "model_names", "selections")
 # Tables that claims can also read: the paper's own scores, and how many rows each task trains on.
 DATA_OF_CLAIMS = ("printed", "train_rows")
 # Tables that are made from the Fisher information of one model.

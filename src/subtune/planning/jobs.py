@@ -1,12 +1,13 @@
 """Sweeps: how runs are split over jobs."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from subtune.config import Config
 from subtune.core.content_ids import Value
 from subtune.planning.runs import Grid
 from subtune.selections.kind import Work
+from subtune.selections.specs import RunSpec
 
 # One training example of a run that shares no steps costs as much as this many of one that does.
 COST_WITHOUT_SHARING = 6
@@ -52,19 +53,15 @@ def split_runs(grid: Grid, config: Config) -> list[Sweep]:
 def _jobs_of_equal_work(grid: Grid, runs: list[str], jobs: int) -> Iterable[list[str]]:
     """Return at most so many jobs of about the same work: the largest parts are dealt first."""
     work_of = {run: _examples(grid, run) * work(grid, run).value for run in runs}
-    parts: dict[tuple, list[str]] = {}
-    for run in runs:
-        spec = grid.runs[run]
-        # Seeds of a search stand together, and so do learning rates that share steps.
-        searched = spec.recipe.searched
-        key = (spec.selection.canonical(), searched, None if searched else spec.seed)
-        parts.setdefault(key, []).append(run)
+    # Learning rates of one selection and seed share steps.
+    parts = _together(grid, runs, lambda spec: (spec.selection.canonical(), spec.seed))
+
+    def load(job: list[str]) -> float:
+        return sum(work_of[run] for run in job)
+
     dealt: list[list[str]] = [[] for _ in range(jobs)]
-    loads = [0.0] * jobs
-    for part in sorted(parts.values(), key=lambda part: -sum(work_of[run] for run in part)):
-        smallest = loads.index(min(loads))
-        dealt[smallest] += part
-        loads[smallest] += sum(work_of[run] for run in part)
+    for part in sorted(parts, key=load, reverse=True):
+        min(dealt, key=load).extend(part)
     return filter(None, dealt)
 
 
@@ -85,7 +82,7 @@ def _jobs(grid: Grid, runs: list[str], config: Config) -> Iterator[list[str]]:
     for part in parts:
         job: list[str] = []
         total = 0
-        for together in _searches(grid, part):
+        for together in _together(grid, part, lambda spec: spec.id):
             cost = sum(examples[run] for run in together)
             full = len(job) + len(together) > config.runs_per_job or total + cost > max_examples
             if job and full:
@@ -97,14 +94,19 @@ def _jobs(grid: Grid, runs: list[str], config: Config) -> Iterator[list[str]]:
             yield job
 
 
-def _searches(grid: Grid, runs: list[str]) -> list[list[str]]:
-    """Return runs in their order; those that share a search stand together, others alone."""
-    searches: dict[tuple[str, ...], list[str]] = {}
+def _together(
+    grid: Grid, runs: list[str], of_others: Callable[[RunSpec], Hashable]
+) -> list[list[str]]:
+    """Return runs in their order; those that share a search stand together.
+
+    ``of_others`` returns what else runs that stand together have in common.
+    """
+    parts: dict[Hashable, list[str]] = {}
     for run in runs:
         spec = grid.runs[run]
         search = (spec.selection.canonical(), spec.recipe.canonical())
-        searches.setdefault(search if spec.recipe.searched else (run,), []).append(run)
-    return list(searches.values())
+        parts.setdefault(search if spec.recipe.searched else of_others(spec), []).append(run)
+    return list(parts.values())
 
 
 def _examples(grid: Grid, run: str) -> int:

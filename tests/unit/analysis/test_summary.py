@@ -199,6 +199,18 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     assert f"About {row['more_rows']:,} more test rows would settle it" in row["answer"]
     assert "name a longer `test` file" in row["answer"]
     assert "these scores are of test rows" in made.note
+    # Too few seeds for an interval change nothing in that.
+    few = smallest_methods(table[table["seed"] == 0], {"rte": "RTE"})
+    assert "these scores are of test rows" in few.note
+    assert "An interval needs 2 more seeds" in few.table.iloc[0]["answer"]
+
+
+def test_a_title_is_no_link_in_the_sentences():
+    table = runs({"full": [0.9] * 3, "bitfit": [0.9] * 3})
+    assert (
+        "\\[mine](https://a.b): Yes"
+        in smallest_methods(table, {"rte": "[mine](https://a.b)"}).before
+    )
 
 
 @pytest.mark.parametrize(("rows", "verdict"), [(40, UNDECIDED), (400, SUPPORTED)])

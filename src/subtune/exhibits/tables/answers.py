@@ -13,7 +13,7 @@ from subtune.analysis.row_scores import NO_ROWS
 from subtune.analysis.statistics.crossed import MOST_SEEDS
 from subtune.analysis.summary import Candidate
 from subtune.analysis.verdicts import FEWEST_UNITS, SUPPORTED
-from subtune.exhibits.tables.writing import EMPTY, Styled, interval, share, signed
+from subtune.exhibits.tables.writing import EMPTY, Styled, escaped, interval, share, signed
 from subtune.selections.methods import title_of, with_mask
 
 CONFIDENT = "smallest with 95 % confidence"
@@ -57,13 +57,14 @@ def smallest_methods(
     rows = [_numbers(answer, titles[answer.task]) for answer in found]
     shown = [_shown(answer, titles[answer.task]) for answer in found]
     is_sure = [answer.confident is not None for answer in found]
-    sentences = [f"* {a.model}, {titles[a.task]}: {in_words(a)}" for a in found]
+    sentences = [f"* {escaped(f'{a.model}, {titles[a.task]}')}: {in_words(a)}" for a in found]
+    judged_by = [a.candidate.judged_by if a.candidate else "dev" for a in found]
     return Styled(
         pd.DataFrame(rows).astype(dict.fromkeys(WHOLE, "Int64")),
         pd.DataFrame(shown, columns=HEADINGS),
         bold=pd.DataFrame({CONFIDENT: is_sure}),
         before="\n".join(sentences),
-        note=CHOSEN_ON_DEV if all(_judge(answer) == "test" for answer in found) else ON_SAME_ROWS,
+        note=ON_SAME_ROWS if "dev" in judged_by else CHOSEN_ON_DEV,
     )
 
 
@@ -157,7 +158,7 @@ def _what_settles(answer: Answer) -> str:
         return f"More than {MOST_SEEDS} seeds would be needed."
     changes = [
         f"write `seeds: {answer.enough_seeds}`" if answer.more_seeds else "",
-        f"name a longer `{LONGER[_judge(answer)]}` file" if answer.more_rows else "",
+        f"name a longer `{LONGER[answer.candidate.judged_by]}` file" if answer.more_rows else "",
     ]
     change = " or ".join(filter(None, changes))
     if len(answer.candidate.seeds) < FEWEST_UNITS:
@@ -167,15 +168,12 @@ def _what_settles(answer: Answer) -> str:
 
 def _needed(answer: Answer) -> str:
     """Return the seeds or the rows that would decide, or nothing if neither is known."""
+    assert answer.candidate
+    judged_by = answer.candidate.judged_by
     plural = "" if answer.more_seeds == 1 else "s"
     seeds = f"{answer.more_seeds} more seed{plural}" if answer.more_seeds else ""
-    rows = f"{answer.more_rows:,} more {_judge(answer)} rows" if answer.more_rows else ""
+    rows = f"{answer.more_rows:,} more {judged_by} rows" if answer.more_rows else ""
     return " or ".join(filter(None, [seeds, rows]))
-
-
-def _judge(answer: Answer) -> str:
-    """Return which rows the interval is over."""
-    return "test" if answer.candidate and "test rows" in answer.candidate.over else "dev"
 
 
 def _title(candidate: Candidate) -> str:

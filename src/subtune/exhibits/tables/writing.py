@@ -62,9 +62,14 @@ def _text(value: object) -> str:
 def _markdown(table: pd.DataFrame, bold: pd.DataFrame) -> str:
     # Names have stars, which would make text bold. Titles must not become links or pictures.
     cells = table.replace(MARKDOWN, r"\\\1", regex=True)
-    headings = [re.sub(MARKDOWN, r"\\\1", str(heading)) for heading in table]
+    headings = [escaped(str(heading)) for heading in table]
     cells = cells.where(~bold, "**" + cells + "**").set_axis(headings, axis=1)
     return cells.to_markdown(index=False, disable_numparse=True)
+
+
+def escaped(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return re.sub(MARKDOWN, r"\\\1", text)
 
 
 def _latex(table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str, float]) -> str:
