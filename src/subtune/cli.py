@@ -85,23 +85,16 @@ def _parser() -> argparse.ArgumentParser:
     params.add_argument("--labels", type=_labels, default=2, help="of the classifier; default: 2")
     _json_option(params)
 
-    does = "count runs, jobs, hours and disk before anything runs"
+    does = "count runs, jobs, hours and disk, and what is recorded so far"
     plan = add(_plan, "plan config.yaml", does)
     _config_argument(plan)
     _json_option(plan)
-
-    progress = add(_progress, "progress config.yaml", "show the progress of each sweep")
-    _config_argument(progress)
 
     runs = add(_runs, "runs --task rte --method bitfit", "list the recorded runs")
     _results_option(runs)
     runs.add_argument("--task", help="only this task's runs")
     runs.add_argument("--method", help="only this method's runs")
     _json_option(runs)
-
-    does = "check a zip file before it goes to the GLUE server"
-    submission = add(_check_submission, "check-submission submission.zip", does)
-    submission.add_argument("file", type=Path)
 
     verify = add(_verify, "verify --repair", "check that records are what was recorded")
     _results_option(verify)
@@ -166,14 +159,6 @@ def _check(options: argparse.Namespace) -> None:
 
             returned_scores.read(Path(checked.test_scores), forms)
         print(f"{experiments}, {len(plan.runs):,} run(s), no problems found")
-
-
-def _check_submission(options: argparse.Namespace) -> None:
-    from subtune.glue_server import checking, server
-
-    checking.check(options.file)
-    rows = sum(server.ROWS.values())
-    print(f"{options.file}: {len(server.FILES)} files, {rows:,} predictions, no problems found")
 
 
 def _schema(options: argparse.Namespace) -> None:
@@ -256,6 +241,7 @@ def _plan(options: argparse.Namespace) -> None:
     from subtune.planning import cost_table
     from subtune.planning.cost import Estimates
     from subtune.planning.plan import plan
+    from subtune.runs.records import is_recorded
 
     checked = with_papers(config.read(options.config))
     planned = plan(checked)
@@ -281,38 +267,17 @@ def _plan(options: argparse.Namespace) -> None:
     print(pd.DataFrame(rows, columns=["assumption", "value"]).to_markdown(index=False))
     for location in estimates.unknown_models:
         print(f"\n{location} is not known before it is downloaded: counted as bert-large-cased.")
-    past = cost_table.measured(Layout(checked.results), planned.sweeps, estimates)
+    layout = Layout(checked.results)
+    recorded = sum(is_recorded(Path(layout.records()), run) for run in planned.runs)
+    print(f"\nRecorded so far: {recorded:,} of {len(planned.runs):,} runs.")
+    past = cost_table.measured(layout, planned.sweeps, estimates)
     if past:
         took, expected = sum(row[1] for row in past), sum(row[2] for row in past)
-        print(f"\nMeasured so far: {len(past)} sweeps took {took:,.0f} s, ", end="")
+        print(
+            f"{len(past)} of {len(planned.sweeps)} sweeps are done. They took {took:,.0f} s, ",
+            end="",
+        )
         print(f"{took / expected:.2f} times the estimate.")
-
-
-def _progress(options: argparse.Namespace) -> None:
-    import pandas as pd
-
-    from subtune.planning import progress
-    from subtune.planning.cost import Estimates
-    from subtune.planning.plan import plan
-
-    checked = config.read(options.config)
-    planned, layout = plan(checked), Layout(checked.results)
-    sweeps = progress.sweeps(layout, planned, progress.jobs_in_slurm())
-    states = [sweep.state for sweep in sweeps]
-    counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    left = progress.seconds_left(layout, sweeps, Estimates(checked, planned))
-    if left is not None:
-        rest = f"{left / 3600:.1f} hours" if left > 3600 else f"{left / 60:.0f} minutes"
-        counts += f"; about {rest} left at this rate"
-    print(f"{len(sweeps)} sweeps: {counts}")
-    unfinished = [
-        (s.key, s.state, f"{s.share:.0%}", f"{s.silent_seconds / 60:.0f} min ago", s.last, s.log)
-        for s in sweeps
-        if s.state not in (progress.DONE, progress.WAITING)
-    ]
-    if unfinished:
-        columns = ["sweep", "state", "epochs", "said", "last event", "log"]
-        print("\n" + pd.DataFrame(unfinished, columns=columns).to_markdown(index=False))
 
 
 def _runs(options: argparse.Namespace) -> None:

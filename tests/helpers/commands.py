@@ -17,7 +17,7 @@ RULES = {
     for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").glob("*.smk")]
     for rule in re.findall(r"^rule (\w+):", path.read_text(), re.M)
 }
-READ_RESULTS = ("runs", "export", "verify", "check-submission", "progress")
+READ_RESULTS = ("runs", "export", "verify")
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
 
 

@@ -26,11 +26,11 @@ from tests.helpers.project import SNAKEMAKE, copy_workflow
 RESULTS = Path("results/demo")
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 # Times, dates and versions of the code differ between two trainings of the same run.
-TIMES = ("seconds", "joules", "recorded", "commit", "versions.subtune")
+TIMES = ("seconds", "recorded", "commit", "versions.subtune")
 # Tables that show what a run took, beside what it scored.
 TIMED = ("summary.md", "summary.tex", "runs.parquet", "runs_columns.csv")
 COMPARED = ("*.csv", "*.md", "*.tex", "*.safetensors", "*.parquet")
-PASSED_OVER = ("logs", "benchmarks", "progress", "checkpoints", "damaged")
+PASSED_OVER = ("logs", "benchmarks", "checkpoints", "damaged")
 
 
 def main() -> int:

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from subtune.glue_server import checking
 from tests.helpers.project import Project, job_counts
+from tests.helpers.submissions import require_taken
 
 METHODS = ("bitfit", "layernorm")
 FOLDER = "results/experiments/layernorm"
@@ -49,7 +49,7 @@ def folder(project):
 def test_every_method_has_a_zip_that_is_taken_and_its_constants_are_named(folder):
     contents = pd.read_csv(folder / "submission" / "contents.csv")
     for method in METHODS:
-        checking.check(folder / "submission" / f"{method}.zip")
+        require_taken(folder / "submission" / f"{method}.zip")
         own = contents[contents["submission"] == f"{method}.zip"].set_index("file")["made of"]
         predicted = own.index[own.str.startswith("run ")]
         assert set(predicted) == {"CoLA.tsv", "RTE.tsv"}

@@ -7,11 +7,14 @@ import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from subtune import cli
+from subtune import cli, config
+from subtune.planning.cost import Estimates
+from subtune.planning.plan import plan
 from tests.helpers.project import ROOT, SNAKEMAKE, TASKS, Project
 
 
@@ -193,14 +196,31 @@ def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
     monkeypatch.chdir(copied.directory)
     assert cli.main(["verify", "--results", "results", "--repair"]) == 0
     assert "Call snakemake as before" in capsys.readouterr().out
-    assert cli.main(["progress", "mine.yaml"]) == 0
-    assert "1 waiting" in capsys.readouterr().out
+    assert cli.main(["plan", "mine.yaml"]) == 0
+    assert "Recorded so far: 17 of 18 runs." in capsys.readouterr().out
     scores = ("--", "results/experiments/layernorm/data/scores.csv")
     copied.run(copied.config, *scores)
     assert "Nothing to be done" in copied.run(copied.config, "-n", *scores)
     after = copied.records()
     assert after.keys() == before.keys()
     assert {name for name in after if after[name] != before[name]} == {run}
+
+
+def test_the_plan_compares_itself_with_what_was_measured(finished_project, monkeypatch, capsys):
+    monkeypatch.chdir(finished_project.directory)
+    assert cli.main(["plan", "mine.yaml"]) == 0
+    text = capsys.readouterr().out
+    assert "| layernorm" in text and "| teraflops" in text
+    assert "Recorded so far: 18 of 18 runs." in text and "3 of 3 sweeps are done. They took" in text
+
+
+def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch):
+    monkeypatch.chdir(finished_project.directory)
+    checked = config.read(Path("mine.yaml"))
+    estimates = Estimates(checked, plan(checked))
+    for path in Path("results/benchmarks/train").glob("*.tsv"):
+        took = float(pd.read_csv(path, sep="\t")["max_rss"].iloc[0])
+        assert 200 < took < estimates.sweep_memory(path.stem)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,5 @@ rule train:
         runs=runs_of_sweep,
         store=PATHS.records(),
         checkpoints=PATHS.checkpoints("{sweep}"),
-        progress=PATHS.progress("{sweep}"),
     script:
         "../scripts/train.py"

@@ -3,15 +3,10 @@
 A sweep that is asked to stop keeps a checkpoint, and goes on from it when it is called again.
 """
 
-from subtune.core.logs import job
+from subtune.core.logs import job, report
 from subtune.core.stopping import stop_requests
-from subtune.runs.events import attempt
 
-with (
-    job(snakemake.log[0]),
-    stop_requests() as stopping,
-    attempt(snakemake.params.progress) as events,
-):
+with job(snakemake.log[0]), stop_requests() as stopping:
     from pathlib import Path
 
     import pandas as pd
@@ -23,7 +18,6 @@ with (
     from subtune.selections import rankings as masks
     from subtune.selections.specs import RunSpec
     from subtune.training.checkpoints import Checkpoints
-    from subtune.training.reports import Report
 
     device = hardware.prepare(snakemake.threads)
     store = Path(snakemake.params.store)
@@ -31,8 +25,7 @@ with (
     checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
     missing = [spec for spec in specs if not records.is_recorded(store, spec.id)]
-    text = f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train"
-    events.report(Report(text, "to_train", {"runs": [spec.id for spec in missing]}))
+    report(f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train")
     if missing:
         task = specs[0].tokens.data.task
         directory = Path(snakemake.input.model)
@@ -45,7 +38,7 @@ with (
             model,
             tokens,
             rankings,
-            events.report,
+            report,
             snakemake.resources.runs_at_once or None,
             checkpoints,
         )

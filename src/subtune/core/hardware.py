@@ -1,4 +1,4 @@
-"""The device that computes: its name, its memory and the energy that it has used."""
+"""The device that computes: its name and its memory."""
 
 import ctypes
 import platform
@@ -12,7 +12,6 @@ import torch
 M_TRIM_THRESHOLD = -1
 M_MMAP_MAX = -4
 NEVER = 2**31 - 1
-POWER = Path("/sys/class/powercap")
 # PyTorch's messages for failed allocations without an exception class; the last two are oneDNN's.
 OUT_OF_MEMORY = (
     "can't allocate memory",
@@ -65,58 +64,3 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in OUT_OF_MEMORY)
-
-
-class EnergyMeter:
-    """Joules that a whole device has used since the last `spent`, by all its users.
-
-    A processor's counter starts anew every hour or so under load, so `read` must be called more
-    often than that.
-    """
-
-    def __init__(self, device: torch.device):
-        self._counters = _gpu_counter(device) if device.type == "cuda" else _processor_counters()
-        self._last = [counter() for counter, _ in self._counters]
-        self._joules = 0.0
-
-    def read(self) -> None:
-        """Add the growth of the counters."""
-        now = [counter() for counter, _ in self._counters]
-        for before, after, (_, turn) in zip(self._last, now, self._counters, strict=True):
-            self._joules += after - before if after >= before else after - before + turn
-        self._last = now
-
-    def spent(self) -> float | None:
-        """Return the joules since the last call; None if the machine does not let us read them."""
-        if not self._counters:
-            return None
-        self.read()
-        joules, self._joules = self._joules, 0.0
-        return joules
-
-
-def _processor_counters() -> list:
-    """Return counters of all packages (RAPL) in joules, and the value where each starts anew."""
-    counters = []
-    for domain in sorted(POWER.glob("intel-rapl:?")):
-        try:
-            turn = int((domain / "max_energy_range_uj").read_text()) / 1e6
-            (domain / "energy_uj").read_text()
-        except (OSError, ValueError):
-            continue
-        counters.append((lambda path=domain / "energy_uj": int(path.read_text()) / 1e6, turn))
-    return counters
-
-
-def _gpu_counter(device: torch.device) -> list:
-    """Return the counter of one GPU (NVML, Volta or newer) in joules."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        identifier = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
-        handle = pynvml.nvmlDeviceGetHandleByUUID(identifier)
-        pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
-    except pynvml.NVMLError:
-        return []
-    return [(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3, 0.0)]

@@ -56,10 +56,6 @@ class Layout:
     def checkpoints(self, sweep: str) -> str:
         return f"{self.results}/checkpoints/{sweep}"
 
-    def progress(self, sweep: str) -> str:
-        """Return the file with the events of a sweep's job, one line of JSON each."""
-        return f"{self.results}/progress/{sweep}.jsonl"
-
     def train_scores(self, sweep: str) -> str:
         return f"{self.results}/train_scores/{sweep}.csv"
 

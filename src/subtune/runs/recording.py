@@ -1,6 +1,7 @@
 """Training of runs that are not on record, and their records."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +14,8 @@ import safetensors.torch
 
 from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
-from subtune.core.hardware import EnergyMeter
 from subtune.models.encoder import Encoder
-from subtune.runs import events, records, search
+from subtune.runs import records, search
 from subtune.runs.integrity import write_checksums
 from subtune.runs.job import Job
 from subtune.runs.provenance import provenance
@@ -65,10 +65,9 @@ def train_and_record(
     for name, spec in runs.items():
         settings = f"{spec.selection.canonical()}  {spec.recipe.canonical()}"
         report(Report(f"{name}  {spec.id}  {settings}"))
-    origin, energy = provenance(model.device), EnergyMeter(model.device)
+    origin = provenance(model.device)
 
-    def report_and_read_energy(of: Report) -> None:
-        energy.read()
+    def report_and_note(of: Report) -> None:
         if of.event in (ONE_BY_ONE, WITHOUT_PADDING):
             origin[of.event] = of.text
         report(of)
@@ -77,16 +76,15 @@ def train_and_record(
         """Train and record the runs that are not on record."""
         once = search.each_once(named)
         to_train = {name: spec for name, spec in once.items() if not is_recorded(store, spec.id)}
-        for number, (name, result) in enumerate(job.train(to_train, report_and_read_energy), 1):
+        for number, (name, result) in enumerate(job.train(to_train, report_and_note), 1):
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             run = to_train[name].id
-            of_run = origin | {"recorded": now, "joules": energy.spent()}
-            write_record(store, to_train[name], result, examples, of_run)
+            write_record(store, to_train[name], result, examples, origin | {"recorded": now})
             text = f"recorded {number}/{len(to_train)}: {run}"
-            report(Report(text, events.RECORDED, {"run": run}))
+            report(Report(text))
 
     searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
-    trials = search.on_trial(job, searches, report_and_read_energy)
+    trials = search.on_trial(job, searches, report_and_note)
     whole = {name: spec for name, spec in runs.items() if name not in searches}
     for name, spec in searches.items():
         finalists = search.finalists(trials[name])
@@ -98,7 +96,7 @@ def train_and_record(
         spec = searches[name]
         search.write_record(store, spec, trials[name], rate)
         text = f"{name}  learning rate {rate:g} was found; recorded: {spec.id}"
-        report(Report(text, events.RECORDED, {"run": spec.id}))
+        report(Report(text))
 
 
 def write_record(
@@ -137,7 +135,7 @@ def _write_files(
     scores = {
         "best_epoch": result.best_epoch,
         "scores": {
-            split: {metric: events.finite_or_none(value) for metric, value in by_metric.items()}
+            split: {metric: _finite_or_none(value) for metric, value in by_metric.items()}
             for split, by_metric in result.best.scores.items()
         },
         "trainable": result.trainable,
@@ -155,6 +153,11 @@ def _write_files(
     (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
     records.write_spec(folder, spec)
     write_checksums(folder)
+
+
+def _finite_or_none(value: float) -> float | None:
+    """Return the value, or None for a number that JSON cannot hold."""
+    return value if math.isfinite(value) else None
 
 
 def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ A record is a directory named after the run's content id. It is written once, by
     changes.csv          mean |change| and size of every trained tensor
     search.csv           if the run searched its learning rate: every rate, its score and loss on
                          trial, and for the finalists the run and its score
-    provenance.json      device, versions, commit and time; joules since the job's last record
+    provenance.json      device, versions, commit and time
     delta.safetensors    the values that changed, and where a tensor changed in part, which
     checksums.json       of every other file; each file is checked whenever it is read
 

@@ -40,8 +40,7 @@ def score_on_training_rows(
     every = Examples(split, kind.reads)
     training = examples_that_train(every, spec.recipe, np.random.default_rng(spec.seed))
     examples = Examples(split.select(training), kind.reads)
-    trained = without_padding_where_it_is_seen(_trained(store, spec, model), [examples])
-    logits = logits_of(trained, examples, spec.recipe.precision)
+    logits = _logits(trained_model(store, spec, model), examples, spec)
     if not np.isfinite(logits).all():
         return dict.fromkeys(task.metrics, math.nan)
     return kind.score(task, examples, kind.predict(examples, logits))
@@ -66,21 +65,26 @@ def on_test_rows(
     """
     parts = [pd.DataFrame({"run": [], "split": [], "idx": []})]
     for spec in specs:
-        trained = _trained(store, spec, model)
+        trained = trained_model(store, spec, model)
         kind = spec.tokens.data.task.of_kind
         for split, rows in tokens.items():
             examples = Examples(rows, kind.reads)
-            alike = without_padding_where_it_is_seen(trained, [examples])
-            logits = logits_of(alike, examples, spec.recipe.precision)
-            part = kind.table(examples, kind.predict(examples, logits))
-            parts.append(
-                part.drop(columns=["label", "answers"], errors="ignore").assign(
-                    run=spec.id, split=split
-                )
-            )
+            part = kind.table(examples, kind.predict(examples, _logits(trained, examples, spec)))
+            part = part.drop(columns=["label", "answers"], errors="ignore")
+            parts.append(part.assign(run=spec.id, split=split))
     return pd.concat(parts, ignore_index=True)
 
 
-def _trained(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
+def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
+    """Return the pretrained model with the values that a run changed.
+
+    Raises:
+        SubtuneError: the run's delta cannot be read, or the run diverged.
+    """
     delta = from_stored(records.read_delta(store, spec.id))
     return replace(model, parameters=applied(model.parameters, delta))
+
+
+def _logits(trained: Encoder, examples: Examples, spec: RunSpec) -> np.ndarray:
+    alike = without_padding_where_it_is_seen(trained, [examples])
+    return logits_of(alike, examples, spec.recipe.precision)

@@ -27,7 +27,7 @@ from subtune.models import encoder
 from subtune.models.load import load_model
 from subtune.models.packed import pack
 from subtune.models.packed_pass import logits
-from subtune.runs import listing, recording, records
+from subtune.runs import listing, records, rescoring
 from subtune.runs.export import export_adapter, export_model
 from subtune.runs.integrity import write_checksums
 from subtune.selections.lora import Lora, LoraSettings
@@ -39,6 +39,7 @@ from subtune.training.evaluation import logits_of
 from subtune.training.stacked import StackedParameters
 from tests.helpers import examples, plain_transformers
 from tests.helpers.families import FIELDS
+from tests.helpers.records import record
 
 # SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
 BIASES_THEN_LORA = Lora(
@@ -56,10 +57,8 @@ def recorded(results, directory, selection, task="sst2", learning_rate=3e-2):
     spec = examples.run_spec(selection, task, learning_rate=learning_rate)
     place = results / "models" / spec.model.id
     shutil.copytree(directory, place, dirs_exist_ok=True)
-    model = load_model(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
-    tokens = examples.tokens(TASKS[task], directory)
-    recording.train_and_record([spec], results / "runs", model, tokens, {}, lambda line: None)
-    return spec, tokens
+    record(results / "runs", [spec], directory)
+    return spec, examples.tokens(TASKS[task], directory)
 
 
 def logits_on_record(results, spec):
@@ -109,8 +108,7 @@ def test_an_export_predicts_as_the_record_says(family, method, tmp_path, request
 def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, tmp_path, tiny_bert):
     spec, tokens = recorded(tmp_path, tiny_bert, METHODS[method])
     model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
-    values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
-    trained = replace(model, parameters=delta.applied(model.parameters, values))
+    trained = rescoring.trained_model(tmp_path / "runs", spec, model)
     predicted = logits_of(trained, Examples(tokens["validation"]), "fp32")
     assert np.array_equal(predicted, logits_on_record(tmp_path, spec))
 
@@ -255,8 +253,7 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     spec, tokens = recorded(tmp_path, directory, selection, task)
     kind = TASKS[task].of_kind
     model = load_model(directory, kind.head, TASKS[task].outputs)
-    values = delta.from_stored(records.read_delta(tmp_path / "runs", spec.id))
-    trained = replace(model, parameters=delta.applied(model.parameters, values))
+    trained = rescoring.trained_model(tmp_path / "runs", spec, model)
     rows = Examples(tokens["validation"], kind.reads)
     ours = logits_of(trained, rows, "fp32")
     table = kind.table(rows, kind.predict(rows, ours))

@@ -20,6 +20,7 @@ from subtune.runs.integrity import CHECKSUMS, write_checksums
 from subtune.selections.random import Random
 from subtune.tasks.score_columns import ScoreColumn
 from tests.helpers import examples
+from tests.helpers.records import flip_a_bit, record
 
 DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
 COLUMNS = [ScoreColumn("sst2", "sst2", "validation", "accuracy", True, True)]
@@ -35,16 +36,6 @@ def store(tmp_path, spec, tiny_bert):
     """A store with one real record in it."""
     record(tmp_path, [spec], tiny_bert)
     return tmp_path
-
-
-def record(store, specs, directory):
-    task = specs[0].tokens.data.task
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, task.outputs)
-    lines = []
-    recording.train_and_record(
-        specs, store, model, examples.tokens(task, directory), {}, lines.append
-    )
-    return lines
 
 
 def planned(run):
@@ -194,10 +185,7 @@ def test_the_same_class_number_label_or_span_for_every_row_is_one_answer(
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_flipped_bit_is_found_out_when_its_file_is_read(store, spec, name):
-    path = store / spec.id / name
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    flip_a_bit(store / spec.id / name)
     with pytest.raises(SubtuneError, match=f"{name} is not what was recorded; `subtune verify"):
         READERS[name](store, spec.id)
 

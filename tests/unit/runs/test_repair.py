@@ -9,10 +9,8 @@ import pandas as pd
 import pytest
 
 from subtune import cli
-from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.load import load_model
-from subtune.runs import recording
 from tests.helpers import examples
+from tests.helpers.records import flip_a_bit, record
 
 SPECS = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3, 3e-3)]
 FILES = (
@@ -25,10 +23,7 @@ FILES = (
 def recorded(tmp_path_factory, tiny_bert):
     """Results with three records of two sweeps."""
     results = tmp_path_factory.mktemp("results")
-    task = SPECS[0].tokens.data.task
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
-    tokens = examples.tokens(task, tiny_bert)
-    recording.train_and_record(SPECS, results / "runs", model, tokens, {}, lambda report: None)
+    record(results / "runs", SPECS, tiny_bert)
     for name, specs in (("one", SPECS[:2]), ("two", SPECS[2:])):
         path = results / "sweeps" / f"{name}.csv"
         path.parent.mkdir(exist_ok=True)
@@ -50,18 +45,16 @@ def verified(results, capsys, *options):
     return status, said.out + said.err
 
 
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
 def test_records_that_are_as_they_were_written_have_no_problems(results, capsys):
     said = f"{results}/runs: 3 record(s), no problems found\n"
     assert verified(results, capsys) == (0, said)
 
 
-DAMAGES = {"flipped": flip, "emptied": lambda path: path.write_bytes(b""), "gone": Path.unlink}
+DAMAGES = {
+    "flipped": flip_a_bit,
+    "emptied": lambda path: path.write_bytes(b""),
+    "gone": Path.unlink,
+}
 
 
 @pytest.mark.parametrize(("name", "damage"), list(product(FILES, DAMAGES)))
@@ -78,12 +71,9 @@ TABLES = {
     "empty": b"",
     "no runs": b"run,runs_of_sweep\n",
     "its first row": f"run,runs_of_sweep\n{SPECS[0].id},2\n".encode(),
-    "an empty cell": b"run,runs_of_sweep\n,1\n",
     "another column": b"ran\n1\n",
     "bytes": b"\xff\x00\xfe",
-    "a path": b"run,runs_of_sweep\n../../victim,1\n",
-    "the store": b"run,runs_of_sweep\n.,1\n",
-    "a terminal's letters": b"run,runs_of_sweep\nabc\x1b[31mred,1\n",
+    "a path": b"run,runs_of_sweep\n../../victim\x1b[31m,1\n",
 }
 
 
@@ -102,13 +92,6 @@ def test_a_table_of_a_sweep_that_is_none_is_named_and_its_sweep_has_a_repair(
     assert [path.name for path in (results / "repairs").iterdir()] == ["one.csv"]
     assert len(list((results / "runs").iterdir())) == len(SPECS)
     assert (results.parent / "victim").is_dir()
-
-
-def test_a_sweep_whose_name_a_terminal_would_obey_is_spelled_out(results, capsys):
-    (results / "sweeps" / "\x1b[31mred.csv").write_bytes(b"")
-    status, printed = verified(results, capsys, "--repair")
-    assert status == 0
-    assert "\x1b" not in printed and "\\x1b[31mred" in printed
 
 
 def test_a_pipe_in_the_place_of_a_table_or_of_a_records_file_is_waited_for_by_no_one(
@@ -142,7 +125,7 @@ def test_a_record_of_another_run_in_its_place_is_found(results, capsys):
 
 def test_damaged_records_are_set_aside_and_their_sweeps_have_a_repair(results, capsys):
     damaged, gone = SPECS[0].id, SPECS[1].id
-    flip(results / "runs" / damaged / "delta.safetensors")
+    flip_a_bit(results / "runs" / damaged / "delta.safetensors")
     shutil.rmtree(results / "runs" / gone)
     status, said = verified(results, capsys, "--repair")
     assert status == 0
@@ -160,7 +143,7 @@ def test_what_was_set_aside_before_stays(results, capsys):
     run = SPECS[2].id
     for times in (1, 2):
         shutil.copytree(results / "runs" / run, results / "again")
-        flip(results / "runs" / run / "delta.safetensors")
+        flip_a_bit(results / "runs" / run / "delta.safetensors")
         verified(results, capsys, "--repair")
         assert len(list((results / "damaged").iterdir())) == times
         (results / "again").rename(results / "runs" / run)

@@ -1,7 +1,5 @@
 """Predictions of recorded runs for other rows, for every kind of task."""
 
-from dataclasses import replace
-
 import datasets
 import numpy as np
 import pandas as pd
@@ -10,32 +8,29 @@ import pytest
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
 from subtune.models.load import load_model
-from subtune.runs import recording, records, rescoring
+from subtune.runs import records, rescoring
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
-from subtune.training.delta import applied, from_stored
 from subtune.training.evaluation import logits_of
 from tests.helpers import examples
+from tests.helpers.records import record
 
 KINDS = ["sst2", "stsb", "ud_ewt", "squad"]
 
 
 def recorded(store, directory, task, **recipe):
     spec = examples.run_spec(METHODS["bitfit"], task, **recipe)
-    task = TASKS[task]
-    model = load_model(directory, task.of_kind.head, task.outputs)
-    tokens = examples.tokens(task, directory)
-    recording.train_and_record([spec], store, model, tokens, {}, lambda report: None)
-    return spec, model, tokens
+    record(store, [spec], directory)
+    model = load_model(directory, TASKS[task].of_kind.head, TASKS[task].outputs)
+    return spec, model, examples.tokens(TASKS[task], directory)
 
 
 def in_order(store, spec, model, tokens, rows):
     """Scores of some rows, in the order of the split, one example at a time."""
     kind = spec.tokens.data.task.of_kind
-    delta = from_stored(records.read_delta(store, spec.id))
-    trained = replace(model, parameters=applied(model.parameters, delta))
+    trained = rescoring.trained_model(store, spec, model)
     every = Examples(tokens, kind.reads)
     chosen = tokens.select(np.flatnonzero(np.isin(every.row, rows)))
     logits = np.concatenate(

@@ -17,12 +17,13 @@ from subtune.core.stopping import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.load import load_model
-from subtune.runs import listing, recording, records
+from subtune.runs import listing, records
 from subtune.runs.search import Trial, finalists
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
+from tests.helpers.records import record
 
 TASK = TASKS["sst2"].spec()
 GRID = (1e-4, 1e-3, 1e-2, 1e-1)
@@ -32,14 +33,6 @@ RESULTS = ("delta.safetensors", "predictions.parquet", "changes.csv")
 @pytest.fixture
 def searching():
     return examples.run_spec(learning_rate=GRID, epochs=10)
-
-
-def record(store, specs, directory, checkpoints=None):
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, TASK.outputs)
-    reports = []
-    tokens = examples.tokens(TASK, directory)
-    recording.train_and_record(specs, store, model, tokens, {}, reports.append, None, checkpoints)
-    return [report.text for report in reports]
 
 
 def score_of(store, run):

@@ -6,22 +6,17 @@ import shutil
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.load import load_model
-from subtune.runs import recording, records, table_of_runs
+from subtune.runs import records, table_of_runs
 from subtune.runs.integrity import write_checksums
 from tests.helpers import examples
+from tests.helpers.records import record
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory, tiny_bert):
     path = tmp_path_factory.mktemp("runs")
     for task in ("sst2", "stsb"):
-        spec = examples.run_spec(task=task)
-        data = spec.tokens.data.task
-        model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, data.outputs)
-        tokens = examples.tokens(data, tiny_bert)
-        recording.train_and_record([spec], path, model, tokens, {}, lambda line: None)
+        record(path, [examples.run_spec(task=task)], tiny_bert)
     return path
 
 
