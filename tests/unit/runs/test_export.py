@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,9 +12,7 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 from transformers import (
-    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
     BertModel,
 )
 
@@ -23,10 +20,7 @@ from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
 from subtune.models.load import load_model
-from subtune.models.packed import pack
-from subtune.models.packed_pass import logits
 from subtune.runs import listing, records, rescoring
 from subtune.runs.export import export_adapter, export_model
 from subtune.runs.integrity import write_checksums
@@ -34,9 +28,7 @@ from subtune.selections.lora import Lora, LoraSettings
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
-from subtune.training import delta
 from subtune.training.evaluation import logits_of
-from subtune.training.stacked import StackedParameters
 from tests.helpers import examples, plain_transformers
 from tests.helpers.families import FIELDS
 from tests.helpers.records import record
@@ -159,80 +151,6 @@ def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, req
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
-TEXT = [2, 5, 6, 7, 8, 11, 3]
-
-
-def with_noise(results, directory, selection, task):
-    """A run on record with noise in every value that trains, and its logits of the text."""
-    spec = examples.run_spec(selection, task)
-    shutil.copytree(directory, results / "models" / spec.model.id)
-    kind = TASKS[task].of_kind
-    model = load_model(directory, kind.head, kind.outputs(TASKS[task]))
-    stacked = StackedParameters(model, [selection.resolve(encoder.shapes_of(model), 0)], seed=0)
-    stacked.values[0].data.add_(torch.randn(stacked.values[0].shape), alpha=0.1)
-    values = stacked.delta(0)
-    record = results / "runs" / spec.id
-    record.mkdir(parents=True)
-    (record / "spec.json").write_text(spec.canonical())
-    (record / "scores.json").write_text(json.dumps({"diverged": False}))
-    safetensors.torch.save_file(delta.to_stored(values), record / "delta.safetensors")
-    write_checksums(record)
-    trained = replace(model, parameters=delta.applied(model.parameters, values))
-    batch = pack(examples.packable([TEXT], [0], reads="all"), np.arange(1), trained)
-    return spec, logits(trained, batch)[0].detach().numpy()
-
-
-def their_logits(model):
-    """Return the logits of every token of the text."""
-    with torch.inference_mode():
-        outputs = model.eval()(input_ids=torch.tensor([TEXT]))
-    if "logits" in outputs:
-        return outputs.logits[0].numpy()
-    return torch.stack([outputs.start_logits[0], outputs.end_logits[0]], -1).numpy()
-
-
-OF_TOKENS = [("ud_ewt", AutoModelForTokenClassification), ("squad", AutoModelForQuestionAnswering)]
-
-
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-@pytest.mark.parametrize(("task", "kind"), OF_TOKENS)
-def test_models_of_tokens_and_spans_are_those_of_transformers(
-    task, kind, family, tmp_path, request
-):
-    directory = request.getfixturevalue(family)
-    spec, expected = with_noise(tmp_path, directory, METHODS["bitfit"], task)
-    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    model, problems = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
-    assert not any(problems.values())
-    assert their_logits(model) == pytest.approx(expected, abs=1e-5)
-    assert model.config.problem_type is None
-    if TASKS[task].labels:
-        assert tuple(model.config.id2label.values()) == TASKS[task].labels
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-@pytest.mark.parametrize(
-    ("task", "kind", "peft_class"),
-    [
-        (*OF_TOKENS[0], "PeftModelForTokenClassification"),
-        # That for question answering hands on no token types.
-        (*OF_TOKENS[1], "PeftModel"),
-    ],
-)
-def test_adapters_of_tokens_and_spans_are_those_of_peft(
-    task, kind, peft_class, family, tmp_path, request
-):
-    peft = pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
-    directory = request.getfixturevalue(family)
-    spec, expected = with_noise(tmp_path, directory, BIASES_THEN_LORA, task)
-    export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    base = kind.from_pretrained(directory, num_labels=expected.shape[1])
-    model = peft.PeftModel.from_pretrained(base, tmp_path / "out")
-    assert type(model).__name__ == peft_class
-    assert their_logits(model) == pytest.approx(expected, abs=1e-5)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "family", "adapter"),
@@ -261,6 +179,11 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     assert table["prediction"].tolist() == on_record["prediction"].tolist()
     write, base = (export_adapter, directory) if adapter else (export_model, "")
     write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    if not adapter:
+        config = json.loads((tmp_path / "out" / "config.json").read_text())
+        assert config.get("problem_type") is None
+        if TASKS[task].labels:
+            assert tuple(config["id2label"].values()) == TASKS[task].labels
     predicted = theirs(tmp_path / "out", tokens, base, task)
     read = [of[reads] for of, reads in zip(predicted, rows.reads, strict=True)]
     assert np.concatenate(read) == pytest.approx(ours, abs=1e-5)
