@@ -284,6 +284,7 @@ def test_the_demo_is_planned(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.nightly
 def test_where_every_run_diverges_everything_comes_out_and_says_so(tmp_path, tiny_bert):
     project = Project(tmp_path / "project", tiny_bert)
     # Each step subtracts 99,000 times the weights.

@@ -19,7 +19,7 @@ def on_other_device(directory, *arguments):
         ("tiny_bert", "sst2", "full,layernorm,top", "fp32"),
         ("tiny_roberta", "stsb", "rand_row_col,lora-II", "bf16"),
         # Through transformers' own code.
-        ("modernbert", "stsb", "layernorm", "fp32"),
+        pytest.param("modernbert", "stsb", "layernorm", "fp32", marks=pytest.mark.nightly),
     ],
 )
 def test_every_tensor_is_where_the_model_is(model, task, kinds, precision, request, directory_of):
