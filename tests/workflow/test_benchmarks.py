@@ -65,15 +65,3 @@ def test_a_part_is_measured_again_and_the_others_stay(written, glue_dir, tmp_pat
     after = json.loads((tmp_path / "benchmarks.json").read_text())
     assert after.pop("products")["fp32"] > 0
     assert after == {name: rows for name, rows in before.items() if name != "products"}
-
-
-def test_parts_that_were_never_measured_are_named(glue_dir, tmp_path):
-    done = benchmarks("--glue-dir", glue_dir, "--to", tmp_path, "--parts", "products")
-    assert done.returncode == 1
-    assert "scaling, sweeps" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_a_directory_without_glue_files_is_named(tmp_path):
-    done = benchmarks("--glue-dir", tmp_path, "--to", tmp_path / "to")
-    assert done.returncode == 1
-    assert str(tmp_path) in done.stderr and "Traceback" not in done.stderr

@@ -51,9 +51,3 @@ def test_padding_does_not_count_as_a_word():
     numbers = np.array([[NO_LABEL, 1, 2, NO_LABEL], [NO_LABEL, 3, NO_LABEL, NO_LABEL]])
     predicted = np.array([[0, 1, 1, 0], [0, 3, NO_LABEL, NO_LABEL]])
     assert correct_words(predicted, numbers) == 2
-
-
-def test_a_directory_without_the_treebank_is_named(tmp_path):
-    done = tagging(tmp_path, "--method", "full", "--learning-rate", "1e-4")
-    assert done.returncode == 1
-    assert str(tmp_path) in done.stderr and "Traceback" not in done.stderr
