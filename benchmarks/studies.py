@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from subtune.analysis.statistics import crossed
 from subtune.analysis.statistics.crossed import Interval
 from subtune.exhibits.figures.drawing import COLOURS, new_figure
 
-METRICS = ("accuracy", "F1", "real")
+METRICS = ("accuracy", "F1", "Matthews", "real")
 SEEDS, ROWS = (3, 5, 10), (40, 200, 800)
 # Standard deviations of seeds, rows, rows by method, and the rest. A row's sum of effects is right
 # above 0; of real values the sum itself is the value, in units of `REAL`.
@@ -132,10 +132,19 @@ def metric_of(metric: str, values: np.ndarray, is_one: np.ndarray) -> float:
     if metric == "real":
         return float(REAL * values.mean())
     right = values > 0
+    cells = [np.count_nonzero(a & b) for a, b in product((is_one, ~is_one), (right, ~right))]
+    return float(of_counts(metric, *cells))
+
+
+def of_counts(metric: str, found: Any, missed: Any, refused: Any, mistaken: Any) -> Any:
+    """Return a metric of numbers of rows: right and wrong ones of class 1, then of class 0."""
     if metric == "accuracy":
-        return float(right.mean())
-    wrong, found = np.count_nonzero(~right), np.count_nonzero(right & is_one)
-    return 2 * found / (2 * found + wrong) if found else 0.0
+        return (found + refused) / (found + missed + refused + mistaken)
+    if metric == "F1":
+        return 2 * found / np.maximum(2 * found + missed + mistaken, 1e-9)
+    product_of_sums = (found + mistaken) * (found + missed)
+    product_of_sums *= (refused + mistaken) * (refused + missed)
+    return (found * refused - mistaken * missed) / np.sqrt(np.maximum(product_of_sums, 1e-9))
 
 
 def shift_of(setting: Setting, truth: float) -> float:
@@ -155,9 +164,8 @@ def expected(setting: Setting, shift: float) -> float:
     # A quadrature over the effect of the seed.
     points, weights = np.polynomial.hermite_e.hermegauss(20)
     right = stats.norm.cdf((INTERCEPT + shift + of_seeds * points) / np.linalg.norm(others))
-    scores = right
-    if setting.metric == "F1":
-        scores = 2 * ONES * right / (2 * ONES * right + 1 - right)
+    cells = [share * part for share in (ONES, 1 - ONES) for part in (right, 1 - right)]
+    scores = of_counts(setting.metric, *cells)
     return float(weights @ scores / weights.sum())
 
 

@@ -22,5 +22,5 @@ def test_a_table_has_every_setting_and_a_plot_is_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["studies", "--studies", "3", "--to", str(tmp_path)])
     studies.main()
     text = (tmp_path / "intervals.md").read_text()
-    assert "81 studies" in text and "nan" not in text
+    assert "108 studies" in text and "nan" not in text
     assert (tmp_path / "intervals.png").stat().st_size > 10_000
