@@ -8,8 +8,7 @@ from pathlib import Path
 from subtune.core.errors import SubtuneError, listed
 from subtune.tasks.formats import text
 
-# A file's delimiter, if its header has it. The others are those of other programs.
-USUAL = {".tsv": "\t"}
+# Delimiters of other programs, for a header that does not have the usual one.
 OTHERS = ";\t,|"
 
 
@@ -72,7 +71,7 @@ def rows(
 def _delimiter(path: Path, lines: list[str]) -> str:
     """Return what stands between two cells: Excel writes ``;`` in half of the world's CSV files."""
     header = next((line for line in lines if line.strip()), "")
-    usual = USUAL.get(path.suffix, ",")
+    usual = "\t" if path.suffix == ".tsv" else ","
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
 
 

@@ -1,19 +1,9 @@
-"""Files and directories, for a user who may not look everywhere."""
+"""Questions about files and directories, for a user who may not look everywhere.
 
-from pathlib import Path
+The answer is False if the system refuses a name or access, where pathlib may raise.
+"""
 
+import os
 
-def is_file(path: Path) -> bool:
-    """Return whether a file is there; False if the system refuses its name or access."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
-def is_directory(path: Path) -> bool:
-    """Return whether a directory is there; False if the system refuses its name or access."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
+is_file = os.path.isfile
+is_directory = os.path.isdir

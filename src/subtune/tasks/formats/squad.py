@@ -55,23 +55,17 @@ def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, An
     Each is ``{"id", "question", "context", "answers": {"text": […], "answer_start": […]}}``.
 
     Raises:
-        SubtuneError: the file is not one of SQuAD v1.1, a text is empty, an id is there twice, or
-            the context does not have an answer at its place.
+        SubtuneError: the file is not one of SQuAD v1.1, a text is empty, or the context does not
+            have an answer at its place.
     """
     try:
         file = File.model_validate_json(text.read(path), strict=True)
     except ValidationError as error:
         raise SubtuneError(f"{path}: {text.problem(error)}") from None
-    ids: set[str] = set()
     for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
         for question in paragraph.qas:
             place = f"question {shown(question.id)}"
-            if question.id in ids:
-                raise SubtuneError(f"{path}: {place}: found its id twice, expected it once")
-            ids.add(question.id)
-            answers = []
-            if labelled:
-                answers = _answers(question, paragraph.context, f"{path}: {place}")
+            answers = _answers(question, paragraph.context, f"{path}: {place}") if labelled else []
             row = {"id": question.id, "question": question.question, "context": paragraph.context}
             texts = [answer.text for answer in answers]
             starts = [answer.answer_start for answer in answers]
@@ -93,8 +87,8 @@ def _answers(question: Question, context: str, place: str) -> list[Answer]:
         if start < 0 or not context.startswith(answer.text, start):
             found = context[max(start, 0) : max(start, 0) + len(answer.text)]
             starts = [at for at in range(len(context)) if context.startswith(answer.text, at)]
-            distances = {abs(at - start): at for at in reversed(starts)}
-            hint = f"begins at {distances[min(distances)]}" if starts else "is not in it"
+            nearest = min(starts, key=lambda at: abs(at - start), default=None)
+            hint = "is not in it" if nearest is None else f"begins at {nearest}"
             raise SubtuneError(
                 f"{place}: answers[{number}].answer_start: found {shown(found)} at {start} of the "
                 f"context, expected {shown(answer.text)}, which {hint}"

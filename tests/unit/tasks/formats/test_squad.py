@@ -71,7 +71,6 @@ REFUSED = [
     (of_paragraph(context=None), f"{AT_PARAGRAPH}.context: {NO_VALUE}"),
     (of_paragraph(context=" \n"), f"{AT_PARAGRAPH}.context: found ' \\n', expected text"),
     (of_question(id=1), f"{AT_QUESTION}.id: found 1, expected text"),
-    (of_paragraph(qas=[QUESTION, QUESTION]), "question 'q1': found its id twice, expected it once"),
     (
         of_question(question="What\0?"),
         f"{AT_QUESTION}.question: found 'What\\x00?', expected text",

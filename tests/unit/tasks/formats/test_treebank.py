@@ -115,8 +115,8 @@ def test_splits_are_those_of_taggers_wherever_the_sections_lie(tmp_path, folder)
 
 def test_sections_that_are_missing_are_named(tmp_path):
     root = treebank_in(tmp_path / "parsed" / "mrg" / "wsj", missing=(4, 12, 20))
-    message = f"key: {root}: found no .mrg files of section 04, 12, expected those of 00 to 24"
-    with pytest.raises(SubtuneError, match=f"^{re.escape(message)}$"):
+    message = f"key: {root}: found no .mrg files of section 04, 12, 20, expected those of 00 to"
+    with pytest.raises(SubtuneError, match=f"^{re.escape(message)}"):
         treebank.paths(tmp_path, "key")
 
 
