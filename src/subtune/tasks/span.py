@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from subtune.tasks import special_tokens
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import squad
 from subtune.tasks.metrics import METRICS
+from subtune.tasks.special_tokens import SpecialTokens
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Span(TaskKind):
         ``label`` has the positions of the first answer's first and last token. ``first`` and
         ``last`` say where in the context each token begins and ends; other tokens have `OUTSIDE`.
         """
-        special = special_tokens.of(tokenizer, 2)
+        special = SpecialTokens(tokenizer, 2)
         of_texts = max_length - special.count
         longest_question = min(LONGEST_QUESTION, of_texts // 2)
         names = (
@@ -101,8 +101,8 @@ class Span(TaskKind):
                 encodings[context] = tokenizer.encode(context, add_special_tokens=False)
             of_context = encodings[context]
             room = of_texts - len(asked)
-            before = [OUTSIDE] * (len(special.ids[0]) + len(asked) + len(special.ids[1]))
-            behind = [OUTSIDE] * len(special.ids[2])
+            before = [OUTSIDE] * (special.before + len(asked))
+            behind = [OUTSIDE] * (special.count - special.before)
             for window in _windows(len(of_context.ids), room, doc_stride or room):
                 ids, types = special.around(asked, of_context.ids[window])
                 offsets = of_context.offsets[window]

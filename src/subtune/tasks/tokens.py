@@ -17,11 +17,11 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from subtune.core.errors import SubtuneError, one_of
-from subtune.tasks import special_tokens
 from subtune.tasks.classification import cross_entropy
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import conll, json_lines, text, treebank
 from subtune.tasks.sentences import NO_LABEL
+from subtune.tasks.special_tokens import SpecialTokens
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
@@ -99,9 +99,8 @@ class Tokens(TaskKind):
 
         ``reads`` has the position of each word's first piece.
         """
-        special = special_tokens.of(tokenizer, 1)
+        special = SpecialTokens(tokenizer, 1)
         room = max_length - special.count
-        before = len(special.ids[0])
 
         @cache
         def pieces_of(word: str) -> list[int]:
@@ -116,7 +115,13 @@ class Tokens(TaskKind):
             for part in _parts(list(map(len, pieces)), room):
                 ids, types = special.around([piece for word in pieces[part] for piece in word])
                 lengths = np.array([len(word) for word in pieces[part]])
-                values = (row, ids, before + lengths.cumsum() - lengths, labels[part], types)
+                values = (
+                    row,
+                    ids,
+                    special.before + lengths.cumsum() - lengths,
+                    labels[part],
+                    types,
+                )
                 for name, value in zip(names, values, strict=True):
                     columns[name].append(value)
         return columns
