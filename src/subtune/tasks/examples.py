@@ -12,19 +12,6 @@ import numpy as np
 Reads = Literal["first", "marked", "all"]
 
 
-class AllPositions(Sequence[np.ndarray]):
-    """The positions of all tokens of every example, which are not held in memory."""
-
-    def __init__(self, lengths: np.ndarray):
-        self._lengths = lengths
-
-    def __len__(self) -> int:
-        return len(self._lengths)
-
-    def __getitem__(self, example: Any) -> Any:
-        return np.arange(self._lengths[example])
-
-
 class Lists(Sequence[np.ndarray]):
     """An Arrow column's lists of numbers, in one array instead of one each.
 
@@ -66,7 +53,9 @@ class Examples:
         if reads == "marked":
             self.reads = Lists(arrow["reads"][:])
         elif reads == "all":
-            self.reads = AllPositions(self.lengths)
+            # Views of one array.
+            positions = np.arange(self.lengths.max(initial=0))
+            self.reads = [positions[:length] for length in self.lengths]
         marked = reads == "marked"
         self.labels = [*Lists(arrow["label"][:])] if marked else np.asarray(numpy["label"][:])
         has_rows = "row" in split.column_names

@@ -88,11 +88,7 @@ class Span(TaskKind):
         special = SpecialTokens(tokenizer, 2)
         of_texts = max_length - special.count
         longest_question = min(LONGEST_QUESTION, of_texts // 2)
-        names = (
-            *("row", "input_ids", "label", "first", "last", "context", "answers"),
-            "token_type_ids",
-        )
-        columns: Columns = {name: [] for name in names}
+        examples = []
         encodings: dict[str, Encoding] = {}
         of_rows = (rows[name] for name in ("idx", "question", "context", "answers", "label"))
         for row, question, context, texts, starts in zip(*of_rows, strict=True):
@@ -109,15 +105,16 @@ class Span(TaskKind):
                 label = [0, 0]
                 if texts:
                     label = _positions(offsets, starts[0], starts[0] + len(texts[0]), len(before))
-                values = (
-                    *(row, ids, label),
-                    [*before, *(first for first, _ in offsets), *behind],
-                    [*before, *(last for _, last in offsets), *behind],
-                    *(context, texts, types),
-                )
-                for name, value in zip(names, values, strict=True):
-                    columns[name].append(value)
-        return columns
+                of_row = {"row": row, "context": context, "answers": texts}
+                of_window = {
+                    "input_ids": ids,
+                    "label": label,
+                    "first": [*before, *(first for first, _ in offsets), *behind],
+                    "last": [*before, *(last for _, last in offsets), *behind],
+                    "token_type_ids": types,
+                }
+                examples.append(of_row | of_window)
+        return {name: [example[name] for example in examples] for name in examples[0]}
 
     def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
         """Return the mean of start's and end's cross-entropy, of logits ``[k, q, 2]`` and labels
@@ -162,9 +159,8 @@ class Span(TaskKind):
 
         # All windows of a question have the same context and answers.
         rows, windows = np.unique(examples.row, return_index=True)
-        all_contexts, all_answers = examples.column("context"), examples.column("answers")
-        contexts = [all_contexts[window] for window in windows]
-        answers = [all_answers[window] for window in windows]
+        columns = (examples.column(name) for name in ("context", "answers"))
+        contexts, answers = ([column[window] for window in windows] for column in columns)
         spans = zip(contexts, predictions, strict=True)
         return pd.DataFrame(
             {

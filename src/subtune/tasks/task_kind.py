@@ -63,9 +63,9 @@ class TaskKind(ABC):
     # True if long rows are cut into examples that overlap.
     overlaps: bool = False
 
-    @abstractmethod
     def outputs(self, task: TaskFields) -> int:
-        """Return the head's width ``o``."""
+        """Return the head's width ``o``: the number of label words, if its tasks list some."""
+        return len(task.labels or ())
 
     @abstractmethod
     def columns(self, task: TaskFields) -> Mapping[str, Any]:

@@ -49,9 +49,6 @@ class Tokens(TaskKind):
     auto_class = "AutoModelForTokenClassification"
     peft_type = "TOKEN_CLS"
 
-    def outputs(self, task: TaskFields) -> int:
-        return len(task.labels or ())
-
     def columns(self, task: TaskFields) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}
 
@@ -108,23 +105,16 @@ class Tokens(TaskKind):
             pieces = tokenizer.encode(f" {word}", add_special_tokens=False).ids[:room]
             return pieces or [_unknown(tokenizer, word)]
 
-        names = ("row", "input_ids", "reads", "label", "token_type_ids")
-        columns: Columns = {name: [] for name in names}
+        examples = []
         for row, words, labels in zip(rows["idx"], rows["words"], rows["label"], strict=True):
             pieces = [pieces_of(word) for word in words]
             for part in _parts(list(map(len, pieces)), room):
                 ids, types = special.around([piece for word in pieces[part] for piece in word])
                 lengths = np.array([len(word) for word in pieces[part]])
-                values = (
-                    row,
-                    ids,
-                    special.before + lengths.cumsum() - lengths,
-                    labels[part],
-                    types,
-                )
-                for name, value in zip(names, values, strict=True):
-                    columns[name].append(value)
-        return columns
+                reads = special.before + lengths.cumsum() - lengths
+                example = {"row": row, "input_ids": ids, "reads": reads, "label": labels[part]}
+                examples.append(example | {"token_type_ids": types})
+        return {name: [example[name] for example in examples] for name in examples[0]}
 
     def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
         # The head reads words, as a classifier reads examples.
