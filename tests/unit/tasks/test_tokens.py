@@ -143,18 +143,6 @@ def test_a_word_of_which_the_tokenizer_leaves_nothing_is_the_unknown_token(wordp
     assert ids[2] == unknown
 
 
-def test_examples_that_are_kept_are_those_that_were_encoded(wordpiece):
-    """Arrow gives back lists of unequal length, and empty ones."""
-    sentences = [["the"] * 7, ["a", "dog"]]
-    columns = encoded(wordpiece, sentences, max_length=5)
-    assert list(map(len, columns["input_ids"])) == [5, 5, 3, 4]
-    split = datasets.Dataset.from_dict(columns)
-    examples = Examples(split, "marked")
-    assert examples.row.tolist() == [0, 0, 0, 1]
-    assert examples.units(np.arange(4)) == sum(examples.read_counts) == 9
-    assert np.concatenate(examples.labels).tolist() == [*range(7), 0, 1]
-
-
 def split(*rows):
     return split_from_rows(CHUNKS, rows, labelled=True, source="f")
 
@@ -162,15 +150,11 @@ def split(*rows):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"words": ["a"], "tags": ["b"]}, "f: row 2: word 1: label: found 'b', expected one of"),
-        ({"words": ["a", "b"], "tags": ["B"]}, "f: row 2: found 2 words and 1 labels, expected a"),
         ({"words": [], "tags": []}, "f: row 2: words: found an empty list, expected at least one"),
-        ({"words": "a", "tags": ["B"]}, "f: row 2: words: found the text 'a', expected a list"),
         ({"words": None, "tags": ["B"]}, "f: row 2: words: found null, expected a list"),
         ({"words": ["a", ["b"]], "tags": ["B"]}, r"row 2: words\[1\]: found a list, expected text"),
         ({"words": ["\0"], "tags": ["B"]}, r"row 2: words\[0\]: found '\\x00', expected text"),
         ({"words": ["a"], "tags": [" "]}, r"row 2: tags\[0\]: found ' ', expected text"),
-        ({"word": ["a"], "tags": ["B"]}, "f: row 2: no such column: found 'words', expected"),
         ({"words": ["a"], "tag": ["B"]}, "f: row 2: no such column: found 'tags', expected"),
     ],
 )
