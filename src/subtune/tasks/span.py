@@ -46,6 +46,7 @@ class Span(TaskKind):
     text_columns = (2,)
     label = "answers"
     has_label_words = False
+    labels_are = ""
     formats = (".json",)
     head = "question_answering"
     reads = "all"

@@ -43,6 +43,7 @@ class Tokens(TaskKind):
     default_metrics = ("accuracy",)
     text_columns = (1,)
     has_label_words = True
+    labels_are = "of every word"
     formats = (".conllu", ".conll", ".txt", ".jsonl")
     head = "token_classification"
     reads = "marked"
@@ -76,15 +77,6 @@ class Tokens(TaskKind):
                 "of each word"
             )
         return words, [numbers[label] for label in given[0]]
-
-    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
-        """Refuse a training split whose words all have the same label."""
-        labels = set().union(*columns["label"])
-        if split == "train" and len(labels) == 1:
-            label = (task.labels or ())[labels.pop()]
-            raise SubtuneError(
-                f"{path}: found the label {label!r} of every word, expected at least two labels"
-            )
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
         return columns["words"]

@@ -24,7 +24,10 @@ def _question(rng: Random, words: Words) -> Row:
     asked = rng.randrange(number)
     slot, questions = rng.choice(list(facts[asked]["questions"].items()))
     start = len(" ".join([*sentences[:asked], ""]))
-    answers = _accepted(slots[asked][slot], words["prepositions"].get(slot, ""), sentences[asked])
+    value, preposition = slots[asked][slot], words["prepositions"].get(slot)
+    # Where the sentence has a preposition before the value, both together answer as well.
+    longer = f"{preposition} {value}"
+    answers = [value, longer] if preposition and longer in sentences[asked] else [value]
     return {
         "question": rng.choice(questions).format(**slots[asked]),
         "context": " ".join(sentences),
@@ -33,12 +36,6 @@ def _question(rng: Random, words: Words) -> Row:
             "answer_start": [start + sentences[asked].index(answer) for answer in answers],
         },
     }
-
-
-def _accepted(value: str, preposition: str, sentence: str) -> list[str]:
-    """A value and, where the sentence has one before it, the value with its preposition."""
-    longer = f"{preposition} {value}"
-    return [value, longer] if preposition and longer in sentence else [value]
 
 
 def mislabel(task: TaskSpec, rng: Random, row: Row, share: float) -> None:
