@@ -11,42 +11,35 @@ from subtune.tasks.formats import text
 from subtune.tasks.formats.text import Text, shown
 
 
-class Answer(BaseModel):
-    """An accepted answer, and which character of the context it begins at, from 0."""
-
+# The layout of a file. Other keys of its objects are not read.
+class _Answer(BaseModel):
     text: Text
+    # Counted in characters of the context, from 0.
     answer_start: int
 
 
-class Question(BaseModel):
-    """A question. Its answers are read only where labels are asked for."""
-
+class _Question(BaseModel):
     id: Text
     question: Text
+    # Read only where labels are asked for.
     answers: Any = None
     is_impossible: bool | None = None
 
 
-class Paragraph(BaseModel):
-    """A context and the questions about it."""
-
+class _Paragraph(BaseModel):
     context: Text
-    qas: list[Question]
+    qas: list[_Question]
 
 
-class Article(BaseModel):
-    """An article, as of Wikipedia."""
-
-    paragraphs: list[Paragraph]
+class _Article(BaseModel):
+    paragraphs: list[_Paragraph]
 
 
-class File(BaseModel):
-    """A whole file. Other keys of its objects are not read."""
-
-    data: list[Article]
+class _File(BaseModel):
+    data: list[_Article]
 
 
-ANSWERS = TypeAdapter(Annotated[list[Answer], Field(min_length=1)])
+ANSWERS = TypeAdapter(Annotated[list[_Answer], Field(min_length=1)])
 
 
 def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -59,7 +52,7 @@ def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, An
             have an answer at its place.
     """
     try:
-        file = File.model_validate_json(text.read(path), strict=True)
+        file = _File.model_validate_json(text.read(path), strict=True)
     except ValidationError as error:
         raise SubtuneError(f"{path}: {text.problem(error)}") from None
     for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
@@ -72,7 +65,7 @@ def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, An
             yield place, row | {"answers": {"text": texts, "answer_start": starts}}
 
 
-def _answers(question: Question, context: str, place: str) -> list[Answer]:
+def _answers(question: _Question, context: str, place: str) -> list[_Answer]:
     if question.is_impossible:
         raise SubtuneError(
             f"{place}: found 'is_impossible', as in SQuAD v2, expected questions of SQuAD v1.1, "
