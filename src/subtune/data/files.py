@@ -124,11 +124,7 @@ def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None
     Raises:
         SubtuneError: a file has another content, or is gone.
     """
-    try:
-        same = not paths or version_of(paths) == spec.version
-    except SubtuneError:
-        same = False
-    if not same:
+    if paths and version_of(paths) != spec.version:
         names = [str(path) for files in paths.values() for path in files]
         if len(names) > NAMED_FILES:
             names = [f"{names[0]} or one of {len(names) - 1:,} others"]
