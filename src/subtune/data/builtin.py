@@ -57,9 +57,9 @@ def splits(task: Task) -> dict[str, list[Row]]:
         rows: list[Row] = []
         while len(rows) < size:
             row = mini.draw(rng, of_split)
-            identity = mini.identity(task, row)
-            if identity not in seen:
-                seen.add(identity)
+            texts = str([row[column] for column in task.text])
+            if texts not in seen:
+                seen.add(texts)
                 mini.mislabel(task, rng, row, WRONG_LABELS)
                 rows.append(row)
         if split in task.test:

@@ -52,13 +52,13 @@ def own_paths(files: Mapping[str, str], task: Task) -> Paths:
     Raises:
         SubtuneError: a split is missing or unknown, or a file is not there or of no known format.
     """
+    key, splits = f"tasks.{task.name}.files", (*task.labelled, *task.test)
     for split in files:
-        if split not in (*task.labelled, *task.test):
-            expected = one_of(split, (*task.labelled, *task.test))
-            raise SubtuneError(f"tasks.{task.name}.files: {expected}")
+        if split not in splits:
+            raise SubtuneError(f"{key}: {one_of(split, splits)}")
     for split in task.labelled:
         if split not in files:
-            raise SubtuneError(f"tasks.{task.name}.files: {split!r} is missing, expected a path")
+            raise SubtuneError(f"{key}: {split!r} is missing, expected a path")
     return paths_of(task, "files", files, files=files)
 
 
@@ -114,8 +114,8 @@ def version_of(paths: Mapping[str, Sequence[Path]]) -> str:
     try:
         return fingerprint(*files)
     except OSError as error:
-        name, reason = error.filename or _named(files), error.strerror or "cannot be read"
-        raise SubtuneError(f"{name}: {reason.lower()}, expected a file to read") from None
+        reason = str(error.strerror).lower()
+        raise SubtuneError(f"{error.filename}: {reason}, expected a file to read") from None
 
 
 def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None:
@@ -124,16 +124,10 @@ def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None
     Raises:
         SubtuneError: a file has another content, or is gone.
     """
-    try:
-        same = not paths or version_of(paths) == spec.version
-    except SubtuneError:
-        same = False
-    if not same:
-        names = _named([path for files in paths.values() for path in files])
-        raise SubtuneError(f"{names}: changed since this was planned; call snakemake again")
-
-
-def _named(paths: Sequence[Path]) -> str:
-    if len(paths) <= NAMED_FILES:
-        return ", ".join(map(str, paths))
-    return f"{paths[0]} or one of {len(paths) - 1:,} others"
+    if paths and version_of(paths) != spec.version:
+        names = [str(path) for files in paths.values() for path in files]
+        if len(names) > NAMED_FILES:
+            names = [f"{names[0]} or one of {len(names) - 1:,} others"]
+        raise SubtuneError(
+            f"{', '.join(names)}: changed since this was planned; call snakemake again"
+        )

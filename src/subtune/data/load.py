@@ -7,7 +7,7 @@ import datasets
 from subtune.core.errors import SubtuneError
 from subtune.data import builtin, files
 from subtune.data.repositories import Repository, repository_of
-from subtune.data.rows import features, split_from_columns, split_from_rows
+from subtune.data.rows import features, split_from_rows
 from subtune.hub.download import snapshot
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, TaskSpec
@@ -34,7 +34,7 @@ def load(
         columns = files.columns_of(task, by_split, spec.source)
     return datasets.DatasetDict(
         {
-            split: split_from_columns(task, columns[split])
+            split: datasets.Dataset.from_dict(columns[split], features=features(task))
             for split in spec.splits
             if split in columns
         }

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from subtune.core.errors import SubtuneError
 from subtune.tasks import TaskSpec
 from subtune.tasks.formats import treebank
-from subtune.tasks.formats.paths import is_directory, is_file
+from subtune.tasks.formats.paths import present
 
 # Each split's file. Test files may be absent.
 NAMES = {
@@ -26,15 +25,10 @@ def paths(directory: str, task: TaskSpec) -> dict[str, tuple[Path, ...]]:
     Raises:
         SubtuneError: the directory, or a file with labels, is not there.
     """
-    key, folder = f"directories.{task.name}", Path(directory)
-    names = NAMES.get(task.name, {})
-    if not is_directory(folder):
-        expected = ", ".join(names.values()) or "the Penn Treebank's sections"
-        raise SubtuneError(f"{key}: found no directory {directory!r}, expected one with {expected}")
-    if not names:
-        return treebank.paths(folder, key)
-    by_split = {split: (folder / name,) for split, name in names.items()}
-    for split, (path,) in by_split.items():
-        if split != "test" and not is_file(path):
-            raise SubtuneError(f"{key}: {path} is missing, expected the {split} file")
-    return {split: (path,) for split, (path,) in by_split.items() if is_file(path)}
+    key = f"directories.{task.name}"
+    if task.name not in NAMES:
+        return treebank.paths(Path(directory), key)
+    names = NAMES[task.name]
+    expected = f"one with {', '.join(names.values())}"
+    by_split = present(key, directory, expected, names, may_lack=("test",))
+    return {split: (path,) for split, path in by_split.items()}

@@ -26,12 +26,7 @@ def split_from_rows(
     """Build one split from rows of cells, as the task's kind has them."""
     numbered = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
     columns = task.of_kind.from_rows(task, numbered, labelled=labelled, source=source)
-    return split_from_columns(task, columns)
-
-
-def split_from_columns(task: TaskSpec, columns: Mapping[str, list]) -> datasets.Dataset:
-    """Build one split from its columns."""
-    return datasets.Dataset.from_dict(dict(columns), features=features(task))
+    return datasets.Dataset.from_dict(columns, features=features(task))
 
 
 def read(directory: Path) -> datasets.DatasetDict:

@@ -5,7 +5,7 @@ from pathlib import Path
 import datasets
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, one_line
 from subtune.models.configuration import has_token_types, longest_text, read_config
 from subtune.models.files import TOKENIZER
 from subtune.models.tokenizer_files import rows_of, too_large
@@ -58,10 +58,8 @@ def read_tokenizer(model_directory: Path) -> Tokenizer:
         SubtuneError: its file cannot be read.
     """
     path = model_directory / TOKENIZER
-    try:
+    with one_line(f"{path} is not a readable tokenizer"):
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the Rust library raises nothing narrower
-        raise SubtuneError(f"{path} is not a readable tokenizer: {error}") from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer

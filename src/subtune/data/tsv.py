@@ -5,6 +5,7 @@ from pathlib import Path
 
 from subtune.core.errors import SubtuneError
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
+from subtune.tasks.formats.paths import present
 
 # The files' own column names, where they are not the hub's.
 COLUMNS = {
@@ -34,26 +35,10 @@ def paths(directory: str, task: TaskSpec) -> dict[str, Path]:
     Raises:
         SubtuneError: the directory or one of its files is not there.
     """
-    if task.name not in TASKS:
-        raise SubtuneError(
-            f"glue_dir: task {task.name!r} is not part of GLUE; give it `files` of its own"
-        )
-    glue_dir, of_glue = Path(directory), TASKS[task.name]
-    if not glue_dir.is_dir():
-        raise SubtuneError(
-            f"glue_dir: found no directory {directory!r}, expected GLUE's official layout"
-        )
-    by_split = {}
-    for split in (*task.labelled, *of_glue.test):
-        path = path_of(glue_dir, of_glue, split)
-        if path.is_file():
-            by_split[split] = path
-        elif split not in of_glue.test:
-            raise SubtuneError(
-                f"glue_dir: {path} is missing; {of_glue.title} needs its {split} file, "
-                f"so add it or take {task.name!r} out of `tasks`"
-            )
-    return by_split
+    of_glue = TASKS[task.name]
+    splits = (*task.labelled, *of_glue.test)
+    names = {split: str(path_of(Path(), of_glue, split)) for split in splits}
+    return present("glue_dir", directory, "GLUE's official layout", names, may_lack=of_glue.test)
 
 
 def rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, reason_of
 
 SECONDS_TO_ANSWER = 20
 
@@ -69,7 +69,6 @@ def _one_line(problem: str, advice: str) -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, errors.HFValidationError, OSError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         has_answered = isinstance(error, errors.HfHubHTTPError | errors.HFValidationError)
         kind = SubtuneError if has_answered else UnreachableError
-        raise kind(f"{problem} ({reason}); {advice}") from None
+        raise kind(f"{problem} ({reason_of(error)}); {advice}") from None

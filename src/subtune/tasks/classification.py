@@ -24,9 +24,6 @@ class Classification(Sentences):
     problem_type = "single_label_classification"
     label_type = "int32"
 
-    def outputs(self, task: TaskFields) -> int:
-        return len(task.labels or ())
-
     def parse_label(self, task: TaskFields, text: str, place: str) -> int:
         """Return the number of a label word.
 

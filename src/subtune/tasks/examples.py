@@ -10,21 +10,6 @@ import numpy as np
 # The tokens whose last hidden states the head reads: each example's first, those whose positions
 # are in the column `reads`, or all.
 Reads = Literal["first", "marked", "all"]
-# The columns that training reads.
-NUMBERS = ("input_ids", "token_type_ids", "label", "reads", "row")
-
-
-class AllPositions(Sequence[np.ndarray]):
-    """The positions of all tokens of every example, which are not held in memory."""
-
-    def __init__(self, lengths: np.ndarray):
-        self._lengths = lengths
-
-    def __len__(self) -> int:
-        return len(self._lengths)
-
-    def __getitem__(self, example: Any) -> Any:
-        return np.arange(self._lengths[example])
 
 
 class Lists(Sequence[np.ndarray]):
@@ -34,10 +19,9 @@ class Lists(Sequence[np.ndarray]):
     """
 
     def __init__(self, column: Any):
-        none = [np.empty(0, dtype=np.int64)]
-        self._numbers = np.concatenate([c.flatten().to_numpy() for c in column.chunks] or none)
-        lengths = [chunk.value_lengths().to_numpy() for chunk in column.chunks]
-        self.lengths = np.concatenate(lengths or none).astype(np.int64)
+        lists = column.combine_chunks()
+        self._numbers = lists.flatten().to_numpy()
+        self.lengths = lists.value_lengths().to_numpy().astype(np.int64)
         self._ends = self.lengths.cumsum()
 
     def __len__(self) -> int:
@@ -59,24 +43,23 @@ class Examples:
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):
         self._split = split.with_format(None)
-        numbers = split.select_columns([name for name in split.column_names if name in NUMBERS])
-        columns = numbers.with_format("arrow")[:]
-
-        def as_array(name: str) -> np.ndarray:
-            return np.asarray(numbers.select_columns([name]).with_format("numpy")[:][name])
-
+        arrow, numpy = (split.with_format(name) for name in ("arrow", "numpy"))
         self.inputs = {
-            name: Lists(columns[name])
+            name: Lists(arrow[name][:])
             for name in ("input_ids", "token_type_ids")
-            if name in numbers.column_names
+            if name in split.column_names
         }
         self.reads: Sequence[np.ndarray] | None = None
         if reads == "marked":
-            self.reads = Lists(columns["reads"])
+            self.reads = Lists(arrow["reads"][:])
         elif reads == "all":
-            self.reads = AllPositions(self.lengths)
-        self.labels = [*Lists(columns["label"])] if reads == "marked" else as_array("label")
-        self.row = as_array("row") if "row" in numbers.column_names else np.arange(len(self))
+            # Views of one array.
+            positions = np.arange(self.lengths.max(initial=0))
+            self.reads = [positions[:length] for length in self.lengths]
+        marked = reads == "marked"
+        self.labels = [*Lists(arrow["label"][:])] if marked else np.asarray(numpy["label"][:])
+        has_rows = "row" in split.column_names
+        self.row = np.asarray(numpy["row"][:]) if has_rows else np.arange(len(split))
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -13,7 +13,6 @@ from subtune.core.errors import SubtuneError
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import delimited, json_lines
 from subtune.tasks.formats.text import NO_CHARACTER, in_words
-from subtune.tasks.metrics import COEFFICIENTS
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
@@ -100,18 +99,6 @@ class Sentences(TaskKind):
                 )
         label = self.parse_label(task, row[task.label], place) if labelled else NO_LABEL
         return (*(row[column] for column in task.text), label)
-
-    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
-        """Refuse labels that are all the same, for training or where a metric needs two."""
-        labels = columns["label"]
-        matters = split == "train" or (
-            split in task.labelled and not set(COEFFICIENTS).isdisjoint(task.metrics)
-        )
-        if matters and len(set(labels)) == 1:
-            label = task.labels[labels[0]] if task.labels else labels[0]
-            raise SubtuneError(
-                f"{path}: found the label {label!r} in every row, expected at least two labels"
-            )
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
         return zip(*(columns[name] for name in TEXTS if name in columns), strict=True)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from subtune.tasks import special_tokens
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import squad
 from subtune.tasks.metrics import METRICS
+from subtune.tasks.special_tokens import SpecialTokens
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Span(TaskKind):
     text_columns = (2,)
     label = "answers"
     has_label_words = False
+    labels_are = ""
     formats = (".json",)
     head = "question_answering"
     reads = "all"
@@ -85,14 +86,10 @@ class Span(TaskKind):
         ``label`` has the positions of the first answer's first and last token. ``first`` and
         ``last`` say where in the context each token begins and ends; other tokens have `OUTSIDE`.
         """
-        special = special_tokens.of(tokenizer, 2)
+        special = SpecialTokens(tokenizer, 2)
         of_texts = max_length - special.count
         longest_question = min(LONGEST_QUESTION, of_texts // 2)
-        names = (
-            *("row", "input_ids", "label", "first", "last", "context", "answers"),
-            "token_type_ids",
-        )
-        columns: Columns = {name: [] for name in names}
+        examples = []
         encodings: dict[str, Encoding] = {}
         of_rows = (rows[name] for name in ("idx", "question", "context", "answers", "label"))
         for row, question, context, texts, starts in zip(*of_rows, strict=True):
@@ -101,23 +98,24 @@ class Span(TaskKind):
                 encodings[context] = tokenizer.encode(context, add_special_tokens=False)
             of_context = encodings[context]
             room = of_texts - len(asked)
-            before = [OUTSIDE] * (len(special.ids[0]) + len(asked) + len(special.ids[1]))
-            behind = [OUTSIDE] * len(special.ids[2])
+            before = [OUTSIDE] * (special.before + len(asked))
+            behind = [OUTSIDE] * (special.count - special.before)
             for window in _windows(len(of_context.ids), room, doc_stride or room):
                 ids, types = special.around(asked, of_context.ids[window])
                 offsets = of_context.offsets[window]
                 label = [0, 0]
                 if texts:
                     label = _positions(offsets, starts[0], starts[0] + len(texts[0]), len(before))
-                values = (
-                    *(row, ids, label),
-                    [*before, *(first for first, _ in offsets), *behind],
-                    [*before, *(last for _, last in offsets), *behind],
-                    *(context, texts, types),
-                )
-                for name, value in zip(names, values, strict=True):
-                    columns[name].append(value)
-        return columns
+                of_row = {"row": row, "context": context, "answers": texts}
+                of_window = {
+                    "input_ids": ids,
+                    "label": label,
+                    "first": [*before, *(first for first, _ in offsets), *behind],
+                    "last": [*before, *(last for _, last in offsets), *behind],
+                    "token_type_ids": types,
+                }
+                examples.append(of_row | of_window)
+        return {name: [example[name] for example in examples] for name in examples[0]}
 
     def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
         """Return the mean of start's and end's cross-entropy, of logits ``[k, q, 2]`` and labels
@@ -162,9 +160,8 @@ class Span(TaskKind):
 
         # All windows of a question have the same context and answers.
         rows, windows = np.unique(examples.row, return_index=True)
-        all_contexts, all_answers = examples.column("context"), examples.column("answers")
-        contexts = [all_contexts[window] for window in windows]
-        answers = [all_answers[window] for window in windows]
+        columns = (examples.column(name) for name in ("context", "answers"))
+        contexts, answers = ([column[window] for window in windows] for column in columns)
         spans = zip(contexts, predictions, strict=True)
         return pd.DataFrame(
             {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,44 +11,28 @@ if TYPE_CHECKING:
 PROBE = "a"
 
 
-@dataclass(frozen=True)
 class SpecialTokens:
-    """Ids of the special tokens before, between and behind the texts, and token types of all.
+    """The special tokens that a tokenizer puts around so many texts.
 
-    ``ids`` and ``special_types`` have one list per gap, of which there is one more than texts;
-    ``text_types`` one token type per text.
+    ``count``: how many there are. ``before``: how many of them stand before the last text.
     """
 
-    ids: list[list[int]]
-    special_types: list[list[int]]
-    text_types: list[int]
-
-    @property
-    def count(self) -> int:
-        """The number of special tokens of an example."""
-        return sum(map(len, self.ids))
+    def __init__(self, tokenizer: Tokenizer, texts: int):
+        probe = tokenizer.encode(PROBE, PROBE if texts > 1 else None)
+        # Each special token, and the first token of each text: its text, id and token type.
+        self._parts: list[tuple[int | None, int, int]] = []
+        for part in zip(probe.sequence_ids, probe.ids, probe.type_ids, strict=True):
+            if part[0] is None or part[0] not in [text for text, *_ in self._parts]:
+                self._parts.append(part)
+        order = [text for text, *_ in self._parts]
+        self.count = order.count(None)
+        self.before = order[: order.index(texts - 1)].count(None)
 
     def around(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return token ids and token types of an example, from the token ids of its texts."""
-        ids, types = [*self.ids[0]], [*self.special_types[0]]
-        for number, text in enumerate(texts):
-            ids += [*text, *self.ids[number + 1]]
-            types += [self.text_types[number]] * len(text) + self.special_types[number + 1]
+        ids, types = [], []
+        for text, token, token_type in self._parts:
+            tokens = [token] if text is None else texts[text]
+            ids += tokens
+            types += [token_type] * len(tokens)
         return ids, types
-
-
-def of(tokenizer: Tokenizer, texts: int) -> SpecialTokens:
-    """Return the special tokens that a tokenizer puts around so many texts."""
-    probe = tokenizer.encode(PROBE, PROBE if texts > 1 else None)
-    ids: list[list[int]] = [[]]
-    special_types: list[list[int]] = [[]]
-    text_types: list[int] = []
-    for text, token, token_type in zip(probe.sequence_ids, probe.ids, probe.type_ids, strict=True):
-        if text is None:
-            ids[-1].append(token)
-            special_types[-1].append(token_type)
-        elif text == len(text_types):
-            text_types.append(token_type)
-            ids.append([])
-            special_types.append([])
-    return SpecialTokens(ids, special_types, text_types)

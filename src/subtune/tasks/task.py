@@ -23,23 +23,18 @@ class TaskSpec(TaskFields):
     def _is_of_its_kind(self) -> Self:
         kind = self.of_kind
         if kind.has_label_words != (self.labels is not None):
-            expected = "label words" if kind.has_label_words else "none"
-            raise ValueError(f"labels: found {_listed(self.labels)}, expected {expected}")
+            words = "label words" if kind.has_label_words else "none"
+            raise _mistake("labels", self.labels, words)
         if len(self.text) not in kind.text_columns:
             counts = " or ".join(map(str, kind.text_columns))
-            columns = "column" if counts == "1" else "columns"
-            raise ValueError(f"text: found {_listed(self.text)}, expected {counts} {columns}")
+            raise _mistake("text", self.text, f"{counts} column{'' if counts == '1' else 's'}")
         for key in ("text", "label") if kind.text else ():
             found, expected = getattr(self, key), getattr(kind, key)
             if found != expected:
-                raise ValueError(
-                    f"{key}: found {_listed(found)}, expected {_listed(expected)}, or no `{key}`"
-                )
+                raise _mistake(key, found, f"{_listed(expected)}, or no `{key}`")
         if not self.metrics or not set(self.metrics) <= set(kind.metrics):
-            raise ValueError(
-                f"metrics: found {_listed(self.metrics)}, expected some of those of "
-                f"{kind.name!r} tasks: {', '.join(kind.metrics)}"
-            )
+            known = f"some of those of {kind.name!r} tasks: {', '.join(kind.metrics)}"
+            raise _mistake("metrics", self.metrics, known)
         if kind.has_label_words and "f1" in self.metrics and self.outputs > 2:
             raise ValueError(
                 f"metrics: 'f1' is of the second of two labels, found {self.outputs} labels, "
@@ -55,6 +50,10 @@ class TaskSpec(TaskFields):
     def outputs(self) -> int:
         """The head's width, such as the number of label words."""
         return self.of_kind.outputs(self)
+
+
+def _mistake(key: str, found: str | tuple[str, ...] | None, expected: str) -> ValueError:
+    return ValueError(f"{key}: found {_listed(found)}, expected {expected}")
 
 
 def _listed(names: str | tuple[str, ...] | None) -> str:

@@ -46,6 +46,8 @@ class TaskKind(ABC):
     # The column of labels of a task that names none, and whether its tasks list label words.
     label: str = "label"
     has_label_words: bool
+    # Where messages say that labels are, if they may not all be the same.
+    labels_are: str = "in every row"
     # Endings of the files that users have.
     formats: tuple[str, ...]
     # The head, by its name in `subtune.families.base`, and the tokens that it reads.
@@ -63,9 +65,9 @@ class TaskKind(ABC):
     # True if long rows are cut into examples that overlap.
     overlaps: bool = False
 
-    @abstractmethod
     def outputs(self, task: TaskFields) -> int:
-        """Return the head's width ``o``."""
+        """Return the head's width ``o``: the number of label words, if its tasks list some."""
+        return len(task.labels or ())
 
     @abstractmethod
     def columns(self, task: TaskFields) -> Mapping[str, Any]:
@@ -113,14 +115,21 @@ class TaskKind(ABC):
             SubtuneError: the row does not fit the task.
         """
 
-    def require_sound(  # noqa: B027 most kinds have something to refuse
-        self, task: TaskFields, split: str, path: Path, columns: Columns
-    ) -> None:
-        """Refuse a user's split that nothing can be learnt from or judged by.
+    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
+        """Refuse labels that are all the same, for training or where a metric needs two.
 
         Raises:
-            SubtuneError: for example, all its labels are the same.
+            SubtuneError: nothing can be learnt from a user's split or judged by it.
         """
+        if split != "train" and metrics.COEFFICIENTS.isdisjoint(task.metrics):
+            return
+        labels = set(np.hstack(columns["label"]).tolist())
+        if self.labels_are and split in task.labelled and len(labels) == 1:
+            [label] = labels
+            label = task.labels[label] if task.labels else label
+            raise SubtuneError(
+                f"{path}: found the label {label!r} {self.labels_are}, expected at least two labels"
+            )
 
     @abstractmethod
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:

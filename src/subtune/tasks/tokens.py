@@ -17,11 +17,11 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from subtune.core.errors import SubtuneError, one_of
-from subtune.tasks import special_tokens
 from subtune.tasks.classification import cross_entropy
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import conll, json_lines, text, treebank
 from subtune.tasks.sentences import NO_LABEL
+from subtune.tasks.special_tokens import SpecialTokens
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
@@ -43,14 +43,12 @@ class Tokens(TaskKind):
     default_metrics = ("accuracy",)
     text_columns = (1,)
     has_label_words = True
+    labels_are = "of every word"
     formats = (".conllu", ".conll", ".txt", ".jsonl")
     head = "token_classification"
     reads = "marked"
     auto_class = "AutoModelForTokenClassification"
     peft_type = "TOKEN_CLS"
-
-    def outputs(self, task: TaskFields) -> int:
-        return len(task.labels or ())
 
     def columns(self, task: TaskFields) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}
@@ -80,15 +78,6 @@ class Tokens(TaskKind):
             )
         return words, [numbers[label] for label in given[0]]
 
-    def require_sound(self, task: TaskFields, split: str, path: Path, columns: Columns) -> None:
-        """Refuse a training split whose words all have the same label."""
-        labels = set().union(*columns["label"])
-        if split == "train" and len(labels) == 1:
-            label = (task.labels or ())[labels.pop()]
-            raise SubtuneError(
-                f"{path}: found the label {label!r} of every word, expected at least two labels"
-            )
-
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
         return columns["words"]
 
@@ -99,9 +88,8 @@ class Tokens(TaskKind):
 
         ``reads`` has the position of each word's first piece.
         """
-        special = special_tokens.of(tokenizer, 1)
+        special = SpecialTokens(tokenizer, 1)
         room = max_length - special.count
-        before = len(special.ids[0])
 
         @cache
         def pieces_of(word: str) -> list[int]:
@@ -109,17 +97,16 @@ class Tokens(TaskKind):
             pieces = tokenizer.encode(f" {word}", add_special_tokens=False).ids[:room]
             return pieces or [_unknown(tokenizer, word)]
 
-        names = ("row", "input_ids", "reads", "label", "token_type_ids")
-        columns: Columns = {name: [] for name in names}
+        examples = []
         for row, words, labels in zip(rows["idx"], rows["words"], rows["label"], strict=True):
             pieces = [pieces_of(word) for word in words]
             for part in _parts(list(map(len, pieces)), room):
                 ids, types = special.around([piece for word in pieces[part] for piece in word])
                 lengths = np.array([len(word) for word in pieces[part]])
-                values = (row, ids, before + lengths.cumsum() - lengths, labels[part], types)
-                for name, value in zip(names, values, strict=True):
-                    columns[name].append(value)
-        return columns
+                reads = special.before + lengths.cumsum() - lengths
+                example = {"row": row, "input_ids": ids, "reads": reads, "label": labels[part]}
+                examples.append(example | {"token_type_ids": types})
+        return {name: [example[name] for example in examples] for name in examples[0]}
 
     def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
         # The head reads words, as a classifier reads examples.

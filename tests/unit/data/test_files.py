@@ -25,65 +25,53 @@ def written(tmp_path, train: str | bytes, ending="csv", validation=GOOD_ROWS) ->
 
 def train_rows(tmp_path, train, ending="csv", task=MOOD, **others) -> list[tuple]:
     """Texts and label of every row of a training file."""
-    columns = files.columns_of(
-        task, files.own_paths(written(tmp_path, train, ending, **others), task)
-    )["train"]
+    paths = files.own_paths(written(tmp_path, train, ending, **others), task)
+    columns = files.columns_of(task, paths)["train"]
     return list(zip(*(column for name, column in columns.items() if name != "idx"), strict=True))
 
 
-# Contents of the training file, its ending, and what is said of it after its name.
-REFUSED = [
-    ("label,text\nsad,x\nhappy,car, dog\n", "csv", "line 3: found 3 cells, expected 2 (label, tex"),
+# Contents of the training file by its ending, and the beginning of what is said after its name.
+CSV = [
     (
-        "text,label,by\nx,sad,me\ny,happy\n",
-        "csv",
-        "line 3: found 2 cells, expected 3 (text, label,",
+        "label,text\nsad,x\nhappy,car, dog\n",
+        "line 3: found 3 cells, expected 2 (label, text); a ce",
     ),
-    ("text,label\nx,sad\n , \n", "csv", "line 3: found no text, expected some"),
-    ("text,label\nx,sad\n,happy\n", "csv", "line 3: found no text, expected some to learn from"),
-    ("text,label\nx\0,sad\n", "csv", "line 2: found '\\x00', expected text"),
-    ("text,label,text\nx,sad,y\n", "csv", "line 1: found column 'text' twice, expected it once"),
-    ("text,label\nx,hapy\n", "csv", "line 2: label: found 'hapy', expected one of sad, happy, 0"),
-    ('text,label\n"x\ny",hapy\n', "csv", "line 2: label: found 'hapy', expected one of sad, happ"),
-    ("", "csv", "found no rows, expected at least one"),
-    ("text,label\nx,sad\ny,sad\n", "csv", "found the label 'sad' in every row, expected at least"),
+    ("text,label,by\nx,sad,me\ny,happy\n", "line 3: found 2 cells, expected 3 (text, label, by)"),
+    ("text,label\nx,sad\n , \n", "line 3: found no text, expected some to learn from"),
+    ("text,label\nx\0,sad\n", "line 2: found '\\x00', expected text"),
+    ("text,label,text\nx,sad,y\n", "line 1: found column 'text' twice, expected it once"),
+    ('text,label\n"x\ny",hapy\n', "line 2: label: found 'hapy', expected one of sad, happy, 0, 1"),
+    ("", "found no rows, expected at least one"),
+    ("text,label\nx,sad\ny,sad\n", "found the label 'sad' in every row, expected at least two"),
     (
         'text,label\n"x,sad\ny,happy\nz",sad\nw,sad\n',
-        "csv",
         "line 2: found a '\"' that nothing closes before line 4, expected '\"\"\"' where a quote",
     ),
+    (b"text,label\ncaf\xe9,sad\n", "line 2: found the byte 0xe9, which is not UTF-8"),
+]
+TSV = [
     (
         'text\tlabel\n"x" said y\tsad\n',
-        "tsv",
         "not a readable .tsv file: line 2: '\\t' expected after '\"'; a cell that begins with '\"'",
-    ),
-    (
-        b"text,label\ncaf\xe9,sad\n",
-        "csv",
-        "line 2: found the byte 0xe9, which is not UTF-8",
-    ),
-    (
-        '{"text": "x", "label": "sad"}\n{"text": null, "label": "sad"}\n',
-        "jsonl",
-        "line 2: column 'text': found null, expected text or a number",
-    ),
-    ('{"text": {"a": [1]}, "label": "sad"}\n', "jsonl", "line 1: column 'text': found an object, "),
-    (
-        '{"text": "x", "label": "sad"}\n\n{"txt": "x", "label": "sad"}\n',
-        "jsonl",
-        "line 3: no such column: found 'text', expected one of txt, label (did you mean 'txt'?)",
-    ),
-    ('{"text": "\\ud83d", "label": 0}\n', "jsonl", "line 1: found '\\ud83d', expected text"),
-    ('{"text": "x"\n', "jsonl", "not a readable .jsonl file: line 1: Expecting ',' delimiter"),
-    (
-        '[["text", "x"]]\n',
-        "jsonl",
-        "not a readable .jsonl file: line 1: found a list, expected an obj",
-    ),
+    )
+]
+ROW = '{"text": "x", "label": "sad"}\n'
+JSONL = [
+    (f'{ROW}{{"text": null, "label": 0}}\n', "line 2: column 'text': found null, expected text or"),
+    ('{"text": {"a": [1]}, "label": "sad"}\n', "line 1: column 'text': found an object, expected"),
+    (f'{ROW}\n{{"txt": ""}}\n', "line 3: no such column: found 'text', expected one of txt (did"),
+    ('{"text": "\\ud83d", "label": 0}\n', "line 1: found '\\ud83d', expected text"),
+    ('{"text": "x"\n', "not a readable .jsonl file: line 1: Expecting ',' delimiter in column 13"),
+    ("[[0]]\n", "not a readable .jsonl file: line 1: found a list, expected an object"),
+]
+REFUSED = [
+    (ending, *case)
+    for ending, cases in {"csv": CSV, "tsv": TSV, "jsonl": JSONL}.items()
+    for case in cases
 ]
 
 
-@pytest.mark.parametrize(("content", "ending", "message"), REFUSED)
+@pytest.mark.parametrize(("ending", "content", "message"), REFUSED)
 def test_a_file_that_would_be_misread_is_refused_with_its_line(tmp_path, content, ending, message):
     paths = written(tmp_path, content, ending)
     with pytest.raises(SubtuneError) as error:
@@ -139,15 +127,12 @@ def test_scores_that_are_all_the_same_cannot_be_judged_by_a_correlation(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("text,label\n", "found no rows, expected at least one"),
-        ("text,label\nx,neutral\n", "line 2: label: found 'neutral', expected one of sad, happy"),
-    ],
+    ("row", "message"),
+    [("", "found no rows, expected"), ("x,neutral\n", "line 2: label: found 'n")],
 )
-def test_what_is_wrong_in_a_dev_file_is_told_of_that_file(tmp_path, content, message):
+def test_what_is_wrong_in_a_dev_file_is_told_of_that_file(tmp_path, row, message):
     with pytest.raises(SubtuneError, match=rf"validation\.csv: {message}"):
-        train_rows(tmp_path, GOOD_ROWS, validation=content)
+        train_rows(tmp_path, GOOD_ROWS, validation=f"text,label\n{row}")
 
 
 def test_what_is_wrong_in_a_users_file_is_known_when_work_is_planned(tmp_path):
@@ -164,3 +149,28 @@ def test_a_test_file_needs_no_labels(tmp_path):
     paths |= {"test": str(tmp_path / "test.csv")}
     columns = files.columns_of(MOOD, files.own_paths(paths, MOOD))["test"]
     assert columns == {"idx": [0, 1], "text_a": ["one\ntwo", "three"], "label": [-1, -1]}
+
+
+def require(spec, paths):
+    files.require_version(spec, files.paths_of(MOOD, "files", spec.splits, files=paths))
+
+
+def test_rows_of_a_file_that_changed_after_planning_are_refused_in_one_line(tmp_path):
+    paths = written(tmp_path, GOOD_ROWS)
+    version = files.version_of(files.own_paths(paths, MOOD))
+    spec = DataSpec(task=MOOD, source="files", version=version)
+    require(spec, paths)
+    (tmp_path / "train.csv").write_text(f"{GOOD_ROWS}more,sad\n")
+    with pytest.raises(SubtuneError) as error:
+        require(spec, paths)
+    names = ", ".join(paths.values())
+    assert str(error.value) == f"{names}: changed since this was planned; call snakemake again"
+    (tmp_path / "train.csv").unlink()
+    with pytest.raises(SubtuneError, match=r"files\.train: found no file"):
+        require(spec, paths)
+
+
+def test_a_file_that_cannot_be_read_is_named_when_work_is_planned(tmp_path):
+    with pytest.raises(SubtuneError) as error:
+        files.version_of({"train": (tmp_path,)})
+    assert str(error.value) == f"{tmp_path}: is a directory, expected a file to read"

@@ -15,26 +15,13 @@ def rows_of(task, path, cells):
     return read_parquet(TASKS[task], REPOSITORIES[task], [str(path)], labelled=True)
 
 
-def squad(answers):
-    return {
-        "id": ["a1"],
-        "title": ["Oslo"],
-        "context": ["Anna lives in Oslo."],
-        "question": ["Where does Anna live?"],
-        "answers": [answers],
-    }
-
-
 def test_a_question_has_its_context_and_all_answers_with_their_offsets(tmp_path):
+    texts = {"context": ["Anna lives in Oslo."], "question": ["Where does Anna live?"]}
     answers = {"text": ["Oslo", "in Oslo"], "answer_start": [14, 11]}
-    rows = rows_of("squad", tmp_path / "validation.parquet", squad(answers))
-    assert rows.to_dict() == {
-        "idx": [0],
-        "question": ["Where does Anna live?"],
-        "context": ["Anna lives in Oslo."],
-        "answers": [["Oslo", "in Oslo"]],
-        "label": [[14, 11]],
-    }
+    cells = texts | {"id": ["a1"], "title": ["Oslo"], "answers": [answers]}
+    rows = rows_of("squad", tmp_path / "validation.parquet", cells)
+    read = {"idx": [0], "answers": [["Oslo", "in Oslo"]], "label": [[14, 11]]}
+    assert rows.to_dict() == texts | read
 
 
 def test_a_sentence_has_its_words_and_the_numbers_of_their_tags(tmp_path):
@@ -48,21 +35,19 @@ def test_a_sentence_has_its_words_and_the_numbers_of_their_tags(tmp_path):
     }
 
 
-@pytest.mark.parametrize("no_tag", [None, "_"])
-def test_a_contraction_is_read_as_its_parts(no_tag, tmp_path):
-    cells = {"tokens": [["don't", "do", "n't"]], "xpos": [[no_tag, "VB", "RB"]]}
-    cells |= {"head": [["None", "0", "1"]]}
-    rows = rows_of("ud_ewt", tmp_path / "0000.parquet", cells)
-    assert rows["words"][0] == ["do", "n't"]
-
-
-def test_a_word_that_the_text_leaves_out_is_not_read(tmp_path):
-    # "She reads, he books", whose second verb the treebank writes down as word 4.1.
-    cells = {"tokens": [["She", "reads", ",", "he", "reads", "books"]]}
-    cells |= {"xpos": [["PRP", "VBZ", ",", "PRP", "VBZ", "NNS"]]}
-    cells |= {"head": [["2", "0", "2", "2", "None", "4"]]}
-    rows = rows_of("ud_ewt", tmp_path / "0000.parquet", cells)
-    assert rows["words"][0] == ["She", "reads", ",", "he", "books"]
+@pytest.mark.parametrize(
+    ("words", "tags", "heads", "read"),
+    [
+        # A contraction is read as its parts.
+        (["don't", "do", "n't"], [None, "VB", "RB"], ["None", "0", "1"], ["do", "n't"]),
+        (["don't", "do", "n't"], ["_", "VB", "RB"], ["None", "0", "1"], ["do", "n't"]),
+        # The treebank adds a word that the text leaves out.
+        (["She", "reads", "reads"], ["PRP", "VBZ", "VBZ"], ["2", "0", "None"], ["She", "reads"]),
+    ],
+)
+def test_what_is_no_word_of_the_text_is_not_read(words, tags, heads, read, tmp_path):
+    cells = {"tokens": [words], "xpos": [tags], "head": [heads]}
+    assert rows_of("ud_ewt", tmp_path / "0000.parquet", cells)["words"][0] == read
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,10 @@ def write_ud_ewt(directory, splits=("train", "dev", "test")):
 
 
 def write_squad(directory):
+    answers = [{"text": "Oslo", "answer_start": 14}]
+    question = {"id": "1", "question": "Where does Anna live?", "answers": answers}
+    paragraph = {"context": "Anna lives in Oslo.", "qas": [question]}
     for split in ("train", "dev"):
-        answers = [{"text": "Oslo", "answer_start": 14}]
-        question = {"id": split, "question": "Where does Anna live?", "answers": answers}
-        paragraph = {"context": "Anna lives in Oslo.", "qas": [question]}
         text = json.dumps({"version": "1.1", "data": [{"paragraphs": [paragraph]}]})
         (directory / f"{split}-v1.1.json").write_text(text)
 
@@ -44,19 +44,18 @@ def write_ptb(directory):
             (folder / f"wsj_{section:02}{number:02}.mrg").write_text(tree)
 
 
-def spec_of(name, directory):
-    task = TASKS[name]
-    paths = files.paths_of(task, "files", task.labelled, directory=str(directory))
-    return DataSpec(task=task, source="files", version=version_of(paths))
+def paths_of(name, directory):
+    return files.paths_of(TASKS[name], "files", TASKS[name].labelled, directory=str(directory))
 
 
-def paths_of(spec, directory):
-    return files.paths_of(spec.task, "files", spec.splits, directory=str(directory))
+def loaded(name, directory):
+    spec = DataSpec(task=TASKS[name], source="files", version="1")
+    return load(spec, directory=str(directory))
 
 
 def test_the_english_web_treebank_is_read_from_its_three_files(tmp_path):
     write_ud_ewt(tmp_path)
-    rows = load(spec_of("ud_ewt", tmp_path), directory=str(tmp_path))
+    rows = loaded("ud_ewt", tmp_path)
     assert set(rows) == {"train", "validation"}
     assert rows["validation"]["words"][0] == ["She", "walks"]
     labels = TASKS["ud_ewt"].labels
@@ -65,28 +64,24 @@ def test_the_english_web_treebank_is_read_from_its_three_files(tmp_path):
 
 def test_squad_is_read_from_its_two_files(tmp_path):
     write_squad(tmp_path)
-    rows = load(spec_of("squad", tmp_path), directory=str(tmp_path))
+    rows = loaded("squad", tmp_path)
     assert rows["train"]["question"][0] == "Where does Anna live?"
     assert rows["validation"]["answers"][0] == ["Oslo"]
 
 
-def test_the_penn_treebank_is_read_from_the_files_of_its_sections(tmp_path):
+def test_a_file_of_a_directory_that_is_changed_is_refused_or_named(tmp_path):
     write_ptb(tmp_path)
-    rows = load(spec_of("ptb", tmp_path), directory=str(tmp_path))
+    paths = paths_of("ptb", tmp_path)
+    spec = DataSpec(task=TASKS["ptb"], source="files", version=version_of(paths))
+    require_version(spec, paths)
+    rows = loaded("ptb", tmp_path)
     assert {split: len(rows[split]) for split in rows} == {"train": 38, "validation": 6}
-    assert [words[0] for words in rows["validation"]["words"]] == [
-        f"S{section}F{number}" for section in (19, 20, 21) for number in (1, 2)
-    ]
-
-
-def test_a_file_of_a_directory_that_changed_after_planning_is_refused(tmp_path):
-    write_ptb(tmp_path)
-    spec = spec_of("ptb", tmp_path)
-    require_version(spec, paths_of(spec, tmp_path))
     path = tmp_path / "parsed" / "mrg" / "wsj" / "07" / "wsj_0702.mrg"
-    path.write_text(path.read_text().replace("walks", "runs"))
+    path.write_text(path.read_text().replace("NNP", "XYZ"))
     with pytest.raises(SubtuneError, match=r"or one of 43 others: changed since this was planned"):
-        require_version(spec, paths_of(spec, tmp_path))
+        require_version(spec, paths)
+    with pytest.raises(SubtuneError, match=r"wsj: 07/wsj_0702\.mrg: .*found 'XYZ'"):
+        loaded("ptb", tmp_path)
 
 
 def test_test_files_may_be_absent_and_others_may_not(tmp_path):
@@ -100,13 +95,5 @@ def test_test_files_may_be_absent_and_others_may_not(tmp_path):
 
 @pytest.mark.parametrize("name", official.RELEASES)
 def test_a_directory_that_is_not_there_is_one_line(name, tmp_path):
-    with pytest.raises(SubtuneError, match=f"directories.{name}: found no directory .*nowhere'"):
+    with pytest.raises(SubtuneError, match=f"directories.{name}: .*found no .*, expected"):
         official.paths(str(tmp_path / "nowhere"), TASKS[name])
-
-
-def test_a_row_that_is_wrong_in_one_of_many_files_is_named_with_its_file(tmp_path):
-    write_ptb(tmp_path)
-    path = tmp_path / "parsed" / "mrg" / "wsj" / "07" / "wsj_0702.mrg"
-    path.write_text(path.read_text().replace("NNP", "XYZ"))
-    with pytest.raises(SubtuneError, match=r"wsj: 07/wsj_0702\.mrg: .*found 'XYZ'"):
-        load(spec_of("ptb", tmp_path), directory=str(tmp_path))

@@ -21,18 +21,13 @@ def with_windows(counts):
     return Examples(datasets.Dataset.from_dict(columns))
 
 
-def test_without_a_column_of_rows_each_example_is_a_row():
-    examples = packable(IDS, [0, 1, 0, 1])
-    assert len(examples) == examples.rows == 4
-    assert examples.row.tolist() == [0, 1, 2, 3]
-    assert examples.of_rows(np.array([3, 0])).tolist() == [3, 0]
-
-
 def test_examples_of_a_row_stay_together_in_the_order_of_the_rows_asked_for():
     examples = with_windows([1, 3, 1, 2])
     assert (len(examples), examples.rows) == (7, 4)
     assert examples.of_rows(np.array([3, 1])).tolist() == [5, 6, 1, 2, 3]
     assert examples.of_rows(np.array([], dtype=int)).tolist() == []
+    # Without a column of rows each example is one.
+    assert packable(IDS, [0, 1, 0, 1]).row.tolist() == [0, 1, 2, 3]
 
 
 @given(

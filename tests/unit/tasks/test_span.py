@@ -73,38 +73,34 @@ def examples_of(columns):
     return Examples(datasets.Dataset.from_dict(columns), "all")
 
 
-def assert_windows_are_those_of_transformers(columns, row, theirs, rows, max_length, doc_stride):
-    """Those of one row."""
-    question, context = rows[row]["question"], rows[row]["context"]
-    expected = question_answering.windows(theirs, question, context, max_length, doc_stride)
-    numbers = [number for number, of_row in enumerate(columns["row"]) if of_row == row]
-    assert len(numbers) == len(expected["input_ids"])
-    for window, number in enumerate(numbers):
-        length = sum(expected["attention_mask"][window])
-        assert columns["input_ids"][number] == expected["input_ids"][window][:length]
-        parts = expected.sequence_ids(window)[:length]
-        offsets = expected["offset_mapping"][window][:length]
-        outside = (OUTSIDE, OUTSIDE)
-        inside = [
-            of_token if part == 1 else outside
-            for of_token, part in zip(offsets, parts, strict=True)
-        ]
-        assert list(zip(columns["first"][number], columns["last"][number], strict=True)) == inside
-        assert columns["token_type_ids"][number] == expected["token_type_ids"][window][:length]
-
-
-@pytest.mark.parametrize(("max_length", "doc_stride"), [(384, 128), (64, 16), (96, 500)])
-def test_windows_are_those_of_transformers(tokenizer, theirs, real, max_length, doc_stride):
-    rows = [row_of(), row_of("What?", "the film"), *real[::9]]
+@pytest.mark.parametrize(
+    # A question that is repeated so often is cut as BERT's published code does.
+    ("max_length", "doc_stride", "repeated"),
+    [(384, 128, 1), (64, 16, 1), (96, 500, 1), (140, 30, 30)],
+)
+def test_windows_are_those_of_transformers(
+    tokenizer, theirs, real, max_length, doc_stride, repeated
+):
+    long = row_of(f"{QUESTION} " * repeated, CONTEXT * 9)
+    rows = [row_of(), row_of("What?", "the film"), long, *real[::9]]
     columns = encoded(tokenizer, rows, max_length, doc_stride)
-    for row in range(len(rows)):
-        assert_windows_are_those_of_transformers(columns, row, theirs, rows, max_length, doc_stride)
-
-
-def test_windows_of_a_long_question_are_those_of_transformers(tokenizer, theirs):
-    rows = [row_of(f"{QUESTION} " * 30, CONTEXT * 9)]
-    columns = encoded(tokenizer, rows, 140, 30)
-    assert_windows_are_those_of_transformers(columns, 0, theirs, rows, 140, 30)
+    number = 0
+    for of_row, row in enumerate(rows):
+        texts = row["question"], row["context"]
+        expected = question_answering.windows(theirs, *texts, max_length, doc_stride)
+        for window, mask in enumerate(expected["attention_mask"]):
+            ids, types, offsets = (
+                expected[name][window][: sum(mask)]
+                for name in ("input_ids", "token_type_ids", "offset_mapping")
+            )
+            inside = [part == 1 for part in expected.sequence_ids(window)[: sum(mask)]]
+            assert columns["row"][number] == of_row
+            assert columns["input_ids"][number] == ids
+            assert columns["token_type_ids"][number] == types
+            for column, ends in zip(("first", "last"), zip(*offsets, strict=True), strict=True):
+                assert columns[column][number] == np.where(inside, ends, OUTSIDE).tolist()
+            number += 1
+    assert number == len(columns["row"])
 
 
 @settings(max_examples=40)
@@ -248,24 +244,30 @@ def predicted(examples, logits):
     return SPAN.table(examples, SPAN.predict(examples, logits))["prediction"].tolist()
 
 
-def test_of_equal_spans_the_first_is_predicted(tokenizer):
-    assert predicted(*with_logits(tokenizer, "a b c d", [0] * 4, [0] * 4)) == ["a"]
-    assert predicted(*with_logits(tokenizer, "a b c d", [0, 1, 1, 0], [0, 0, 1, 1])) == ["b c"]
-    windows = {"max_length": 8, "doc_stride": 3}
-    assert predicted(*with_logits(tokenizer, "a b c d e f", [0] * 6, [0] * 6, **windows)) == ["a"]
+@pytest.mark.parametrize(
+    ("starts", "ends", "windows", "answer"),
+    [
+        # Of equal spans the first.
+        ([0] * 4, [0] * 4, {}, "a"),
+        ([0] * 4, [0] * 4, {"max_length": 7, "doc_stride": 2}, "a"),
+        ([0, 1, 1, 0], [0, 0, 1, 1], {}, "b c"),
+        # No span ends before it begins.
+        ([0, 0, 9, 0], [9, 0, 1, 0], {}, "c"),
+    ],
+)
+def test_the_first_of_the_best_spans_is_predicted(tokenizer, starts, ends, windows, answer):
+    examples, logits = with_logits(tokenizer, "a b c d", starts, ends, **windows)
+    assert predicted(examples, logits) == [answer]
 
 
-def test_a_span_does_not_end_before_it_begins_nor_is_it_too_long(tokenizer):
-    assert predicted(*with_logits(tokenizer, "a b c", [0, 0, 9], [9, 0, 1])) == ["c"]
-    words = "a b " * 40
-    length = 80
-    starts, ends = np.zeros(length), np.zeros(length)
+def test_a_span_is_not_too_long(tokenizer):
+    starts, ends = np.zeros(80), np.zeros(80)
     starts[3], ends[3 + LONGEST_ANSWER] = 5, 5
     # The two together are too long by one token.
-    [answer] = predicted(*with_logits(tokenizer, words, starts, ends))
+    [answer] = predicted(*with_logits(tokenizer, "a b " * 40, starts, ends))
     assert len(answer.split()) <= LONGEST_ANSWER
     ends[3 + LONGEST_ANSWER - 1] = 4
-    [answer] = predicted(*with_logits(tokenizer, words, starts, ends))
+    [answer] = predicted(*with_logits(tokenizer, "a b " * 40, starts, ends))
     assert len(answer.split()) == LONGEST_ANSWER
 
 
@@ -297,16 +299,6 @@ def of_several(tokenizer, order=(0, 1, 2)):
     return Examples(split.select(numbers), "all")
 
 
-def spans_of(texts):
-    return np.array([(CONTEXT.index(text), CONTEXT.index(text) + len(text)) for text in texts])
-
-
-def test_scores_are_means_over_questions(tokenizer):
-    scores = SPAN.score(TASK, of_several(tokenizer), spans_of(["1999", "(Germany)", "mayor were"]))
-    assert scores["exact_match"] == pytest.approx(2 / 3)
-    assert scores["f1"] == pytest.approx((1 + 1 + 2 / 3) / 3)
-
-
 def test_a_question_keeps_its_prediction_in_whatever_order_rows_are(tokenizer):
     def record(examples):
         generator = np.random.default_rng(0)
@@ -323,16 +315,19 @@ def test_a_question_keeps_its_prediction_in_whatever_order_rows_are(tokenizer):
     assert other_scores == scores
 
 
-def test_predictions_are_recorded_question_by_question(tokenizer):
+def test_predictions_are_recorded_question_by_question_and_scores_are_means(tokenizer):
     examples = of_several(tokenizer)
     assert len(examples) > 6
-    spans = spans_of(["1999", "film", "mayor"])
-    table = SPAN.table(examples, spans)
-    assert table.to_dict("list") == {
+    texts = ["1999", "(Germany)", "mayor were"]
+    spans = np.array([(CONTEXT.index(text), CONTEXT.index(text) + len(text)) for text in texts])
+    assert SPAN.table(examples, spans).to_dict("list") == {
         "idx": [0, 1, 2],
         "label": ["1999", "Germany", "the mayor"],
-        "prediction": ["1999", "film", "mayor"],
+        "prediction": texts,
         "start": spans[:, 0].tolist(),
         "end": spans[:, 1].tolist(),
         "answers": [["1999"], ["Germany"], ["the mayor"]],
     }
+    scores = SPAN.score(TASK, examples, spans)
+    assert scores["exact_match"] == pytest.approx(2 / 3)
+    assert scores["f1"] == pytest.approx((1 + 1 + 2 / 3) / 3)

@@ -68,19 +68,12 @@ def encoded(tokenizer, sentences, max_length=128, labels=None):
     return TOKENS.encode(tokenizer, rows, max_length, None)
 
 
-def of_transformers(tokenizer, words):
-    """Token ids, and the place of each word's first piece."""
-    encoding = tokenizer(words, is_split_into_words=True, return_token_type_ids=True)
-    word_ids = encoding.word_ids()
-    firsts = [word_ids.index(word) for word in range(len(words))]
-    return encoding, firsts
-
-
 def assert_is_that_of_transformers(tokenizer, theirs, sentences):
     columns = encoded(tokenizer, sentences, max_length=512)
     assert columns["row"] == list(range(len(sentences)))
     for number, words in enumerate(sentences):
-        expected, firsts = of_transformers(theirs, words)
+        expected = theirs(words, is_split_into_words=True, return_token_type_ids=True)
+        firsts = [expected.word_ids().index(word) for word in range(len(words))]
         assert columns["input_ids"][number] == expected["input_ids"]
         assert columns["reads"][number].tolist() == firsts
         assert columns["label"][number] == list(range(len(words)))
@@ -150,106 +143,66 @@ def test_a_word_of_which_the_tokenizer_leaves_nothing_is_the_unknown_token(wordp
     assert ids[2] == unknown
 
 
-def test_examples_that_are_kept_are_those_that_were_encoded(wordpiece):
-    """Arrow gives back lists of unequal length, and empty ones."""
-    sentences = [["the"] * 7, ["a", "dog"]]
-    columns = encoded(wordpiece, sentences, max_length=5)
-    assert list(map(len, columns["input_ids"])) == [5, 5, 3, 4]
-    split = datasets.Dataset.from_dict(columns)
-    examples = Examples(split, "marked")
-    assert examples.row.tolist() == [0, 0, 0, 1]
-    assert examples.units(np.arange(4)) == sum(examples.read_counts) == 9
-    assert np.concatenate(examples.labels).tolist() == [*range(7), 0, 1]
-
-
-def rows_of(*pairs):
-    return [{"words": words, "tags": tags} for words, tags in pairs]
-
-
-def split(rows, *, labelled=True):
-    return split_from_rows(CHUNKS, rows, labelled=labelled, source="f")
-
-
-def test_labels_become_their_numbers_and_without_labels_are_minus_one():
-    rows = rows_of((["the", "dog"], ["B", "I"]), (["runs"], ["O"]))
-    assert split(rows)[:] == {
-        "idx": [0, 1],
-        "words": [["the", "dog"], ["runs"]],
-        "label": [[0, 1], [2]],
-    }
-    assert split([{"words": ["the", "dog"]}], labelled=False)["label"][:] == [[-1, -1]]
+def split(*rows):
+    return split_from_rows(CHUNKS, rows, labelled=True, source="f")
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"words": ["a"], "tags": ["b"]}, "f: row 2: word 1: label: found 'b', expected one of"),
-        ({"words": ["a", "b"], "tags": ["B"]}, "f: row 2: found 2 words and 1 labels, expected a"),
         ({"words": [], "tags": []}, "f: row 2: words: found an empty list, expected at least one"),
-        ({"words": "a", "tags": ["B"]}, "f: row 2: words: found the text 'a', expected a list"),
         ({"words": None, "tags": ["B"]}, "f: row 2: words: found null, expected a list"),
         ({"words": ["a", ["b"]], "tags": ["B"]}, r"row 2: words\[1\]: found a list, expected text"),
         ({"words": ["\0"], "tags": ["B"]}, r"row 2: words\[0\]: found '\\x00', expected text"),
         ({"words": ["a"], "tags": [" "]}, r"row 2: tags\[0\]: found ' ', expected text"),
-        ({"word": ["a"], "tags": ["B"]}, "f: row 2: no such column: found 'words', expected"),
         ({"words": ["a"], "tag": ["B"]}, "f: row 2: no such column: found 'tags', expected"),
     ],
 )
 def test_a_row_that_is_none_of_the_task_is_refused_with_its_place(row, message):
     with pytest.raises(SubtuneError, match=message):
-        split([*rows_of((["a"], ["B"])), row])
+        split({"words": ["a"], "tags": ["B"]}, row)
 
 
-def test_json_lines_are_read_as_they_stand(tmp_path):
+@pytest.mark.parametrize(("labelled", "labels"), [(True, [[0, 2], [1]]), (False, [[-1, -1], [-1]])])
+def test_json_lines_are_read_as_they_stand(tmp_path, labelled, labels):
     """Also with a byte-order mark, blank lines, and numbers as texts."""
     path = tmp_path / "train.jsonl"
-    lines = (
-        '\ufeff{"words": ["A", 3.50], "tags": ["B", "O"]}',
-        '{"words": ["A b"], "tags": ["I"]}',
-    )
-    path.write_text("\n\n".join(lines))
-    columns = TOKENS.from_rows(CHUNKS, TOKENS.read(CHUNKS, path, True), labelled=True, source="f")
-    assert columns == {"idx": [0, 1], "words": [["A", "3.50"], ["A b"]], "label": [[0, 2], [1]]}
+    first = '\ufeff{"words": ["A", 3.50], "tags": ["B", "O"]}'
+    path.write_text(first + '\n\n{"words": ["A b"], "tags": ["I"]}')
+    rows = TOKENS.read(CHUNKS, path, labelled)
+    columns = TOKENS.from_rows(CHUNKS, rows, labelled=labelled, source="f")
+    assert columns == {"idx": [0, 1], "words": [["A", "3.50"], ["A b"]], "label": labels}
 
 
 def test_a_split_without_sentences_is_refused():
     with pytest.raises(SubtuneError, match="f: found no rows, expected at least one"):
-        split([])
+        split()
 
 
 def test_from_the_same_label_everywhere_nothing_is_learnt(tmp_path):
-    columns = split(rows_of((["a", "b"], ["I", "I"]), (["c"], ["I"])))[:]
+    columns = split({"words": ["a", "b"], "tags": ["I", "I"]}, {"words": ["c"], "tags": ["I"]})[:]
     with pytest.raises(SubtuneError, match=r"train\.jsonl: found the label 'I' of every word"):
         TOKENS.require_sound(CHUNKS, "train", tmp_path / "train.jsonl", columns)
     TOKENS.require_sound(CHUNKS, "validation", tmp_path / "dev.jsonl", columns)
 
 
-def evaluated(wordpiece, max_length=5):
-    """A sentence of four words and one of one, and logits that err at the third word."""
+@pytest.mark.parametrize("max_length", [3, 5, 64])
+def test_predictions_are_recorded_and_scored_word_by_word(wordpiece, max_length):
+    """However texts are cut: logits err at the third word of a sentence of four."""
     sentences, labels = [["the"] * 4, ["dog"]], [[0, 1, 1, 2], [2]]
     columns = encoded(wordpiece, sentences, max_length, labels)
     examples = Examples(datasets.Dataset.from_dict(columns), "marked")
-    logits = np.eye(3)[[0, 1, 2, 2, 2]]
-    return examples, TOKENS.predict(examples, logits)
-
-
-def test_scores_are_over_words(wordpiece):
-    examples, predicted = evaluated(wordpiece)
-    scores = TOKENS.score(CHUNKS, examples, predicted)
-    assert scores["accuracy"] == pytest.approx(4 / 5)
-    # Of B all, of I half, and of three O's two are right.
-    assert scores["f1_macro"] == pytest.approx((1 + 2 / 3 + 4 / 5) / 3)
-
-
-@pytest.mark.parametrize("max_length", [3, 5, 64])
-def test_predictions_are_recorded_word_by_word_however_texts_are_cut(wordpiece, max_length):
-    table = TOKENS.table(*evaluated(wordpiece, max_length))
-    assert table.to_dict("list") == {
+    predicted = TOKENS.predict(examples, np.eye(3)[[0, 1, 2, 2, 2]])
+    assert TOKENS.table(examples, predicted).to_dict("list") == {
         "idx": [0, 0, 0, 0, 1],
         "word": [0, 1, 2, 3, 0],
         "label": [0, 1, 1, 2, 2],
         "prediction": [0, 1, 2, 2, 2],
     }
+    scores = TOKENS.score(CHUNKS, examples, predicted)
+    assert scores["accuracy"] == pytest.approx(4 / 5)
+    # Of B all, of I half, and of three O's two are right.
+    assert scores["f1_macro"] == pytest.approx((1 + 2 / 3 + 4 / 5) / 3)
 
 
 def test_every_label_of_the_real_treebank_is_one_of_the_task(ud_ewt_dir):

@@ -1,7 +1,7 @@
 """Mini tasks: functions that draw rows from words and templates, by kind of task."""
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
@@ -16,13 +16,17 @@ Words = dict[str, Any]
 class MiniTask(NamedTuple):
     """Functions that make the rows of one mini task.
 
-    ``draw`` makes a row. ``identity`` is what no two rows of a task have in common. ``mislabel``
-    makes the label of a row wrong, by chance: of so large a share of all labels.
+    ``draw`` makes a row. ``mislabel`` makes the label of a row wrong, by chance: of so large a
+    share of all labels.
     """
 
     draw: Callable[[Random, Words], Row]
-    identity: Callable[[TaskSpec, Row], Hashable]
     mislabel: Callable[[TaskSpec, Random, Row, float], None]
+
+
+def capitalised(text: str) -> str:
+    """Return a text with a capital at its beginning; other letters stay."""
+    return text[0].upper() + text[1:]
 
 
 def with_articles(text: str) -> str:

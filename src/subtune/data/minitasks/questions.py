@@ -24,7 +24,10 @@ def _question(rng: Random, words: Words) -> Row:
     asked = rng.randrange(number)
     slot, questions = rng.choice(list(facts[asked]["questions"].items()))
     start = len(" ".join([*sentences[:asked], ""]))
-    answers = _accepted(slots[asked][slot], words["prepositions"].get(slot, ""), sentences[asked])
+    value, preposition = slots[asked][slot], words["prepositions"].get(slot)
+    # Where the sentence has a preposition before the value, both together answer as well.
+    longer = f"{preposition} {value}"
+    answers = [value, longer] if preposition and longer in sentences[asked] else [value]
     return {
         "question": rng.choice(questions).format(**slots[asked]),
         "context": " ".join(sentences),
@@ -35,17 +38,6 @@ def _question(rng: Random, words: Words) -> Row:
     }
 
 
-def _accepted(value: str, preposition: str, sentence: str) -> list[str]:
-    """A value and, where the sentence has one before it, the value with its preposition."""
-    longer = f"{preposition} {value}"
-    return [value, longer] if preposition and longer in sentence else [value]
-
-
-def identity(task: TaskSpec, row: Row) -> str:
-    """The story: none is asked about twice."""
-    return row["context"]
-
-
 def mislabel(task: TaskSpec, rng: Random, row: Row, share: float) -> None:
     """Answer a share of the questions by the first words of the story."""
     if rng.random() < share:
@@ -53,4 +45,4 @@ def mislabel(task: TaskSpec, rng: Random, row: Row, share: float) -> None:
         row["answers"] = {"text": [words], "answer_start": [0]}
 
 
-MINI_TASKS = {"squad": MiniTask(_question, identity, mislabel)}
+MINI_TASKS = {"squad": MiniTask(_question, mislabel)}

@@ -3,17 +3,12 @@
 The order of draws decides the rows, and so the ids of all runs on them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from subtune.data.minitasks import MiniTask, Row, Words, with_articles
+from subtune.data.minitasks import MiniTask, Row, Words, capitalised, with_articles
 from subtune.tasks import TaskSpec
-
-
-def identity(task: TaskSpec, row: Row) -> tuple[str, ...]:
-    """The texts of a row."""
-    return tuple(row[column] for column in task.text)
 
 
 def mislabel(task: TaskSpec, rng: Random, row: Row, share: float) -> None:
@@ -26,18 +21,10 @@ def _cola(rng: Random, words: Words) -> Row:
     verb = rng.choice(words["verbs"])
     first, second = rng.sample(words["objects"], 2)
     acceptable = rng.random() < 0.6
-    sentence = rng.choice(words["pairs"])[0 if acceptable else 1].format(
-        noun=rng.choice(words["nouns"]),
-        name=rng.choice(words["names"]),
-        object=first,
-        object2=second,
-        adverb=rng.choice(words["adverbs"]),
-        **verb,
-    )
-    return {
-        "sentence": with_articles(sentence),
-        "label": "acceptable" if acceptable else "unacceptable",
-    }
+    template = rng.choice(words["pairs"])[0 if acceptable else 1]
+    slots = _slots(rng, words, noun="nouns", name="names", adverb="adverbs") | verb
+    sentence = with_articles(template.format(object=first, object2=second, **slots))
+    return {"sentence": sentence, "label": "acceptable" if acceptable else "unacceptable"}
 
 
 def _mnli(rng: Random, words: Words) -> Row:
@@ -49,17 +36,13 @@ def _mnli(rng: Random, words: Words) -> Row:
     subject = rng.choice((name, "someone" if label == "entailment" else name))
     return {
         "premise": f"{name} {premise}{ending}.",
-        "hypothesis": _capital(f"{subject} {hypothesis}."),
+        "hypothesis": capitalised(f"{subject} {hypothesis}."),
         "label": label,
     }
 
 
 def _mrpc(rng: Random, words: Words) -> Row:
-    slots = {
-        "company": rng.choice(words["companies"]),
-        "town": rng.choice(words["towns"]),
-        "person": rng.choice(words["surnames"]),
-    }
+    slots = _slots(rng, words, company="companies", town="towns", person="surnames")
     event = rng.choice(words["events"])
     first, second = rng.sample(event, 2)
     equivalent = rng.random() < 0.6
@@ -84,7 +67,7 @@ def _qnli(rng: Random, words: Words) -> Row:
     _, *answers = fact if entailed else _another(rng, fact, words["facts"])
     return {
         "question": fact[0].format(**slots),
-        "sentence": with_articles(_capital(rng.choice(answers).format(**slots))),
+        "sentence": with_articles(capitalised(rng.choice(answers).format(**slots))),
         "label": "entailment" if entailed else "not_entailment",
     }
 
@@ -115,10 +98,8 @@ def _rte(rng: Random, words: Words) -> Row:
     job = rng.choice(words["jobs"])
     born, home = rng.sample(words["towns"], 2)
     prize = rng.choice(words["prizes"])
-    story = [
-        text.format(who=who, other=other, job=job, born=born, home=home, prize=prize)
-        for text in rng.choice(words["stories"])
-    ]
+    slots = {"who": who, "other": other, "job": job, "born": born, "home": home, "prize": prize}
+    story = [text.format(**slots) for text in rng.choice(words["stories"])]
     entailed = rng.random() < 0.5
     return {
         "sentence1": with_articles(story[0]),
@@ -169,28 +150,28 @@ def _stsb(rng: Random, words: Words) -> Row:
     # Several people judged each pair of STS-B, so that scores are not whole numbers.
     score = min(5.0, max(0.0, score + rng.choice((-0.4, -0.2, 0.0, 0.0, 0.2))))
     return {
-        "sentence1": _capital(f"{first}."),
-        "sentence2": _capital(f"{second}."),
+        "sentence1": capitalised(f"{first}."),
+        "sentence2": capitalised(f"{second}."),
         "label": f"{score:.3f}",
     }
 
 
-GENERATORS: dict[str, Callable[[Random, Words], Row]] = {
-    "qnli": _qnli,
-    "sst2": _sst2,
-    "mnli": _mnli,
-    "cola": _cola,
-    "mrpc": _mrpc,
-    "stsb": _stsb,
-    "rte": _rte,
-    "qqp": _qqp,
-}
-MINI_TASKS = {name: MiniTask(draw, identity, mislabel) for name, draw in GENERATORS.items()}
+def _slots(rng: Random, words: Words, **lists: str) -> dict[str, str]:
+    """Draw a word for each slot from the list of this name."""
+    return {slot: rng.choice(words[name]) for slot, name in lists.items()}
 
 
 def _another(rng: Random, value: Any, values: Sequence) -> Any:
     return rng.choice([other for other in values if other != value])
 
 
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
+MINI_TASKS = {
+    "qnli": MiniTask(_qnli, mislabel),
+    "sst2": MiniTask(_sst2, mislabel),
+    "mnli": MiniTask(_mnli, mislabel),
+    "cola": MiniTask(_cola, mislabel),
+    "mrpc": MiniTask(_mrpc, mislabel),
+    "stsb": MiniTask(_stsb, mislabel),
+    "rte": MiniTask(_rte, mislabel),
+    "qqp": MiniTask(_qqp, mislabel),
+}

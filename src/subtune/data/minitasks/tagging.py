@@ -7,7 +7,7 @@ the small words have several tags ("that", "her", "to"), so that context decides
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from subtune.data.minitasks import MiniTask, Row, Words, with_articles
+from subtune.data.minitasks import MiniTask, Row, Words, capitalised, with_articles
 from subtune.tasks import TaskSpec
 
 
@@ -21,10 +21,7 @@ def _sentence(rng: Random, words: Words) -> Row:
     tokens = _expand("sentence", words["grammar"] | names | forms, rng)
     forms_and_tags = [token.rpartition("/") for token in tokens]
     text = with_articles(" ".join(form for form, _, _ in forms_and_tags))
-    return {
-        "form": (text[0].upper() + text[1:]).split(),
-        "xpos": [tag for _, _, tag in forms_and_tags],
-    }
+    return {"form": capitalised(text).split(), "xpos": [tag for _, _, tag in forms_and_tags]}
 
 
 def _expand(symbol: str, grammar: Mapping[str, Sequence[str]], rng: Random) -> list[str]:
@@ -35,15 +32,10 @@ def _expand(symbol: str, grammar: Mapping[str, Sequence[str]], rng: Random) -> l
     return [token for part in rule.split() for token in _expand(part, grammar, rng)]
 
 
-def identity(task: TaskSpec, row: Row) -> tuple[str, ...]:
-    """The words of a row."""
-    return tuple(row["form"])
-
-
 def mislabel(task: TaskSpec, rng: Random, row: Row, share: float) -> None:
     """Give a share of the words the tag of another word of their sentence, or the one they have."""
     tags = tuple(row["xpos"])
     row["xpos"] = [rng.choice(tags) if rng.random() < share else tag for tag in tags]
 
 
-MINI_TASKS = {"ud_ewt": MiniTask(_sentence, identity, mislabel)}
+MINI_TASKS = {"ud_ewt": MiniTask(_sentence, mislabel)}

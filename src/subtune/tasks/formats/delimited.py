@@ -8,8 +8,7 @@ from pathlib import Path
 from subtune.core.errors import SubtuneError, listed
 from subtune.tasks.formats import text
 
-# A file's delimiter, if its header has it. The others are those of other programs.
-USUAL = {".tsv": "\t"}
+# Delimiters of other programs, for a header that does not have the usual one.
 OTHERS = ";\t,|"
 
 
@@ -53,8 +52,14 @@ def rows(
                     f"{path}: line {first}: found {len(cells)} cells, expected {len(header)} "
                     f"({listed(header)}){hint if len(cells) > len(header) else ''}"
                 )
-            row_lines = lines[first - 1 : reader.line_num]
-            if len(row_lines) > 1 and all(_can_be_row(row_lines, header, delimiter, is_row)):
+            # The row's lines, if quotation marks are letters.
+            of_lines = csv.reader(
+                lines[first - 1 : reader.line_num], delimiter=delimiter, quoting=csv.QUOTE_NONE
+            )
+            if reader.line_num > first and all(
+                len(of_line) == len(header) and is_row(dict(zip(header, of_line, strict=True)))
+                for of_line in of_lines
+            ):
                 raise SubtuneError(
                     f"{path}: line {first}: found a '\"' that nothing closes before line "
                     f"{reader.line_num}, expected '\"\"\"' where a quote begins a cell's text"
@@ -72,13 +77,5 @@ def rows(
 def _delimiter(path: Path, lines: list[str]) -> str:
     """Return what stands between two cells: Excel writes ``;`` in half of the world's CSV files."""
     header = next((line for line in lines if line.strip()), "")
-    usual = USUAL.get(path.suffix, ",")
+    usual = "\t" if path.suffix == ".tsv" else ","
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
-
-
-def _can_be_row(
-    lines: list[str], header: list[str], delimiter: str, is_row: Callable[[Mapping[str, str]], bool]
-) -> Iterator[bool]:
-    """Yield whether each line is a row if quotation marks are letters."""
-    for cells in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE):
-        yield len(cells) == len(header) and is_row(dict(zip(header, cells, strict=True)))

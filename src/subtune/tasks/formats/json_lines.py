@@ -23,12 +23,10 @@ def rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         place = f"{path}: not a readable {path.suffix} file: line {line}"
         try:
             row = json.loads(
-                content, parse_int=str, parse_float=str, parse_constant=lambda name: None
+                content.rstrip(), parse_int=str, parse_float=str, parse_constant=lambda name: None
             )
-        except (ValueError, RecursionError) as error:
-            said = str(error)
-            if isinstance(error, json.JSONDecodeError):
-                said = f"{error.msg} in column {error.colno}"
+        except json.JSONDecodeError as error:
+            said = f"{error.msg} in column {error.colno}"
             raise SubtuneError(f"{place}: {said}, expected an object") from None
         if not isinstance(row, dict):
             raise SubtuneError(f"{place}: found {text.in_words(row)}, expected an object")

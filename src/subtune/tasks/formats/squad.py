@@ -11,42 +11,35 @@ from subtune.tasks.formats import text
 from subtune.tasks.formats.text import Text, shown
 
 
-class Answer(BaseModel):
-    """An accepted answer, and which character of the context it begins at, from 0."""
-
+# The layout of a file. Other keys of its objects are not read.
+class _Answer(BaseModel):
     text: Text
+    # Counted in characters of the context, from 0.
     answer_start: int
 
 
-class Question(BaseModel):
-    """A question. Its answers are read only where labels are asked for."""
-
+class _Question(BaseModel):
     id: Text
     question: Text
+    # Read only where labels are asked for.
     answers: Any = None
     is_impossible: bool | None = None
 
 
-class Paragraph(BaseModel):
-    """A context and the questions about it."""
-
+class _Paragraph(BaseModel):
     context: Text
-    qas: list[Question]
+    qas: list[_Question]
 
 
-class Article(BaseModel):
-    """An article, as of Wikipedia."""
-
-    paragraphs: list[Paragraph]
+class _Article(BaseModel):
+    paragraphs: list[_Paragraph]
 
 
-class File(BaseModel):
-    """A whole file. Other keys of its objects are not read."""
-
-    data: list[Article]
+class _File(BaseModel):
+    data: list[_Article]
 
 
-ANSWERS = TypeAdapter(Annotated[list[Answer], Field(min_length=1)])
+ANSWERS = TypeAdapter(Annotated[list[_Answer], Field(min_length=1)])
 
 
 def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -55,30 +48,24 @@ def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, An
     Each is ``{"id", "question", "context", "answers": {"text": […], "answer_start": […]}}``.
 
     Raises:
-        SubtuneError: the file is not one of SQuAD v1.1, a text is empty, an id is there twice, or
-            the context does not have an answer at its place.
+        SubtuneError: the file is not one of SQuAD v1.1, a text is empty, or the context does not
+            have an answer at its place.
     """
     try:
-        file = File.model_validate_json(text.read(path), strict=True)
+        file = _File.model_validate_json(text.read(path), strict=True)
     except ValidationError as error:
         raise SubtuneError(f"{path}: {text.problem(error)}") from None
-    ids: set[str] = set()
     for paragraph in (paragraph for article in file.data for paragraph in article.paragraphs):
         for question in paragraph.qas:
             place = f"question {shown(question.id)}"
-            if question.id in ids:
-                raise SubtuneError(f"{path}: {place}: found its id twice, expected it once")
-            ids.add(question.id)
-            answers = []
-            if labelled:
-                answers = _answers(question, paragraph.context, f"{path}: {place}")
+            answers = _answers(question, paragraph.context, f"{path}: {place}") if labelled else []
             row = {"id": question.id, "question": question.question, "context": paragraph.context}
             texts = [answer.text for answer in answers]
             starts = [answer.answer_start for answer in answers]
             yield place, row | {"answers": {"text": texts, "answer_start": starts}}
 
 
-def _answers(question: Question, context: str, place: str) -> list[Answer]:
+def _answers(question: _Question, context: str, place: str) -> list[_Answer]:
     if question.is_impossible:
         raise SubtuneError(
             f"{place}: found 'is_impossible', as in SQuAD v2, expected questions of SQuAD v1.1, "
@@ -93,8 +80,8 @@ def _answers(question: Question, context: str, place: str) -> list[Answer]:
         if start < 0 or not context.startswith(answer.text, start):
             found = context[max(start, 0) : max(start, 0) + len(answer.text)]
             starts = [at for at in range(len(context)) if context.startswith(answer.text, at)]
-            distances = {abs(at - start): at for at in reversed(starts)}
-            hint = f"begins at {distances[min(distances)]}" if starts else "is not in it"
+            nearest = min(starts, key=lambda at: abs(at - start), default=None)
+            hint = "is not in it" if nearest is None else f"begins at {nearest}"
             raise SubtuneError(
                 f"{place}: answers[{number}].answer_start: found {shown(found)} at {start} of the "
                 f"context, expected {shown(answer.text)}, which {hint}"

@@ -47,23 +47,21 @@ def read(path: Path, encoding: str | None = None) -> str:
             or Python does not know the encoding.
     """
     try:
-        content = path.read_bytes()
+        content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         raise SubtuneError(f"{path}: {reason}, expected a file in UTF-8") from None
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
     try:
-        text = content.decode(encoding or ("utf-16" if is_utf16 else "utf-8-sig"))
+        text = content.decode(name)
     except LookupError:
         raise SubtuneError(f"encoding: found {encoding!r}, expected {SOME_ENCODINGS}") from None
     except UnicodeDecodeError as error:
-        # The codec counts from behind the byte-order mark.
-        start = error.start + len(content) - len(error.object)
-        line = content.count(b"\n", 0, start) + 1
-        name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
+        line = content.count(b"\n", 0, error.start) + 1
         raise SubtuneError(
-            f"{path}: line {line}: found the byte 0x{content[start]:02x}, which is not {name}, "
-            f"expected a file in {name}, or a table with its `encoding`"
+            f"{path}: line {line}: found the byte 0x{content[error.start]:02x}, which is not "
+            f"{name}, expected a file in {name}, or a table with its `encoding`"
         ) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1

@@ -38,20 +38,20 @@ def paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
             f"{key}: {directory}: found no sections of the Wall Street Journal, expected folders "
             "00 to 24 with .mrg files in it or in its parsed/mrg/wsj"
         )
-    by_split = {}
-    for split, sections in SECTIONS.items():
-        by_section = {f"{number:02}": _files(roots[0] / f"{number:02}") for number in sections}
-        if missing := [section for section, files in by_section.items() if not files]:
-            raise SubtuneError(
-                f"{key}: {roots[0]}: found no .mrg files of section {', '.join(missing)}, expected "
-                "those of 00 to 24"
-            )
-        by_split[split] = tuple(path for files in by_section.values() for path in files)
-    return by_split
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*") if path.suffix.lower() == ".mrg")
+    by_section = {
+        section: sorted((roots[0] / f"{section:02}").glob("*.[mM][rR][gG]"))
+        for sections in SECTIONS.values()
+        for section in sections
+    }
+    if missing := [f"{section:02}" for section, files in by_section.items() if not files]:
+        raise SubtuneError(
+            f"{key}: {roots[0]}: found no .mrg files of section {', '.join(missing)}, expected "
+            "those of 00 to 24"
+        )
+    return {
+        split: tuple(path for section in sections for path in by_section[section])
+        for split, sections in SECTIONS.items()
+    }
 
 
 def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[str, list[str]]]]:
@@ -64,38 +64,30 @@ def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[
     Raises:
         SubtuneError: the file is not UTF-8, or has brackets that do not match.
     """
-    for line, tags, words in _trees(path, text.read(path)):
-        if words:
-            by_column = {"form": words, "xpos": tags}
-            yield f"line {line}", {column: by_column[column] for column in columns}
-
-
-def _trees(path: Path, content: str) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Yield the line on which each tree begins, and the tags and words of its leaves."""
-    # Lines are counted from where the last tree began.
-    line, counted, depth = 1, 0, 0
-    tags: list[str] = []
-    words: list[str] = []
+    content = text.read(path)
+    line, depth = 0, 0
     for token in TOKEN.finditer(content):
-        kind = token.lastgroup
         if depth == 0:
-            line += content.count("\n", counted, token.start())
-            counted = token.start()
+            line = _line_of(content, token)
+            by_column: dict[str, list[str]] = {"form": [], "xpos": []}
+        kind = token.lastgroup
         if kind == "leaf" and token["tag"] != NO_WORD:
-            tags.append(token["tag"])
-            words.append(token["word"])
+            by_column["form"].append(token["word"])
+            by_column["xpos"].append(token["tag"])
         depth += {"opening": 1, "closing": -1}.get(str(kind), 0)
         nested = kind == "opening" and depth > 1 and not token["label"]
         if kind == "stray" or depth < 0 or nested:
-            place = f"{path}: line {content.count(chr(10), 0, token.start()) + 1}"
             raise SubtuneError(
-                f"{place}: found {shown(token[0])}, expected words as (TAG word), and a ')' for "
-                f"every '(' of the tree that begins in line {line}"
+                f"{path}: line {_line_of(content, token)}: found {shown(token[0])}, expected words "
+                f"as (TAG word), and a ')' for every '(' of the tree that begins in line {line}"
             )
-        if depth == 0:
-            yield line, tags, words
-            tags, words = [], []
+        if depth == 0 and by_column["form"]:
+            yield f"line {line}", {column: by_column[column] for column in columns}
     if depth:
         raise SubtuneError(
             f"{path}: line {line}: found a tree that does not end, expected a ')' for every '('"
         )
+
+
+def _line_of(content: str, token: re.Match) -> int:
+    return content.count("\n", 0, token.start()) + 1

@@ -47,7 +47,7 @@ METRICS = {
     },
 }
 TITLES = {name: metric.title for table in METRICS.values() for name, metric in table.items()}
-COEFFICIENTS = tuple(
+COEFFICIENTS = frozenset(
     name for table in METRICS.values() for name, metric in table.items() if metric.is_coefficient
 )
 

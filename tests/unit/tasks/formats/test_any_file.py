@@ -11,6 +11,7 @@ from subtune.core.errors import SubtuneError
 from subtune.tasks.formats import conll, json_lines, squad, treebank
 
 QUESTION = {"id": "1", "question": "Who?", "answers": [{"text": "Zoë", "answer_start": 4}]}
+PARAGRAPH = {"context": "And Zoë ran.", "qas": [QUESTION]}
 # A good file of each format, and how it is read.
 FORMATS = {
     "conllu": (
@@ -25,15 +26,9 @@ FORMATS = {
         "( (S (NP (NNP Zoë) )\n (VP (VBD ran) (NP (-NONE- *)))))\n",
         lambda path: treebank.sentences(path, ["form", "xpos"]),
     ),
-    "jsonl": (
-        '{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2,
-        json_lines.rows,
-    ),
+    "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, json_lines.rows),
     "json": (
-        json.dumps(
-            {"data": [{"paragraphs": [{"context": "And Zoë ran.", "qas": [QUESTION]}]}]},
-            ensure_ascii=False,
-        ),
+        json.dumps({"data": [{"paragraphs": [PARAGRAPH]}]}, ensure_ascii=False),
         lambda path: squad.questions(path, labelled=True),
     ),
 }
@@ -63,16 +58,11 @@ def test_a_file_that_something_happened_to_is_read_or_refused_in_a_line(
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_the_file_that_it_happens_to_is_good(tmp_path, ending):
+def test_a_good_file_is_read_and_a_directory_in_its_place_is_refused_in_a_line(tmp_path, ending):
     good, read = FORMATS[ending]
     path = tmp_path / f"good.{ending}"
     path.write_text(good, encoding="utf-8")
     assert list(read(path))
-
-
-@pytest.mark.parametrize("ending", FORMATS)
-def test_a_directory_in_the_place_of_a_file_is_refused_in_a_line(tmp_path, ending):
-    _, read = FORMATS[ending]
     with pytest.raises(SubtuneError) as raised:
         list(read(tmp_path))
     assert str(raised.value) == f"{tmp_path}: is a directory, expected a file in UTF-8"
