@@ -5,7 +5,6 @@ a `Naming` gives each parameter its role.
 """
 
 from subtune.core import resources
-from subtune.core.errors import SubtuneError, one_of
 from subtune.families.base import Family
 from subtune.families.bert import BERT
 from subtune.families.naming import UNKNOWN, Naming
@@ -21,18 +20,12 @@ NAMINGS = {
 CANONICAL = BERT
 
 
-def family_of(model_type: object) -> Family:
-    """Return the packed family that a ``config.json`` names in ``model_type``.
-
-    Raises:
-        SubtuneError: no packed family has this name.
-    """
-    if model_type not in FAMILIES:
-        raise SubtuneError(f"model_type: {one_of(model_type, FAMILIES)}")
-    return FAMILIES[str(model_type)]
+def family_of(model_type: str) -> Family:
+    """Return the packed family that a ``config.json`` names in ``model_type``."""
+    return FAMILIES[model_type]
 
 
-def is_packed(model_type: object) -> bool:
+def is_packed(model_type: str) -> bool:
     """Return whether subtune has its own forward pass for models of a type."""
     return model_type in FAMILIES
 
@@ -40,3 +33,11 @@ def is_packed(model_type: object) -> bool:
 def naming_of(model_type: str) -> Naming:
     """Return the roles of the parameters of models of a type; unknown types have no roles."""
     return NAMINGS.get(model_type, UNKNOWN)
+
+
+def first_position(model_type: str, padding: int) -> int:
+    """Return the row of the position table that the first token reads.
+
+    ``padding`` is the padding token's id.
+    """
+    return padding + 1 if naming_of(model_type).positions_behind_padding else 0

@@ -5,7 +5,7 @@ transformers' models with a head have. All others are named ``classifier…``.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -120,8 +120,6 @@ class Family:
 
     # The family's name in `config.json`.
     model_type: str
-    # Padding id to the row of the position table that the first token reads.
-    first_position: Callable[[int], int]
     # Values of fields that `config.json` may leave out, as in transformers.
     defaults: Mapping[str, int]
     # Other fields that change the computation, with the values that subtune computes.

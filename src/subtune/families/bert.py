@@ -24,7 +24,6 @@ TOKEN_HEADS = {
 
 BERT = Family(
     model_type="bert",
-    first_position=lambda padding: 0,
     defaults={
         "vocab_size": 30522,
         "hidden_size": 768,
@@ -43,7 +42,6 @@ BERT = Family(
         "add_cross_attention": (False,),
         "pruned_heads": ({},),
         "per_layer_config": ({},),
-        "quantization_config": (),
         # The model brings its own code.
         "auto_map": (),
     },

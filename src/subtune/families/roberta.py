@@ -8,8 +8,6 @@ from subtune.families.bert import BERT, CLASSIFIER_DROPOUT
 ROBERTA = replace(
     BERT,
     model_type="roberta",
-    # Positions begin behind the padding id.
-    first_position=lambda padding: padding + 1,
     defaults={**BERT.defaults, "vocab_size": 50265, "pad_token_id": 1},
     # It is pretrained without a pooler. The sequence head has a dense layer of its own.
     heads={

@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 from subtune.core.content_ids import fingerprint
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, one_line
 from subtune.families import family_of, is_packed
 from subtune.models.configuration import CONFIG, read_config
-from subtune.models.pretrained import header, require_floats, stored_names
+from subtune.models.pretrained import shapes_in, stored_names
 from subtune.models.tokenizer_files import require_rows
 
 WEIGHTS = "model.safetensors"
@@ -41,10 +41,7 @@ def directory_of_package(package: str) -> Path:
     """
     # Finding an inner package would import the outermost one, and so run its code.
     outermost, *inner = package.split(".")
-    try:
-        spec = importlib.util.find_spec(outermost)
-    except (ImportError, ValueError):
-        spec = None
+    spec = importlib.util.find_spec(outermost)
     locations = list(spec.submodule_search_locations or ()) if spec else []
     root = Path(locations[0], *inner) if locations else None
     if root is None or not root.is_dir():
@@ -75,10 +72,8 @@ def files_of(directory: Path) -> list[Path]:
     if is_packed(fields["model_type"]):
         stored_names(weights, family_of(fields["model_type"]).dimensions(fields))
     else:
-        for stored in (tensor for path in weights for tensor in header(path)):
-            # Older files store masks and positions beside the weights, as whole numbers.
-            if stored.name.endswith(".weight"):
-                require_floats(stored, stored.name)
+        for path in weights:
+            shapes_in(path)
     if (directory / TOKENIZER).is_file():
         require_rows(directory / TOKENIZER, fields)
     # A model's version depends on this order.
@@ -104,15 +99,11 @@ def weights_of(directory: Path) -> list[Path]:
         raise SubtuneError(
             f"{directory} has no {WEIGHTS}; weights in another format are not loaded"
         )
-    try:
+    with one_line(f"{directory / INDEX} does not say where weights are"):
         names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
-    except (OSError, ValueError, LookupError, AttributeError, TypeError):
-        raise SubtuneError(f"{directory / INDEX} does not say where weights are") from None
-    if not names:
-        raise SubtuneError(f"{directory / INDEX}: weight_map: found no weights, expected some")
     for name in names:
         # A stranger may have written the name.
-        if name != Path(str(name)).name or not (directory / name).is_file():
+        if name != Path(name).name or not (directory / name).is_file():
             raise SubtuneError(f"{directory} has no {name!r}, which {INDEX} names")
     return [directory / name for name in names]
 

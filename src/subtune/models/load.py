@@ -1,10 +1,9 @@
 """Loading a pretrained model from a directory."""
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors.torch import load_file
 from transformers import AutoConfig
 
 from subtune.core.errors import one_line
@@ -35,18 +34,15 @@ def load_model(directory: Path, head: str, outputs: int) -> Encoder:
 
         return transformers_models.load(directory, head, outputs)
     dimensions = dimensions_by(fields)
-    stored = stored_names(weights_of(directory), dimensions)
-    with ExitStack() as stack:
-        files = {
-            path: stack.enter_context(safe_open(path, framework="pt"))
-            for path in {of.path for of in stored.values()}
-        }
-        parameters = {
-            name: torch.zeros(shape)
-            if is_classifier(name)
-            else files[stored[name].path].get_tensor(stored[name].name).to(torch.float32, copy=True)
-            for name, shape in dimensions.shapes(outputs, head).items()
-        }
+    paths = weights_of(directory)
+    stored = stored_names(paths, dimensions)
+    tensors = {name: tensor for path in paths for name, tensor in load_file(path).items()}
+    parameters = {
+        name: torch.zeros(shape)
+        if is_classifier(name)
+        else tensors[stored[name]].to(torch.float32, copy=True)
+        for name, shape in dimensions.shapes(outputs, head).items()
+    }
     with one_line(f"{directory / CONFIG} cannot be read"):
         config = AutoConfig.from_pretrained(directory, local_files_only=True)
     return Encoder(config, parameters, head)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PretrainedConfig
 
-from subtune.families import family_of
+from subtune.families import family_of, first_position
 from subtune.families.base import Components, Family
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
@@ -98,7 +98,7 @@ def _embedded(run: _Pass) -> Tensor:
     """Return the tokens' embeddings ``[1, t, h]``."""
     batch = run.batch
     names = run.family.embeddings
-    start = run.family.first_position(run.config.pad_token_id)
+    start = first_position(run.config.model_type, run.config.pad_token_id)
     types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
     ids = {names.word: batch.ids, names.position: batch.positions + start, names.token_type: types}
     words, positions, types = (_embedding(run, name, ids[name]) for name in ids)

@@ -1,36 +1,26 @@
-"""The weights in a packed family's files: their names there, and checks that none is missing."""
+"""The weights in a model's files: their names there, and checks that they fit the configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from safetensors import safe_open
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.families.base import Dimensions, Family
+from subtune.families.base import Dimensions, Shape
 
 # The first published BERT files have these names.
 EARLIER_NAMES = {".gamma": ".weight", ".beta": ".bias"}
 FLOATS = ("F64", "F32", "F16", "BF16")
 
 
-class Stored(NamedTuple):
-    """A tensor in a file: its name there, its shape and its type."""
-
-    path: Path
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-
-def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, Stored]:
-    """Return canonical name to stored tensor of every pretrained parameter.
+def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str]:
+    """Return canonical name to stored name of every parameter in files of a packed family.
 
     Only the files' headers are read. Other tensors outside the encoder's layers, such as another
     head's, do not matter.
 
     Args:
-        paths: of files in safetensors.
+        paths: of files in safetensors, in one directory.
         dimensions: of the model, by its configuration.
 
     Raises:
@@ -38,61 +28,75 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, Sto
             has more layers than the model.
     """
     family = dimensions.family
-    path = paths[0]
-    tensors = [stored for path in paths for stored in header(path)]
-    names = {_canonical(stored.name, family): stored for stored in tensors}
+    stored = {name: shape for path in paths for name, shape in shapes_in(path).items()}
+    names = {_canonical(name, family.backbone): name for name in stored}
     shapes = family.shapes(dimensions)
-    model = f"which a {family.model_type} of {dimensions.num_hidden_layers} layers has"
-    missing = [name for name in shapes if name not in names]
+    require_same(
+        paths[0].parent,
+        stored=stored,
+        missing=[name for name in shapes if name not in names],
+        mismatched=((n, stored[names[n]], s) for n, s in shapes.items() if stored[names[n]] != s),
+        unknown=[n for n in names if n.startswith(family.layers) and n not in shapes],
+    )
+    return names
+
+
+def require_same(
+    directory: Path,
+    stored: Iterable[str],
+    missing: Sequence[str],
+    mismatched: Iterable[tuple[str, Shape, Shape]],
+    unknown: Sequence[str],
+    prefix: str = "",
+) -> None:
+    """Refuse weights that are not those of the configuration.
+
+    Args:
+        directory: of the model's files.
+        stored: names in the files.
+        missing: names of parameters that the files lack.
+        mismatched: names of parameters with their stored and expected shapes.
+        unknown: stored names that only a larger model of this kind has.
+        prefix: of names of pretrained parameters, in which the files may differ.
+    """
     if missing:
-        elsewhere = [stored.name for stored in tensors if stored.name.endswith(f".{missing[0]}")]
-        hint = f"; found {elsewhere[0]!r}, which has another prefix" if elsewhere else ""
-        raise SubtuneError(f"{path} has no {_listed(missing)}, {model}{hint}")
-    unknown = [name for name in names if name.startswith(family.layers) and name not in shapes]
-    if unknown:
-        raise SubtuneError(f"{path} has {_listed(unknown)}, {model} not")
-    for name, shape in shapes.items():
-        stored = names[name]
-        if stored.shape != shape:
-            raise SubtuneError(
-                f"{stored.path}: {name} has the shape {list(stored.shape)}, expected {list(shape)} "
-                "as the model's configuration says"
-            )
-        require_floats(stored, name)
-    return {name: names[name] for name in shapes}
-
-
-def require_floats(stored: Stored, name: str) -> None:
-    """Refuse a tensor that is not stored as floating-point numbers."""
-    if stored.dtype not in FLOATS:
+        behind = f".{missing[0].removeprefix(prefix)}"
+        other = next((name for name in stored if name.endswith(behind)), None)
+        hint = f"; found {other!r}, which has another prefix" if other else ""
+        raise SubtuneError(f"{directory} has no weights {missing[0]!r}, which its model has{hint}")
+    for name, shape, expected in mismatched:
         raise SubtuneError(
-            f"{stored.path}: {name} is stored as {stored.dtype}, expected one of "
-            f"{', '.join(FLOATS)}"
+            f"{directory}: {name} has the shape {list(shape)}, expected {list(expected)} as the "
+            "model's configuration says"
+        )
+    if unknown:
+        raise SubtuneError(
+            f"{directory} has weights {unknown[0]!r}, which a model of its configuration has not"
         )
 
 
-def header(path: Path) -> list[Stored]:
-    """Return every tensor in a file.
+def shapes_in(path: Path) -> dict[str, Shape]:
+    """Return the name and shape of every tensor in a file.
 
     Raises:
-        SubtuneError: the file cannot be read.
+        SubtuneError: the file cannot be read, or has weights that are not floating-point numbers.
     """
     expected = "expected safetensors, from their beginning to their end"
     with one_line(f"{path} cannot be read, {expected}"), safe_open(path, framework="numpy") as file:
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        return [
-            Stored(path, name, tuple(part.get_shape()), part.get_dtype())
-            for name, part in slices.items()
-        ]
+        tensors = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        for name, tensor in tensors.items():
+            # Older files store masks and positions beside the weights, as whole numbers.
+            if name.endswith(".weight") and tensor.get_dtype() not in FLOATS:
+                raise SubtuneError(
+                    f"{path}: {name} is stored as {tensor.get_dtype()}, expected one of "
+                    f"{', '.join(FLOATS)}"
+                )
+        return {name: tuple(tensor.get_shape()) for name, tensor in tensors.items()}
 
 
-def _canonical(stored: str, family: Family) -> str:
-    name = stored.removeprefix(f"{family.backbone}.")
+def _canonical(stored: str, backbone: str) -> str:
+    name = stored.removeprefix(f"{backbone}.")
     for earlier, now in EARLIER_NAMES.items():
         if name.endswith(earlier):
             return name.removesuffix(earlier) + now
     return name
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] + (f" (and {len(names) - 1} more)" if len(names) > 1 else "")

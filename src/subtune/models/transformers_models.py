@@ -3,7 +3,6 @@
 import copy
 import difflib
 import math
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -32,6 +31,8 @@ from subtune.models.configuration import CONFIG
 from subtune.models.dimensions import OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.files import has_weights
+from subtune.models.pretrained import require_same
+from subtune.selections.patterns import LAYER_NUMBER
 
 AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,
@@ -249,30 +250,20 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
     """Refuse weights that are not those of the configuration."""
     prefix = f"{module.base_model_prefix}."
     pretrained = {own for name, own in _own_names(module).items() if not is_classifier(name)}
-    missing = sorted(pretrained.intersection(loading["missing_keys"]))
     unexpected = sorted(loading["unexpected_keys"])
-    if missing:
-        behind = f".{missing[0].removeprefix(prefix)}"
-        elsewhere = [name for name in unexpected if name.endswith(behind)]
-        hint = f"; found {elsewhere[0]!r}, which has another prefix" if elsewhere else ""
-        raise SubtuneError(f"{directory} has no weights {missing[0]!r}, which its model has{hint}")
-    for own, stored, expected in sorted(loading["mismatched_keys"]):
-        if own in pretrained:
-            raise SubtuneError(
-                f"{directory}: {own} has the shape {list(stored)}, expected {list(expected)} as "
-                "the model's configuration says"
-            )
-    modules = {_module_of_any_layer(own.removeprefix(prefix)) for own in pretrained}
-    for own in unexpected:
-        if _module_of_any_layer(own.removeprefix(prefix)) in modules:
-            raise SubtuneError(
-                f"{directory} has weights {own!r}, which a model of its configuration has not"
-            )
 
+    def module_of_any_layer(own: str) -> str:
+        return LAYER_NUMBER.sub(".*.", f".{own.removeprefix(prefix)}").rpartition(".")[0]
 
-def _module_of_any_layer(name: str) -> str:
-    """Return a parameter's module without the layer's number."""
-    return re.sub(r"(?<=\.)\d+(?=\.)", "*", f".{name}").rpartition(".")[0]
+    modules = set(map(module_of_any_layer, pretrained))
+    require_same(
+        directory,
+        stored=unexpected,
+        missing=sorted(pretrained.intersection(loading["missing_keys"])),
+        mismatched=[of for of in sorted(loading["mismatched_keys"]) if of[0] in pretrained],
+        unknown=[own for own in unexpected if module_of_any_layer(own) in modules],
+        prefix=prefix,
+    )
 
 
 def _emptied(

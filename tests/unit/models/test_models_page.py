@@ -114,13 +114,6 @@ def test_the_names_of_the_page_are_those_of_transformers_models(directory_of):
         assert others <= listed
 
 
-def test_a_decoder_without_padding_has_the_end_of_the_text(my_model):
-    config = json.loads((my_model / "config.json").read_text())
-    fields = {"pad_token_id": None, "eos_token_id": 3}
-    (my_model / "config.json").write_text(json.dumps(config | fields))
-    assert load_model(my_model, SEQUENCE_CLASSIFICATION, 2).config.pad_token_id == 3
-
-
 def test_families_without_biases_are_those_that_the_page_names(directory_of):
     [sentence] = re.findall(r"\*\*(.*?) have no biases\*\*", PAGE)
     without = [

@@ -1,0 +1,35 @@
+"""Tiny models that a test may change."""
+
+import json
+import shutil
+
+import pytest
+import safetensors.torch
+
+from subtune.models.configuration import CONFIG
+from subtune.models.files import WEIGHTS
+
+
+@pytest.fixture
+def tiny(request, directory_of):
+    """A function from a family to its tiny model."""
+    packed = {"bert": "tiny_bert", "roberta": "tiny_roberta"}
+    return lambda family: (
+        request.getfixturevalue(packed[family]) if family in packed else directory_of(family)
+    )
+
+
+@pytest.fixture
+def copied(tiny, tmp_path):
+    """A function from a family to a copy of its tiny model, with other weights or fields."""
+
+    def copy(family="bert", weights=None, **fields):
+        directory = shutil.copytree(tiny(family), tmp_path / "mine")
+        if weights is not None:
+            stored = safetensors.torch.load_file(directory / WEIGHTS)
+            safetensors.torch.save_file(weights(stored), directory / WEIGHTS)
+        path = directory / CONFIG
+        path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+        return directory
+
+    return copy
