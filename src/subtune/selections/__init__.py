@@ -5,18 +5,10 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag, TypeAdapter
 
-from subtune.selections.kind import AbstractSelection
 from subtune.selections.lora import Lora
 from subtune.selections.random import Random
 from subtune.selections.ranked import Top
 from subtune.selections.whole import WholeTensors
-
-# Kinds by key: a mapping belongs to the first kind whose key it has.
-NAMED_KINDS: dict[str, type[AbstractSelection]] = {
-    "random": Random,
-    "lora": Lora,
-    "parameters": WholeTensors,
-}
 
 
 def _kind_meant(value: Any) -> str:

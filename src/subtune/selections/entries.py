@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Shape = Sequence[int]
 # Tensor name to the rank of each of its entries, 0 for the first.
 Ranks = Mapping[str, np.ndarray]
 # Canonical name to shape of every parameter, classifier included.
-Shapes = Mapping[str, Shape]
+Shapes = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,13 @@ Entries = dict[str, Entry]
 
 def count(entries: Entries, shapes: Shapes) -> int:
     """Return how many numbers train."""
-    return sum(_count(entry, shapes[name]) for name, entry in entries.items())
-
-
-def _count(entry: Entry, shape: Shape) -> int:
-    match entry:
-        case Whole():
-            return math.prod(shape)
-        case Indices(flat):
-            return len(flat)
-        case LowRank(rank):
-            return rank * sum(shape)
+    total = 0
+    for name, entry in entries.items():
+        match entry:
+            case Whole():
+                total += math.prod(shapes[name])
+            case Indices(flat):
+                total += len(flat)
+            case LowRank(rank):
+                total += rank * sum(shapes[name])
+    return total

@@ -44,10 +44,7 @@ class AbstractSelection(Value):
         entries = self.encoder_entries(shapes, seed, ranks or {})
         for name, entry in entries.items():
             if isinstance(entry, Indices) and len(shapes[name]) > 2:
-                raise SubtuneError(
-                    f"selection: {name!r} has {len(shapes[name])} dimensions, "
-                    "and can only train whole"
-                )
+                raise SubtuneError(f"selection: {name!r} is no matrix, and can only train whole")
         return entries | classifier
 
     @abstractmethod

@@ -6,14 +6,14 @@ everything to its left.
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 
 from subtune.core import resources
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, one_of
 from subtune.selections import NamedSelection, Selection
-from subtune.selections.lora import Lora, LoraSettings
+from subtune.selections.lora import Lora
 from subtune.selections.random import Draw, Random
 from subtune.selections.whole import WholeTensors
 
@@ -75,15 +75,9 @@ def named(name: str, users: Mapping[str, NamedSelection], model: str = "") -> Na
     strata = SPAFIT.fullmatch(name)
     if strata:
         return _spafit(int(strata[1]), int(strata[2]), strata[3])
-    kept, *taken = re.split(r"\s+without\s+", name)
-    if len(taken) > 1:
-        raise SubtuneError(f"found {name!r}, expected 'without' once: 'a,b without c,d'")
-    parts = _parts(kept, known)
-    if not taken and len(parts) == 1:
-        return parts[0]
+    kept, without, taken = name.partition(" without ")
     return WholeTensors(
-        parameters=_patterns(name, parts),
-        without=_patterns(name, _parts(taken[0], known)) if taken else None,
+        parameters=_patterns(kept, known), without=_patterns(taken, known) if without else None
     )
 
 
@@ -126,7 +120,7 @@ def _spafit(first: int, second: int, kind: str) -> Lora:
     lora = of_all_layers.lora
     targets = tuple(target.replace("layer.*", f"layer.{adapted}") for target in lora.targets)
     return Lora(
-        lora=LoraSettings(targets=targets, rank=lora.rank, alpha=lora.alpha),
+        lora=lora.replaced(targets=targets),
         parameters=(
             f"encoder.layer.{biases}.**.bias",
             f"encoder.layer.{adapted}.intermediate.dense.bias",
@@ -135,19 +129,13 @@ def _spafit(first: int, second: int, kind: str) -> Lora:
     )
 
 
-def _parts(names: str, known: Mapping[str, NamedSelection]) -> list[NamedSelection]:
-    parts = []
-    for name in (part.strip() for part in names.split(",")):
+def _patterns(names: str, known: Mapping[str, NamedSelection]) -> tuple[str, ...]:
+    """Return all patterns of the selections that some names stand for, sorted."""
+    patterns: set[str] = set()
+    for name in map(str.strip, names.split(",")):
         if name not in known:
             raise SubtuneError(one_of(name, known))
-        parts.append(known[name])
-    return parts
-
-
-def _patterns(name: str, parts: Iterable[NamedSelection]) -> tuple[str, ...]:
-    """Return all patterns of some selections, sorted."""
-    patterns: set[str] = set()
-    for part in parts:
+        part = known[name]
         if not isinstance(part, WholeTensors) or part.without:
             raise SubtuneError(
                 f"found {name!r}, expected names of whole parameters: a random draw, LoRA or a "

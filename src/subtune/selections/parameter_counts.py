@@ -1,7 +1,9 @@
 """The number of parameters that each method trains in each model, and their tensors."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 import pandas as pd
 
@@ -60,31 +62,24 @@ def trained_tensors(entries: Entries, shapes: Shapes, own_names: Mapping[str, st
         all their numbers train) and ``how`` (in words).
     """
     alike: dict[tuple, list[str]] = {}
-    for name, shape in shapes.items():
-        modules = (LAYER_NUMBER.sub(".*.", of_either) for of_either in (name, own_names[name]))
-        key = (*modules, tuple(shape), _how(entries.get(name)))
-        alike.setdefault(key, []).append(name)
-    everywhere = {frozenset(names) for names in _by_module(shapes).values()}
+    for name in filter(entries.get, shapes):
+        key = (_of_any_layer(name), _of_any_layer(own_names[name]), _how(entries[name]))
+        alike.setdefault((*key, tuple(shapes[name])), []).append(name)
+    in_all_layers = Counter(map(_of_any_layer, shapes))
     rows = []
-    for (_, _, shape, how), names in alike.items():
-        if how is None:
-            continue
-        runs = [names] if frozenset(names) in everywhere else _in_a_row(names)
-        for run in runs:
+    for (module, _, how, shape), names in alike.items():
+        everywhere = len(names) == in_all_layers[module]
+        for run in [names] if everywhere else _in_a_row(names):
+            tensor = _joined(run, everywhere)
+            own = _joined([own_names[name] for name in run], everywhere)
             trains = count({name: entries[name] for name in run}, shapes)
-            tensor, own = (
-                _joined(of_either, everywhere=frozenset(run) in everywhere)
-                for of_either in (run, [own_names[name] for name in run])
-            )
             rows.append((tensor, len(run), own, shape, trains, how))
     return pd.DataFrame(rows, columns=["tensor", "times", "own", "shape", "trains", "how"])
 
 
-def _how(entry: Entry | None) -> str | None:
-    """Say how a tensor trains, or None if it is frozen."""
+def _how(entry: Entry) -> str:
+    """Say how a tensor trains."""
     match entry:
-        case None:
-            return None
         case Whole():
             return "whole"
         case LowRank(rank):
@@ -92,12 +87,8 @@ def _how(entry: Entry | None) -> str | None:
     return "in part"
 
 
-def _by_module(names: Shapes) -> dict[str, list[str]]:
-    """Group names that differ only in the layer's number."""
-    grouped: dict[str, list[str]] = {}
-    for name in names:
-        grouped.setdefault(LAYER_NUMBER.sub(".*.", name), []).append(name)
-    return grouped
+def _of_any_layer(name: str) -> str:
+    return LAYER_NUMBER.sub(".*.", name)
 
 
 def _layer(name: str) -> int:
@@ -107,13 +98,8 @@ def _layer(name: str) -> int:
 
 def _in_a_row(names: Sequence[str]) -> list[list[str]]:
     """Split names of layers into groups without a gap in the layers' numbers."""
-    runs = [[names[0]]]
-    for name in names[1:]:
-        if _layer(name) == _layer(runs[-1][-1]) + 1:
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    return runs
+    runs = groupby(enumerate(names), lambda numbered: _layer(numbered[1]) - numbered[0])
+    return [[name for _, name in run] for _, run in runs]
 
 
 def _joined(names: Sequence[str], everywhere: bool) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from fnmatch import translate
 from functools import cache
 from typing import Annotated
 
@@ -30,9 +29,9 @@ def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
     expressions = {pattern: _expression(pattern) for pattern in patterns}
     for pattern, expression in expressions.items():
         if not any(map(expression.fullmatch, names)):
-            vectors = _vectors(pattern, shapes)
+            hint = _vectors(pattern, {name: shapes[name] for name in names})
             raise SubtuneError(
-                f"selection: pattern {pattern!r} matches no parameter of the model{vectors}"
+                f"selection: pattern {pattern!r} matches no parameter of the model{hint}"
             )
     return [name for name in names if any(e.fullmatch(name) for e in expressions.values())]
 
@@ -43,12 +42,10 @@ def _vectors(pattern: str, shapes: Shapes) -> str:
     Return nothing if the model has such parameters in other layers.
     """
     in_any_layer = ".".join("*" if LAYERS.fullmatch(p) else p for p in pattern.split("."))
-    names = [name for name in shapes if not is_classifier(name)]
-    if any(map(_expression(in_any_layer).fullmatch, names)):
+    if any(map(_expression(in_any_layer).fullmatch, shapes)):
         return ""
-    vectors = (LAYER_NUMBER.sub(".*.", name) for name in names if len(shapes[name]) == 1)
-    kinds = list(dict.fromkeys(vectors))
-    return f", whose vectors are {', '.join(kinds)}" if kinds else ""
+    vectors = (LAYER_NUMBER.sub(".*.", name) for name in shapes if len(shapes[name]) == 1)
+    return f", whose vectors are {', '.join(dict.fromkeys(vectors))}"
 
 
 def listed(patterns: Iterable[str]) -> str:
@@ -67,7 +64,4 @@ def _one_part(part: str) -> str:
     if layers:
         first, last = (int(end) if end else MAX_LAYERS for end in layers.groups())
         return "(" + "|".join(map(str, range(first, min(last, MAX_LAYERS) + 1))) + ")"
-    # fnmatch's "*" crosses dots, so that "layer.*.output" would match "layer.0.attention.output".
-    inner = translate(part).removeprefix("(?s:")
-    # Python 3.14 ends a translation with \z, earlier ones with \Z.
-    return inner.removesuffix(r")\Z").removesuffix(r")\z").replace(".*", "[^.]*")
+    return re.escape(part).replace(r"\*", "[^.]*")

@@ -1,9 +1,8 @@
 """Kinds of selection, and how a mapping is recognised as one of them."""
 
 import pytest
-from pydantic import ValidationError
 
-from subtune.selections import NAMED_KINDS, SELECTION
+from subtune.selections import SELECTION
 from subtune.selections.entries import Whole
 from subtune.selections.kind import Work
 from subtune.selections.methods import METHODS
@@ -16,6 +15,8 @@ KINDS = {
         Work.MATRICES,
         "pooler.** without **.bias",
     ),
+    "everything": ('{"parameters":["**"]}', Work.MATRICES, "every parameter"),
+    "nothing": ('{"parameters":["**"],"without":["**"]}', Work.NOTHING, "nothing"),
     "draw": (
         '{"random":{"count":5,"within":["**.bias"]}}',
         Work.ENTRIES,
@@ -44,7 +45,7 @@ def test_a_kind_is_known_by_its_keys_and_says_what_it_trains(canonical, work, wo
     assert selection.in_words() == words
     entries = selection.resolve(bert_large, seed=0)
     assert all(entries[name] == Whole() for name in CLASSIFIER)
-    assert entries.keys() > set(CLASSIFIER)
+    assert (entries.keys() > set(CLASSIFIER)) == (words != "nothing")
     assert selection.ranking is None
 
 
@@ -55,12 +56,3 @@ def test_a_top_fraction_costs_what_its_ranking_ranks():
     assert TOP.in_words() == "top 0.25 of ranking r"
     assert TOP.work(METHODS["layernorm"]) is Work.VECTORS
     assert TOP.work(METHODS["full"]) is Work.MATRICES
-
-
-def test_a_mapping_of_no_kind_is_an_error():
-    with pytest.raises(ValidationError):
-        SELECTION.validate_python({"parametres": ["**"]})
-
-
-def test_a_kind_is_told_by_its_first_key():
-    assert {next(iter(kind.model_fields)): kind for kind in NAMED_KINDS.values()} == NAMED_KINDS

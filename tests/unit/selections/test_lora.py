@@ -23,13 +23,14 @@ def test_an_update_has_its_rank_and_is_scaled_by_alpha_to_rank(bert_large):
     assert count(entries, bert_large) == 24 * 4 * 2048 + 1024 + 2050
 
 
-@pytest.mark.parametrize("target", ["pooler.dense.bias", "embeddings.word_embeddings.weight"])
-def test_a_target_is_a_linear_layers_matrix(target, bert_large):
-    with pytest.raises(SubtuneError, match="is not a linear layer's matrix"):
-        lora(target).resolve(bert_large, seed=0)
-
-
-def test_a_target_does_not_train_whole_too(bert_large):
-    both = lora("pooler.dense.weight", parameters=("pooler.**",))
-    with pytest.raises(SubtuneError, match="both a target of LoRA and trained whole"):
-        both.resolve(bert_large, seed=0)
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("pooler.dense.bias", "is not a linear layer's matrix"),
+        ("embeddings.word_embeddings.weight", "is not a linear layer's matrix"),
+        ("pooler.dense.weight", "both a target of LoRA and trained whole"),
+    ],
+)
+def test_a_target_is_a_linear_layers_matrix_that_does_not_train_whole(target, message, bert_large):
+    with pytest.raises(SubtuneError, match=message):
+        lora(target, parameters=("pooler.**",)).resolve(bert_large, seed=0)

@@ -34,33 +34,22 @@ def tensors(method, directory):
     return table
 
 
-def test_the_tensors_of_a_model_have_the_names_of_transformers_beside_them(directory_of, capsys):
-    status, out, _ = params(capsys, "layernorm", "--model", directory_of("modernbert"))
-    assert status == 0
-    assert cells(out, "encoder.layer.*.output.LayerNorm.weight × 2")[1:] == [
-        "model.layers.*.mlp_norm.weight",
-        "32",
-        "64",
-    ]
+def test_tensors_have_the_names_of_transformers_beside_them(directory_of, tiny_bert, capsys):
+    _, out, _ = params(capsys, "layernorm", "--model", directory_of("modernbert"))
+    found = cells(out, "encoder.layer.*.output.LayerNorm.weight × 2")
+    assert found[1:] == ["model.layers.*.mlp_norm.weight", "32", "64"]
     # The classifier is called alike, and trains.
     assert cells(out, "classifier.weight")[1:] == ["", "2 × 32", "64"]
-
-
-def test_a_packed_model_has_its_prefix_in_transformers(tiny_bert, capsys):
     _, out, _ = params(capsys, "b_q", "--model", tiny_bert)
-    [_, own, shape, trains] = cells(out, "encoder.layer.*.attention.self.query.bias × 2")
-    assert (own, shape, trains) == ("bert.encoder.layer.*.attention.self.query.bias", "32", "64")
+    found = cells(out, "encoder.layer.*.attention.self.query.bias × 2")
+    assert found[1:] == ["bert.encoder.layer.*.attention.self.query.bias", "32", "64"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["bitfit", "layernorm"]])
-def test_tensors_are_listed_of_one_method_only(arguments, tiny_bert, capsys):
-    status, out, _ = params(capsys, *arguments, "--model", tiny_bert)
-    assert status == 0 and "in transformers" not in out
-
-
-def test_tensors_are_not_listed_without_a_model(capsys):
-    status, out, _ = params(capsys, "bitfit")
-    assert status == 0 and "in transformers" not in out
+def test_tensors_are_listed_of_one_method_of_one_model_only(tiny_bert, capsys):
+    in_model = ["--model", tiny_bert]
+    for arguments in (["bitfit"], in_model, ["bitfit", "layernorm", *in_model]):
+        status, out, _ = params(capsys, *arguments)
+        assert status == 0 and "in transformers" not in out
 
 
 def test_a_row_is_a_pattern_of_the_layers_that_train(minilm):
@@ -105,27 +94,17 @@ def test_the_names_of_transformers_are_its_models(family, directory_of):
     assert set(exported_names(directory).values()) == set(dict(module.named_parameters()))
 
 
-def test_what_a_model_lacks_is_said_below_the_table(directory_of, capsys):
-    directory = directory_of("modernbert")
-    status, out, _ = params(capsys, "layernorm", "bitfit", "--model", directory)
+def test_what_a_model_lacks_is_said_below_the_table_and_has_no_number(directory_of, capsys):
+    in_model = ["--model", directory_of("modernbert")]
+    status, out, _ = params(capsys, "layernorm", "bitfit", *in_model)
     assert status == 0
     [line] = re.findall(r"^– (.*)$", out, re.MULTILINE)
-    assert line.startswith("bitfit: selection: pattern '**.bias' matches no parameter")
+    message = "selection: pattern '**.bias' matches no parameter of the model"
+    assert line.startswith(f"bitfit: {message}")
     assert "encoder.layer.*.output.LayerNorm.weight" in line
-
-
-def test_a_method_by_itself_that_a_model_lacks_is_an_error(directory_of, capsys):
-    directory = directory_of("modernbert")
-    status, out, err = params(capsys, "bitfit", "--model", directory)
-    assert (status, out) == (1, "")
-    [line] = err.splitlines()
-    assert line.startswith("selection: pattern '**.bias' matches no parameter of the model")
-
-
-def test_json_has_a_number_or_none_for_every_method(directory_of, capsys):
-    directory = directory_of("modernbert")
-    status, out, _ = params(capsys, "bitfit", "layernorm", "--model", directory, "--json")
-    assert status == 0
+    status, out, err = params(capsys, "bitfit", *in_model)
+    assert (status, out) == (1, "") and err.startswith(message) and err.count("\n") == 1
+    _, out, _ = params(capsys, "bitfit", "layernorm", *in_model, "--json")
     lacking, counted = json.loads(out)
     assert list(counted) == ["model", "method", "parameters", "classifier", "share"]
     assert (lacking["parameters"], counted["parameters"]) == (None, 130)

@@ -55,13 +55,10 @@ def test_a_damaged_file_of_information_is_named_with_what_to_do(tmp_path):
             read(path)
 
 
-def test_each_scope_looks_at_its_tasks():
+def test_each_scope_looks_at_its_tasks_and_cross_validation_needs_another_one():
     fishers = {"cola": 1, "rte": 2, "sst2": 3}
     assert fishers_in_scope("individual", "rte", fishers) == [2]
     assert fishers_in_scope("global", "rte", fishers) == [1, 2, 3]
     assert fishers_in_scope("cv", "rte", fishers) == [1, 3]
-
-
-def test_cross_validation_needs_another_task():
     with pytest.raises(SubtuneError, match="at least one other task"):
         fishers_in_scope("cv", "rte", {"rte": 1})
