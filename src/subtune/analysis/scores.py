@@ -76,10 +76,9 @@ def _best_epoch(
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
-    """Return a table of `collect` or `choose` from its file; a task may be called ``NA``."""
-    empty = {name: [""] for name in ("scope", "best_epoch", "value")}
+    """Return an experiment's table of numbers from its file; a task may be called ``NA``."""
     dtype = {"run": str, "scope": str, **DTYPES}
-    return pd.read_csv(path, keep_default_na=False, na_values=empty, dtype=dtype)
+    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dtype)
 
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:

@@ -12,8 +12,6 @@ from subtune.papers import printed
 from subtune.papers.paper import Paper, Table
 from subtune.papers.shared import all_exhibits
 
-SCORES = ("chosen", "scores", "sizes", "test_scores")
-
 
 def make(name: str, declaration: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
     """Return the table or figure that a job makes.
@@ -42,12 +40,7 @@ def call(paper: Paper, exhibit: Table, **arguments: Any) -> Any:
 
 def read(name: str, place: str | Sequence[str]) -> pd.DataFrame | list[Path]:
     """Read a table of numbers; for ``models`` return their directories."""
-    if not isinstance(place, str):
-        return [Path(path) for path in place]
-    if name in SCORES:
-        return read_scores(place)
-    # A task or method may be called ``NA``.
-    return pd.read_csv(place, dtype={"run": str}, keep_default_na=False, na_values=[""])
+    return [*map(Path, place)] if name == "models" else read_scores(str(place))
 
 
 def _without(numbers: pd.DataFrame | list[Path], tasks: Sequence[str]) -> pd.DataFrame | list[Path]:

@@ -1,7 +1,9 @@
 """Claims of a paper, read from the `claims.yaml` of its folder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from subtune.analysis.claims import Claim
 from subtune.analysis.statistics import parameters, scores
@@ -31,20 +33,10 @@ def read_claims(package: str, *own: Callable[..., Any]) -> tuple[Claim, ...]:
     statistic, with a list of its arguments: one of `SHARED`, or of the paper's ``own``.
     """
     statistics = {function.__name__: function for function in (*SHARED, *own)}
-    return tuple(_claim(row, statistics) for row in resources.read_yaml(package, "claims.yaml"))
-
-
-def _claim(row: Mapping[str, Any], statistics: Mapping[str, Callable[..., Any]]) -> Claim:
-    fields = {key: _as_tuples(value) for key, value in row.items()}
-    for name in statistics.keys() & fields:
-        fields |= {"units": statistics[name], "of": fields.pop(name)}
-    if "order" in fields:
-        fields["order"] = statistics[fields["order"]]
-    return Claim(**fields)
-
-
-def _as_tuples(value: Any) -> Any:
-    """Return a value with tuples in the place of lists."""
-    if isinstance(value, dict):
-        return {key: _as_tuples(inner) for key, inner in value.items()}
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+    rows = [dict(row) for row in resources.read_yaml(package, "claims.yaml")]
+    for row in rows:
+        for name in statistics.keys() & row:
+            row |= {"units": statistics[name], "of": row.pop(name)}
+        if "order" in row:
+            row["order"] = statistics[row["order"]]
+    return TypeAdapter(tuple[Claim, ...]).validate_python(rows)

@@ -102,14 +102,6 @@ def verdict_of(name, text, **tables):
     return row
 
 
-def test_every_paper_has_claims_and_every_claim_says_where_it_is_printed():
-    for paper in map(papers.find, papers.names()):
-        assert paper.claims
-        assert all(claim.printed_in and claim.statistic for claim in paper.claims)
-        texts = [claim.text for claim in paper.claims]
-        assert len(texts) == len(set(texts))
-
-
 def test_the_printed_scores_are_asked_the_same_question():
     row = verdict_of("layernorm", "scores as full fine-tuning does", chosen=scores(full=[0.5]))
     # Rows of Table 2.
