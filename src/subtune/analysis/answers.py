@@ -104,11 +104,9 @@ def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[An
 def _of_runs(
     runs: pd.DataFrame, row_scores: pd.DataFrame, question: tuple[str, str, str]
 ) -> Answer:
-    full = runs[runs["method"] == REFERENCE]
-    if full.empty:
-        return Answer(*question, missing="full")
-    if full["value"].isna().any():
-        return Answer(*question, missing="score of full")
+    full = runs.loc[runs["method"] == REFERENCE, "value"]
+    if full.isna().any() or full.empty:
+        return Answer(*question, missing="full" if full.empty else "score of full")
     smaller = candidates(runs, row_scores)
     if not smaller:
         return Answer(*question, missing="smaller method")

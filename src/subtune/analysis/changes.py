@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from subtune.analysis.information import with_places
 from subtune.analysis.scores import whole_methods
-from subtune.families import CANONICAL
 from subtune.runs import records
 from subtune.selections.methods import LAYER_PARAMETERS
 
@@ -66,20 +66,10 @@ def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.Da
     """
     parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
     for task, tables in changes.items():
-        table = pd.concat(tables)
-        where = table["parameter"].map(CANONICAL.component_of)
-        table = table.assign(
-            task=task,
-            component=[w.component for w in where],
-            layer=[w.layer for w in where],
-            total=table["mean_abs_change"] * table["size"],
-        )
-        table = table[table["layer"].notna()]
-        added = table.groupby(["task", "component", "layer"], as_index=False)[
-            ["total", "size"]
-        ].sum()
-        added["change"] = added["total"] / added["size"]
-        parts.append(added[["task", "component", "layer", "change"]])
+        table = with_places(pd.concat(tables, ignore_index=True))
+        table = table.assign(total=table["mean_abs_change"] * table["size"], task=task)
+        added = table.groupby(["task", "component", "layer"])[["total", "size"]].sum()
+        parts.append((added["total"] / added["size"]).rename("change").reset_index())
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 
@@ -93,11 +83,7 @@ def changes_by_parameter(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``, ``change`` (the mean over seeds).
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
-    table = pd.concat(tables)
-    where = [CANONICAL.component_of(name) for name in table["parameter"]]
-    table = table.assign(
-        layer=[w.layer for w in where],
-        parameter=[names.get(f"{w.component}.{w.part}") for w in where],
-    ).dropna(subset=["layer", "parameter"])
+    table = with_places(pd.concat(tables, ignore_index=True)).dropna(subset="layer")
+    table["parameter"] = (table["component"] + "." + table["part"]).map(names)
     means = table.groupby(["parameter", "layer"], as_index=False)["mean_abs_change"].mean()
     return means.rename(columns={"mean_abs_change": "change"}).astype({"layer": int})

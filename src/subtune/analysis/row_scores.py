@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.recomputation import scored_predictions
-from subtune.analysis.scores import judging
 from subtune.analysis.statistics.crossed import PARTS, pseudo_values
 from subtune.tasks import metrics
 from subtune.tasks.score_columns import ScoreColumn
@@ -37,7 +36,7 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     """
     split_of = {column.key: column.split for column in columns}
     found = []
-    judged = judging(chosen).dropna(subset=["value"]).drop_duplicates("run")
+    judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
     for row in judged.to_dict("records"):
         task, table, best_epoch = scored_predictions(store, row["run"])
         if table is None or best_epoch != row["best_epoch"]:

@@ -37,6 +37,8 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
         delta_bytes=4 * trained,
         seconds=2.0,
         best_epoch=1,
+        one_answer=False,
+        judges=True,
     )
 
 

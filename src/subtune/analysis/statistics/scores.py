@@ -111,9 +111,7 @@ def _by_scope(chosen: pd.DataFrame) -> pd.DataFrame:
 
 def scope_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Return the score of one kind of mask minus that of another, the mean over fractions."""
-    masks = _by_scope(chosen)
-    if not {first, second} <= set(masks.columns):
-        return NOTHING
+    masks = _by_scope(chosen).reindex(columns=[first, second])
     fractions = (masks[first] - masks[second]).groupby(level=CELL)
     return fractions.mean(skipna=False).dropna()
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from subtune.analysis import information, significance
 from subtune.analysis.reproduction import of_exhibits
+from subtune.analysis.scores import whole_methods
 from subtune.analysis.verdicts import NOT_PRINTED, UNDECIDED
 from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled
 
@@ -21,8 +22,15 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return `subtune.analysis.significance.repeat_variance`, rounded to six digits."""
-    table = significance.repeat_variance(chosen).round(6)
+    """Return the spread over seeds of every method with several seeds on a task.
+
+    Returns:
+        ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``, ``standard_deviation``
+        (with ``seeds`` − 1 degrees of freedom), rounded to six digits.
+    """
+    groups = whole_methods(chosen).groupby(["model", "column", "method"], sort=False)["value"]
+    table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
+    table = table[table["seeds"] > 1].reset_index().round(6)
     return table.astype({"mean": object}).fillna({"mean": DIVERGED})
 
 
