@@ -84,12 +84,7 @@ class Answer:
 
 
 def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[Answer]:
-    """Return an answer per model and task, and one for all tasks of a model that has several.
-
-    Args:
-        chosen: the runs of the best learning rates.
-        row_scores: from `subtune.analysis.row_scores`.
-    """
+    """Return an answer per model and task, and one for all tasks of a model that has several."""
     found = []
     for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
         questions = [*runs_of_model.groupby(QUESTION, sort=False)]

@@ -14,10 +14,6 @@ from subtune.selections.methods import LAYER_PARAMETERS
 def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Return `changes_by_component` for full fine-tuning on every task.
 
-    Args:
-        chosen: the runs of the best learning rates.
-        store: the directory of the run records.
-
     Raises:
         SubtuneError: a record is missing.
     """
@@ -36,9 +32,7 @@ def changes_of_methods(
     """Return `changes_by_parameter` for pairs of method and task, with every model.
 
     Args:
-        chosen: the runs of the best learning rates.
         methods_on_tasks: the pairs of method and task.
-        store: the directory of the run records.
 
     Returns:
         ``parameter``, ``layer``, ``change``, ``model``, ``method``, ``task``.

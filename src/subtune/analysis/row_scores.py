@@ -22,11 +22,6 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     Runs that diverged are left out, and runs whose recorded predictions are of another epoch, as
     where a paper judges by another metric than the task's first.
 
-    Args:
-        chosen: the runs of the best learning rates.
-        store: the directory of the run records.
-        columns: the tables' columns.
-
     Returns:
         A row per run: ``run``, ``rows`` (how many were scored), and `NUMBERS`, of which the last
         are missing if there are fewer rows.

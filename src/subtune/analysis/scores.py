@@ -23,8 +23,6 @@ def collect(
     Args:
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
             ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``.
-        store: the directory of the run records.
-        columns: the tables' columns.
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
@@ -116,11 +114,6 @@ def in_every_metric(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
     """Return the runs of whole methods at their best epochs, a row per run, column and metric.
-
-    Args:
-        chosen: the runs of the best learning rates.
-        store: the directory of the run records.
-        columns: the tables' columns.
 
     Returns:
         The columns of ``chosen``; ``decides`` is true in the metric of ``chosen`` alone.

@@ -29,10 +29,6 @@ DIGITS = 10
 def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.DataFrame:
     """Return a row per model, task and method, with the scores of each task's judging column.
 
-    Args:
-        chosen: the runs of the best learning rates.
-        row_scores: from `subtune.analysis.row_scores`.
-
     Returns:
         ``model``, ``task``, ``metric``, ``method``, ``fraction``, ``scope``; ``score`` and
         ``spread`` (mean and standard deviation over seeds), ``seeds``; ``difference`` to full with
@@ -115,7 +111,6 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
 
     Args:
         runs: rows of `with_differences`.
-        row_scores: from `subtune.analysis.row_scores`.
     """
     runs = runs.dropna(subset=["difference"])
     if len(runs) < verdicts.FEWEST_UNITS:
@@ -160,7 +155,6 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
 
     Args:
         judged: the rows of one model from `with_differences`.
-        row_scores: from `subtune.analysis.row_scores`.
     """
     reference = _of_reference(judged)
     tasks = judged.groupby(["task", "metric"]).ngroups

@@ -87,7 +87,6 @@ def minus_printed(
     """Return the score of a method minus one that an exhibit prints, of the same model.
 
     Args:
-        chosen: the runs of the best learning rates.
         printed: a paper's scores, from `subtune.papers.printed.scores_like_ours`.
         pairs: method to the printed method that it is compared with.
         exhibit: where the printed scores are.

@@ -74,7 +74,6 @@ def score_by_fraction(
     """Draw the dev score against the trained fraction of LayerNorm, a panel per column.
 
     Args:
-        chosen: the runs of the best learning rates.
         scopes: kinds of mask; each has a curve, with a band of one standard deviation over seeds.
         references: at most two methods, each a horizontal line.
     """

@@ -43,9 +43,6 @@ def score_by_parameters(
     one method and kind are points of one colour, joined. Full fine-tuning and the classifier alone
     are horizontal lines. The grey line is the front: the best score with at most so many
     parameters.
-
-    Args:
-        chosen: the runs of the best learning rates.
     """
     from matplotlib.lines import Line2D
 

@@ -47,10 +47,6 @@ def smallest_methods(
     method if ``is_within`` is false; ``surely``, the smallest method whose whole interval is within
     the margin, which is bold; ``more_seeds`` or ``more_rows`` that would decide; and ``answer``, in
     sentences.
-
-    Args:
-        chosen: the runs of the best learning rates.
-        row_scores: from `subtune.analysis.row_scores`.
     """
     found = answers(chosen, row_scores)
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}

@@ -41,7 +41,6 @@ def comparison(
     its own.
 
     Args:
-        chosen: the runs of the best learning rates.
         printed: the paper's scores, from `subtune.papers.printed.scores`.
         counts: its numbers of parameters, from `subtune.papers.printed.counts`.
         source: of which rows our scores are.

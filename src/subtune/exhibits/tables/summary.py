@@ -18,10 +18,6 @@ def methods_by_score(
     """Return a row per model, task and method; a task's methods stand from the highest score.
 
     Methods on the front of score against parameters are bold.
-
-    Args:
-        chosen: the runs of the best learning rates.
-        row_scores: from `subtune.analysis.row_scores`.
     """
     rows = summary(chosen, row_scores)
     shown = pd.DataFrame([_shown(row, task_titles) for row in rows.to_dict("records")])

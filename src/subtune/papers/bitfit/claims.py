@@ -1,4 +1,4 @@
-"""Claims of BitFit, and statistics that only they need."""
+"""Statistics that only BitFit's claims need."""
 
 from itertools import combinations
 from typing import Literal
@@ -14,7 +14,6 @@ from subtune.analysis.statistics.parameters import (
     rank_correlation,
 )
 from subtune.analysis.statistics.scores import CELL, NOTHING, matching, method_scores, minus
-from subtune.papers.claims import read_claims
 
 
 def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
@@ -41,7 +40,6 @@ def minus_by_size(
     There is one number per model and seed.
 
     Args:
-        chosen: the runs of the best learning rates.
         train_rows: ``task`` and ``rows``.
         first, second: methods.
     """
@@ -133,19 +131,3 @@ def _with_several_sizes(sizes: pd.DataFrame, metric: str) -> pd.DataFrame:
     """
     rows = sizes[sizes["metric"] == metric]
     return rows[rows.groupby(["model", "column"])["train_rows"].transform("nunique") > 1]
-
-
-CLAIMS = read_claims(
-    __package__,
-    spread_minus,
-    agreement_of_models,
-    minus_by_size,
-    change_beside_others,
-    gap_minus,
-    gap_under,
-    train_minus,
-    epochs_before,
-    rate_to_printed,
-    minus_on_rows,
-    minus_by_rows,
-)
