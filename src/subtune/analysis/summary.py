@@ -6,7 +6,7 @@ paired; over seeds alone where no predictions are known.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from subtune.analysis.row_scores import NO_ROWS, NUMBERS
 from subtune.analysis.scores import best_of, on_most_rows, trained_beside_classifier
 from subtune.analysis.statistics import crossed
 from subtune.analysis.statistics.crossed import Interval, Study
+from subtune.selections.methods import title_of, with_mask
 
 REFERENCE = "full"
 # The columns that the methods of one comparison share.
@@ -124,6 +125,11 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
     return crossed.study(runs["difference"].tolist(), own - of_full, rows)
 
 
+def title_with_mask(method: str, fraction: float, scope: Any) -> str:
+    """Return a method's title, with its mask if it has a scope."""
+    return with_mask(title_of(method), fraction, None if pd.isna(scope) else scope)
+
+
 class Candidate(NamedTuple):
     """A method smaller than full, and the difference of its score to full's.
 
@@ -133,9 +139,7 @@ class Candidate(NamedTuple):
     rows of the scores, and ``over`` says in words what the interval is over.
     """
 
-    method: str
-    fraction: float
-    scope: str | None
+    title: str
     trained: int
     share: float
     score: float
@@ -161,7 +165,7 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
     judged_by: Literal["dev", "test"] = "dev" if judged["decides"].all() else "test"
     full = reference["trained"].median()
     made = []
-    for (method, fraction, scope), runs in judged.groupby(METHOD, sort=False, dropna=False):
+    for method, runs in judged.groupby(METHOD, sort=False, dropna=False):
         trained = int(runs["trained"].median())
         of_tasks = [of_task for _, of_task in runs.groupby(["task", "metric"], sort=False)]
         if trained >= full or runs["difference"].isna().any() or len(of_tasks) != tasks:
@@ -169,9 +173,7 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
         difference, studies = _difference(of_tasks, row_scores)
         made.append(
             Candidate(
-                method=str(method),
-                fraction=float(fraction),
-                scope=None if pd.isna(scope) else str(scope),
+                title=title_with_mask(*method),
                 trained=trained,
                 share=trained / full,
                 score=runs.groupby("task")["value"].mean().mean(),

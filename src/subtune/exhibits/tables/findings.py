@@ -57,10 +57,10 @@ def kruskal_wallis(
     ours = [significance.scores_of(methods, table) for table in (dev, test) if table is not None]
     if test is not None:
         ours.append(pd.concat(ours))
-    rows = [
+    tested = [
         (
             f"this run's {name.replace('table', 'table ')}",
-            *_tested([scores[method].tolist() for method in methods]),
+            [scores[m].tolist() for m in methods],
             None,
         )
         for name, scores in zip(parts, ours, strict=False)
@@ -70,13 +70,13 @@ def kruskal_wallis(
     for name, tables in parts.items():
         scores = of_exhibits(printed_scores, tables)
         groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
-        rows.append((f"paper's {name}", *_tested(groups), p_values[name]))
+        tested.append((f"paper's {name}", groups, p_values[name]))
+    rows = [
+        (name, *map(len, groups), significance.kruskal_wallis(*groups), reported)
+        for name, groups, reported in tested
+    ]
     counts = [f"n_{method}" for method in methods]
     return pd.DataFrame(rows, columns=["scores", *counts, "p_value", "reported"])
-
-
-def _tested(groups: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    return *map(len, groups), significance.kruskal_wallis(*groups)
 
 
 def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
