@@ -84,12 +84,7 @@ class Answer:
 
 
 def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[Answer]:
-    """Return an answer per model and task, and one for all tasks of a model that has several.
-
-    Args:
-        chosen: the runs of the best learning rates.
-        row_scores: from `subtune.analysis.row_scores`.
-    """
+    """Return an answer per model and task, and one for all tasks of a model that has several."""
     found = []
     for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
         questions = [*runs_of_model.groupby(QUESTION, sort=False)]
@@ -104,11 +99,9 @@ def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[An
 def _of_runs(
     runs: pd.DataFrame, row_scores: pd.DataFrame, question: tuple[str, str, str]
 ) -> Answer:
-    full = runs[runs["method"] == REFERENCE]
-    if full.empty:
-        return Answer(*question, missing="full")
-    if full["value"].isna().any():
-        return Answer(*question, missing="score of full")
+    full = runs.loc[runs["method"] == REFERENCE, "value"]
+    if full.isna().any() or full.empty:
+        return Answer(*question, missing="full" if full.empty else "score of full")
     smaller = candidates(runs, row_scores)
     if not smaller:
         return Answer(*question, missing="smaller method")

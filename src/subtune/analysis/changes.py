@@ -5,18 +5,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from subtune.analysis.information import with_places
 from subtune.analysis.scores import whole_methods
-from subtune.families import CANONICAL
 from subtune.runs import records
 from subtune.selections.methods import LAYER_PARAMETERS
 
 
 def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Return `changes_by_component` for full fine-tuning on every task.
-
-    Args:
-        chosen: the runs of the best learning rates.
-        store: the directory of the run records.
 
     Raises:
         SubtuneError: a record is missing.
@@ -36,9 +32,7 @@ def changes_of_methods(
     """Return `changes_by_parameter` for pairs of method and task, with every model.
 
     Args:
-        chosen: the runs of the best learning rates.
         methods_on_tasks: the pairs of method and task.
-        store: the directory of the run records.
 
     Returns:
         ``parameter``, ``layer``, ``change``, ``model``, ``method``, ``task``.
@@ -66,20 +60,10 @@ def changes_by_component(changes: Mapping[str, Sequence[pd.DataFrame]]) -> pd.Da
     """
     parts = [pd.DataFrame(columns=["task", "component", "layer", "change"])]
     for task, tables in changes.items():
-        table = pd.concat(tables)
-        where = table["parameter"].map(CANONICAL.component_of)
-        table = table.assign(
-            task=task,
-            component=[w.component for w in where],
-            layer=[w.layer for w in where],
-            total=table["mean_abs_change"] * table["size"],
-        )
-        table = table[table["layer"].notna()]
-        added = table.groupby(["task", "component", "layer"], as_index=False)[
-            ["total", "size"]
-        ].sum()
-        added["change"] = added["total"] / added["size"]
-        parts.append(added[["task", "component", "layer", "change"]])
+        table = with_places(pd.concat(tables, ignore_index=True))
+        table = table.assign(total=table["mean_abs_change"] * table["size"], task=task)
+        added = table.groupby(["task", "component", "layer"])[["total", "size"]].sum()
+        parts.append((added["total"] / added["size"]).rename("change").reset_index())
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 
@@ -93,11 +77,7 @@ def changes_by_parameter(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``, ``change`` (the mean over seeds).
     """
     names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
-    table = pd.concat(tables)
-    where = [CANONICAL.component_of(name) for name in table["parameter"]]
-    table = table.assign(
-        layer=[w.layer for w in where],
-        parameter=[names.get(f"{w.component}.{w.part}") for w in where],
-    ).dropna(subset=["layer", "parameter"])
+    table = with_places(pd.concat(tables, ignore_index=True)).dropna(subset="layer")
+    table["parameter"] = (table["component"] + "." + table["part"]).map(names)
     means = table.groupby(["parameter", "layer"], as_index=False)["mean_abs_change"].mean()
     return means.rename(columns={"mean_abs_change": "change"}).astype({"layer": int})

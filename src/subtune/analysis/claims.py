@@ -69,14 +69,18 @@ class Claim:
 
 
 class Judgement(NamedTuple):
-    """The number that decides, its number of cells, and whether the claim holds.
+    """The number that decides, its number of cells, and in words whether the claim holds.
 
     The value is a mean, a number of cells or a p-value; an order has none.
     """
 
     value: float
     cells: int
-    holds: bool
+    judged: str
+
+
+def _judgement(value: float, cells: int, holds: bool) -> Judgement:
+    return Judgement(value, cells, verdicts.HOLDS if holds else verdicts.DOES_NOT_HOLD)
 
 
 def claims_table(
@@ -102,26 +106,35 @@ def claims_table(
         mean over units and its interval), ``unit``, ``units`` (how many) and ``verdict``.
     """
     every = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
-    together = [_without(tables, tasks_apart) for tables in every]
-    return pd.DataFrame([_row(claim, *(every if claim.tasks else together)) for claim in claims])
+    rows = [_row(c, *(_data_of(c, tables, tasks_apart) for tables in every)) for c in claims]
+    return pd.DataFrame(rows)
 
 
-def _without(tables: Tables, tasks: Collection[str]) -> Tables:
-    """Return the tables without the rows of some tasks."""
-    return {
-        name: table[~table["task"].isin(list(tasks))] if "task" in table else table
-        for name, table in tables.items()
-    }
+def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
+    """Return the rows of a claim's tasks of each table that it reads; none if one is empty."""
+    data = [tables.get(name, pd.DataFrame()) for name in claim.reads]
+    data = [
+        t[t["task"].isin(claim.tasks) if claim.tasks else ~t["task"].isin(list(tasks_apart))]
+        if "task" in t
+        else t
+        for t in data
+    ]
+    return [] if any(table.empty for table in data) else data
 
 
 def _row(
-    claim: Claim, ours: Tables, printed_tasks: Tables, printed_averages: Tables
+    claim: Claim,
+    ours: list[pd.DataFrame],
+    printed_tasks: list[pd.DataFrame],
+    printed_averages: list[pd.DataFrame],
 ) -> dict[str, Any]:
     of_print = judge(claim, printed_tasks)
     if claim.at_least is None:
         # A mean over tasks is compared with printed averages, if there are any.
         of_print = judge(claim, printed_averages) or of_print
-    unit, units = verdicts.units(_cells(claim, _data_of(claim, ours)))
+    of_print = of_print or Judgement(math.nan, 0, verdicts.NOT_PRINTED)
+    of_ours = judge(claim, ours) or Judgement(math.nan, 0, verdicts.UNDECIDED)
+    unit, units = verdicts.units(_cells(claim, ours))
     interval = verdicts.interval(units.tolist())
     # A mean says nothing of a claim that holds in less than half of all cells.
     is_rare = claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
@@ -132,23 +145,14 @@ def _row(
         "printed_in": claim.printed_in,
         "statistic": claim.statistic,
         "judged_by": _judged_by(claim),
-        **_columns(of_print, "paper", "paper_cells", "paper_judged", verdicts.NOT_PRINTED),
-        **_columns(judge(claim, ours), "ours", "cells", "judged", verdicts.UNDECIDED),
+        **dict(zip(("paper", "paper_cells", "paper_judged"), of_print, strict=True)),
+        **dict(zip(("ours", "cells", "judged"), of_ours, strict=True)),
         "contradicted_by": claim.contradicted_by or None,
         **dict(zip(("mean", "low", "high"), shown, strict=True)),
         "unit": unit,
         "units": len(units),
         "verdict": None if is_rare else verdicts.verdict(claim.expects, interval, margin),
     }
-
-
-def _columns(
-    judgement: Judgement | None, value: str, cells: str, judged: str, otherwise: str
-) -> dict[str, Any]:
-    if judgement is None:
-        return {value: math.nan, cells: 0, judged: otherwise}
-    words = verdicts.HOLDS if judgement.holds else verdicts.DOES_NOT_HOLD
-    return {value: judgement.value, cells: judgement.cells, judged: words}
 
 
 def _judged_by(claim: Claim) -> str:
@@ -164,18 +168,22 @@ def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
-def judge(claim: Claim, tables: Tables) -> Judgement | None:
-    """Return the judgement on a claim in its paper's way; none without numbers."""
-    data = _data_of(claim, tables)
+def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
+    """Return the judgement on a claim in its paper's way; none without numbers.
+
+    Args:
+        claim: the claim.
+        data: the tables that it reads, or nothing.
+    """
     if not data:
         return None
     if claim.order:
-        return Judgement(math.nan, 0, claim.order(*data, *claim.of))
+        return _judgement(math.nan, 0, claim.order(*data, *claim.of))
     if claim.groups:
         return _kruskal_wallis(claim.groups, data)
     if claim.at_least:
         # A method that diverged is not better than another anywhere.
-        data = [_as_worst(table) for table in data]
+        data = [t.assign(value=t["value"].fillna(-np.inf)) if "value" in t else t for t in data]
     cells = _cells(claim, data)
     if cells.empty:
         return None
@@ -186,29 +194,16 @@ def judge(claim: Claim, tables: Tables) -> Judgement | None:
     if claim.at_least is None:
         mean = float(cells.mean())
         value = math.exp(mean) if claim.measure == "ratio" else mean
-        return Judgement(value, len(cells), verdicts.holds(claim.expects, mean, margin))
+        return _judgement(value, len(cells), verdicts.holds(claim.expects, mean, margin))
     number = sum(verdicts.holds(claim.expects, value, margin) for value in cells)
     share = claim.at_least[0] / claim.at_least[1]
-    return Judgement(number, len(cells), number / len(cells) >= share)
+    return _judgement(number, len(cells), number / len(cells) >= share)
 
 
-def _as_worst(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores with those of diverged runs below all others."""
-    return table.assign(value=table["value"].fillna(-np.inf)) if "value" in table else table
-
-
-def _data_of(claim: Claim, tables: Tables) -> list[pd.DataFrame]:
-    """Return the rows of a claim's tasks of each table that it reads; none if one is empty."""
-    data = [tables.get(name, pd.DataFrame()) for name in claim.reads]
-    if claim.tasks:
-        data = [t[t["task"].isin(claim.tasks)] if "task" in t else t for t in data]
-    return [] if any(table.empty for table in data) else data
-
-
-def _kruskal_wallis(groups: tuple[str, str], data: list[pd.DataFrame]) -> Judgement | None:
+def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Judgement | None:
     """Return the test between two methods' scores; it holds if they do not differ."""
     wide = pd.concat([scores_of(groups, table) for table in data])
     if len(wide) < verdicts.FEWEST_UNITS:
         return None
     p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))
-    return Judgement(p_value, len(wide), p_value >= 1 - LEVEL)
+    return _judgement(p_value, len(wide), p_value >= 1 - LEVEL)

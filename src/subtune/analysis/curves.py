@@ -12,7 +12,6 @@ def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
 
     Args:
         scores: runs, from `subtune.analysis.scores.collect`.
-        store: the directory of the run records.
 
     Returns:
         ``run``, ``epoch``, ``train_loss``, ``metric``, ``score``.

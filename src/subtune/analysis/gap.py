@@ -9,7 +9,6 @@ def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
     """Return train and dev scores of the runs that were scored on their training rows.
 
     Args:
-        chosen: the runs of the best learning rates.
         trained: ``run``, and one column per metric.
 
     Returns:

@@ -5,6 +5,17 @@ from collections.abc import Mapping
 import pandas as pd
 
 from subtune.families import CANONICAL, naming
+from subtune.families.base import Component
+
+
+def with_places(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with each ``parameter``'s ``component``, ``layer`` and ``part``.
+
+    Outside the layers ``layer`` is missing.
+    """
+    places = [CANONICAL.component_of(name) for name in table["parameter"]]
+    columns = pd.DataFrame(places, table.index, Component._fields)
+    return pd.concat([table, columns], axis="columns")
 
 
 def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -20,9 +31,7 @@ def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     parts = [pd.DataFrame(columns=["task", "component", "share"])]
     for task, table in sums.items():
-        where = [CANONICAL.component_of(name) for name in table["parameter"]]
-        table = table.assign(component=[w.component for w in where])
-        table = table[[w.layer is not None for w in where]]
+        table = with_places(table).dropna(subset="layer")
         components = naming.in_order(table["component"])
         added = table.groupby("component")[["information", "size"]].sum().loc[components]
         mean = added["information"] / added["size"]
@@ -51,12 +60,9 @@ def layernorm_by_layer(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     parts = []
     for task, table in sums.items():
-        where = table["parameter"].map(CANONICAL.component_of)
-        table = table.assign(
-            task=task, layer=[w.layer for w in where], part=[w.part for w in where]
-        )[[w.component == "output.LayerNorm" for w in where]]
-        table["share"] = table["information"] / table["information"].sum()
-        parts.append(table[["task", "layer", "part", "share"]])
+        table = with_places(table.assign(task=task)).query("component == 'output.LayerNorm'")
+        share = table["information"] / table["information"].sum()
+        parts.append(table[["task", "layer", "part"]].assign(share=share))
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 

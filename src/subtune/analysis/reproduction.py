@@ -19,7 +19,6 @@ def reproduction(
     paper's and we have a single one, its scores are used.
 
     Args:
-        chosen: the runs of the best learning rates.
         printed: a paper's scores, from `subtune.papers.printed.scores`.
         test_scores: as ``chosen``, with the scores that the GLUE server returned.
 

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.recomputation import scored_predictions
-from subtune.analysis.scores import judging
 from subtune.analysis.statistics.crossed import PARTS, pseudo_values
 from subtune.tasks import metrics
 from subtune.tasks.score_columns import ScoreColumn
@@ -23,11 +22,6 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     Runs that diverged are left out, and runs whose recorded predictions are of another epoch, as
     where a paper judges by another metric than the task's first.
 
-    Args:
-        chosen: the runs of the best learning rates.
-        store: the directory of the run records.
-        columns: the tables' columns.
-
     Returns:
         A row per run: ``run``, ``rows`` (how many were scored), and `NUMBERS`, of which the last
         are missing if there are fewer rows.
@@ -37,7 +31,7 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     """
     split_of = {column.key: column.split for column in columns}
     found = []
-    judged = judging(chosen).dropna(subset=["value"]).drop_duplicates("run")
+    judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
     for row in judged.to_dict("records"):
         task, table, best_epoch = scored_predictions(store, row["run"])
         if table is None or best_epoch != row["best_epoch"]:

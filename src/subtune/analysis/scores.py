@@ -23,8 +23,6 @@ def collect(
     Args:
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
             ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``.
-        store: the directory of the run records.
-        columns: the tables' columns.
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
@@ -38,30 +36,28 @@ def collect(
     Raises:
         SubtuneError: a record is missing or cannot be read.
     """
-    columns_of_task: dict[str, list[ScoreColumn]] = {}
-    for column in columns:
-        columns_of_task.setdefault(column.task, []).append(column)
     rows = []
     for entry in planned:
-        outcome = records.read_outcome(store, entry["run"])
-        of_task = columns_of_task[entry["task"]]
-        history = records.read_epochs(store, entry["run"])
+        run, of_task = entry["run"], [column for column in columns if column.task == entry["task"]]
+        outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
         epoch = {} if outcome["diverged"] else _best_epoch(history, of_task)
-        sizes = records.read_sizes(store, entry["run"])
-        classifier = sum(size for name, size in sizes.items() if is_classifier(name))
-        for column in of_task:
-            rows.append(
-                dict(entry)
-                | {"learning_rate": outcome.get("learning_rate", entry["learning_rate"])}
-                | {"searched": "learning_rate" in outcome}
-                | {"best_epoch": epoch.get("epoch"), "trainable": outcome["trainable"]}
-                | {"classifier": classifier, "seconds": records.seconds_of(history)}
-                | {"one_answer": records.gives_one_answer(store, entry["run"])}
-                | {"delta_bytes": records.delta_bytes(store, entry["run"])}
-                | {"column": column.key, "metric": column.metric, "decides": column.decides}
-                | {"judges": column.judges}
-                | {"value": epoch[column.in_history] if epoch else math.nan}
-            )
+        sizes = records.read_sizes(store, run)
+        of_run = dict(entry) | {
+            "learning_rate": outcome.get("learning_rate", entry["learning_rate"]),
+            "searched": "learning_rate" in outcome,
+            "best_epoch": epoch.get("epoch"),
+            "trainable": outcome["trainable"],
+            "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
+            "seconds": records.seconds_of(history),
+            "one_answer": records.gives_one_answer(store, run),
+            "delta_bytes": records.delta_bytes(store, run),
+        }
+        rows += [
+            of_run
+            | {"column": column.key, "metric": column.metric, "decides": column.decides}
+            | {"judges": column.judges, "value": epoch.get(column.in_history, math.nan)}
+            for column in of_task
+        ]
     table = pd.DataFrame(rows).astype(DTYPES)
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
@@ -76,10 +72,9 @@ def _best_epoch(
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
-    """Return a table of `collect` or `choose` from its file; a task may be called ``NA``."""
-    empty = {name: [""] for name in ("scope", "best_epoch", "value")}
+    """Return an experiment's table of numbers from its file; a task may be called ``NA``."""
     dtype = {"run": str, "scope": str, **DTYPES}
-    return pd.read_csv(path, keep_default_na=False, na_values=empty, dtype=dtype)
+    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dtype)
 
 
 def choose(scores: pd.DataFrame) -> pd.DataFrame:
@@ -91,22 +86,22 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     diverged has no mean and loses. If no learning rate has a mean, the setting diverged: the runs
     of its smallest learning rate are kept without values.
     """
-    scores = scores.assign(setting=scores.groupby(SETTING, sort=False, dropna=False).ngroup())
     searched = scores.get("searched", pd.Series(False, scores.index))
-    scores = scores.assign(candidate=scores["learning_rate"].mask(searched, 0.0))
+    return best_of(scores, SETTING, scores["learning_rate"].mask(searched, 0.0))
+
+
+def best_of(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
+    """Return the rows of each setting's best candidate, as `choose` says it of learning rates."""
+    groups = scores.groupby([*setting], sort=False, dropna=False)
+    scores = scores.assign(setting=groups.ngroup(), candidate=candidate)
     keys = ["setting", "candidate"]
     deciding = scores[scores["decides"]].groupby(keys, as_index=False)["value"]
     means = deciding.mean(skipna=False).rename(columns={"value": "mean"})
     means = means.sort_values(["mean", "candidate"], ascending=[False, True])
-    chosen = scores.merge(means.drop_duplicates("setting"), on=keys, how="inner")
+    chosen = scores.merge(means.drop_duplicates("setting"), on=keys)
     chosen["value"] = chosen["value"].where(chosen["mean"].notna())
     chosen = chosen.sort_values("setting", kind="stable", ignore_index=True)
     return chosen.drop(columns=["setting", "candidate", "mean"])
-
-
-def judging(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows by which methods are compared: of test rows, where a task has a test file."""
-    return chosen[chosen["judges"] if "judges" in chosen else chosen["decides"]]
 
 
 def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -120,11 +115,6 @@ def in_every_metric(
 ) -> pd.DataFrame:
     """Return the runs of whole methods at their best epochs, a row per run, column and metric.
 
-    Args:
-        chosen: the runs of the best learning rates.
-        store: the directory of the run records.
-        columns: the tables' columns.
-
     Returns:
         The columns of ``chosen``; ``decides`` is true in the metric of ``chosen`` alone.
 
@@ -135,15 +125,13 @@ def in_every_metric(
     rows = []
     for row in whole_methods(chosen).to_dict("records"):
         history = records.read_epochs(store, row["run"])
-        at_best = None
-        if pd.notna(row["value"]):
-            [at_best] = [epoch for epoch in history if epoch["epoch"] == row["best_epoch"]]
-        prefix = f"{split_of[row['column']]}/"
-        for name in (name for name in history[0] if name.startswith(prefix)):
-            metric = name.removeprefix(prefix)
-            value = math.nan if at_best is None else at_best[name]
-            decides = row["decides"] and metric == row["metric"]
-            rows.append(row | {"metric": metric, "value": value, "decides": decides})
+        best = {} if pd.isna(row["value"]) else history[int(row["best_epoch"]) - 1]
+        for name in history[0]:
+            split, _, metric = name.rpartition("/")
+            if split == split_of[row["column"]]:
+                decides = row["decides"] and metric == row["metric"]
+                value = best.get(name, math.nan)
+                rows.append(row | {"metric": metric, "value": value, "decides": decides})
     return pd.DataFrame(rows, columns=list(chosen)).astype(DTYPES)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.scores import by_method, whole_methods
+from subtune.analysis.scores import by_method
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 
 # Scores that differ by less are practically the same.
@@ -104,15 +104,3 @@ def mean_ranks(chosen: pd.DataFrame) -> tuple[pd.Series, float]:
         return ranks, math.nan
     quantile = stats.studentized_range.ppf(1 - SIGNIFICANCE, methods, math.inf) / math.sqrt(2)
     return ranks, float(quantile * math.sqrt(methods * (methods + 1) / (6 * columns)))
-
-
-def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the spread over seeds of every method with several seeds on a task.
-
-    Returns:
-        ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``, ``standard_deviation``
-        (with ``seeds`` − 1 degrees of freedom).
-    """
-    groups = whole_methods(chosen).groupby(["model", "column", "method"], sort=False)["value"]
-    table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
-    return table[table["seeds"] > 1].reset_index()

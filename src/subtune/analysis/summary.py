@@ -6,16 +6,17 @@ paired; over seeds alone where no predictions are known.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from subtune.analysis import verdicts
 from subtune.analysis.row_scores import NO_ROWS, NUMBERS
-from subtune.analysis.scores import judging, on_most_rows, trained_beside_classifier
+from subtune.analysis.scores import best_of, on_most_rows, trained_beside_classifier
 from subtune.analysis.statistics import crossed
 from subtune.analysis.statistics.crossed import Interval, Study
+from subtune.selections.methods import title_of, with_mask
 
 REFERENCE = "full"
 # The columns that the methods of one comparison share.
@@ -28,10 +29,6 @@ DIGITS = 10
 
 def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.DataFrame:
     """Return a row per model, task and method, with the scores of each task's judging column.
-
-    Args:
-        chosen: the runs of the best learning rates.
-        row_scores: from `subtune.analysis.row_scores`.
 
     Returns:
         ``model``, ``task``, ``metric``, ``method``, ``fraction``, ``scope``; ``score`` and
@@ -46,11 +43,9 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
     judged = with_differences(chosen)
     rows = []
     for question, of_question in judged.groupby(QUESTION, sort=False):
-        reference = _of_reference(of_question)
-        full = reference["trained"].median()
+        full = _of_reference(of_question)["trained"].median()
         for method, runs in of_question.groupby(METHOD, sort=False, dropna=False):
-            is_reference = runs.index.isin(reference.index).all()
-            difference = interval_to_full(runs.iloc[:0] if is_reference else runs, row_scores)
+            difference, _ = _difference([runs], row_scores)
             trained = runs["trained"].median()
             rows.append(
                 dict(zip([*QUESTION, *METHOD], [*question, *method], strict=True))
@@ -59,7 +54,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
                 | {"low": difference.low, "high": difference.high}
                 | {"trained": int(trained), "share": trained / full if full else np.nan}
                 | {name: runs[name].median() for name in ("delta_bytes", "seconds")}
-                | {"one_answer": _with_one_answer(runs)}
+                | {"one_answer": int(runs["one_answer"].sum())}
                 | {"epoch": runs["best_epoch"].astype(float).median()}
             )
     table = pd.DataFrame(rows)
@@ -72,12 +67,12 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
 
 def on_front(table: pd.DataFrame) -> pd.Series:
     """Return the rows that no other method for the same task beats in score and parameters."""
-    fronts = []
-    for _, rows in table.groupby(QUESTION, sort=False):
-        scores = rows.assign(score=rows["score"].fillna(-np.inf))
-        by_size = scores.sort_values(["trained", "score"], ascending=[True, False])["score"]
-        fronts.append(by_size > by_size.cummax().shift(fill_value=-np.inf))
-    return pd.concat(fronts).reindex(table.index)
+    scores = table.assign(score=table["score"].fillna(-np.inf))
+    by_size = scores.sort_values(["trained", "score"], ascending=[True, False])
+    fronts = by_size.groupby(QUESTION)["score"].transform(
+        lambda score: score > score.cummax().shift(fill_value=-np.inf)
+    )
+    return fronts.reindex(table.index).astype(bool)
 
 
 def of_all_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -89,30 +84,23 @@ def of_all_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """
     tables = [table.assign(experiment=number) for number, table in enumerate(chosen)]
     together = on_most_rows(pd.concat(tables, ignore_index=True))
-    setting = together.groupby([*QUESTION, *METHOD], sort=False, dropna=False).ngroup()
-    together = together.assign(setting=setting)
-    deciding = together[together["decides"]]
-    means = deciding.groupby(["setting", "experiment"], as_index=False)["value"]
-    best = means.mean(skipna=False).sort_values("value", ascending=False, kind="stable")
-    best = best.drop_duplicates("setting")[["setting", "experiment"]]
-    return together.merge(best).drop(columns=["setting", "experiment"])
+    best = best_of(together, [*QUESTION, *METHOD], together["experiment"])
+    return best.drop(columns="experiment")
 
 
 def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the judging columns, with ``trained``, ``difference``, ``run_of_full``.
 
-    The difference is NaN if the method or full has no score with that seed.
+    Where a task has a test file, its rows judge. The difference is NaN for full itself, and if the
+    method or full has no score with that seed.
     """
-    judged = judging(chosen)
+    judged = chosen[chosen["judges"]]
     same = [*QUESTION, "seed"]
     full = _of_reference(judged)[[*same, "value", "run"]]
     both = judged.merge(full, "left", on=same, suffixes=(None, "_of_full"), validate="m:1")
     difference = (both["value"] - both["value_of_full"]).round(DIGITS)
+    difference = difference.drop(_of_reference(both).index)
     return both.assign(trained=trained_beside_classifier(both), difference=difference)
-
-
-def _with_one_answer(runs: pd.DataFrame) -> int:
-    return int(runs.get("one_answer", pd.Series(False, runs.index)).sum())
 
 
 def _of_reference(runs: pd.DataFrame) -> pd.DataFrame:
@@ -124,7 +112,6 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
 
     Args:
         runs: rows of `with_differences`.
-        row_scores: from `subtune.analysis.row_scores`.
     """
     runs = runs.dropna(subset=["difference"])
     if len(runs) < verdicts.FEWEST_UNITS:
@@ -138,12 +125,9 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
     return crossed.study(runs["difference"].tolist(), own - of_full, rows)
 
 
-def interval_to_full(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Interval:
-    """Return the mean difference of one method to full on one task, and its interval."""
-    study = study_of(runs, row_scores)
-    if study is None:
-        return Interval(runs["difference"].mean(), np.nan, np.nan)
-    return crossed.interval([study])
+def title_with_mask(method: str, fraction: float, scope: Any) -> str:
+    """Return a method's title, with its mask if it has a scope."""
+    return with_mask(title_of(method), fraction, None if pd.isna(scope) else scope)
 
 
 class Candidate(NamedTuple):
@@ -155,9 +139,7 @@ class Candidate(NamedTuple):
     rows of the scores, and ``over`` says in words what the interval is over.
     """
 
-    method: str
-    fraction: float
-    scope: str | None
+    title: str
     trained: int
     share: float
     score: float
@@ -177,48 +159,51 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
 
     Args:
         judged: the rows of one model from `with_differences`.
-        row_scores: from `subtune.analysis.row_scores`.
     """
     reference = _of_reference(judged)
     tasks = judged.groupby(["task", "metric"]).ngroups
     judged_by: Literal["dev", "test"] = "dev" if judged["decides"].all() else "test"
     full = reference["trained"].median()
     made = []
-    for (method, fraction, scope), runs in judged.groupby(METHOD, sort=False, dropna=False):
+    for method, runs in judged.groupby(METHOD, sort=False, dropna=False):
         trained = int(runs["trained"].median())
         of_tasks = [of_task for _, of_task in runs.groupby(["task", "metric"], sort=False)]
         if trained >= full or runs["difference"].isna().any() or len(of_tasks) != tasks:
             continue
-        difference, studies, over = _difference(of_tasks, row_scores, judged_by)
+        difference, studies = _difference(of_tasks, row_scores)
         made.append(
             Candidate(
-                method=str(method),
-                fraction=float(fraction),
-                scope=None if pd.isna(scope) else str(scope),
+                title=title_with_mask(*method),
                 trained=trained,
                 share=trained / full,
                 score=runs.groupby("task")["value"].mean().mean(),
                 full_score=reference.groupby("task")["value"].mean().mean(),
                 difference=difference,
                 seeds=tuple(sorted(min(of_tasks, key=len)["seed"])),
-                full_with_one_answer=_with_one_answer(reference),
+                full_with_one_answer=int(reference["one_answer"].sum()),
                 studies=studies,
                 judged_by=judged_by,
-                over=over,
+                over=_over(studies, tasks, judged_by),
             )
         )
     return sorted(made, key=lambda candidate: (candidate.trained, -candidate.score))
 
 
 def _difference(
-    of_tasks: Sequence[pd.DataFrame], row_scores: pd.DataFrame, judged_by: str
-) -> tuple[Interval, tuple[Study, ...], str]:
-    """Return a method's difference to full over tasks, one study per task, and over what it is."""
+    of_tasks: Sequence[pd.DataFrame], row_scores: pd.DataFrame
+) -> tuple[Interval, tuple[Study, ...]]:
+    """Return a method's difference to full over tasks, and one study per task."""
     studies = tuple(s for runs in of_tasks if (s := study_of(runs, row_scores)))
     if len(studies) < len(of_tasks):
-        means = [runs["difference"].mean() for runs in of_tasks]
-        return verdicts.interval(means), (), f"{len(of_tasks)} tasks" if len(of_tasks) > 1 else ""
+        return verdicts.interval([runs["difference"].mean() for runs in of_tasks]), ()
+    return crossed.interval(studies), studies
+
+
+def _over(studies: Sequence[Study], tasks: int, judged_by: str) -> str:
+    """Return in words what an interval is over."""
+    if not studies:
+        return f"{tasks} tasks" if tasks > 1 else ""
     over = [f"{min(study.seeds for study in studies)} seeds"]
     if all(study.parts for study in studies):
         over.append(f"{sum(study.rows for study in studies):,} {judged_by} rows")
-    return crossed.interval(studies), studies, " and ".join(over)
+    return " and ".join(over)

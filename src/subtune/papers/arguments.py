@@ -4,15 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from subtune import papers
 from subtune.analysis.scores import read_scores
 from subtune.papers import printed
 from subtune.papers.paper import Paper, Table
 from subtune.papers.shared import all_exhibits
-
-SCORES = ("chosen", "scores", "sizes", "test_scores")
 
 
 def make(name: str, declaration: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
@@ -26,9 +22,11 @@ def make(name: str, declaration: Mapping[str, Any], files: Mapping[str, Any]) ->
     paper = papers.find(declaration["paper"])
     [exhibit] = [exhibit for exhibit in all_exhibits(paper) if exhibit.name == name]
     numbers = {
-        argument: _without(read(data, files[argument]), declaration["left_out"])
-        for argument, data in declaration["data"].items()
+        argument: read(data, files[argument]) for argument, data in declaration["data"].items()
     }
+    for argument, table in numbers.items():
+        if "task" in table:
+            numbers[argument] = table[~table["task"].isin(declaration["left_out"])]
     return call(paper, exhibit, **numbers, **declaration["arguments"])
 
 
@@ -40,18 +38,6 @@ def call(paper: Paper, exhibit: Table, **arguments: Any) -> Any:
     return exhibit.make(**tables, **exhibit.options, **arguments)
 
 
-def read(name: str, place: str | Sequence[str]) -> pd.DataFrame | list[Path]:
+def read(name: str, place: str | Sequence[str]) -> Any:
     """Read a table of numbers; for ``models`` return their directories."""
-    if not isinstance(place, str):
-        return [Path(path) for path in place]
-    if name in SCORES:
-        return read_scores(place)
-    # A task or method may be called ``NA``.
-    return pd.read_csv(place, dtype={"run": str}, keep_default_na=False, na_values=[""])
-
-
-def _without(numbers: pd.DataFrame | list[Path], tasks: Sequence[str]) -> pd.DataFrame | list[Path]:
-    """Return numbers without the rows of some tasks, if they tell tasks apart."""
-    if isinstance(numbers, pd.DataFrame) and "task" in numbers:
-        return numbers[~numbers["task"].isin(tasks)]
-    return numbers
+    return [*map(Path, place)] if name == "models" else read_scores(str(place))

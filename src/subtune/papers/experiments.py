@@ -29,33 +29,25 @@ def with_papers(config: Config) -> Config:
     """Return a configuration in which an experiment with a paper's name reproduces that paper.
 
     Raises:
-        SubtuneError: a paper is not there, its declarations have mistakes, or its experiment has
-            several models where it shows the information of one; or a figure is not there.
+        SubtuneError: a paper is not there, or its experiment has several models where it shows the
+            information of one; or a figure is not there.
     """
-    problems = [
-        f"experiments.{name}.paper: {one_of(experiment.paper, papers.names())}"
-        for name, experiment in config.experiments.items()
-        if experiment.paper and experiment.paper not in papers.names()
-    ]
-    if problems:
-        raise SubtuneError("\n".join(problems))
-    named = {
-        name: experiment.model_copy(update={"paper": name})
-        if name in papers.names() and "paper" not in experiment.model_fields_set
-        else experiment
-        for name, experiment in config.experiments.items()
-    }
-    for name, experiment in named.items():
-        if len(experiment.models) > 1 and papers.find(experiment.paper).shows_information():
+    problems, named = [], {}
+    for name, experiment in config.experiments.items():
+        if name in papers.names() and "paper" not in experiment.model_fields_set:
+            experiment = experiment.model_copy(update={"paper": name})
+        named[name] = experiment
+        if experiment.paper and experiment.paper not in papers.names():
+            known = one_of(experiment.paper, papers.names())
+            problems.append(f"experiments.{name}.paper: {known}")
+        elif len(experiment.models) > 1 and paper_of(experiment).shows_information():
             problems.append(
                 f"experiments.{name}: found {len(experiment.models)} models, expected one: the "
                 f"Fisher information that {experiment.paper} shows is of one model; write an "
                 "experiment for each"
             )
-    styles = figure_styles() if config.figures else []
-    problems += [
-        f"figures: {one_of(name, styles)}" for name in config.figures if name not in styles
-    ]
+    styles = figure_styles()
+    problems += [f"figures: {one_of(n, styles)}" for n in config.figures if n not in styles]
     if problems:
         raise SubtuneError("\n".join(problems))
     return config.model_copy(update={"experiments": named})
@@ -151,7 +143,10 @@ def declaration(config: Config, experiment: Experiment, exhibit: Table) -> dict[
     style = {}
     if isinstance(exhibit, Figure):
         style = {"style": config.style(exhibit.style_name).model_dump()}
-    return exhibit.declaration() | {
+    return {
+        "make": f"{exhibit.make.__module__}.{exhibit.make.__qualname__}",
+        "printed": dict(exhibit.printed),
+        "options": dict(exhibit.options),
         "paper": paper,
         "version_of_printed": printed.version(paper) if exhibit.printed else None,
         "caption": exhibit.caption,

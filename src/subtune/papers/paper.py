@@ -1,25 +1,22 @@
 """Values that declare a paper: its tables, figures and claims."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any
 
 from subtune.analysis.claims import Claim
-from subtune.analysis.verdicts import Expectation, Measure
-from subtune.core.errors import one_of
 from subtune.papers.from_config import FROM_CONFIG
 
 # Tables of numbers that `workflow/rules/analysis.smk` and `submission.smk` make for exhibits and
 # claims. ``sizes`` has all numbers of training rows, in every metric; ``chosen`` only the largest
-# number. ``models`` are the directories of an experiment's models.
+# number. ``models`` are the directories of an experiment's models. Claims can also read ``printed``
+# (the paper's own scores) and ``train_rows`` (how many each task trains on).
 DATA = (
     "scores", "chosen", "row_scores", "sizes", "learning_curves", "train_scores", "test_scores",
     "claims", "reproduction", "changes", "parameter_changes", "component_shares",
     "layernorm_information", "global_layernorm_information", "submission", "models",
 )  # fmt: skip
-# Tables that claims can also read: the paper's own scores, and how many rows each task trains on.
-DATA_OF_CLAIMS = ("printed", "train_rows")
 # Tables that are made from the Fisher information of one model.
 INFORMATION = {"component_shares", "layernorm_information"}
 
@@ -72,11 +69,6 @@ class Table:
     needs: Needs = Needs()
     tasks: tuple[str, ...] = ()
 
-    def declaration(self) -> dict[str, Any]:
-        """Return what decides how it looks, beside the data, as plain values."""
-        function = f"{self.make.__module__}.{self.make.__qualname__}"
-        return {"make": function, "printed": dict(self.printed), "options": dict(self.options)}
-
     def data(self, *, needed: bool = False) -> dict[str, str]:
         """Return arguments to the names of their data, or only those that are ``needed``."""
         parameters = inspect.signature(self.make).parameters
@@ -87,15 +79,7 @@ class Table:
     def from_config(self) -> list[str]:
         """Return the arguments that are taken from the configuration."""
         names = inspect.signature(self.make).parameters
-        return [
-            name
-            for name in names
-            if name in FROM_CONFIG and name not in {*self.options, *self.reads}
-        ]
-
-    def arguments(self) -> list[str]:
-        """Return the names of all arguments that ``make`` is called with."""
-        return [*self.data(), *self.from_config(), *self.printed, *self.options]
+        return [n for n in names if n in FROM_CONFIG and n not in {*self.options, *self.reads}]
 
 
 @dataclass(frozen=True)
@@ -112,9 +96,6 @@ class Figure(Table):
     @property
     def style_name(self) -> str:
         return self.style or self.name
-
-    def arguments(self) -> list[str]:
-        return [*super().arguments(), "style"]
 
 
 @dataclass(frozen=True)
@@ -150,40 +131,3 @@ class Paper:
     def shows_information(self) -> bool:
         """Return whether it shows the Fisher information of an experiment's model."""
         return any(INFORMATION & {*exhibit.data().values()} for exhibit in self.exhibits)
-
-
-def problems(paper: Paper, folder: str, exhibits: Sequence[Table]) -> Iterator[str]:
-    """Yield one line per mistake in a paper's declarations.
-
-    Args:
-        paper: what the folder declares.
-        folder: the folder's name.
-        exhibits: all tables and figures of an experiment that reproduces it.
-    """
-    if paper.name != folder:
-        yield f"name: found {paper.name!r}, expected {folder!r}, the name of its folder"
-    names = [exhibit.name for exhibit in exhibits]
-    yield from (f"{name}: found twice" for name in {*names} if names.count(name) > 1)
-    for exhibit in exhibits:
-        yield from _unknown(f"{exhibit.name}: reads", [*exhibit.reads.values()], DATA)
-        yield from _misfit(
-            f"{exhibit.name}: make", exhibit.make, **dict.fromkeys(exhibit.arguments())
-        )
-    for claim in paper.claims:
-        where = f"claim {claim.text!r}"
-        yield from _unknown(f"{where}: reads", claim.reads, (*DATA, *DATA_OF_CLAIMS))
-        yield from _unknown(f"{where}: expects", [claim.expects], get_args(Expectation))
-        yield from _unknown(f"{where}: measure", [claim.measure], get_args(Measure))
-        for function in filter(None, (claim.units, claim.order)):
-            yield from _misfit(f"{where}: of", function, *claim.reads, *claim.of)
-
-
-def _unknown(where: str, names: Sequence[str], known: Sequence[str]) -> Iterator[str]:
-    yield from (f"{where}: {one_of(name, known)}" for name in names if name not in known)
-
-
-def _misfit(where: str, function: Callable[..., Any], *values: Any, **named: Any) -> Iterator[str]:
-    try:
-        inspect.signature(function).bind(*values, **named)
-    except TypeError as error:
-        yield f"{where}: {function.__qualname__}: {error}"

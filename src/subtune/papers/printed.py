@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Collection
-from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +10,13 @@ from subtune.analysis.information import complete_layers
 from subtune.analysis.reproduction import AVERAGE, of_exhibits
 from subtune.papers.paper import Paper
 
-SCORES = ["exhibit", "model", "split", "method", "params", "task", "metric", "value", "scale"]
+# Columns of the tables that every paper has, if only empty ones.
 COUNTS = ["model", "method", "printed"]
+COLUMNS = {
+    "scores":
+        ["exhibit", "model", "split", "method", "params", "task", "metric", "value", "scale"],
+    "parameter_counts": COUNTS,
+}  # fmt: skip
 
 
 def folder_of(paper: str) -> Path:
@@ -20,7 +24,6 @@ def folder_of(paper: str) -> Path:
     return Path(__file__).parent / paper / "printed"
 
 
-@cache
 def version(paper: str) -> str:
     """Return a hash of all numbers that a paper prints."""
     digest = hashlib.sha256()
@@ -35,14 +38,14 @@ def table(paper: str, name: str) -> pd.DataFrame:
     Raises:
         FileNotFoundError: the paper has no such table.
     """
-    if name in ("scores", "parameter_counts"):
-        return scores(paper) if name == "scores" else counts(paper)
-    return pd.read_csv(folder_of(paper) / f"{name}.csv")
+    return scores(paper) if name == "scores" else _read(paper, name)
 
 
-def _table_if_there(paper: str, name: str, columns: Collection[str]) -> pd.DataFrame:
+def _read(paper: str, name: str) -> pd.DataFrame:
     path = folder_of(paper) / f"{name}.csv"
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=list(columns))
+    if name in COLUMNS and not path.is_file():
+        return pd.DataFrame(columns=COLUMNS[name])
+    return pd.read_csv(path)
 
 
 def scores(paper: str, exhibits: Collection[str] | None = None) -> pd.DataFrame:
@@ -53,7 +56,7 @@ def scores(paper: str, exhibits: Collection[str] | None = None) -> pd.DataFrame:
         ``params``, ``task`` (``mnli_matched`` and ``mnli_mismatched`` apart), ``metric``,
         ``value`` and ``is_average``, true of means over the paper's tasks.
     """
-    rows = _table_if_there(paper, "scores", SCORES)
+    rows = _read(paper, "scores")
     rows = rows.assign(
         value=rows["value"] / rows["scale"],
         # Papers print additions with a plus sign; here names have a comma.
@@ -65,7 +68,7 @@ def scores(paper: str, exhibits: Collection[str] | None = None) -> pd.DataFrame:
 
 def counts(paper: str) -> pd.DataFrame:
     """Return numbers of trained parameters as text: ``model``, ``method``, ``printed``."""
-    return _table_if_there(paper, "parameter_counts", COUNTS)
+    return _read(paper, "parameter_counts")
 
 
 def trained_parameters(paper: str) -> pd.DataFrame:
@@ -76,7 +79,7 @@ def trained_parameters(paper: str) -> pd.DataFrame:
     table = counts(paper)
     table = table[~table["printed"].astype(str).str.endswith("%")]
     if table.empty:
-        rows = _table_if_there(paper, "scores", SCORES).rename(columns={"params": "printed"})
+        rows = _read(paper, "scores").rename(columns={"params": "printed"})
         table = rows[COUNTS].dropna().drop_duplicates(["model", "method"])
     return table.assign(trainable=table["printed"].map(_as_number)).drop(columns="printed")
 
@@ -86,13 +89,6 @@ def _as_number(text: str) -> float:
         return float(text[:-1]) / 100
     number = text.replace(",", "")
     return float(number[:-1]) * 1e6 if number.endswith("M") else float(number)
-
-
-def learning_rates(paper: str, name: str) -> pd.DataFrame:
-    """Return a printed table of learning rates as ``task``, ``model``, ``learning_rate``."""
-    wide = table(paper, name)
-    rates = wide.melt(id_vars="task", var_name="model", value_name="learning_rate")
-    return rates.astype({"learning_rate": float})
 
 
 def tables_like_ours(paper: Paper, *, averages: bool) -> dict[str, pd.DataFrame]:
@@ -123,10 +119,15 @@ def scores_like_ours(paper: Paper) -> pd.DataFrame:
     keys = ["model", "method"]
     rows = rows.merge(trained_parameters(paper.name), on=keys, how="left")
     rates = [
-        learning_rates(paper.name, table).assign(method=method)
-        for method, table in paper.printed_learning_rates.items()
+        table(paper.name, name)
+        .melt("task", var_name="model", value_name="learning_rate")
+        .assign(method=method)
+        for method, name in paper.printed_learning_rates.items()
     ]
-    return rows.merge(pd.concat(rates), on=[*keys, "task"], how="left") if rates else rows
+    if not rates:
+        return rows
+    of_methods = pd.concat(rates).astype({"learning_rate": float})
+    return rows.merge(of_methods, on=[*keys, "task"], how="left")
 
 
 def data_like_ours(paper: Paper, name: str) -> pd.DataFrame:

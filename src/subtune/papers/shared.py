@@ -1,6 +1,7 @@
 """Tables and figures that every experiment has, and declarations that papers share."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
@@ -44,15 +45,8 @@ def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -
 
 def test_scores(name: str, exhibits: Sequence[str]) -> Table:
     """Return the same table for the scores that the GLUE server returned."""
-    return Table(
-        name,
-        "Test scores",
-        COMPARED,
-        make=comparison,
-        reads={"chosen": "test_scores"},
-        printed={"printed": "scores", "counts": "parameter_counts"},
-        options={"exhibits": exhibits, "split": "test", "source": "test set"},
-    )
+    table = dev_scores(name, "Test scores", exhibits, split="test", source="test set")
+    return replace(table, reads={"chosen": "test_scores"})
 
 
 def metrics_of_tasks(name: str) -> Table:

@@ -84,7 +84,7 @@ def test_parts_of_the_rows_have_values_whose_mean_is_near_the_score(task, tmp_pa
     [column] = columns_of([TASKS[task]], {})
     score = PREDICTED[task][1][column.metric]
     chosen = pd.DataFrame(
-        [{"run": run, "decides": True, "value": score, "best_epoch": 2, "column": column.key}]
+        [{"run": run, "judges": True, "value": score, "best_epoch": 2, "column": column.key}]
     ).assign(metric=column.metric)
     [row] = row_scores(chosen, tmp_path, [column]).to_dict("records")
     values = [row[number] for number in NUMBERS if not math.isnan(row[number])]

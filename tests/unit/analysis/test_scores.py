@@ -16,43 +16,45 @@ from tests.helpers import examples
 from tests.helpers.examples import scored
 
 
-def test_the_best_learning_rate_has_the_highest_mean_over_seeds():
-    table = scored(
-        ("rte", "full", 1.0, None, 1e-5, 0, 0.9),
-        ("rte", "full", 1.0, None, 1e-5, 1, 0.5),
-        ("rte", "full", 1.0, None, 3e-5, 0, 0.8),
-        ("rte", "full", 1.0, None, 3e-5, 1, 0.8),
-        ("cola", "full", 1.0, None, 1e-5, 0, 0.3),
-        ("cola", "full", 1.0, None, 3e-5, 0, 0.2),
-    )
-    chosen = scores.choose(table).groupby("task")["learning_rate"].unique()
-    assert chosen["rte"].tolist() == [3e-5]
-    assert chosen["cola"].tolist() == [1e-5]
+def at_rates(rates, method="full", task="rte", **columns):
+    """Scores of one method: learning rate to a score per seed."""
+    rows = [
+        (task, method, 1.0, None, rate, seed, value)
+        for rate, values in rates.items()
+        for seed, value in enumerate(values)
+    ]
+    return scored(*rows).assign(**columns)
 
 
-def test_methods_keep_their_order_whichever_learning_rate_is_chosen():
-    table = scored(
-        ("rte", "full", 1.0, None, 1e-5, 0, 0.7),
-        ("rte", "bitfit", 1.0, None, 1e-5, 0, 0.9),
-        ("rte", "full", 1.0, None, 3e-5, 0, 0.8),
-    )
-    assert scores.choose(table)["method"].tolist() == ["full", "bitfit"]
-
-
-def test_of_equal_learning_rates_the_smaller_is_chosen():
-    table = scored(
-        ("rte", "full", 1.0, None, 3e-5, 0, 0.9), ("rte", "full", 1.0, None, 1e-5, 0, 0.9)
-    )
-    assert scores.choose(table)["learning_rate"].tolist() == [1e-5]
+@pytest.mark.parametrize(
+    ("rates", "best", "values"),
+    [
+        ({1e-5: [0.9, 0.5], 3e-5: [0.8, 0.8]}, 3e-5, [0.8, 0.8]),
+        ({3e-5: [0.9], 1e-5: [0.9]}, 1e-5, [0.9]),
+        ({1e-5: [0.6, 0.6], 3e-5: [0.9, math.nan]}, 1e-5, [0.6, 0.6]),
+        ({3e-5: [0.9, math.nan], 1e-5: [math.nan, 0.6]}, 1e-5, [math.nan, math.nan]),
+    ],
+    ids=["highest mean", "smaller of equals", "diverged", "all diverged"],
+)
+def test_the_best_learning_rate_has_the_highest_mean_over_seeds_and_none_that_diverged(
+    rates, best, values
+):
+    # Another method and another task, whose best learning rates are others.
+    others = [at_rates({1e-3: [0.7]}, "bitfit"), at_rates({1e-5: [0.3], 3e-5: [0.2]}, task="cola")]
+    table = scores.choose(pd.concat([at_rates(rates), *others], ignore_index=True))
+    chosen = table[(table["method"] == "full") & (table["task"] == "rte")]
+    assert set(chosen["learning_rate"]) == {best}
+    assert chosen["value"].tolist() == pytest.approx(values, nan_ok=True)
+    assert table["method"].drop_duplicates().tolist() == ["full", "bitfit"]
+    assert table.iloc[-1][["task", "learning_rate"]].tolist() == ["cola", 1e-5]
 
 
 def test_both_columns_of_mnli_come_from_the_run_that_is_best_on_matched():
-    table = scored(
-        ("mnli", "full", 1.0, None, 1e-5, 0, 0.9),
-        ("mnli", "full", 1.0, None, 1e-5, 0, 0.1),
-        ("mnli", "full", 1.0, None, 3e-5, 0, 0.8),
-        ("mnli", "full", 1.0, None, 3e-5, 0, 0.8),
-    ).assign(column=["mnli_matched", "mnli_mismatched"] * 2, decides=[True, False] * 2)
+    table = pd.concat(
+        at_rates({1e-5: [first], 3e-5: [second]}, task="mnli", column=column, decides=decides)
+        for column, decides, first, second in
+        (("mnli_matched", True, 0.9, 0.8), ("mnli_mismatched", False, 0.1, 0.8))
+    )  # fmt: skip
     assert scores.choose(table)["value"].tolist() == [0.9, 0.1]
 
 
@@ -67,29 +69,9 @@ def test_every_curve_ends_at_the_whole_selection():
     assert ends["value"].tolist() == [0.7]
 
 
-def test_a_learning_rate_at_which_a_seed_diverged_loses_against_one_at_which_none_did():
-    table = scored(
-        ("rte", "full", 1.0, None, 1e-5, 0, 0.6),
-        ("rte", "full", 1.0, None, 1e-5, 1, 0.6),
-        ("rte", "full", 1.0, None, 3e-5, 0, 0.9),
-        ("rte", "full", 1.0, None, 3e-5, 1, math.nan),
-    )
-    chosen = scores.choose(table)
-    assert chosen["learning_rate"].tolist() == [1e-5, 1e-5]
-    assert chosen["value"].tolist() == [0.6, 0.6]
-
-
-def test_a_setting_of_which_a_seed_diverged_at_every_learning_rate_has_no_score():
-    table = scored(
-        ("rte", "full", 1.0, None, 3e-5, 0, 0.9),
-        ("rte", "full", 1.0, None, 3e-5, 1, math.nan),
-        ("rte", "full", 1.0, None, 1e-5, 0, math.nan),
-        ("rte", "full", 1.0, None, 1e-5, 1, 0.6),
-        ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7),
-    )
-    chosen = scores.choose(table)
-    assert chosen["learning_rate"].tolist() == [1e-5, 1e-5, 1e-3]
-    assert chosen["value"].isna().tolist() == [True, True, False]
+def test_a_setting_that_diverged_is_in_no_mean_and_in_no_test():
+    diverged = at_rates({1e-5: [math.nan, math.nan]})
+    chosen = pd.concat([diverged, at_rates({1e-3: [0.7]}, "bitfit")])
     means = scores.by_method(chosen).loc[("minilm", "rte")]
     assert means["bitfit"] == 0.7 and math.isnan(means["full"])
     assert minus(chosen, "full", "bitfit").empty
@@ -100,14 +82,14 @@ def test_a_setting_of_which_a_seed_diverged_at_every_learning_rate_has_no_score(
 def test_masks_that_diverged_leave_the_whole_method_its_claims_and_have_none_of_their_own():
     masks = [
         ("rte", "layernorm", fraction, scope, 1e-3, 0, value)
-        for scope, values in (("cv", (0.5, math.nan)), ("global", (0.6, 0.6)))
-        for fraction, value in zip((0.1, 0.2), values, strict=True)
+        for scope, last in (("cv", math.nan), ("global", 0.6), ("individual", 0.6))
+        for fraction, value in ((0.1, 0.6), (0.2, last))
     ]
     whole = [("rte", m, 1.0, None, 1e-3, 0, v) for m, v in (("layernorm", 0.7), ("bitfit", 0.6))]
     table = scored(*whole, *masks)
     assert minus(table, "layernorm", "bitfit").tolist() == [pytest.approx(0.1)]
     assert scope_minus(table, "global", "cv").empty
-    assert scope_minus(table, "global", "global").tolist() == [0.0]
+    assert scope_minus(table, "global", "individual").tolist() == [0.0]
 
 
 def test_an_average_over_a_column_that_diverged_is_none():
@@ -161,16 +143,22 @@ def collected(store, paper, task, runs):
 
 
 @pytest.mark.parametrize(
-    ("paper", "task", "best_epoch", "value"),
-    [("spafit", "stsb", 2, 0.8), ("bitfit", "stsb", 1, 0.9), ("spafit", "qqp", 2, 0.8)],
+    ("paper", "task", "best_epoch", "value", "best_run"),
+    [
+        ("spafit", "stsb", 2, 0.8, "b"),
+        ("bitfit", "stsb", 1, 0.9, "a"),
+        ("spafit", "qqp", 2, 0.8, "b"),
+    ],
 )
-def test_the_best_epoch_is_that_of_the_metric_which_the_paper_shows(
-    tmp_path, paper, task, best_epoch, value
+def test_epoch_and_learning_rate_are_best_by_the_metric_which_the_paper_shows(
+    tmp_path, paper, task, best_epoch, value, best_run
 ):
     # Spearman, then Pearson; F1, then accuracy.
     recorded(tmp_path, "a", task, [(0.9, 0.7), (0.6, 0.8), (0.5, 0.8)])
-    [row] = collected(tmp_path, paper, task, [("a", 1e-3)]).to_dict("records")
-    assert (row["best_epoch"], row["value"]) == (best_epoch, value)
+    recorded(tmp_path, "b", task, [(0.1, 0.85), (0.2, 0.75)])
+    table = collected(tmp_path, paper, task, [("a", 1e-3), ("b", 2e-3)])
+    assert table.iloc[0][["best_epoch", "value"]].tolist() == [best_epoch, value]
+    assert scores.choose(table)["run"].tolist() == [best_run]
 
 
 def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):
@@ -179,17 +167,6 @@ def test_what_trains_is_counted_with_the_classifier_and_without(tmp_path):
     assert (table["trainable"].item(), table["classifier"].item()) == (10, 6)
     assert scores.trained_beside_classifier(table).tolist() == [4]
     assert (table["delta_bytes"].item(), table["seconds"].item()) == (80, 1.0)
-
-
-def test_the_best_learning_rate_is_that_of_the_metric_which_the_paper_shows(tmp_path):
-    recorded(tmp_path, "a", "stsb", [(0.9, 0.7), (0.6, 0.8)])
-    recorded(tmp_path, "b", "stsb", [(0.1, 0.85), (0.2, 0.75)])
-    runs = [("a", 1e-3), ("b", 2e-3)]
-    chosen = {
-        paper: scores.choose(collected(tmp_path, paper, "stsb", runs))["run"].tolist()
-        for paper in ("spafit", "bitfit")
-    }
-    assert chosen == {"spafit": ["b"], "bitfit": ["a"]}
 
 
 def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
@@ -203,32 +180,16 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
     assert curve["score"].tolist() == [0.7, 0.8]
 
 
-def test_a_run_on_record_that_diverged_has_no_score_and_is_not_chosen(tmp_path):
-    recorded(tmp_path, "a", "rte", [(0.9,), (0.9,)], diverged=True)
-    recorded(tmp_path, "b", "rte", [(0.5,), (0.6,)])
-    table = collected(tmp_path, "bitfit", "rte", [("a", 1e-3), ("b", 2e-3)])
-    assert table["value"].isna().tolist() == [True, False]
-    assert table["best_epoch"].isna().tolist() == [True, False]
-    assert scores.choose(table)["run"].tolist() == ["b"]
-
-
-def test_every_number_of_training_rows_has_a_best_learning_rate_of_its_own():
-    small = scored(
-        ("rte", "full", 1.0, None, 1e-5, 0, 0.6), ("rte", "full", 1.0, None, 3e-5, 0, 0.5)
-    ).assign(train_rows=10)
-    large = scored(
-        ("rte", "full", 1.0, None, 1e-5, 0, 0.7), ("rte", "full", 1.0, None, 3e-5, 0, 0.9)
-    ).assign(train_rows=100)
-    chosen = scores.choose(pd.concat([small, large]))
-    assert dict(zip(chosen["train_rows"], chosen["value"], strict=True)) == {10: 0.6, 100: 0.9}
-    assert scores.on_most_rows(chosen)["value"].tolist() == [0.9]
-
-
-def test_the_most_training_rows_are_each_tasks_own():
-    rows = scored(*(("rte", "full", 1.0, None, 1e-5, 0, 0.5),) * 2).assign(train_rows=[10, 100])
-    other = scored(("cola", "full", 1.0, None, 1e-5, 0, 0.5)).assign(train_rows=50)
-    table = scores.on_most_rows(pd.concat([rows, other]))
-    assert dict(zip(table["task"], table["train_rows"], strict=True)) == {"rte": 100, "cola": 50}
+def test_every_number_of_training_rows_has_a_best_learning_rate_and_tasks_have_their_own_most():
+    small = at_rates({1e-5: [0.6], 3e-5: [0.5]}, train_rows=10)
+    large = at_rates({1e-5: [0.7], 3e-5: [0.9]}, train_rows=100)
+    other = at_rates({1e-5: [0.5]}, task="cola", train_rows=50)
+    chosen = scores.choose(pd.concat([small, large, other]))
+    assert dict(zip(chosen["train_rows"], chosen["value"], strict=True)) == {
+        10: 0.6, 100: 0.9, 50: 0.5
+    }  # fmt: skip
+    most = scores.on_most_rows(chosen)
+    assert dict(zip(most["task"], most["value"], strict=True)) == {"rte": 0.9, "cola": 0.5}
 
 
 def test_every_metric_is_that_of_the_epoch_that_was_chosen(tmp_path):
@@ -241,8 +202,12 @@ def test_every_metric_is_that_of_the_epoch_that_was_chosen(tmp_path):
     assert table["decides"].to_dict() == {"spearmanr": True, "pearsonr": False}
 
 
-def test_a_run_that_diverged_has_no_score_in_any_metric(tmp_path):
+def test_a_run_on_record_that_diverged_has_no_score_in_any_metric_and_is_not_chosen(tmp_path):
     recorded(tmp_path, "a", "stsb", [(0.6, 0.8)], diverged=True)
-    chosen = scores.choose(collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)]))
-    table = scores.in_every_metric(chosen, tmp_path, columns_of([TASKS["stsb"]], {}))
-    assert len(table) == 2 and table["value"].isna().all()
+    table = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)])
+    assert table[["value", "best_epoch"]].isna().all(axis=None)
+    every = scores.in_every_metric(scores.choose(table), tmp_path, columns_of([TASKS["stsb"]], {}))
+    assert len(every) == 2 and every["value"].isna().all()
+    recorded(tmp_path, "b", "stsb", [(0.5, 0.5)])
+    both = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3), ("b", 2e-3)])
+    assert scores.choose(both)["run"].tolist() == ["b"]

@@ -74,11 +74,3 @@ def test_a_bar_joins_the_largest_groups_within_the_difference():
     assert [*joined([1.0, 1.5, 2.4, 3.9, 4.0], 1.5)] == [(1.0, 2.4), (2.4, 3.9), (3.9, 4.0)]
     assert [*joined([1.0, 3.0], 1.5)] == []
     assert [*joined([1.0, 1.2, 1.4], 1.5)] == [(1.0, 1.4)]
-
-
-def test_repeats_have_a_variance_and_single_runs_none():
-    rows = [("rte", "b_m2,b_q", 1.0, None, 1e-3, seed, v) for seed, v in enumerate((0.6, 0.7, 0.8))]
-    rows.append(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
-    [row] = significance.repeat_variance(scored(*rows)).to_dict("records")
-    assert (row["method"], row["seeds"]) == ("b_m2,b_q", 3)
-    assert row["variance"] == pytest.approx(0.01)

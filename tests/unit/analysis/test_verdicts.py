@@ -4,31 +4,29 @@ import math
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy import stats
 
 from subtune.analysis import verdicts
 from subtune.analysis.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED, Interval
 
 
 @pytest.mark.parametrize(
-    ("kind", "low", "high", "verdict"),
+    ("kind", "low", "high", "margin", "verdict"),
     [
-        ("more", 0.01, 0.30, SUPPORTED),
-        ("more", -0.10, 0.01, NOT_SUPPORTED),
-        ("more", -0.10, 0.10, UNDECIDED),
-        ("same", -0.01, 0.01, SUPPORTED),
-        ("same", -0.30, -0.03, NOT_SUPPORTED),
-        ("same", 0.03, 0.30, NOT_SUPPORTED),
-        ("same", -0.30, 0.01, UNDECIDED),
-        ("no less", -0.01, 0.30, SUPPORTED),
-        ("no less", -0.30, -0.03, NOT_SUPPORTED),
-        ("no less", -0.30, 0.30, UNDECIDED),
+        ("more", 0.01, 0.30, 0.02, SUPPORTED),
+        ("more", -0.10, 0.01, 0.02, NOT_SUPPORTED),
+        ("more", -0.10, 0.10, 0.02, UNDECIDED),
+        ("same", -0.01, 0.01, 0.02, SUPPORTED),
+        ("same", -0.30, -0.03, 0.02, NOT_SUPPORTED),
+        ("same", 0.03, 0.30, 0.02, NOT_SUPPORTED),
+        ("same", -0.30, 0.01, 0.02, UNDECIDED),
+        ("no less", -0.01, 0.30, 0.02, SUPPORTED),
+        ("no less", -0.30, -0.03, 0.02, NOT_SUPPORTED),
+        ("no less", -0.30, 0.30, 0.02, UNDECIDED),
+        ("no less", 0.0, 0.0, 0.0, SUPPORTED),
     ],
 )
-def test_a_verdict_follows_from_where_the_interval_lies(kind, low, high, verdict):
-    assert verdicts.verdict(kind, Interval((low + high) / 2, low, high), 0.02) == verdict
+def test_a_verdict_follows_from_where_the_interval_lies(kind, low, high, margin, verdict):
+    assert verdicts.verdict(kind, Interval((low + high) / 2, low, high), margin) == verdict
 
 
 def test_fewer_than_three_units_are_not_enough():
@@ -36,19 +34,6 @@ def test_fewer_than_three_units_are_not_enough():
     assert found.mean == 0.55 and math.isnan(found.low)
     assert verdicts.verdict("more", found, 0.02) == UNDECIDED
     assert math.isnan(verdicts.interval([]).mean)
-
-
-@given(st.lists(st.floats(-1, 1), min_size=3, max_size=20), st.floats(-1, 1))
-def test_an_interval_holds_its_mean_and_moves_with_the_values(values, step):
-    found, moved = verdicts.interval(values), verdicts.interval([v + step for v in values])
-    assert found.low <= found.mean + 1e-12 and found.mean <= found.high + 1e-12
-    assert moved.high - moved.low == pytest.approx(found.high - found.low, abs=1e-6)
-
-
-def test_the_interval_is_that_of_the_t_test():
-    values = [0.01, 0.03, -0.02, 0.05]
-    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert verdicts.interval(values)[1:] == pytest.approx((low, high))
 
 
 @pytest.mark.parametrize(
@@ -64,10 +49,6 @@ def test_the_interval_is_that_of_the_t_test():
 )
 def test_a_number_holds_by_the_claims_kind(kind, value, holds):
     assert verdicts.holds(kind, value, 0.02) is holds
-
-
-def test_as_good_is_no_less_where_no_difference_is_allowed():
-    assert verdicts.verdict("no less", Interval(0.0, 0.0, 0.0), 0.0) == SUPPORTED
 
 
 def cells(*rows):

@@ -87,7 +87,6 @@ def minus_printed(
     """Return the score of a method minus one that an exhibit prints, of the same model.
 
     Args:
-        chosen: the runs of the best learning rates.
         printed: a paper's scores, from `subtune.papers.printed.scores_like_ours`.
         pairs: method to the printed method that it is compared with.
         exhibit: where the printed scores are.
@@ -111,9 +110,7 @@ def _by_scope(chosen: pd.DataFrame) -> pd.DataFrame:
 
 def scope_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Return the score of one kind of mask minus that of another, the mean over fractions."""
-    masks = _by_scope(chosen)
-    if not {first, second} <= set(masks.columns):
-        return NOTHING
+    masks = _by_scope(chosen).reindex(columns=[first, second])
     fractions = (masks[first] - masks[second]).groupby(level=CELL)
     return fractions.mean(skipna=False).dropna()
 

@@ -43,21 +43,14 @@ def learning_curves(
     runs = best_of_seeds(chosen)[["model", "task", "method", "run"]]
     curves = runs.merge(curves, on="run")
     several = curves["model"].nunique() > 1
-    panels = [
-        (model, task)
-        for model in curves["model"].unique()
-        for task in task_titles
-        if ((curves["model"] == model) & (curves["task"] == task)).any()
-    ]
+    panels = _in_panels(curves, ["model", "task"], task_titles)
     figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
-    for panel, (model, task) in zip(axes, panels, strict=False):
-        lines = curves[(curves["model"] == model) & (curves["task"] == task)]
+    for panel, ((model, task), lines) in zip(axes, panels.items(), strict=False):
         for number, method in enumerate(curves["method"].unique()):
             line = lines[lines["method"] == method]
             look = {**_look(number), "marker": "."}
             panel.plot(line["epoch"], line["score"], label=title_of(method), **look)
-        title = f"{task_titles[task]} ({model})" if several else task_titles[task]
-        name_panel(panel, title, lines["metric"].iloc[0])
+        name_panel(panel, task_titles[task], lines["metric"].iloc[0], model if several else None)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.supxlabel("epoch")
     _legend_above(figure, axes[0], columns=4)
@@ -74,7 +67,6 @@ def score_by_fraction(
     """Draw the dev score against the trained fraction of LayerNorm, a panel per column.
 
     Args:
-        chosen: the runs of the best learning rates.
         scopes: kinds of mask; each has a curve, with a band of one standard deviation over seeds.
         references: at most two methods, each a horizontal line.
     """
@@ -125,26 +117,18 @@ def score_by_train_rows(
     of_task = sizes[sizes["decides"]].groupby("task")["metric"].first()
     shown = sizes[sizes["metric"] == (metric or sizes["task"].map(of_task))]
     methods = [m for m in methods or shown["method"].unique() if m in set(shown["method"])]
-    groups = shown[["model", "task", "column"]].drop_duplicates()
-    panels = [
-        (model, task, column)
-        for model in shown["model"].unique()
-        for task in task_titles
-        for column in groups.query("model == @model and task == @task")["column"]
-    ]
+    several = shown["model"].nunique() > 1
+    panels = _in_panels(shown, ["model", "task", "column"], task_titles)
     share = COLUMN if len(panels) == 1 else 1
     figure, axes = panels_of(len(panels), share * style["width"], height_of_panel=0.6)
-    for panel, (model, task, column) in zip(axes, panels, strict=False):
-        scores = shown[(shown["model"] == model) & (shown["column"] == column)]
+    for panel, ((model, task, column), scores) in zip(axes, panels.items(), strict=False):
         for number, method in enumerate(methods):
             seeds = scores[scores["method"] == method].groupby("train_rows")["value"]
             mean = seeds.mean().where(seeds.apply(lambda values: values.notna().all()))
             marker = {"marker": MARKERS[number % len(MARKERS)], "label": title_of(method)}
             _plot_with_band(panel, mean, seeds.std(), _look(number) | marker)
         title = task_titles[task] if column == task else f"{task_titles[task]}, {column}"
-        if shown["model"].nunique() > 1:
-            title = f"{title} ({model})"
-        name_panel(panel, title, scores["metric"].iloc[0])
+        name_panel(panel, title, scores["metric"].iloc[0], model if several else None)
         panel.set_xscale("log")
         numbers = sorted(scores["train_rows"].unique())
         panel.set_xticks(numbers, [f"{number:,}" for number in numbers], rotation=45, ha="right")
@@ -152,6 +136,15 @@ def score_by_train_rows(
     figure.supxlabel("training rows")
     _legend_above(figure, axes[0], columns=int(4 * share))
     return figure
+
+
+def _in_panels(
+    table: pd.DataFrame, keys: list[str], task_titles: Mapping[str, str]
+) -> dict[tuple, pd.DataFrame]:
+    """Return the rows of each panel, by model and in the order of the tasks' titles."""
+    models, tasks = [*table["model"].unique()], [*task_titles]
+    groups = [*table.groupby(keys, sort=False)]
+    return dict(sorted(groups, key=lambda g: (models.index(g[0][0]), tasks.index(g[0][1]))))
 
 
 def _look(number: int) -> dict[str, Any]:

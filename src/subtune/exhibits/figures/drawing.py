@@ -79,9 +79,11 @@ def without_numbers(
     return figure
 
 
-def name_panel(panel: "Axes", title: str, metric: str, grid: str = "0.9") -> None:
-    """Write a panel's title and metric, and draw its grid."""
-    panel.set_title(title)
+def name_panel(
+    panel: "Axes", title: str, metric: str, model: str | None = None, grid: str = "0.9"
+) -> None:
+    """Write a panel's title, its model, if there are several, and its metric. Draw its grid."""
+    panel.set_title(f"{title} ({model})" if model else title)
     panel.set_ylabel(TITLES[metric], fontsize=7)
     panel.grid(color=grid)
     panel.tick_params(labelsize=6)

@@ -144,9 +144,7 @@ def global_information(
         for title, table in tables.items()
     }
     even_shares = {title: float(np.nanmean(grid)) for title, grid in grids.items()}
-    multiples = np.concatenate(
-        [np.ravel(grid) / even_shares[title] for title, grid in grids.items()]
-    )
+    multiples = np.concatenate([np.ravel(g / even_shares[title]) for title, g in grids.items()])
     low, high = float(np.nanmin(multiples)), float(np.nanmax(multiples))
     height = 1.4 + HEIGHT_OF_LAYER * max(map(len, grids.values()))
     figure = new_figure(style["width"] * COLUMN, height)
@@ -187,12 +185,8 @@ def _heat_map(
         if np.isfinite(value):
             red, green, blue, _ = image.cmap(image.norm(value))
             dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            look: dict[str, Any] = {
-                "ha": "center",
-                "va": "center",
-                "color": "white" if dark else "black",
-            }
-            panel.text(column, row, number.format(value), fontsize=5.5, **look)
+            look: dict[str, Any] = {"ha": "center", "color": "white" if dark else "black"}
+            panel.text(column, row, number.format(value), fontsize=5.5, va="center", **look)
         else:
             panel.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **MISSING))
     return image

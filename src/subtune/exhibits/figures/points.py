@@ -43,9 +43,6 @@ def score_by_parameters(
     one method and kind are points of one colour, joined. Full fine-tuning and the classifier alone
     are horizontal lines. The grey line is the front: the best score with at most so many
     parameters.
-
-    Args:
-        chosen: the runs of the best learning rates.
     """
     from matplotlib.lines import Line2D
 
@@ -66,8 +63,7 @@ def score_by_parameters(
         if len(trained):
             panel.set_xlim(trained.min() / 2, trained.max() * 2)
         several = rows["model"].nunique() > 1
-        title = f"{task_titles[task]} ({model})" if several else task_titles[task]
-        name_panel(panel, title, metric, grid="0.92")
+        name_panel(panel, task_titles[task], metric, model if several else None, grid="0.92")
     figure.supxlabel("trained parameters, without the classifier")
     handles = [Line2D([], [], label=title_of(REFERENCE), **FULL)]
     if (rows["trained"] == 0).any():

@@ -23,9 +23,6 @@ def critical_difference(chosen: pd.DataFrame, style: Mapping[str, Any]) -> "Figu
     """Draw methods on a line by their mean rank, the best at the left.
 
     A bar joins methods whose ranks differ by less than the critical difference, which stands above.
-
-    Args:
-        chosen: the runs of the best learning rates.
     """
     ranks, difference = mean_ranks(chosen)
     if math.isnan(difference):

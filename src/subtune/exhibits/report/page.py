@@ -13,13 +13,12 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from subtune.analysis.scores import read_scores
+from subtune.analysis.summary import METHOD, title_with_mask
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.drawing import DOTS_PER_INCH
 from subtune.exhibits.tables.choices import short
-from subtune.exhibits.tables.summary import method_of
 from subtune.exhibits.tables.writing import EMPTY, cell
 
-JOULES_PER_KILOWATT_HOUR = 3.6e6
 MEDIA_TYPES = {
     ".csv": "text/csv",
     ".tex": "text/x-tex",
@@ -120,7 +119,7 @@ def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
                 "run": row["run"],
                 "model": row["model"],
                 "task": row["task"],
-                "method": method_of(row),
+                "method": title_with_mask(*(row[name] for name in METHOD)),
                 "training rows": f"{row['train_rows']:,}",
                 "learning rate": short(row["learning_rate"]),
                 "seed": row["seed"],
@@ -140,12 +139,10 @@ def sparkline(scores: Sequence[float], best_epoch: int) -> str:
     """
     low, high = min(scores), max(scores)
     across, up = (WIDTH - 2 * MARGIN) / max(1, len(scores) - 1), HEIGHT - 2 * MARGIN
+    heights = [(score - low) / (high - low) if high > low else 0.5 for score in scores]
     points = [
-        (
-            MARGIN + number * across,
-            HEIGHT - MARGIN - up * ((score - low) / (high - low) if high > low else 0.5),
-        )
-        for number, score in enumerate(scores)
+        (MARGIN + number * across, HEIGHT - MARGIN - up * height)
+        for number, height in enumerate(heights)
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     x, y = points[best_epoch - 1]
@@ -161,28 +158,25 @@ def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
     users = runs["experiments"].str.split(" ")
     names = dict.fromkeys(name for used in users for name in used)
     parts = {name: runs[[name in used for used in users]] for name in names}
-    rows = []
-    for name, part in (parts if len(parts) == 1 else parts | {"all, each once": runs}).items():
-        joules = part["joules"].dropna() if "joules" in part else pd.Series(dtype=float)
-        kilowatt_hours = joules.sum() / JOULES_PER_KILOWATT_HOUR
-        rows.append(
-            {
-                "experiment": name,
-                "runs": f"{len(part):,}",
-                "hours": f"{part['seconds'].sum() / 3600:,.2f}",
-                "FLOPs (estimated)": f"{part['flops'].sum():.2e}",
-                "energy": f"{kilowatt_hours:.3f} kWh" if len(joules) else "not readable",
-                "device": _distinct(part, "device"),
-            }
-        )
-    return rows
+    if len(parts) > 1:
+        parts["all, each once"] = runs
+    return [
+        {
+            "experiment": name,
+            "runs": f"{len(part):,}",
+            "hours": f"{part['seconds'].sum() / 3600:,.2f}",
+            "FLOPs (estimated)": f"{part['flops'].sum():.2e}",
+            "device": _distinct(part, "device"),
+        }
+        for name, part in parts.items()
+    ]
 
 
 def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
     """Return the commits and versions that trained the runs, and the times."""
-    rows = [("commit of subtune", _distinct(runs, "commit"))]
-    versions = [column for column in runs if column.startswith("versions.")]
-    rows += [(column.removeprefix("versions."), _distinct(runs, column)) for column in versions]
+    columns = {"commit": "commit of subtune"}
+    columns |= {c: c.removeprefix("versions.") for c in runs if c.startswith("versions.")}
+    rows = [(title, _distinct(runs, column)) for column, title in columns.items()]
     if "recorded" in runs:
         times = runs["recorded"].dropna()
         rows.append(("recorded", f"{times.min()} to {times.max()}" if len(times) else EMPTY))

@@ -14,7 +14,6 @@ from subtune.analysis.statistics.crossed import MOST_SEEDS
 from subtune.analysis.summary import Candidate
 from subtune.analysis.verdicts import FEWEST_UNITS, SUPPORTED
 from subtune.exhibits.tables.writing import EMPTY, Styled, escaped, interval, share, signed
-from subtune.selections.methods import title_of, with_mask
 
 CONFIDENT = "smallest with 95 % confidence"
 HEADINGS = [
@@ -47,10 +46,6 @@ def smallest_methods(
     method if ``is_within`` is false; ``surely``, the smallest method whose whole interval is within
     the margin, which is bold; ``more_seeds`` or ``more_rows`` that would decide; and ``answer``, in
     sentences.
-
-    Args:
-        chosen: the runs of the best learning rates.
-        row_scores: from `subtune.analysis.row_scores`.
     """
     found = answers(chosen, row_scores)
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}
@@ -76,7 +71,7 @@ def _numbers(answer: Answer, title: str) -> dict[str, object]:
         "task": answer.task,
         "title": title,
         "metric": answer.metric,
-        "method": candidate and _title(candidate),
+        "method": candidate and candidate.title,
         "trained": candidate.trained if candidate else pd.NA,
         "share": candidate.share if candidate else math.nan,
         "score": candidate.score if candidate else math.nan,
@@ -90,7 +85,7 @@ def _numbers(answer: Answer, title: str) -> dict[str, object]:
         "more_seeds": pd.NA if answer.more_seeds is None else answer.more_seeds,
         "more_rows": pd.NA if answer.more_rows is None else answer.more_rows,
         "is_within": answer.is_within if candidate else None,
-        "surely": confident and _title(confident),
+        "surely": confident and confident.title,
         "answer": in_words(answer),
     }
 
@@ -103,14 +98,14 @@ def _shown(answer: Answer, title: str) -> dict[str, str]:
     cells = [
         answer.model,
         title,
-        ("" if answer.is_within else "none; nearest is ") + _title(candidate),
+        ("" if answer.is_within else "none; nearest is ") + candidate.title,
         f"{candidate.trained:,}",
         share(candidate.share),
         f"{candidate.score:.4f}",
         f"{candidate.full_score:.4f}",
         signed(candidate.difference.mean),
         interval(candidate.difference.low, candidate.difference.high),
-        _title(answer.confident) if answer.confident else EMPTY,
+        answer.confident.title if answer.confident else EMPTY,
         _needed(answer) or EMPTY,
     ]
     return dict(zip(HEADINGS, cells, strict=True))
@@ -132,7 +127,7 @@ def in_words(answer: Answer) -> str:
         runs = f"{candidate.full_with_one_answer} run" + "s" * (candidate.full_with_one_answer > 1)
         sentences.append(f"{runs} of full predict the same for every row: full has learnt nothing.")
     if better:
-        less = f"Full scores {better.difference.mean:.3f} less than {_title(better)}"
+        less = f"Full scores {better.difference.mean:.3f} less than {better.title}"
         sentences.append(f"{less}: try other learning rates for full.")
     return " ".join(sentences)
 
@@ -144,7 +139,7 @@ def _described(candidate: Candidate) -> str:
         size = f"{candidate.trained:,} parameters, {share(candidate.share)} of full's"
     mean, low, high = candidate.difference
     scores = f"scores {candidate.score:.4f}, full {candidate.full_score:.4f}"
-    text = f"{_title(candidate)} ({size}) {scores}"
+    text = f"{candidate.title} ({size}) {scores}"
     if math.isnan(low):
         return text
     return f"{text}: {signed(mean)} (95 % interval {interval(low, high)}, {candidate.over})"
@@ -174,10 +169,6 @@ def _needed(answer: Answer) -> str:
     seeds = f"{answer.more_seeds} more seed{plural}" if answer.more_seeds else ""
     rows = f"{answer.more_rows:,} more {judged_by} rows" if answer.more_rows else ""
     return " or ".join(filter(None, [seeds, rows]))
-
-
-def _title(candidate: Candidate) -> str:
-    return with_mask(title_of(candidate.method), candidate.fraction, candidate.scope)
 
 
 def answers_in_lines(path: Path) -> str:

@@ -56,7 +56,6 @@ def best_learning_rates(
     """Return the best learning rate of one method, task by task, ours beside the paper's.
 
     Args:
-        chosen: the runs of the best learning rates.
         printed: ``task``, and one column per model of the paper.
         method: whose learning rates the paper prints.
     """

@@ -41,7 +41,6 @@ def comparison(
     its own.
 
     Args:
-        chosen: the runs of the best learning rates.
         printed: the paper's scores, from `subtune.papers.printed.scores`.
         counts: its numbers of parameters, from `subtune.papers.printed.counts`.
         source: of which rows our scores are.
@@ -89,9 +88,8 @@ def _rows_of_runs(
         # Counts include the most usual classifier; of equally usual ones, the largest.
         largest = of_model.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
-        of_task = of_model[of_model["task"] == usual]
-        trained = dict(zip(of_task["method"], of_task["trainable"], strict=True))
-        beside = dict(zip(of_task["method"], trained_beside_classifier(of_task), strict=True))
+        of_task = of_model[of_model["task"] == usual].drop_duplicates("method").set_index("method")
+        trained, beside = of_task["trainable"], trained_beside_classifier(of_task)
         full = beside.get("full")
         for method in of_model["method"].drop_duplicates():
             scores = of_model[of_model["method"] == method]

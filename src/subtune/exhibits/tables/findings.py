@@ -7,6 +7,7 @@ import pandas as pd
 
 from subtune.analysis import information, significance
 from subtune.analysis.reproduction import of_exhibits
+from subtune.analysis.scores import whole_methods
 from subtune.analysis.verdicts import NOT_PRINTED, UNDECIDED
 from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled
 
@@ -21,8 +22,15 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return `subtune.analysis.significance.repeat_variance`, rounded to six digits."""
-    table = significance.repeat_variance(chosen).round(6)
+    """Return the spread over seeds of every method with several seeds on a task.
+
+    Returns:
+        ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``, ``standard_deviation``
+        (with ``seeds`` − 1 degrees of freedom), rounded to six digits.
+    """
+    groups = whole_methods(chosen).groupby(["model", "column", "method"], sort=False)["value"]
+    table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
+    table = table[table["seeds"] > 1].reset_index().round(6)
     return table.astype({"mean": object}).fillna({"mean": DIVERGED})
 
 
@@ -49,10 +57,10 @@ def kruskal_wallis(
     ours = [significance.scores_of(methods, table) for table in (dev, test) if table is not None]
     if test is not None:
         ours.append(pd.concat(ours))
-    rows = [
+    tested = [
         (
             f"this run's {name.replace('table', 'table ')}",
-            *_tested([scores[method].tolist() for method in methods]),
+            [scores[m].tolist() for m in methods],
             None,
         )
         for name, scores in zip(parts, ours, strict=False)
@@ -62,13 +70,13 @@ def kruskal_wallis(
     for name, tables in parts.items():
         scores = of_exhibits(printed_scores, tables)
         groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
-        rows.append((f"paper's {name}", *_tested(groups), p_values[name]))
+        tested.append((f"paper's {name}", groups, p_values[name]))
+    rows = [
+        (name, *map(len, groups), significance.kruskal_wallis(*groups), reported)
+        for name, groups, reported in tested
+    ]
     counts = [f"n_{method}" for method in methods]
     return pd.DataFrame(rows, columns=["scores", *counts, "p_value", "reported"])
-
-
-def _tested(groups: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    return *map(len, groups), significance.kruskal_wallis(*groups)
 
 
 def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.core.errors import SubtuneError
 from subtune.exhibits.tables.writing import EMPTY, Styled
 from subtune.families import CANONICAL
 from subtune.families.base import is_classifier
@@ -33,6 +32,8 @@ def methods_and_parameters(
 ) -> Styled:
     """Return what each method trains in which layers, and its parameters beside the paper's counts.
 
+    Layers are those of the first model.
+
     Args:
         directories: where each model lies.
         printed: the paper's counts: ``model``, ``method``, ``printed``.
@@ -47,11 +48,11 @@ def methods_and_parameters(
     }
     counts = parameter_counts(parameters, selected)
     millions = counts.assign(
-        millions=[EMPTY if pd.isna(n) else f"{n / 1e6:.2f}M" for n in counts["parameters"]]
+        millions=[f"{number / 1e6:.2f}M" for number in counts["parameters"]]
     ).pivot(index="method", columns="model", values="millions")
     table = pd.DataFrame({"method": [title_of(method) for method in selections]})
-    groups = [strata_of_first(selection, parameters) for selection in selected.values()]
-    table[GROUPS] = groups
+    first = next(iter(parameters.values()))
+    table[GROUPS] = [strata(selection, first) for selection in selected.values()]
     for model in counts["model"].unique():
         table[f"parameters: {model}"] = [millions.loc[method, model] for method in selections]
     for model, rows in printed.groupby("model", sort=False):
@@ -84,16 +85,6 @@ def strata(selection: Selection, shapes: Shapes) -> tuple[str, ...]:
     words = [text for text, _ in groups] * (3 if len(groups) == 1 else 1)
     group1, group2, group3, *_ = [*words, EMPTY]
     return n1, n2, group1, group2, group3, outside
-
-
-def strata_of_first(selection: Selection, models: Mapping[str, Shapes]) -> tuple[str, ...]:
-    """Return the strata of the first model that has the selected parameters; empty if none has."""
-    for shapes in models.values():
-        try:
-            return strata(selection, shapes)
-        except SubtuneError:
-            continue
-    return (EMPTY,) * len(GROUPS)
 
 
 def _in_words(entries: Mapping[str, Entry], names: list[str]) -> str:

@@ -6,9 +6,8 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis.row_scores import NO_ROWS
-from subtune.analysis.summary import summary
+from subtune.analysis.summary import METHOD, summary, title_with_mask
 from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled, interval, share, signed
-from subtune.selections.methods import title_of, with_mask
 from subtune.tasks.metrics import TITLES
 
 
@@ -18,10 +17,6 @@ def methods_by_score(
     """Return a row per model, task and method; a task's methods stand from the highest score.
 
     Methods on the front of score against parameters are bold.
-
-    Args:
-        chosen: the runs of the best learning rates.
-        row_scores: from `subtune.analysis.row_scores`.
     """
     rows = summary(chosen, row_scores)
     shown = pd.DataFrame([_shown(row, task_titles) for row in rows.to_dict("records")])
@@ -33,7 +28,7 @@ def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, 
         "model": row["model"],
         "task": task_titles[row["task"]],
         "metric": TITLES[row["metric"]],
-        "method": method_of(row),
+        "method": title_with_mask(*(row[name] for name in METHOD)),
         "score": _score(row),
         "minus full": signed(row["difference"]),
         "95 % interval": interval(row["low"], row["high"]),
@@ -43,12 +38,6 @@ def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, 
         "seconds": f"{row['seconds']:,.0f}",
         "best epoch": EMPTY if pd.isna(row["epoch"]) else f"{row['epoch']:g}",
     }
-
-
-def method_of(row: Mapping[str, Any]) -> str:
-    """Return the title of a row's method, with its mask if it has one."""
-    scope = None if pd.isna(row["scope"]) else row["scope"]
-    return with_mask(title_of(row["method"]), row["fraction"], scope)
 
 
 def _score(row: Mapping[str, Any]) -> str:

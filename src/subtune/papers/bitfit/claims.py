@@ -1,4 +1,4 @@
-"""Claims of BitFit, and statistics that only they need."""
+"""Statistics that only BitFit's claims need."""
 
 from itertools import combinations
 from typing import Literal
@@ -14,15 +14,12 @@ from subtune.analysis.statistics.parameters import (
     rank_correlation,
 )
 from subtune.analysis.statistics.scores import CELL, NOTHING, matching, method_scores, minus
-from subtune.papers.claims import read_claims
 
 
 def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Return the standard deviation over seeds of one method minus that of another."""
-    wide = method_scores(chosen)
-    if not {first, second} <= set(wide):
-        return NOTHING
-    spread = wide[[first, second]].dropna().groupby(level=["model", "column"]).std()
+    wide = method_scores(chosen).reindex(columns=[first, second])
+    spread = wide.dropna().groupby(level=["model", "column"]).std()
     return (spread[first] - spread[second]).dropna()
 
 
@@ -43,7 +40,6 @@ def minus_by_size(
     There is one number per model and seed.
 
     Args:
-        chosen: the runs of the best learning rates.
         train_rows: ``task`` and ``rows``.
         first, second: methods.
     """
@@ -74,8 +70,7 @@ def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: 
 def gap_minus(scores: pd.DataFrame, first: str, second: str) -> pd.Series:
     """Return the generalisation gap of one method minus another's."""
     wide = scores.groupby([*CELL, "method"])["gap"].mean().unstack()
-    if not {first, second} <= set(wide.columns):
-        return NOTHING
+    wide = wide.reindex(columns=[first, second])
     return (wide[first] - wide[second]).dropna()
 
 
@@ -119,18 +114,14 @@ def minus_on_rows(
 def minus_by_rows(sizes: pd.DataFrame, metric: str, first: str, second: str) -> pd.Series:
     """Return the rank correlation of the number of training rows and `minus`, per cell."""
     rows = _with_several_sizes(sizes, metric)
-    differences = {
-        number: minus(same, first, second) for number, same in rows.groupby("train_rows")
-    }
-    if not any(len(difference) for difference in differences.values()):
+    differences = {n: minus(same, first, second) for n, same in rows.groupby("train_rows")}
+    differences = {number: cells for number, cells in differences.items() if len(cells)}
+    if not differences:
         return NOTHING
-    wide = pd.concat({n: d for n, d in differences.items() if len(d)}, names=["train_rows"])
-    of_cell = wide.groupby(level=CELL)
-    enough = of_cell.size() >= FEWEST_PAIRS
-    correlations = of_cell.apply(
+    of_cell = pd.concat(differences, names=["train_rows"]).groupby(level=CELL)
+    return of_cell.apply(
         lambda cell: rank_correlation(cell.index.get_level_values("train_rows"), cell)
-    )
-    return correlations[enough].dropna()
+    ).dropna()
 
 
 def _with_several_sizes(sizes: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -140,19 +131,3 @@ def _with_several_sizes(sizes: pd.DataFrame, metric: str) -> pd.DataFrame:
     """
     rows = sizes[sizes["metric"] == metric]
     return rows[rows.groupby(["model", "column"])["train_rows"].transform("nunique") > 1]
-
-
-CLAIMS = read_claims(
-    __package__,
-    spread_minus,
-    agreement_of_models,
-    minus_by_size,
-    change_beside_others,
-    gap_minus,
-    gap_under,
-    train_minus,
-    epochs_before,
-    rate_to_printed,
-    minus_on_rows,
-    minus_by_rows,
-)

@@ -1,4 +1,4 @@
-"""Claims of BitFit+, and statistics that only they need."""
+"""Statistics that only BitFit+'s claims need."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,6 @@ import pandas as pd
 
 from subtune.analysis.statistics.parameters import FEWEST_PAIRS, changes_of, rank_correlation
 from subtune.analysis.statistics.scores import NOTHING, method_scores, minus_printed
-from subtune.papers.claims import read_claims
 
 
 def distance_to_printed(
@@ -23,7 +22,6 @@ def change_and_score(
 
     Args:
         changes: from `subtune.analysis.changes.changes_of_methods`.
-        chosen: the runs of the best learning rates.
         method: the method whose changes are compared, which trains all these parameters.
         parts: method to the parameters that it trains.
 
@@ -46,6 +44,3 @@ def change_and_score(
         },
         dtype=float,
     ).rename_axis(["model", "task", "seed"])
-
-
-CLAIMS = read_claims(__package__, distance_to_printed, change_and_score)

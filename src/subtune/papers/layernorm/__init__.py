@@ -1,6 +1,7 @@
 """LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning."""
 
-from subtune.papers.layernorm.claims import CLAIMS
+from subtune.papers.claims import read_claims
+from subtune.papers.layernorm import claims
 from subtune.papers.layernorm.exhibits import EXHIBITS
 from subtune.papers.paper import Paper
 
@@ -9,6 +10,6 @@ PAPER = Paper(
     citation="LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning "
     "(ValizadehAslani & Liang, 2024)",
     exhibits=EXHIBITS,
-    claims=CLAIMS,
+    claims=read_claims(__package__, claims),
     printed_data={"layernorm_information": "figure3", "component_shares": "table1"},
 )

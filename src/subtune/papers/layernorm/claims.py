@@ -1,10 +1,9 @@
-"""Claims of the LayerNorm paper, and statistics that only they need."""
+"""Statistics that only the LayerNorm paper's claims need."""
 
 import pandas as pd
 
 from subtune.analysis.statistics.parameters import to_largest_other
 from subtune.analysis.statistics.scores import fraction_minus_whole, minus
-from subtune.papers.claims import read_claims
 
 
 def minus_on_both(dev: pd.DataFrame, test: pd.DataFrame, first: str, second: str) -> pd.Series:
@@ -36,8 +35,3 @@ def whole_minus_fraction(
 ) -> pd.Series:
     """Return `fraction_minus_whole` with the opposite sign."""
     return -fraction_minus_whole(chosen, method, scope, fraction)
-
-
-CLAIMS = read_claims(
-    __package__, minus_on_both, change_to_largest_other, bias_minus_weight, whole_minus_fraction
-)

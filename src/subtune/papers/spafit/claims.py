@@ -1,11 +1,10 @@
-"""Claims of SPAFIT, and statistics that only they need."""
+"""Statistics that only SPAFIT's claims need."""
 
 import numpy as np
 import pandas as pd
 
 from subtune.analysis.statistics.parameters import best_rates
 from subtune.analysis.statistics.scores import rounded_families
-from subtune.papers.claims import read_claims
 
 
 def worst_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:
@@ -17,6 +16,3 @@ def worst_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> p
 def rate_to(chosen: pd.DataFrame, methods: str, learning_rate: float) -> pd.Series:
     """Return the log of a family's best learning rates to this one, per model, task and method."""
     return np.log(best_rates(chosen, methods) / learning_rate)
-
-
-CLAIMS = read_claims(__package__, worst_minus, rate_to)

@@ -19,10 +19,12 @@ def test_the_kruskal_wallis_test_gives_the_printed_p_values_to_every_printed_dig
 
 
 def test_what_diverged_is_in_no_test_and_says_so_where_its_mean_would_stand():
-    rows = [("rte", "layernorm", 1.0, None, 1e-3, seed, 0.6) for seed in (0, 1)]
+    rows = [("rte", "layernorm", 1.0, None, 1e-3, seed, 0.6 + seed / 5) for seed in (0, 1)]
     rows += [("rte", "bitfit", 1.0, None, 1e-3, seed, math.nan) for seed in (0, 1)]
+    rows.append(("rte", "frozen", 1.0, None, 1e-3, 0, 0.5))
     chosen = scored(*rows)
     tested = made("layernorm", "kruskal_wallis", dev=chosen)["scores"]
     assert not tested.str.startswith("this run").any()
-    spread = findings.repeat_variance(chosen).set_index("method")["mean"]
-    assert spread.to_dict() == {"layernorm": 0.6, "bitfit": "diverged"}
+    spread = findings.repeat_variance(chosen).set_index("method")
+    assert spread["mean"].to_dict() == {"layernorm": 0.7, "bitfit": "diverged"}
+    assert spread.loc["layernorm", "variance"] == 0.02

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from subtune.core.errors import SubtuneError
-from subtune.exhibits.tables.methods import strata, strata_of_first
+from subtune.exhibits.tables.methods import strata
 from subtune.models.dimensions import dimensions_of, papers_models
 from subtune.papers import printed
 from subtune.selections.methods import named
@@ -60,13 +59,6 @@ def test_what_is_drawn_or_has_more_groups_is_told_once_for_all_layers(bert_large
     ends = WholeTensors(parameters=("encoder.layer.1-2.**.bias", "encoder.layer.5.**.bias"))
     for selection in (ends, named("rand_bias", {})):
         assert strata(selection, bert_large)[2:5] == (selection.in_words(),) * 3
-
-
-def test_a_method_that_no_model_has_the_layers_for_has_empty_groups(bert_large):
-    deep = WholeTensors(parameters=("encoder.layer.30.**",))
-    with pytest.raises(SubtuneError):
-        strata(deep, bert_large)
-    assert set(strata_of_first(deep, {"bert": bert_large})) == {"–"}
 
 
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):
