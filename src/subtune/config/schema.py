@@ -115,18 +115,30 @@ ListOfRates = Annotated[
 SearchOfUsualRates = Annotated[Literal["search"], BeforeValidator(_search), Tag(WORD)]
 
 
+def _in_one_line(schema: dict[str, Any]) -> None:
+    """Join the lines of the settings' descriptions, which are their docstrings."""
+    for setting in schema["properties"].values():
+        if "description" in setting:
+            setting["description"] = " ".join(setting["description"].split())
+
+
 class Section(BaseModel):
     """A part of the configuration. It cannot change and refuses unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        json_schema_extra=_in_one_line,
+    )
 
 
 class SearchOfRates(Section):
     """A search among learning rates."""
 
-    search: Annotated[tuple[LearningRate, ...], AfterValidator(_distinct)] = Field(
-        min_length=2, description="learning rates, of which the first seed finds one for all seeds"
-    )
+    search: Annotated[tuple[LearningRate, ...], AfterValidator(_distinct)] = Field(min_length=2)
+    """learning rates, of which the first seed finds one for all seeds"""
 
 
 def _form(given: Any) -> str:
@@ -164,19 +176,15 @@ def each_trained(rates: LearningRates | tuple[()]) -> tuple[float | tuple[float,
 class ModelSource(Section):
     """A model's source: the hub, a local directory or an installed Python package."""
 
-    hub: Annotated[str, Field(pattern=REPOSITORY)] | None = Field(
-        default=None, description="name of the model's repository on the hub"
-    )
-    revision: str | None = Field(
-        default=None,
-        min_length=1,
-        description="commit, tag or branch on the hub; default: the main branch. The commit of a "
-        "tag or branch is asked for once and kept in `pinned.json` in the results",
-    )
-    path: str | None = Field(default=None, description="local directory with the model's files")
-    package: str | None = Field(
-        default=None, description="installed Python package that holds the model's files"
-    )
+    hub: Annotated[str, Field(pattern=REPOSITORY)] | None = None
+    """name of the model's repository on the hub"""
+    revision: str | None = Field(default=None, min_length=1)
+    """commit, tag or branch on the hub; default: the main branch. The commit of a tag or branch is
+    asked for once and kept in `pinned.json` in the results"""
+    path: str | None = None
+    """local directory with the model's files"""
+    package: str | None = None
+    """installed Python package that holds the model's files"""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -191,42 +199,28 @@ class ModelSource(Section):
 class OwnTask(Section):
     """A task of the user's own: its files, columns, label words and metrics."""
 
-    kind: KindName | None = Field(
-        default=None,
-        description="default: `classification` if the task has `labels`, else `regression`",
-    )
-    files: dict[str, str] = Field(
-        description="path of each split's file: `train`, `validation`, which chooses epochs and "
-        "learning rates, and perhaps `test`, which then judges. Texts: .csv, .tsv or .jsonl; a "
-        "cell that begins with a quotation mark is quoted. Tokens: .conllu, whose columns have "
-        "names; .conll or .txt, whose columns are 1, 2, …; or .jsonl with lists. Spans: .json in "
-        "SQuAD's format"
-    )
-    encoding: Encoding | None = Field(
-        default=None,
-        description="encoding of .csv, .tsv, .conll and .txt files; default: UTF-8, or UTF-16 if "
-        "a file begins with its mark",
-    )
-    text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = Field(
-        default=(),
-        description="one or two columns with texts; for tokens, the column with the words. Leave "
-        "it out for spans, whose format names `question` and `context`",
-    )
-    label: ColumnName | None = Field(
-        default=None, description="column with the label; default: `label`, for spans `answers`"
-    )
-    labels: Labels | None = Field(
-        default=None,
-        description="the label words in order; leave them out for regression and spans. Files of "
-        "texts may hold the words' numbers, from 0, if no word is a number",
-    )
-    metrics: Annotated[tuple[Metric, ...], AfterValidator(_distinct)] = Field(
-        default=(),
-        description="metrics, the deciding one first; default for tokens and spans: the usual ones",
-    )
-    title: Annotated[str, Field(pattern=LINE)] | None = Field(
-        default=None, description="name in tables and figures; default: the task's key"
-    )
+    kind: KindName | None = None
+    """default: `classification` if the task has `labels`, else `regression`"""
+    files: dict[str, str]
+    """path of each split's file: `train`, `validation`, which chooses epochs and learning rates,
+    and perhaps `test`, which then judges. Texts: .csv, .tsv or .jsonl; a cell that begins with a
+    quotation mark is quoted. Tokens: .conllu, whose columns have names; .conll or .txt, whose
+    columns are 1, 2, …; or .jsonl with lists. Spans: .json in SQuAD's format"""
+    encoding: Encoding | None = None
+    """encoding of .csv, .tsv, .conll and .txt files; default: UTF-8, or UTF-16 if a file begins
+    with its mark"""
+    text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = ()
+    """one or two columns with texts; for tokens, the column with the words. Leave it out for spans,
+    whose format names `question` and `context`"""
+    label: ColumnName | None = None
+    """column with the label; default: `label`, for spans `answers`"""
+    labels: Labels | None = None
+    """the label words in order; leave them out for regression and spans. Files of texts may hold
+    the words' numbers, from 0, if no word is a number"""
+    metrics: Annotated[tuple[Metric, ...], AfterValidator(_distinct)] = ()
+    """metrics, the deciding one first; default for tokens and spans: the usual ones"""
+    title: Annotated[str, Field(pattern=LINE)] | None = None
+    """name in tables and figures; default: the task's key"""
 
     @model_validator(mode="after")
     def _label_is_no_text(self) -> Self:
@@ -260,118 +254,98 @@ class OwnTask(Section):
 class FisherSettings(Section):
     """The estimate of Fisher information before training."""
 
-    rows: Count | None = Field(
-        default=None, description="number of training examples to sample; default: all"
-    )
-    seed: FromZero = Field(default=0, description="seed of the sample and of the classifier")
+    rows: Count | None = None
+    """number of training examples to sample; default: all"""
+    seed: FromZero = 0
+    """seed of the sample and of the classifier"""
 
 
 class Fractions(Section):
     """Train only the top fraction of a selection, by Fisher information."""
 
-    of: str = Field(default=MASKED_METHOD, description="method whose entries are ranked")
-    values: Annotated[tuple[Fraction, ...], AfterValidator(_distinct)] = Field(
-        min_length=1, description="fractions of the entries to train, above 0 and at most 1"
-    )
+    of: str = MASKED_METHOD
+    """method whose entries are ranked"""
+    values: Annotated[tuple[Fraction, ...], AfterValidator(_distinct)] = Field(min_length=1)
+    """fractions of the entries to train, above 0 and at most 1"""
     scopes: Annotated[tuple[Scope, ...], AfterValidator(_distinct)] = Field(
-        default=SCOPES,
-        min_length=1,
-        description="tasks whose information decides: its own (`individual`), all (`global`), or "
-        "all others (`cv`); default: all three scopes",
+        default=SCOPES, min_length=1
     )
-    learning_rates: LearningRates | None = Field(
-        default=None, description="default: the learning rates of the task or the experiment"
-    )
+    """tasks whose information decides: its own (`individual`), all (`global`), or all others
+    (`cv`); default: all three scopes"""
+    learning_rates: LearningRates | None = None
+    """default: the learning rates of the task or the experiment"""
 
 
 class TaskSettings(Section):
     """Settings of one task that differ from the experiment's."""
 
     learning_rates: LearningRatesOfTask = None
-    batch_size: Count | None = Field(default=None, description="examples per training step")
-    epochs: Count | None = Field(default=None, description="passes over the training set")
-    max_length: int | None = Field(
-        default=None, ge=4, le=512, description="most tokens of an example"
-    )
+    batch_size: Count | None = None
+    """examples per training step"""
+    epochs: Count | None = None
+    """passes over the training set"""
+    max_length: int | None = Field(default=None, ge=4, le=512)
+    """most tokens of an example"""
 
 
 class ModelSettings(Section):
     """Methods that one model trains in addition to the experiment's."""
 
-    methods: dict[MethodName, LearningRates | None] = Field(
-        min_length=1,
-        description="methods that only this model trains, or trains with other learning rates",
-    )
+    methods: dict[MethodName, LearningRates | None] = Field(min_length=1)
+    """methods that only this model trains, or trains with other learning rates"""
 
 
 class Experiment(Section):
     """A grid of runs: model × task × method × learning rate × seed, and the fractions."""
 
-    paper: str | None = Field(
-        default=None,
-        description="paper whose tables and figures to make, in addition to those of every "
-        "experiment; default: the paper that has the experiment's name, if there is one",
-    )
-    models: Names = Field(description="names of models")
-    tasks: Names = Field(description="names of tasks")
-    by_task: dict[str, TaskSettings] = Field(
-        default={}, description="settings of single tasks that differ from those below"
-    )
-    by_model: dict[str, ModelSettings] = Field(
-        default={}, description="methods that single models train in addition"
-    )
-    methods: dict[MethodName, LearningRates | None] = Field(
-        min_length=1,
-        description="each method's learning rates on every task: a list, all of which are "
-        "trained, or `search`, which finds one; default: those of `by_task` or `learning_rates`",
-    )
+    paper: str | None = None
+    """paper whose tables and figures to make, in addition to those of every experiment; default:
+    the paper that has the experiment's name, if there is one"""
+    models: Names
+    """names of models"""
+    tasks: Names
+    """names of tasks"""
+    by_task: dict[str, TaskSettings] = {}
+    """settings of single tasks that differ from those below"""
+    by_model: dict[str, ModelSettings] = {}
+    """methods that single models train in addition"""
+    methods: dict[MethodName, LearningRates | None] = Field(min_length=1)
+    """each method's learning rates on every task: a list, all of which are trained, or `search`,
+    which finds one; default: those of `by_task` or `learning_rates`"""
     learning_rates: LearningRatesOfTask = None
-    fractions: Fractions | None = Field(
-        default=None, description="train top fractions by Fisher information, too"
-    )
+    fractions: Fractions | None = None
+    """train top fractions by Fisher information, too"""
     fisher: FisherSettings = FisherSettings()
     seeds: Annotated[tuple[FromZero, ...], AfterValidator(_distinct)] = Field(
-        default=(0,), min_length=1, description="one run per seed"
+        default=(0,), min_length=1
     )
-    epochs: Count = Field(description="passes over the training set")
-    batch_size: Count = Field(description="examples per training step")
-    max_length: int = Field(
-        default=128,
-        ge=4,
-        le=512,
-        description="most tokens of an example; longer texts are cut, or split into examples",
-    )
-    doc_stride: Count = Field(
-        default=128,
-        description="tokens from the start of one window of a long context to the start of the "
-        "next; at most a whole window",
-    )
-    schedule: Literal["constant", "linear"] = Field(
-        default="constant", description="learning rate after the warm-up: constant, or falls to 0"
-    )
-    warmup: float = Field(
-        default=0.0, ge=0, lt=1, description="share of all steps in which the learning rate rises"
-    )
-    weight_decay: float = Field(default=0.0, ge=0, description="AdamW's weight decay")
-    max_grad_norm: float = Field(
-        default=1.0, gt=0, description="norm to which longer gradients are shortened"
-    )
-    patience: Count | None = Field(
-        default=None,
-        description="a run ends after so many epochs without a better score; default: it never "
-        "ends early",
-    )
-    precision: Precision = Field(
-        default="fp32",
-        description="number format of matrix products; `tf32` is fp32 with shorter products on "
-        "GPUs since Ampere, and fp32 elsewhere",
-    )
-    train_rows: NumbersOfRows = Field(
-        default=(ALL_ROWS,),
-        description="number of training rows, `all`, or a list of them; every method trains on "
-        "each. Smaller sets are parts of larger ones, drawn by the run's seed. Tables and claims "
-        "use the largest, and fractions train on the largest only",
-    )
+    """one run per seed"""
+    epochs: Count
+    """passes over the training set"""
+    batch_size: Count
+    """examples per training step"""
+    max_length: int = Field(default=128, ge=4, le=512)
+    """most tokens of an example; longer texts are cut, or split into examples"""
+    doc_stride: Count = 128
+    """tokens from the start of one window of a long context to the start of the next; at most a
+    whole window"""
+    schedule: Literal["constant", "linear"] = "constant"
+    """learning rate after the warm-up: constant, or falls to 0"""
+    warmup: float = Field(default=0.0, ge=0, lt=1)
+    """share of all steps in which the learning rate rises"""
+    weight_decay: float = Field(default=0.0, ge=0)
+    """AdamW's weight decay"""
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    """norm to which longer gradients are shortened"""
+    patience: Count | None = None
+    """a run ends after so many epochs without a better score; default: it never ends early"""
+    precision: Precision = "fp32"
+    """number format of matrix products; `tf32` is fp32 with shorter products on GPUs since Ampere,
+    and fp32 elsewhere"""
+    train_rows: NumbersOfRows = (ALL_ROWS,)
+    """number of training rows, `all`, or a list of them; every method trains on each. Smaller sets
+    are parts of larger ones, drawn by the run's seed. Tables and claims use the largest, and
+    fractions train on the largest only"""
 
     @model_validator(mode="after")
     def _masks_have_one_model_and_methods_learning_rates(self) -> Self:
@@ -427,113 +401,80 @@ class Experiment(Section):
 class Style(Section):
     """The look of one figure."""
 
-    colormap: str = Field(
-        default="viridis", description="name of matplotlib's colour map, for heat maps"
-    )
-    width: float = Field(
-        default=6.3, gt=0, le=50, description="width in inches; narrow figures take half of it"
-    )
+    colormap: str = "viridis"
+    """name of matplotlib's colour map, for heat maps"""
+    width: float = Field(default=6.3, gt=0, le=50)
+    """width in inches; narrow figures take half of it"""
 
 
 class Assumptions(Section):
     """The machine that estimates of time assume. No result depends on it."""
 
-    device: str = Field(default="one A100", description="name of the machine, for people to read")
+    device: str = "one A100"
+    """name of the machine, for people to read"""
     teraflops: dict[Precision, Annotated[float, Field(gt=0)]] = Field(
-        default={"fp32": 12.0, "tf32": 40.0, "bf16": 80.0},
-        min_length=2,
-        description="10¹² floating-point operations per second in large matrix products, for both "
-        "fp32 and bf16, and for tf32 where it is faster than fp32",
+        default={"fp32": 12.0, "tf32": 40.0, "bf16": 80.0}, min_length=2
     )
-    milliseconds_per_layer: float = Field(
-        default=1.5,
-        ge=0,
-        description="milliseconds per layer that a training step takes beside its products",
-    )
-    runs_side_by_side: Count = Field(
-        default=8, description="runs that share a training step, if they train no matrices"
-    )
-    start_minutes: float = Field(
-        default=1.0, ge=0, description="minutes that every job takes before it trains"
-    )
-    time_margin: float = Field(
-        default=2.0,
-        ge=1,
-        description="estimated time times this is what a job asks for",
-    )
-    longest_job_hours: Count = Field(
-        default=24,
-        description="hours that the cluster allows one job; a longer sweep goes on in a new job",
-    )
+    """10¹² floating-point operations per second in large matrix products, for both fp32 and bf16,
+    and for tf32 where it is faster than fp32"""
+    milliseconds_per_layer: float = Field(default=1.5, ge=0)
+    """milliseconds per layer that a training step takes beside its products"""
+    runs_side_by_side: Count = 8
+    """runs that share a training step, if they train no matrices"""
+    start_minutes: float = Field(default=1.0, ge=0)
+    """minutes that every job takes before it trains"""
+    time_margin: float = Field(default=2.0, ge=1)
+    """estimated time times this is what a job asks for"""
+    longest_job_hours: Count = 24
+    """hours that the cluster allows one job; a longer sweep goes on in a new job"""
 
 
 class Config(Section):
     """The whole configuration. Keys about jobs, machines and downloads decide no result."""
 
-    results: str = Field(
-        default="results", pattern=RESULTS, description="directory for everything that is made"
-    )
-    source: Literal["hub", "tsv", "builtin"] = Field(
-        default="hub",
-        description="source of the GLUE tasks: the hub, the official files in `glue_dir`, or the "
-        "tiny tasks built into subtune",
-    )
-    revision: str | None = Field(
-        default=None,
-        min_length=1,
-        description="commit, tag or branch of GLUE on the hub; default: the main branch",
-    )
-    hub_cache: str | None = Field(
-        default=None, description="directory for downloads; default: `hub` in the results"
-    )
-    environment: Literal["cpu", "cuda"] = Field(
-        default="cpu", description="environment in envs/ that `--sdm conda` makes for jobs"
-    )
-    container: Annotated[str, Field(pattern=IMAGE)] | None = Field(
-        default=None, description="image in which `--sdm apptainer` runs every job"
-    )
-    glue_dir: str | None = Field(
-        default=None, description="directory with GLUE's official files, for `source: tsv`"
-    )
-    directories: dict[OfficialTask, Annotated[str, Field(min_length=1)]] = Field(
-        default={},
-        description="each task's directory with its official files; it is used whatever `source` "
-        "is",
-    )
-    test_scores: str | None = Field(
-        default=None, description="CSV file with the scores that the GLUE server returned"
-    )
-    models: dict[Name, ModelSource] = Field(default={}, description="models by your names for them")
-    tasks: dict[Name, OwnTask] = Field(default={}, description="tasks of your own by name")
-    selections: dict[Name, NamedSelection] = Field(
-        default={}, description="methods of your own by name"
-    )
-    experiments: dict[Name, Experiment] = Field(min_length=1, description="experiments by name")
-    runs_per_job: Count = Field(default=8, description="most runs that one job trains")
-    jobs_at_once: Count | None = Field(
-        default=None,
-        description="jobs that train at once on this machine: runs are split into as many, of "
-        "about the same work, and `runs_per_job` counts no longer",
-    )
-    million_examples_per_job: float = Field(
-        default=64,
-        gt=0,
-        description="most training examples of one job, in millions, over all its runs and "
-        "epochs; a run that trains alone counts six times",
-    )
-    runs_at_once: Count | None = Field(
-        default=None,
-        description="most runs of a job that train side by side; default: as many as save time",
-    )
-    checkpoint_minutes: FromZero = Field(
-        default=10,
-        description="minutes between checkpoints: a job that is cut off repeats at most these; 0 "
-        "saves after every step",
-    )
+    results: str = Field(default="results", pattern=RESULTS)
+    """directory for everything that is made"""
+    source: Literal["hub", "tsv", "builtin"] = "hub"
+    """source of the GLUE tasks: the hub, the official files in `glue_dir`, or the tiny tasks built
+    into subtune"""
+    revision: str | None = Field(default=None, min_length=1)
+    """commit, tag or branch of GLUE on the hub; default: the main branch"""
+    hub_cache: str | None = None
+    """directory for downloads; default: `hub` in the results"""
+    environment: Literal["cpu", "cuda"] = "cpu"
+    """environment in envs/ that `--sdm conda` makes for jobs"""
+    container: Annotated[str, Field(pattern=IMAGE)] | None = None
+    """image in which `--sdm apptainer` runs every job"""
+    glue_dir: str | None = None
+    """directory with GLUE's official files, for `source: tsv`"""
+    directories: dict[OfficialTask, Annotated[str, Field(min_length=1)]] = {}
+    """each task's directory with its official files; it is used whatever `source` is"""
+    test_scores: str | None = None
+    """CSV file with the scores that the GLUE server returned"""
+    models: dict[Name, ModelSource] = {}
+    """models by your names for them"""
+    tasks: dict[Name, OwnTask] = {}
+    """tasks of your own by name"""
+    selections: dict[Name, NamedSelection] = {}
+    """methods of your own by name"""
+    experiments: dict[Name, Experiment] = Field(min_length=1)
+    """experiments by name"""
+    runs_per_job: Count = 8
+    """most runs that one job trains"""
+    jobs_at_once: Count | None = None
+    """jobs that train at once on this machine: runs are split into as many, of about the same work,
+    and `runs_per_job` counts no longer"""
+    million_examples_per_job: float = Field(default=64, gt=0)
+    """most training examples of one job, in millions, over all its runs and epochs; a run that
+    trains alone counts six times"""
+    runs_at_once: Count | None = None
+    """most runs of a job that train side by side; default: as many as save time"""
+    checkpoint_minutes: FromZero = 10
+    """minutes between checkpoints: a job that is cut off repeats at most these; 0 saves after every
+    step"""
     assumptions: Assumptions = Assumptions()
-    figures: dict[str, Style] = Field(
-        default={}, description="the look of figures by name; `changes` stands for all heat maps"
-    )
+    figures: dict[str, Style] = {}
+    """the look of figures by name; `changes` stands for all heat maps"""
 
     @model_validator(mode="after")
     def _source_fits_the_other_keys(self) -> Self:
