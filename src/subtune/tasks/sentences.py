@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError
+from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import delimited, json_lines
 from subtune.tasks.formats.text import NO_CHARACTER, in_words
@@ -17,9 +19,6 @@ from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tokenizers import Tokenizer
-
-    from subtune.tasks.examples import Examples
 
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")

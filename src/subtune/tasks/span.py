@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tokenizers import Encoding, Tokenizer
 
+from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import squad
 from subtune.tasks.metrics import METRICS
@@ -23,10 +25,7 @@ from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tokenizers import Encoding, Tokenizer
     from torch import Tensor
-
-    from subtune.tasks.examples import Examples
 
 # Most tokens of a question and of a predicted answer, as in BERT's published code for SQuAD.
 LONGEST_QUESTION = 64

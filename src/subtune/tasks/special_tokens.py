@@ -1,12 +1,8 @@
 """The special tokens that a tokenizer puts around one text or two."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from tokenizers import Tokenizer
 
 PROBE = "a"
 
@@ -30,7 +26,8 @@ class SpecialTokens:
 
     def around(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return token ids and token types of an example, from the token ids of its texts."""
-        ids, types = [], []
+        ids: list[int] = []
+        types: list[int] = []
         for text, token, token_type in self._parts:
             tokens = [token] if text is None else texts[text]
             ids += tokens

@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks import metrics
+from subtune.tasks.examples import Examples, Reads
 from subtune.tasks.fields import TaskFields
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tokenizers import Tokenizer
     from torch import Tensor
-
-    from subtune.tasks.examples import Examples, Reads
 
 # A row's cells by column, and the place of the row, such as ``line 3``.
 Row = Mapping[str, Any]
