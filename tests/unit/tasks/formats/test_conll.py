@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
@@ -145,23 +145,19 @@ CELLS = st.text(
 SENTENCES = st.lists(
     st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=3), min_size=1, max_size=3
 )
-# The directory is one for all sentences, and each writes its file anew.
-ONE_DIRECTORY = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50
-)
 
 
 @pytest.mark.parametrize("ending", ["conllu", "conll"])
-@ONE_DIRECTORY
+@settings(max_examples=50)
 @given(sentences=SENTENCES)
-def test_sentences_that_are_written_are_read_back(tmp_path, ending, sentences):
+def test_sentences_that_are_written_are_read_back(tmp_path_factory, ending, sentences):
     write = conllu_line if ending == "conllu" else "{1}\t{2}\n".format
     content = "\n".join(
         "".join(write(number, *cells) for number, cells in enumerate(sentence, start=1))
         for sentence in sentences
     )
     columns = ["form", "xpos"] if ending == "conllu" else ["1", "2"]
-    read = conll.sentences(written(tmp_path, content, ending), columns)
+    read = conll.sentences(written(tmp_path_factory.getbasetemp(), content, ending), columns)
     assert [list(zip(*row.values(), strict=True)) for _, row in read] == sentences
 
 
