@@ -91,9 +91,8 @@ def test_test_files_may_be_absent_and_others_may_not(tmp_path):
     (tmp_path / "en_ewt-ud-dev.conllu").unlink()
     with pytest.raises(SubtuneError, match=r"directories\.ud_ewt: .*ud-dev\.conllu is missing"):
         official.paths(str(tmp_path), task)
-
-
-@pytest.mark.parametrize("name", official.RELEASES)
-def test_a_directory_that_is_not_there_is_one_line(name, tmp_path):
-    with pytest.raises(SubtuneError, match=f"directories.{name}: .*found no .*, expected"):
-        official.paths(str(tmp_path / "nowhere"), TASKS[name])
+    for name in official.RELEASES:
+        with pytest.raises(
+            SubtuneError, match=f"directories.{name}: found no directory .*nowhere'"
+        ):
+            official.paths(str(tmp_path / "nowhere"), TASKS[name])
