@@ -41,18 +41,16 @@ CONLLU = {
     ),
     "a column too many": (A_DOG.replace("_\n", "_\t_\n"), f"line 1: found 11 columns, {TABS}"),
     "spaces for tabs": (A_DOG.replace("\t", " "), f"line 1: found 1 columns, {TABS}"),
-    "an empty word": (conllu_line(1, "", "NN"), "line 1: column 'form': found '', expected text"),
+    "an empty tag": (conllu_line(1, "A", ""), "line 1: column 'xpos': found '', expected text"),
     "a word of spaces": (
         "# a comment counts\n" + conllu_line("1-2", "x", "_") + conllu_line(1, "  ", "DT"),
         "line 3: column 'form': found '  ', expected text",
     ),
-    "an empty tag": (conllu_line(1, "A", ""), "line 1: column 'xpos': found '', expected text"),
     "no blank line": (A_DOG + DOGS, f"line 3: found the id '1', expected 3; {COUNTED}"),
     "a word is lost": (
         A_DOG + conllu_line(4, ".", "."),
         f"line 3: found the id '4', expected 3; {COUNTED}",
     ),
-    "latin-1": (LATIN, f"line 6: {NOT_UTF8} `encoding`"),
     "latin-1 behind a mark": (codecs.BOM_UTF8 + LATIN, f"line 6: {NOT_UTF8} `encoding`"),
     "a zero": (A_DOG + conllu_line(3, "a\0b", "NN"), "line 3: found '\\x00', expected text"),
 }
