@@ -69,27 +69,20 @@ CONLL = {
 }
 
 
-def assert_refused(path, columns, message):
+XPSO = f"no such column: found 'xpso', expected one of {TEN} (did you mean 'xpos'?)"
+REFUSED = [
+    *(("conllu", ["form", "xpos"], *case) for case in CONLLU.values()),
+    *(("conll", ["1", "2"], *case) for case in CONLL.values()),
+    ("conllu", ["xpso"], A_DOG, XPSO),
+]
+
+
+@pytest.mark.parametrize(("ending", "columns", "content", "message"), REFUSED)
+def test_a_broken_file_is_refused_with_its_line(tmp_path, ending, columns, content, message):
+    path = written(tmp_path, content, ending)
     with pytest.raises(SubtuneError) as error:
         list(conll.sentences(path, columns))
     assert str(error.value) == f"{path}: {message}"
-
-
-@pytest.mark.parametrize("mistake", CONLLU)
-def test_a_broken_conllu_file_is_refused_with_its_line(tmp_path, mistake):
-    content, message = CONLLU[mistake]
-    assert_refused(written(tmp_path, content, "conllu"), ["form", "xpos"], message)
-
-
-@pytest.mark.parametrize("mistake", CONLL)
-def test_a_broken_conll_file_is_refused_with_its_line(tmp_path, mistake):
-    content, message = CONLL[mistake]
-    assert_refused(written(tmp_path, content, "conll"), ["1", "2"], message)
-
-
-def test_columns_that_a_file_may_have_are_listed(tmp_path):
-    message = f"no such column: found 'xpso', expected one of {TEN} (did you mean 'xpos'?)"
-    assert_refused(written(tmp_path, A_DOG, "conllu"), ["xpso"], message)
 
 
 @pytest.mark.parametrize(
