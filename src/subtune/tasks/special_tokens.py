@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from tokenizers import Tokenizer
 
-PROBE = "a"
-
 
 class SpecialTokens:
     """The special tokens that a tokenizer puts around so many texts.
@@ -14,7 +12,7 @@ class SpecialTokens:
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: int):
-        probe = tokenizer.encode(PROBE, PROBE if texts > 1 else None)
+        probe = tokenizer.encode("a", "a" if texts > 1 else None)
         # Each special token, and the first token of each text: its text, id and token type.
         self._parts: list[tuple[int | None, int, int]] = []
         for part in zip(probe.sequence_ids, probe.ids, probe.type_ids, strict=True):

@@ -47,6 +47,7 @@ CSV = [
         'text,label\n"x,sad\ny,happy\nz",sad\nw,sad\n',
         "line 2: found a '\"' that nothing closes before line 4, expected '\"\"\"' where a quote",
     ),
+    ('"text" x,label\n', "not a readable .csv file: line 1: ',' expected after"),
     (b"text,label\ncaf\xe9,sad\n", "line 2: found the byte 0xe9, which is not UTF-8"),
 ]
 TSV = [
