@@ -32,12 +32,9 @@ def load(
     else:
         by_split = files.paths_of(task, spec.source, spec.splits, glue_dir, paths, directory)
         columns = files.columns_of(task, by_split, spec.source)
+    present = [split for split in spec.splits if split in columns]
     return datasets.DatasetDict(
-        {
-            split: datasets.Dataset.from_dict(columns[split], features=features(task))
-            for split in spec.splits
-            if split in columns
-        }
+        {split: datasets.Dataset.from_dict(columns[split], features(task)) for split in present}
     )
 
 

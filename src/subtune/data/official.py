@@ -26,9 +26,9 @@ def paths(directory: str, task: TaskSpec) -> dict[str, tuple[Path, ...]]:
         SubtuneError: the directory, or a file with labels, is not there.
     """
     key = f"directories.{task.name}"
-    if task.name not in NAMES:
+    names = NAMES.get(task.name, {})
+    expected = ", ".join(names.values()) or "the Penn Treebank's sections"
+    by_split = present(key, directory, f"one with {expected}", names, may_lack=("test",))
+    if not names:
         return treebank.paths(Path(directory), key)
-    names = NAMES[task.name]
-    expected = f"one with {', '.join(names.values())}"
-    by_split = present(key, directory, expected, names, may_lack=("test",))
     return {split: (path,) for split, path in by_split.items()}

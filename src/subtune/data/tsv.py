@@ -5,6 +5,7 @@ from pathlib import Path
 
 from subtune.core.errors import SubtuneError
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
+from subtune.tasks.formats import text
 from subtune.tasks.formats.paths import present
 
 # The files' own column names, where they are not the hub's.
@@ -49,21 +50,15 @@ def rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, st
     """
     rename = COLUMNS.get(task.name, {})
     header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
-    try:
-        # Only "\n" ends a row: some sentences hold other characters that Unicode calls line ends.
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                cells = line.removesuffix("\n").removesuffix("\r").split("\t")
-                if header is None:
-                    header = tuple(rename.get(cell, cell) for cell in cells)
-                    continue
-                if len(cells) < len(header):
-                    if task.name in CUT_OFF_LINES:
-                        continue
-                    raise SubtuneError(
-                        f"{path}: line {number}: found {len(cells)} columns, "
-                        f"expected {len(header)} ({', '.join(header)})"
-                    )
-                yield dict(zip(header, cells, strict=False))
-    except UnicodeDecodeError as error:
-        raise SubtuneError(f"{path}: found bytes that are not UTF-8 ({error.reason})") from None
+    # Only "\n" ends a row: some sentences hold other characters that Unicode calls line ends.
+    for number, line in enumerate(text.read(path).removesuffix("\n").split("\n"), start=1):
+        cells = line.removesuffix("\r").split("\t")
+        if header is None:
+            header = tuple(rename.get(cell, cell) for cell in cells)
+        elif len(cells) >= len(header):
+            yield dict(zip(header, cells, strict=False))
+        elif task.name not in CUT_OFF_LINES:
+            raise SubtuneError(
+                f"{path}: line {number}: found {len(cells)} columns, "
+                f"expected {len(header)} ({', '.join(header)})"
+            )

@@ -1,11 +1,15 @@
 """The examples of one split, as a model reads them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import datasets
 import numpy as np
+
+if TYPE_CHECKING:
+    import datasets
 
 # The tokens whose last hidden states the head reads: each example's first, those whose positions
 # are in the column `reads`, or all.

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError
+from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import delimited, json_lines
 from subtune.tasks.formats.text import NO_CHARACTER, in_words
@@ -17,9 +19,6 @@ from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tokenizers import Tokenizer
-
-    from subtune.tasks.examples import Examples
 
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
@@ -79,15 +78,8 @@ class Sentences(TaskKind):
                 return False
             return labelled and cell == cell.strip()
 
-        for line, row in rows_of(path, task.columns_read(labelled), is_row, task.encoding):
-            text = " ".join(str(row.get(column, "?")) for column in task.text)
-            if not text.strip():
-                raise SubtuneError(
-                    f"{path}: line {line}: found no text, expected some to learn from"
-                )
-            if no_character := NO_CHARACTER.search(text):
-                raise SubtuneError(f"{path}: line {line}: found {no_character[0]!r}, expected text")
-            yield f"line {line}", row
+        rows = rows_of(path, task.columns_read(labelled), is_row, task.encoding)
+        return ((f"line {line}", row) for line, row in rows)
 
     def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
         """Return a text or two, and the label; without labels it is -1, as on the hub."""
@@ -97,8 +89,13 @@ class Sentences(TaskKind):
                     f"{place}: column {column!r}: found {in_words(row[column])}, "
                     "expected text or a number"
                 )
+        texts = [row[column] for column in task.text]
+        if not "".join(texts).strip():
+            raise SubtuneError(f"{place}: found no text, expected some to learn from")
+        if no_character := NO_CHARACTER.search("".join(texts)):
+            raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
         label = self.parse_label(task, row[task.label], place) if labelled else NO_LABEL
-        return (*(row[column] for column in task.text), label)
+        return (*texts, label)
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
         return zip(*(columns[name] for name in TEXTS if name in columns), strict=True)

@@ -10,11 +10,14 @@ Shapes: ``k`` runs, ``n`` windows, ``q`` tokens of all windows, ``r`` questions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
+from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import squad
 from subtune.tasks.metrics import METRICS
@@ -23,10 +26,7 @@ from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tokenizers import Encoding, Tokenizer
     from torch import Tensor
-
-    from subtune.tasks.examples import Examples
 
 # Most tokens of a question and of a predicted answer, as in BERT's published code for SQuAD.
 LONGEST_QUESTION = 64
@@ -51,8 +51,7 @@ class Span(TaskKind):
     head = "question_answering"
     reads = "all"
     auto_class = "AutoModelForQuestionAnswering"
-    # PEFT's class for question answering (0.21) passes on no token types; its general one does.
-    peft_type = None
+    # No `peft_type`: PEFT's class for question answering (0.21) passes on no token types.
     # Start and end are independent: log p is the sum of both.
     nats = 2.0
     # RoBERTa's four special tokens, one token of the question and one of the context.
@@ -90,13 +89,11 @@ class Span(TaskKind):
         of_texts = max_length - special.count
         longest_question = min(LONGEST_QUESTION, of_texts // 2)
         examples = []
-        encodings: dict[str, Encoding] = {}
+        # Questions share contexts.
+        encode = cache(partial(tokenizer.encode, add_special_tokens=False))
         of_rows = (rows[name] for name in ("idx", "question", "context", "answers", "label"))
         for row, question, context, texts, starts in zip(*of_rows, strict=True):
-            asked = tokenizer.encode(question, add_special_tokens=False).ids[:longest_question]
-            if context not in encodings:
-                encodings[context] = tokenizer.encode(context, add_special_tokens=False)
-            of_context = encodings[context]
+            asked, of_context = encode(question).ids[:longest_question], encode(context)
             room = of_texts - len(asked)
             before = [OUTSIDE] * (special.before + len(asked))
             behind = [OUTSIDE] * (special.count - special.before)

@@ -1,14 +1,8 @@
 """The special tokens that a tokenizer puts around one text or two."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-PROBE = "a"
+from tokenizers import Tokenizer
 
 
 class SpecialTokens:
@@ -18,7 +12,7 @@ class SpecialTokens:
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: int):
-        probe = tokenizer.encode(PROBE, PROBE if texts > 1 else None)
+        probe = tokenizer.encode("a", "a" if texts > 1 else None)
         # Each special token, and the first token of each text: its text, id and token type.
         self._parts: list[tuple[int | None, int, int]] = []
         for part in zip(probe.sequence_ids, probe.ids, probe.type_ids, strict=True):
@@ -30,7 +24,8 @@ class SpecialTokens:
 
     def around(self, *texts: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return token ids and token types of an example, from the token ids of its texts."""
-        ids, types = [], []
+        ids: list[int] = []
+        types: list[int] = []
         for text, token, token_type in self._parts:
             tokens = [token] if text is None else texts[text]
             ids += tokens

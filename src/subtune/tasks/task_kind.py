@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks import metrics
+from subtune.tasks.examples import Examples, Reads
 from subtune.tasks.fields import TaskFields
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tokenizers import Tokenizer
     from torch import Tensor
-
-    from subtune.tasks.examples import Examples, Reads
 
 # A row's cells by column, and the place of the row, such as ``line 3``.
 Row = Mapping[str, Any]
@@ -94,18 +93,17 @@ class TaskKind(ABC):
         Raises:
             SubtuneError: there are no rows, or one does not fit the task.
         """
-        table: Columns = {name: [] for name in ("idx", *self.columns(task))}
+        table = []
         for number, (where, row) in enumerate(rows):
             place = f"{source}: {where}"
             for column in task.columns_read(labelled):
                 if column not in row:
                     raise SubtuneError(f"{place}: no such column: {one_of(column, row)}")
-            cells = (number, *self.cells(task, row, labelled, place))
-            for name, cell in zip(table, cells, strict=True):
-                table[name].append(cell)
-        if not table["idx"]:
+            table.append((number, *self.cells(task, row, labelled, place)))
+        if not table:
             raise SubtuneError(f"{source}: found no rows, expected at least one")
-        return table
+        columns = map(list, zip(*table, strict=True))
+        return dict(zip(("idx", *self.columns(task)), columns, strict=True))
 
     @abstractmethod
     def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:

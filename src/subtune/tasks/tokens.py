@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
+from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.classification import cross_entropy
+from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import conll, json_lines, text, treebank
 from subtune.tasks.sentences import NO_LABEL
@@ -26,11 +28,7 @@ from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tokenizers import Tokenizer
     from torch import Tensor
-
-    from subtune.tasks.examples import Examples
-
 
 TEXTS = TypeAdapter(Annotated[list[text.Text], Field(min_length=1)])
 

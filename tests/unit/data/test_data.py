@@ -108,7 +108,7 @@ def test_rows_are_what_stands_between_tabs_and_newlines(task, content, row, tmp_
     ("content", "message"),
     [
         (b"sentence\tlabel\ngood\t1\nbad\n", "line 3: found 1 columns, expected 2"),
-        (b"sentence\tlabel\ncaf\xe9\t1\n", r"train\.tsv: found bytes that are not UTF-8"),
+        (b"sentence\tlabel\ncaf\xe9\t1\n", r"train\.tsv: line 2: .*, which is not UTF-8"),
     ],
 )
 def test_a_broken_file_of_glue_is_named(content, message, tmp_path):
@@ -157,12 +157,6 @@ def test_a_mini_task_is_the_same_on_every_machine():
     assert versions == MINI_VERSIONS
 
 
-@pytest.mark.parametrize("name", ["wnli", "ptb"])
-def test_a_task_without_a_mini_task_is_named_beside_those_that_have_one(name):
-    with pytest.raises(SubtuneError, match=f"mini task found '{name}', expected one of .*ud_ewt"):
-        builtin.splits(TASKS[name])
-
-
 @pytest.mark.parametrize("name", ["cola", "mrpc"])
 def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
     task = TASKS[name]
@@ -183,14 +177,9 @@ def test_of_a_text_of_100_000_letters_the_beginning_is_read(tiny_bert):
     assert len(tokens["input_ids"][0]) == 24
 
 
-def test_roberta_gets_no_token_types(tiny_roberta):
-    task = TASKS["mrpc"]
-    tokens = tokenize(task, load(spec(task, "builtin")), tiny_roberta, 12)["train"]
-    assert "token_type_ids" not in tokens.column_names
-
-
-def test_more_tokens_than_a_model_has_positions_are_refused(tiny_roberta):
+def test_roberta_gets_no_token_types_nor_more_tokens_than_it_has_positions(tiny_roberta):
     rows = load(spec(TASKS["mrpc"], "builtin"))
-    assert tokenize(TASKS["mrpc"], rows, tiny_roberta, 63)
+    tokens = tokenize(TASKS["mrpc"], rows, tiny_roberta, 63)["train"]
+    assert "token_type_ids" not in tokens.column_names
     with pytest.raises(SubtuneError, match="max_length: found 64, expected at most 63, the posit"):
         tokenize(TASKS["mrpc"], rows, tiny_roberta, 64)

@@ -47,6 +47,7 @@ CSV = [
         'text,label\n"x,sad\ny,happy\nz",sad\nw,sad\n',
         "line 2: found a '\"' that nothing closes before line 4, expected '\"\"\"' where a quote",
     ),
+    ('"text" x,label\n', "not a readable .csv file: line 1: ',' expected after"),
     (b"text,label\ncaf\xe9,sad\n", "line 2: found the byte 0xe9, which is not UTF-8"),
 ]
 TSV = [
@@ -104,10 +105,14 @@ def test_what_a_file_says_is_what_is_trained_on(tmp_path, content, ending, rows)
     assert train_rows(tmp_path, content, ending) == rows
 
 
-def test_one_text_of_a_pair_may_be_empty(tmp_path):
+def test_one_text_of_a_pair_may_be_empty_and_a_test_file_needs_no_labels(tmp_path):
     pairs = "text,other,label\na,,sad\n,b,happy\n"
-    rows = train_rows(tmp_path, pairs, task=PAIR, validation=pairs)
-    assert rows == [("a", "", 0), ("", "b", 1)]
+    paths = written(tmp_path, pairs, validation=pairs) | {"test": str(tmp_path / "test.csv")}
+    (tmp_path / "test.csv").write_text('text,other\n"one\ntwo",\n')
+    columns = files.columns_of(PAIR, files.own_paths(paths, PAIR))
+    texts = {"text_a": ["a", ""], "text_b": ["", "b"]}
+    assert columns["train"] == {"idx": [0, 1], **texts, "label": [0, 1]}
+    assert columns["test"] == {"idx": [0], "text_a": ["one\ntwo"], "text_b": [""], "label": [-1]}
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1e39", "1e19", "NaN"])
@@ -137,18 +142,10 @@ def test_what_is_wrong_in_a_dev_file_is_told_of_that_file(tmp_path, row, message
 
 def test_what_is_wrong_in_a_users_file_is_known_when_work_is_planned(tmp_path):
     paths = written(tmp_path, "label,text\nsad,x\nhappy,car, dog\n")
-    with pytest.raises(SubtuneError, match="line 3: found 3 cells, expected 2"):
-        size_of(MOOD, "files", paths)
-    with pytest.raises(SubtuneError, match="line 3: found 3 cells, expected 2"):
-        load(DataSpec(task=MOOD, source="files", version="1"), paths=paths)
-
-
-def test_a_test_file_needs_no_labels(tmp_path):
-    paths = written(tmp_path, GOOD_ROWS)
-    (tmp_path / "test.csv").write_text('text\n"one\ntwo"\nthree\n')
-    paths |= {"test": str(tmp_path / "test.csv")}
-    columns = files.columns_of(MOOD, files.own_paths(paths, MOOD))["test"]
-    assert columns == {"idx": [0, 1], "text_a": ["one\ntwo", "three"], "label": [-1, -1]}
+    spec = DataSpec(task=MOOD, source="files", version="1")
+    for read in (lambda: size_of(MOOD, "files", paths), lambda: load(spec, paths=paths)):
+        with pytest.raises(SubtuneError, match="line 3: found 3 cells, expected 2"):
+            read()
 
 
 def require(spec, paths):

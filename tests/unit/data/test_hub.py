@@ -5,7 +5,7 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.data.load import read_parquet
-from subtune.data.repositories import REPOSITORIES, is_on_hub, repository_of
+from subtune.data.repositories import OF_GLUE, REPOSITORIES, is_on_hub, repository_of
 from subtune.tasks import TASKS
 
 
@@ -50,20 +50,11 @@ def test_what_is_no_word_of_the_text_is_not_read(words, tags, heads, read, tmp_p
     assert rows_of("ud_ewt", tmp_path / "0000.parquet", cells)["words"][0] == read
 
 
-@pytest.mark.parametrize(
-    ("task", "split", "repository", "pattern"),
-    [
-        ("mrpc", "train", "nyu-mll/glue", "mrpc/train-*.parquet"),
-        ("mnli", "diagnostic", "nyu-mll/glue", "ax/test-*.parquet"),
-        ("squad", "validation", "rajpurkar/squad", "plain_text/validation-*.parquet"),
-    ],
-)
-def test_every_task_has_its_place_on_the_hub(task, split, repository, pattern):
-    place = repository_of(task)
-    assert (place.name, place.pattern(task, split)) == (repository, pattern)
-
-
-def test_the_penn_treebank_is_not_on_the_hub():
+def test_every_task_but_the_penn_treebank_has_its_place_on_the_hub():
+    assert OF_GLUE.pattern("mrpc", "train") == "mrpc/train-*.parquet"
+    assert OF_GLUE.pattern("mnli", "diagnostic") == "ax/test-*.parquet"
+    assert repository_of("mnli") == OF_GLUE
+    assert repository_of("squad").pattern("squad", "train") == "plain_text/train-*.parquet"
     assert [task for task in TASKS if not is_on_hub(task)] == ["ptb"]
     with pytest.raises(SubtuneError, match=r"not on the hub; name a directory .*directories\.ptb"):
         repository_of("ptb")

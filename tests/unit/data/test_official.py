@@ -53,20 +53,15 @@ def loaded(name, directory):
     return load(spec, directory=str(directory))
 
 
-def test_the_english_web_treebank_is_read_from_its_three_files(tmp_path):
+def test_the_english_web_treebank_and_squad_are_read_from_their_files(tmp_path):
     write_ud_ewt(tmp_path)
     rows = loaded("ud_ewt", tmp_path)
     assert set(rows) == {"train", "validation"}
     assert rows["validation"]["words"][0] == ["She", "walks"]
     labels = TASKS["ud_ewt"].labels
     assert rows["train"]["label"][0] == [labels.index("PRP"), labels.index("VBZ")]
-
-
-def test_squad_is_read_from_its_two_files(tmp_path):
     write_squad(tmp_path)
-    rows = loaded("squad", tmp_path)
-    assert rows["train"]["question"][0] == "Where does Anna live?"
-    assert rows["validation"]["answers"][0] == ["Oslo"]
+    assert loaded("squad", tmp_path)["validation"]["answers"][0] == ["Oslo"]
 
 
 def test_a_file_of_a_directory_that_is_changed_is_refused_or_named(tmp_path):
@@ -91,9 +86,8 @@ def test_test_files_may_be_absent_and_others_may_not(tmp_path):
     (tmp_path / "en_ewt-ud-dev.conllu").unlink()
     with pytest.raises(SubtuneError, match=r"directories\.ud_ewt: .*ud-dev\.conllu is missing"):
         official.paths(str(tmp_path), task)
-
-
-@pytest.mark.parametrize("name", official.RELEASES)
-def test_a_directory_that_is_not_there_is_one_line(name, tmp_path):
-    with pytest.raises(SubtuneError, match=f"directories.{name}: .*found no .*, expected"):
-        official.paths(str(tmp_path / "nowhere"), TASKS[name])
+    for name in official.RELEASES:
+        with pytest.raises(
+            SubtuneError, match=f"directories.{name}: found no directory .*nowhere'"
+        ):
+            official.paths(str(tmp_path / "nowhere"), TASKS[name])

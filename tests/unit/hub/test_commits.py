@@ -16,17 +16,13 @@ def kept(tmp_path):
     return tmp_path / "pinned.json"
 
 
-def test_a_commit_is_taken_as_it_is(kept):
-    assert pinned("a/b", COMMIT_OF_MAIN, "model", kept, "revision") == COMMIT_OF_MAIN
-    assert not kept.exists()
-
-
 @pytest.mark.parametrize("repository", [GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, *HUB_MODELS.values()])
 def test_what_the_papers_use_is_at_one_commit_where_no_revision_is_named(repository, kept):
     assert COMMIT.fullmatch(pinned(repository, None, "model", kept, "revision"))
 
 
-def test_what_was_asked_before_is_not_asked_again(kept):
+def test_a_commit_is_taken_as_it_is_and_what_was_asked_before_is_not_asked_again(kept):
+    assert pinned("a/b", COMMIT_OF_MAIN, "model", kept, "revision") == COMMIT_OF_MAIN
     kept.write_text(json.dumps({"a/b@main": COMMIT_OF_MAIN}))
     assert pinned("a/b", None, "model", kept, "revision") == COMMIT_OF_MAIN
 

@@ -50,22 +50,15 @@ def real(squad_dir):
     return [row for path in paths for _, row in squad.questions(path, labelled=True)][::8]
 
 
-def row_of(question=QUESTION, context=CONTEXT, answer=None):
-    """A row, whose answer is where the context first has it."""
-    texts = [] if answer is None else [answer]
-    starts = [context.index(text) for text in texts]
-    answers = {"text": texts, "answer_start": starts}
+def row_of(question=QUESTION, context=CONTEXT, answers=(), starts=()):
+    """A row, whose answers are where the context first has them, or at other starts."""
+    starts = starts or [context.index(text) for text in answers]
+    answers = {"text": [*answers], "answer_start": starts}
     return {"question": question, "context": context, "answers": answers}
 
 
 def encoded(tokenizer, rows, max_length=384, doc_stride=128):
-    columns = {
-        "idx": list(range(len(rows))),
-        "question": [row["question"] for row in rows],
-        "context": [row["context"] for row in rows],
-        "answers": [row["answers"]["text"] for row in rows],
-        "label": [row["answers"]["answer_start"] for row in rows],
-    }
+    columns = SPAN.from_rows(TASK, [("", row) for row in rows], labelled=True, source="")
     return SPAN.encode(tokenizer, columns, max_length, doc_stride)
 
 
@@ -121,7 +114,7 @@ def test_no_token_of_a_context_is_left_out(tokenizer, words, max_length, doc_str
 
 
 def test_of_a_long_question_its_first_tokens_are_read(tokenizer):
-    long = row_of(question="why " * 200, answer="Germany")
+    long = row_of(question="why " * 200, answers=["Germany"])
     asked = tokenizer.encode("why", add_special_tokens=False).ids
     for max_length, kept in ((384, LONGEST_QUESTION), (33, 15)):
         columns = encoded(tokenizer, [long], max_length, 4)
@@ -133,7 +126,7 @@ def test_of_a_long_question_its_first_tokens_are_read(tokenizer):
 
 
 def test_a_context_of_which_the_tokenizer_leaves_nothing_has_a_window_without_tokens(tokenizer):
-    rows = [row_of(context="\u200b", answer="\u200b"), row_of(answer="1999")]
+    rows = [row_of(context="\u200b", answers=["\u200b"]), row_of(answers=["1999"])]
     columns = encoded(tokenizer, rows)
     assert columns["first"][0] == [OUTSIDE] * len(columns["input_ids"][0])
     assert columns["label"][0] == [0, 0]
@@ -166,14 +159,12 @@ def labelled_texts(columns):
     ],
 )
 def test_the_label_is_the_shortest_run_of_tokens_with_the_answer(tokenizer, answer, labelled):
-    columns = encoded(tokenizer, [row_of(answer=answer)])
-    [(start, end)] = labelled_texts(columns)
+    [(start, end)] = labelled_texts(encoded(tokenizer, [row_of(answers=[answer])]))
     assert CONTEXT[start:end] == labelled
 
 
 def test_the_label_is_where_the_answer_is_said_to_be_and_of_several_the_first(tokenizer):
-    row = row_of(context="red blue red green")
-    row["answers"] = {"text": ["red", "green"], "answer_start": [9, 13]}
+    row = row_of(context="red blue red green", answers=["red", "green"], starts=[9, 13])
     assert labelled_texts(encoded(tokenizer, [row])) == [(9, 12)]
 
 
@@ -183,18 +174,16 @@ def test_answers_of_real_questions_are_in_their_windows_or_outside(
 ):
     columns = encoded(tokenizer, real, max_length, doc_stride)
     rows_with_label, exact = set(), []
-    for number, span in enumerate(labelled_texts(columns)):
-        row = real[columns["row"][number]]
-        answer, [start, *_] = row["answers"]["text"][0], row["answers"]["answer_start"]
-        end = start + len(answer)
-        firsts = [first for first in columns["first"][number] if first != OUTSIDE]
+    for number, (row, span) in enumerate(zip(columns["row"], labelled_texts(columns), strict=True)):
+        answers = real[row]["answers"]
+        start = answers["answer_start"][0]
+        end = start + len(answers["text"][0])
         if span is None:
-            assert columns["label"][number] == [0, 0]
+            firsts = [first for first in columns["first"][number] if first != OUTSIDE]
             assert firsts[0] > start or max(columns["last"][number]) < end
         else:
-            rows_with_label.add(columns["row"][number])
-            assert span[0] <= start
-            assert end <= span[1]
+            rows_with_label.add(row)
+            assert span[0] <= start < end <= span[1]
             exact.append(span == (start, end))
     # Those that are cut by a window's end in each of its windows are longer than windows share.
     shared = max_length - 3 - LONGEST_QUESTION - doc_stride
@@ -203,45 +192,32 @@ def test_answers_of_real_questions_are_in_their_windows_or_outside(
     assert np.mean(exact) > 0.97
 
 
-@pytest.fixture(scope="module")
-def answering(minilm):
-    """MiniLM with a random head, of transformers, and ours."""
+@pytest.mark.slow
+def test_the_best_span_of_all_windows_is_that_of_trying_every_pair(minilm, tokenizer, theirs, real):
     torch.manual_seed(0)
     model = BertForQuestionAnswering.from_pretrained(minilm).eval()
     head = {"weight": torch.randn(2, 384), "bias": torch.randn(2)}
     model.qa_outputs.load_state_dict(head)
     ours = load_model(minilm, QUESTION_ANSWERING, 2)
     ours.parameters.update({f"classifier.{name}": value for name, value in head.items()})
-    return model, ours
-
-
-@pytest.mark.slow
-def test_the_best_span_of_all_windows_is_that_of_trying_every_pair(
-    answering, tokenizer, theirs, real
-):
-    model, ours = answering
     rows = [row_of(), *real[:6]]
     expected = question_answering.best_spans(model, theirs, rows, 64, 16)
     examples = examples_of(encoded(tokenizer, rows, 64, 16))
     assert len(examples) > 3 * len(rows)
-    spans = SPAN.predict(examples, logits_of(ours, examples, "fp32"))
-    table = SPAN.table(examples, spans)
+    table = SPAN.table(examples, SPAN.predict(examples, logits_of(ours, examples, "fp32")))
     assert table["prediction"].tolist() == [span.text for span in expected]
     assert table["start"].tolist() == [span.start for span in expected]
 
 
-def with_logits(tokenizer, context, starts, ends, **windows):
-    """A question, and logits of each token of its context, by position in each window."""
+def predicted(tokenizer, context, starts, ends, **windows):
+    """The answer predicted from logits of each token of a context, by position in each window."""
     examples = examples_of(encoded(tokenizer, [row_of("Who?", context)], **windows))
     logits = np.zeros((sum(examples.lengths), 2))
     inside = np.concatenate([np.asarray(first) for first in examples.column("first")]) != OUTSIDE
     logits[~inside] = 99
     logits[inside] = np.stack([starts, ends], 1)
-    return examples, logits
-
-
-def predicted(examples, logits):
-    return SPAN.table(examples, SPAN.predict(examples, logits))["prediction"].tolist()
+    [answer] = SPAN.table(examples, SPAN.predict(examples, logits))["prediction"]
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -256,19 +232,16 @@ def predicted(examples, logits):
     ],
 )
 def test_the_first_of_the_best_spans_is_predicted(tokenizer, starts, ends, windows, answer):
-    examples, logits = with_logits(tokenizer, "a b c d", starts, ends, **windows)
-    assert predicted(examples, logits) == [answer]
+    assert predicted(tokenizer, "a b c d", starts, ends, **windows) == answer
 
 
 def test_a_span_is_not_too_long(tokenizer):
     starts, ends = np.zeros(80), np.zeros(80)
     starts[3], ends[3 + LONGEST_ANSWER] = 5, 5
     # The two together are too long by one token.
-    [answer] = predicted(*with_logits(tokenizer, "a b " * 40, starts, ends))
-    assert len(answer.split()) <= LONGEST_ANSWER
+    assert len(predicted(tokenizer, "a b " * 40, starts, ends).split()) <= LONGEST_ANSWER
     ends[3 + LONGEST_ANSWER - 1] = 4
-    [answer] = predicted(*with_logits(tokenizer, "a b " * 40, starts, ends))
-    assert len(answer.split()) == LONGEST_ANSWER
+    assert len(predicted(tokenizer, "a b " * 40, starts, ends).split()) == LONGEST_ANSWER
 
 
 LABELS = [[2, 4], [0, 0], [1, 1], [3, 5]]
@@ -292,7 +265,7 @@ def test_losses_are_those_of_each_window_alone(runs):
 
 def of_several(tokenizer, order=(0, 1, 2)):
     """Three questions of several windows, whose rows come in an order."""
-    rows = [row_of(answer=answer) for answer in ("1999", "Germany", "the mayor")]
+    rows = [row_of(answers=[answer]) for answer in ("1999", "Germany", "the mayor")]
     columns = encoded(tokenizer, rows, 32, 8)
     split = datasets.Dataset.from_dict(columns)
     numbers = Examples(split, "all").of_rows(np.array(order))
@@ -303,9 +276,10 @@ def test_a_question_keeps_its_prediction_in_whatever_order_rows_are(tokenizer):
     def record(examples):
         generator = np.random.default_rng(0)
         noise = {row: generator.normal(size=(999, 2)) for row in range(3)}
-        parts = []
-        for row in dict.fromkeys(examples.row.tolist()):
-            parts.append(noise[row][: examples.lengths[examples.row == row].sum()])
+        parts = [
+            noise[row][: examples.lengths[examples.row == row].sum()]
+            for row in dict.fromkeys(examples.row.tolist())
+        ]
         spans = SPAN.predict(examples, np.concatenate(parts))
         return SPAN.table(examples, spans), SPAN.score(TASK, examples, spans)
 

@@ -9,11 +9,9 @@ from random import Random
 from subtune.data.minitasks import MiniTask, Row, Words
 from subtune.tasks import TaskSpec
 
-FACTS = (3, 4, 5, 6)
-
 
 def _question(rng: Random, words: Words) -> Row:
-    number = rng.choice(FACTS)
+    number = rng.choice((3, 4, 5, 6))
     facts = [rng.choice(words["facts"]) for _ in range(number)]
     values = {slot: rng.sample(words[listed], number) for slot, listed in words["slots"].items()}
     slots = [{slot: of_slot[i] for slot, of_slot in values.items()} for i in range(number)]

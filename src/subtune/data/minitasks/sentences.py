@@ -3,12 +3,16 @@
 The order of draws decides the rows, and so the ids of all runs on them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
 from subtune.data.minitasks import MiniTask, Row, Words, capitalised, with_articles
-from subtune.tasks import TaskSpec
+from subtune.tasks import TASKS, TaskSpec
+
+# The texts of a row, and its label.
+Texts = tuple[str, ...]
 
 
 def mislabel(task: TaskSpec, rng: Random, row: Row, share: float) -> None:
@@ -17,45 +21,38 @@ def mislabel(task: TaskSpec, rng: Random, row: Row, share: float) -> None:
         row["label"] = rng.choice([word for word in task.labels if word != row["label"]])
 
 
-def _cola(rng: Random, words: Words) -> Row:
+def _cola(rng: Random, words: Words) -> Texts:
     verb = rng.choice(words["verbs"])
     first, second = rng.sample(words["objects"], 2)
     acceptable = rng.random() < 0.6
     template = rng.choice(words["pairs"])[0 if acceptable else 1]
     slots = _slots(rng, words, noun="nouns", name="names", adverb="adverbs") | verb
     sentence = with_articles(template.format(object=first, object2=second, **slots))
-    return {"sentence": sentence, "label": "acceptable" if acceptable else "unacceptable"}
+    return sentence, "acceptable" if acceptable else "unacceptable"
 
 
-def _mnli(rng: Random, words: Words) -> Row:
+def _mnli(rng: Random, words: Words) -> Texts:
     premise, *hypotheses = rng.choice(words["scenes"])
     name = rng.choice(words["names"])
     ending = rng.choice(words["endings"]).format(town=rng.choice(words["towns"]))
     labels = ("entailment", "contradiction", "neutral")
     label, hypothesis = rng.choice(list(zip(labels, hypotheses, strict=True)))
     subject = rng.choice((name, "someone" if label == "entailment" else name))
-    return {
-        "premise": f"{name} {premise}{ending}.",
-        "hypothesis": capitalised(f"{subject} {hypothesis}."),
-        "label": label,
-    }
+    return f"{name} {premise}{ending}.", capitalised(f"{subject} {hypothesis}."), label
 
 
-def _mrpc(rng: Random, words: Words) -> Row:
+def _mrpc(rng: Random, words: Words) -> Texts:
     slots = _slots(rng, words, company="companies", town="towns", person="surnames")
     event = rng.choice(words["events"])
     first, second = rng.sample(event, 2)
     equivalent = rng.random() < 0.6
     if not equivalent:
         second = rng.choice(_another(rng, event, words["events"]))
-    return {
-        "sentence1": first.format(**slots),
-        "sentence2": second.format(**slots),
-        "label": "equivalent" if equivalent else "not_equivalent",
-    }
+    label = "equivalent" if equivalent else "not_equivalent"
+    return first.format(**slots), second.format(**slots), label
 
 
-def _qnli(rng: Random, words: Words) -> Row:
+def _qnli(rng: Random, words: Words) -> Texts:
     slots = {
         "place": rng.choice(words["places"]),
         "year": rng.randrange(1780, 2015),
@@ -65,14 +62,11 @@ def _qnli(rng: Random, words: Words) -> Row:
     fact = rng.choice(words["facts"])
     entailed = rng.random() < 0.5
     _, *answers = fact if entailed else _another(rng, fact, words["facts"])
-    return {
-        "question": fact[0].format(**slots),
-        "sentence": with_articles(capitalised(rng.choice(answers).format(**slots))),
-        "label": "entailment" if entailed else "not_entailment",
-    }
+    answer = with_articles(capitalised(rng.choice(answers).format(**slots)))
+    return fact[0].format(**slots), answer, "entailment" if entailed else "not_entailment"
 
 
-def _qqp(rng: Random, words: Words) -> Row:
+def _qqp(rng: Random, words: Words) -> Texts:
     group = rng.choice(words["groups"])
     row = rng.choice(group)
     slots = {slot: rng.choice(values) for slot, values in words["slots"].items()}
@@ -86,29 +80,22 @@ def _qqp(rng: Random, words: Words) -> Row:
             slots2 = {
                 slot: _another(rng, slots[slot], values) for slot, values in words["slots"].items()
             }
-    return {
-        "question1": first.format(**slots),
-        "question2": second.format(**slots2),
-        "label": "duplicate" if duplicate else "not_duplicate",
-    }
+    label = "duplicate" if duplicate else "not_duplicate"
+    return first.format(**slots), second.format(**slots2), label
 
 
-def _rte(rng: Random, words: Words) -> Row:
+def _rte(rng: Random, words: Words) -> Texts:
     who, other = rng.sample(words["names"], 2)
     job = rng.choice(words["jobs"])
     born, home = rng.sample(words["towns"], 2)
     prize = rng.choice(words["prizes"])
     slots = {"who": who, "other": other, "job": job, "born": born, "home": home, "prize": prize}
-    story = [text.format(**slots) for text in rng.choice(words["stories"])]
+    story, *others = [with_articles(t.format(**slots)) for t in rng.choice(words["stories"])]
     entailed = rng.random() < 0.5
-    return {
-        "sentence1": with_articles(story[0]),
-        "sentence2": with_articles(story[1 if entailed else 2]),
-        "label": "entailment" if entailed else "not_entailment",
-    }
+    return story, others[0 if entailed else 1], "entailment" if entailed else "not_entailment"
 
 
-def _sst2(rng: Random, words: Words) -> Row:
+def _sst2(rng: Random, words: Words) -> Texts:
     label, opposite = "positive", "negative"
     if rng.random() >= 0.5:
         label, opposite = opposite, label
@@ -116,10 +103,10 @@ def _sst2(rng: Random, words: Words) -> Row:
     template = rng.choice(words["twisted" if rng.random() < 0.3 else "plain"])
     thing, other = rng.choice(words["things"]), rng.choice(words[opposite])
     sentence = template.format(thing=thing, same=first, same2=second, other=other)
-    return {"sentence": with_articles(sentence), "label": label}
+    return with_articles(sentence), label
 
 
-def _stsb(rng: Random, words: Words) -> Row:
+def _stsb(rng: Random, words: Words) -> Texts:
     """Start from 5 and take off for what differs: subject, action, place."""
     score = 5.0
     topic = rng.choice(words["subjects"])
@@ -149,11 +136,7 @@ def _stsb(rng: Random, words: Words) -> Row:
         score = 5.0
     # Several people judged each pair of STS-B, so that scores are not whole numbers.
     score = min(5.0, max(0.0, score + rng.choice((-0.4, -0.2, 0.0, 0.0, 0.2))))
-    return {
-        "sentence1": capitalised(f"{first}."),
-        "sentence2": capitalised(f"{second}."),
-        "label": f"{score:.3f}",
-    }
+    return capitalised(f"{first}."), capitalised(f"{second}."), f"{score:.3f}"
 
 
 def _slots(rng: Random, words: Words, **lists: str) -> dict[str, str]:
@@ -165,13 +148,20 @@ def _another(rng: Random, value: Any, values: Sequence) -> Any:
     return rng.choice([other for other in values if other != value])
 
 
+def _row(columns: Texts, draw: Callable[[Random, Words], Texts], rng: Random, words: Words) -> Row:
+    return dict(zip((*columns, "label"), draw(rng, words), strict=True))
+
+
+DRAWS = {
+    "qnli": _qnli,
+    "sst2": _sst2,
+    "mnli": _mnli,
+    "cola": _cola,
+    "mrpc": _mrpc,
+    "stsb": _stsb,
+    "rte": _rte,
+    "qqp": _qqp,
+}
 MINI_TASKS = {
-    "qnli": MiniTask(_qnli, mislabel),
-    "sst2": MiniTask(_sst2, mislabel),
-    "mnli": MiniTask(_mnli, mislabel),
-    "cola": MiniTask(_cola, mislabel),
-    "mrpc": MiniTask(_mrpc, mislabel),
-    "stsb": MiniTask(_stsb, mislabel),
-    "rte": MiniTask(_rte, mislabel),
-    "qqp": MiniTask(_qqp, mislabel),
+    name: MiniTask(partial(_row, TASKS[name].text, draw), mislabel) for name, draw in DRAWS.items()
 }

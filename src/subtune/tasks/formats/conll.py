@@ -36,7 +36,7 @@ def sentences(
     if is_conllu:
         names, between, like = CONLLU, "tabs", f" ({', '.join(CONLLU)})"
     # The first line of a sentence, and the cells of each word.
-    first, words = 0, []
+    first, words = 0, list[list[str]]()
     for number, line in enumerate([*text.read(path, encoding).split("\n"), ""], start=1):
         line, place = line.removesuffix("\r"), f"{path}: line {number}"
         if is_conllu and line.startswith("#"):

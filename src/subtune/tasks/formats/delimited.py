@@ -37,6 +37,7 @@ def rows(
     lines = list(io.StringIO(text.read(path, encoding), newline=""))
     delimiter = _delimiter(path, lines)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    first = 1
     try:
         header = next(filter(None, reader), [])
         for name in columns:

@@ -30,23 +30,17 @@ def paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
     ``24``. An error message begins with ``key``.
 
     Raises:
-        SubtuneError: the directory has no such sections, or lacks one.
+        SubtuneError: a section is not there.
     """
-    roots = [directory / folder for folder in FOLDERS if (directory / folder / "00").is_dir()]
-    if not roots:
-        raise SubtuneError(
-            f"{key}: {directory}: found no sections of the Wall Street Journal, expected folders "
-            "00 to 24 with .mrg files in it or in its parsed/mrg/wsj"
-        )
+    folders = (directory / folder for folder in FOLDERS)
+    root = next((folder for folder in folders if (folder / "00").is_dir()), directory)
     by_section = {
-        section: sorted((roots[0] / f"{section:02}").glob("*.[mM][rR][gG]"))
-        for sections in SECTIONS.values()
-        for section in sections
+        section: sorted((root / f"{section:02}").glob("*.[mM][rR][gG]")) for section in range(25)
     }
     if missing := [f"{section:02}" for section, files in by_section.items() if not files]:
         raise SubtuneError(
-            f"{key}: {roots[0]}: found no .mrg files of section {', '.join(missing)}, expected "
-            "those of 00 to 24"
+            f"{key}: {root}: found no .mrg files of section {', '.join(missing)}, expected those "
+            "of the Wall Street Journal, 00 to 24, in it or in its parsed/mrg/wsj"
         )
     return {
         split: tuple(path for section in sections for path in by_section[section])

@@ -60,10 +60,7 @@ def compute_all(
     ``compares`` is a key of `METRICS`. A correlation that is undefined because every prediction is
     the same counts as 0: such a model has learnt nothing.
     """
-    scores = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in names:
-            value = METRICS[compares][name].compute(predictions, references)
-            scores[name] = 0.0 if math.isnan(value) else value
-    return scores
+        scores = {name: METRICS[compares][name].compute(predictions, references) for name in names}
+    return {name: 0.0 if math.isnan(score) else score for name, score in scores.items()}

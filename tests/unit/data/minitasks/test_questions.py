@@ -6,28 +6,19 @@ from subtune.core import resources
 from subtune.data import builtin
 from subtune.tasks import TASKS
 
-TASK = TASKS["squad"]
-
 
 @pytest.fixture(scope="module")
-def splits():
-    return builtin.splits(TASK)
-
-
-@pytest.fixture(scope="module")
-def labelled(splits):
+def labelled():
+    splits = builtin.splits(TASKS["squad"])
     return splits["train"] + splits["validation"]
 
 
-def test_every_answer_is_in_its_context_where_it_says(labelled):
+def test_every_answer_is_in_its_context_of_three_to_six_facts_where_it_says(labelled):
     for row in labelled:
         answers = row["answers"]
         assert answers["text"]
         for text, start in zip(answers["text"], answers["answer_start"], strict=True):
             assert row["context"][start : start + len(text)] == text
-
-
-def test_a_story_has_three_to_six_facts(labelled):
     assert {row["context"].count(".") for row in labelled} == {3, 4, 5, 6}
 
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
@@ -41,18 +41,16 @@ CONLLU = {
     ),
     "a column too many": (A_DOG.replace("_\n", "_\t_\n"), f"line 1: found 11 columns, {TABS}"),
     "spaces for tabs": (A_DOG.replace("\t", " "), f"line 1: found 1 columns, {TABS}"),
-    "an empty word": (conllu_line(1, "", "NN"), "line 1: column 'form': found '', expected text"),
+    "an empty tag": (conllu_line(1, "A", ""), "line 1: column 'xpos': found '', expected text"),
     "a word of spaces": (
         "# a comment counts\n" + conllu_line("1-2", "x", "_") + conllu_line(1, "  ", "DT"),
         "line 3: column 'form': found '  ', expected text",
     ),
-    "an empty tag": (conllu_line(1, "A", ""), "line 1: column 'xpos': found '', expected text"),
     "no blank line": (A_DOG + DOGS, f"line 3: found the id '1', expected 3; {COUNTED}"),
     "a word is lost": (
         A_DOG + conllu_line(4, ".", "."),
         f"line 3: found the id '4', expected 3; {COUNTED}",
     ),
-    "latin-1": (LATIN, f"line 6: {NOT_UTF8} `encoding`"),
     "latin-1 behind a mark": (codecs.BOM_UTF8 + LATIN, f"line 6: {NOT_UTF8} `encoding`"),
     "a zero": (A_DOG + conllu_line(3, "a\0b", "NN"), "line 3: found '\\x00', expected text"),
 }
@@ -71,27 +69,20 @@ CONLL = {
 }
 
 
-def assert_refused(path, columns, message):
+XPSO = f"no such column: found 'xpso', expected one of {TEN} (did you mean 'xpos'?)"
+REFUSED = [
+    *(("conllu", ["form", "xpos"], *case) for case in CONLLU.values()),
+    *(("conll", ["1", "2"], *case) for case in CONLL.values()),
+    ("conllu", ["xpso"], A_DOG, XPSO),
+]
+
+
+@pytest.mark.parametrize(("ending", "columns", "content", "message"), REFUSED)
+def test_a_broken_file_is_refused_with_its_line(tmp_path, ending, columns, content, message):
+    path = written(tmp_path, content, ending)
     with pytest.raises(SubtuneError) as error:
         list(conll.sentences(path, columns))
     assert str(error.value) == f"{path}: {message}"
-
-
-@pytest.mark.parametrize("mistake", CONLLU)
-def test_a_broken_conllu_file_is_refused_with_its_line(tmp_path, mistake):
-    content, message = CONLLU[mistake]
-    assert_refused(written(tmp_path, content, "conllu"), ["form", "xpos"], message)
-
-
-@pytest.mark.parametrize("mistake", CONLL)
-def test_a_broken_conll_file_is_refused_with_its_line(tmp_path, mistake):
-    content, message = CONLL[mistake]
-    assert_refused(written(tmp_path, content, "conll"), ["1", "2"], message)
-
-
-def test_columns_that_a_file_may_have_are_listed(tmp_path):
-    message = f"no such column: found 'xpso', expected one of {TEN} (did you mean 'xpos'?)"
-    assert_refused(written(tmp_path, A_DOG, "conllu"), ["xpso"], message)
 
 
 @pytest.mark.parametrize(
@@ -145,23 +136,19 @@ CELLS = st.text(
 SENTENCES = st.lists(
     st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=3), min_size=1, max_size=3
 )
-# The directory is one for all sentences, and each writes its file anew.
-ONE_DIRECTORY = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50
-)
 
 
 @pytest.mark.parametrize("ending", ["conllu", "conll"])
-@ONE_DIRECTORY
+@settings(max_examples=50)
 @given(sentences=SENTENCES)
-def test_sentences_that_are_written_are_read_back(tmp_path, ending, sentences):
+def test_sentences_that_are_written_are_read_back(tmp_path_factory, ending, sentences):
     write = conllu_line if ending == "conllu" else "{1}\t{2}\n".format
     content = "\n".join(
         "".join(write(number, *cells) for number, cells in enumerate(sentence, start=1))
         for sentence in sentences
     )
     columns = ["form", "xpos"] if ending == "conllu" else ["1", "2"]
-    read = conll.sentences(written(tmp_path, content, ending), columns)
+    read = conll.sentences(written(tmp_path_factory.getbasetemp(), content, ending), columns)
     assert [list(zip(*row.values(), strict=True)) for _, row in read] == sentences
 
 

@@ -111,9 +111,7 @@ def test_splits_are_those_of_taggers_wherever_the_sections_lie(tmp_path, folder)
 
 
 def test_sections_that_are_missing_are_named(tmp_path):
-    with pytest.raises(SubtuneError, match=r"key: .*: found no sections of the Wall Street"):
-        treebank.paths(tmp_path, "key")
     root = treebank_in(tmp_path / "parsed" / "mrg" / "wsj", missing=(4, 12, 20))
-    message = f"key: {root}: found no .mrg files of section 04, 12, 20, expected those of 00 to"
+    message = f"key: {root}: found no .mrg files of section 04, 12, 20, expected those of the Wall"
     with pytest.raises(SubtuneError, match=f"^{re.escape(message)}"):
         treebank.paths(tmp_path, "key")
