@@ -1,21 +1,14 @@
 """A model's dimensions, known without its weights."""
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from subtune.core import resources
 from subtune.families import family_of, is_packed
-from subtune.families.base import (
-    SEQUENCE_CLASSIFICATION,
-    Dimensions,
-    Shape,
-    is_classifier,
-)
+from subtune.families.base import SEQUENCE_CLASSIFICATION, Dimensions, Shape, is_classifier
 from subtune.families.naming import is_embedding
 from subtune.models.configuration import CONFIG, read_config
 
@@ -73,11 +66,9 @@ def _unknown(directory: Path) -> OtherDimensions:
 read_other_dimensions: Callable[[Path], OtherDimensions] = _unknown
 
 
-@cache
 def papers_models() -> dict[str, dict[str, Any]]:
     """Return the published configurations' fields that decide shapes, for the papers' models."""
-    path = resources.files("subtune.models") / "sizes.json"
-    return json.loads(path.read_text())
+    return resources.read_yaml("subtune.models", "sizes.json")
 
 
 def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:

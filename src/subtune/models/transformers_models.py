@@ -1,6 +1,5 @@
 """Models that transformers loads, in two parts: weights by canonical name, and an empty module."""
 
-import copy
 import difflib
 import math
 from collections.abc import Iterator, Mapping
@@ -92,7 +91,7 @@ def read_dimensions(directory: Path) -> OtherDimensions:
         # FNet has no heads of attention.
         num_attention_heads=size("num_attention_heads", 1),
         intermediate_size=size("intermediate_size", 4 * hidden),
-        first_head=_first_head(with_head),
+        first_head=next(iter(_classes(with_head)), SEQUENCE_CLASSIFICATION),
         shapes_of_head=shapes,
         names_of_head=own_names,
     )
@@ -165,21 +164,19 @@ def quiet() -> Iterator[None]:
         logging.enable_progress_bar()
 
 
+def _classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
+    """Return transformers' class of a model with each head, that for sequences first."""
+    mappings = {head: auto_class._model_mapping for head, auto_class in AUTO_CLASSES.items()}
+    return {head: of[type(config)] for head, of in mappings.items() if type(config) in of}
+
+
 def _require_head(config: PretrainedConfig, head: str) -> None:
     """Refuse a model that transformers does not have with this head."""
-    if type(config) not in AUTO_CLASSES[head]._model_mapping:
+    if head not in _classes(config):
         raise SubtuneError(
             f"model_type: transformers has no model for {head.replace('_', ' ')} of "
             f"{config.model_type!r}"
         )
-
-
-def _first_head(config: PretrainedConfig) -> str:
-    """Return a head that transformers has for a model, that for sequences before others."""
-    for head, auto_class in AUTO_CLASSES.items():
-        if type(config) in auto_class._model_mapping:
-            return head
-    raise SubtuneError(f"model_type: transformers has no head for {config.model_type!r}")
 
 
 def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
@@ -196,14 +193,11 @@ def _with_weights(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
     """Return a model with a directory's weights; on the device ``meta``, with their shapes."""
-    # A decoder's cache for the next token is of no use to a single pass.
-    without_cache = copy.deepcopy(config)
-    without_cache.use_cache = False
     with one_line(f"{directory} cannot be loaded"), quiet():
         module, loading = AUTO_CLASSES[head].from_pretrained(
             directory,
             key_mapping=_stored_prefixes(config, head),
-            config=without_cache,
+            config=config,
             dtype=torch.float32,
             device_map=device,
             attn_implementation="eager",
@@ -214,6 +208,8 @@ def _with_weights(
             output_loading_info=True,
         )
     _require_same(directory, module, loading)
+    # A decoder's cache for the next token is of no use to a single pass.
+    module.config.use_cache = False
     return module
 
 
@@ -222,12 +218,9 @@ def _stored_prefixes(config: PretrainedConfig, head: str) -> dict[str, str]:
 
     Transformers' question answering has another name for the pretrained part of some decoders.
     """
-    prefix, *usual = (
-        AUTO_CLASSES[of]._model_mapping[type(config)].base_model_prefix
-        for of in (head, SEQUENCE_CLASSIFICATION)
-        if type(config) in AUTO_CLASSES[of]._model_mapping
-    )
-    return {rf"^{other}\.": f"{prefix}." for other in usual if other != prefix}
+    prefixes = {of: model_class.base_model_prefix for of, model_class in _classes(config).items()}
+    prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
+    return {rf"^{usual}\.": f"{prefix}."} if usual != prefix else {}
 
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:
