@@ -99,6 +99,10 @@ class Dimensions(NamedTuple):
             shapes |= {f"{module}.weight": (width, self.hidden_size), f"{module}.bias": (width,)}
         return shapes
 
+    def exported_names(self, head: str) -> dict[str, str]:
+        """Return canonical name to transformers' name of every parameter, with a head."""
+        return {name: self.family.exported_name(name, head) for name in self.shapes(1, head)}
+
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
         """Return the floating-point operations of `subtune.models.packed_pass` for one example.
 

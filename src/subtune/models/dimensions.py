@@ -17,29 +17,24 @@ from subtune.models.configuration import CONFIG, read_config
 class OtherDimensions:
     """The dimensions of a model outside the packed families, as `Dimensions` has them.
 
-    ``first_head``: a head that transformers has for the model. ``shapes_of_head``: returns the
-    shapes of all parameters for a directory, a head and the number of its outputs.
-    ``names_of_head``: returns transformers' names of all parameters for a directory and a head.
+    ``first_head``: a head that transformers has for the model. ``shapes``: returns canonical name
+    to shape of every parameter, for a number of outputs and a head. ``exported_names``: returns
+    canonical name to transformers' name of every parameter, for a head.
     """
 
-    directory: Path
     hidden_size: int
     num_hidden_layers: int
     num_attention_heads: int
     intermediate_size: int
     first_head: str
-    shapes_of_head: Callable[[Path, str, int], Mapping[str, Shape]]
-    names_of_head: Callable[[Path, str], Mapping[str, str]]
+    shapes: Callable[..., dict[str, Shape]]
+    exported_names: Callable[[str], dict[str, str]]
 
     @property
     def parameters(self) -> int:
         """The number of parameters in a pretrained checkpoint: all but the classifier's."""
         shapes = self.shapes(1, self.first_head)
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
-
-    def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return canonical name to shape of every parameter of a model with a head so wide."""
-        return dict(self.shapes_of_head(self.directory, head, outputs))
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
         """Return the floating-point operations of one example's forward pass of so many tokens.
@@ -105,8 +100,4 @@ def exported_names(directory: Path) -> dict[str, str]:
     Raises:
         SubtuneError: there is no configuration, or none of a model that transformers loads.
     """
-    dimensions = dimensions_in(directory)
-    if isinstance(dimensions, OtherDimensions):
-        return dict(dimensions.names_of_head(directory, SEQUENCE_CLASSIFICATION))
-    names = dimensions.shapes(outputs=1)
-    return {n: dimensions.family.exported_name(n, SEQUENCE_CLASSIFICATION) for n in names}
+    return dimensions_in(directory).exported_names(SEQUENCE_CLASSIFICATION)

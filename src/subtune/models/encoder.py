@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from subtune.families import family_of
-from subtune.families.base import Family, HeadLayer, is_classifier
+from subtune.families.base import Family, is_classifier
 
 # The default of configurations that do not say it.
 INITIALIZER_RANGE = 0.02
@@ -42,8 +42,8 @@ class TransformersModule:
 class Encoder:
     """A pretrained encoder or decoder with a head.
 
-    ``parameters``: every weight by canonical name, in the model's order. ``head``: its name.
-    ``transformers``: the module of a model outside the packed families.
+    ``parameters``: every weight by canonical name, in the model's order, the classifier's last.
+    ``head``: its name. ``transformers``: the module of a model outside the packed families.
     """
 
     config: PretrainedConfig
@@ -57,23 +57,13 @@ class Encoder:
         return family_of(self.config.model_type)
 
     @property
-    def head_layers(self) -> tuple[HeadLayer, ...]:
-        return self.family.heads[self.head]
-
-    @property
     def outputs(self) -> int:
         """Width of the head."""
-        return self._last.shape[0]
+        return len(next(reversed(self.parameters.values())))
 
     @property
     def device(self) -> torch.device:
-        return self._last.device
-
-    @property
-    def _last(self) -> Tensor:
-        """The head's last weight or bias."""
-        last = [name for name in self.parameters if is_classifier(name)][-1]
-        return self.parameters[last]
+        return next(iter(self.parameters.values())).device
 
     def to(self, device: str | torch.device) -> "Encoder":
         moved = {name: value.to(device) for name, value in self.parameters.items()}

@@ -88,7 +88,7 @@ def logits(
         x = _layer(run, run.family.components_of(number), x, last and batch.reads is None)
     if batch.reads is not None:
         x = x.index_select(1, batch.reads)
-    for layer in model.head_layers:
+    for layer in run.family.heads[model.head]:
         x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(run.config)))
         x = activation(layer.activation)(x)
     return x
@@ -134,7 +134,7 @@ def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return ``[k, t, h]`` for queries of all tokens, ``[k, n, h]`` for queries of first tokens."""
     grids = run.batch.grids
     tokens = [grid.tokens for grid in grids]
-    asking = tokens if query.shape[1] == key.shape[1] else [grid.size[0] for grid in grids]
+    asking = tokens if query.shape[1] == key.shape[1] else [len(grid.outside) for grid in grids]
     pieces = zip(
         grids, query.split(asking, 1), key.split(tokens, 1), value.split(tokens, 1), strict=True
     )
@@ -144,7 +144,7 @@ def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return `_attention` for the examples of one grid."""
     heads = run.config.num_attention_heads
-    examples, longest = grid.size
+    examples, longest = grid.outside.shape
     first_only = query.shape[1] == examples
     key, value = to_grid(key, grid, heads), to_grid(value, grid, heads)
     query = query.reshape(len(key), 1, -1) if first_only else to_grid(query, grid, heads)

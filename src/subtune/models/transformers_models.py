@@ -4,13 +4,13 @@ import difflib
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.pytorch_utils import Conv1D
@@ -59,15 +59,13 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
     config = read_config(directory, outputs)
     _require_head(config, head)
     module = _with_weights(directory, config, head)
-    names = _own_names(module)
-    held = dict(module.named_parameters(remove_duplicate=False))
-    transposed = _transposed(module)
-    parameters = {}
-    for name, own in names.items():
-        value = held[own].detach()
-        value = value.mT.contiguous() if own in transposed else value.clone()
-        parameters[name] = torch.zeros_like(value) if is_classifier(name) else value
-    return Encoder(config, parameters, head, _emptied(module, names, transposed))
+    parameters = {
+        name: torch.zeros(value.shape)
+        if is_classifier(name)
+        else value.clone(memory_format=torch.contiguous_format)
+        for name, value in _parameters(module).items()
+    }
+    return Encoder(config, parameters, head, _emptied(module))
 
 
 def read_dimensions(directory: Path) -> OtherDimensions:
@@ -85,41 +83,27 @@ def read_dimensions(directory: Path) -> OtherDimensions:
 
     hidden = size("hidden_size", 1)
     return OtherDimensions(
-        directory=directory,
         hidden_size=hidden,
         num_hidden_layers=size("num_hidden_layers", 1),
         # FNet has no heads of attention.
         num_attention_heads=size("num_attention_heads", 1),
         intermediate_size=size("intermediate_size", 4 * hidden),
         first_head=next(iter(_classes(with_head)), SEQUENCE_CLASSIFICATION),
-        shapes_of_head=shapes,
-        names_of_head=own_names,
+        shapes=partial(_shapes, directory),
+        exported_names=lambda head: _own_names(_on_meta(directory, head, outputs=1)),
     )
 
 
 @cache
-def shapes(directory: Path, head: str, outputs: int) -> Mapping[str, Shape]:
-    """Return canonical name to shape of every parameter of a model; its weights are not needed.
+def _shapes(directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
+    """Return canonical name to shape of every parameter of a model with a head so wide.
 
     Raises:
         SubtuneError: transformers does not know the configuration with this head, or the weights in
             the directory are not those of the configuration.
     """
     module = _on_meta(directory, head, outputs)
-    held, transposed = dict(module.named_parameters()), _transposed(module)
-    return {
-        name: tuple(held[own].mT.shape if own in transposed else held[own].shape)
-        for name, own in _own_names(module).items()
-    }
-
-
-def own_names(directory: Path, head: str) -> dict[str, str]:
-    """Return canonical name to transformers' name of every parameter of a model.
-
-    Raises:
-        SubtuneError: as `shapes` does.
-    """
-    return _own_names(_on_meta(directory, head, outputs=1))
+    return {name: tuple(value.shape) for name, value in _parameters(module).items()}
 
 
 def read_config(directory: Path, outputs: int) -> PretrainedConfig:
@@ -233,6 +217,15 @@ def _own_names(module: PreTrainedModel) -> dict[str, str]:
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
 
 
+def _parameters(module: PreTrainedModel) -> dict[str, Tensor]:
+    """Return every parameter by canonical name; matrices are ``[o, i]``."""
+    held, transposed = dict(module.named_parameters()), _transposed(module)
+    return {
+        name: held[own].detach().mT if own in transposed else held[own].detach()
+        for name, own in _own_names(module).items()
+    }
+
+
 def _transposed(module: nn.Module) -> frozenset[str]:
     """Return own names of the matrices that are stored as ``[i, o]``."""
     convolutions = (name for name, inner in module.named_modules() if isinstance(inner, Conv1D))
@@ -259,10 +252,9 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
     )
 
 
-def _emptied(
-    module: PreTrainedModel, own_names: Mapping[str, str], transposed: frozenset[str]
-) -> TransformersModule:
+def _emptied(module: PreTrainedModel) -> TransformersModule:
     """Return the module after removing the values of its parameters."""
+    own_names, transposed = _own_names(module), _transposed(module)
     buffers = dict(module.named_buffers())
     empty: dict[int, nn.Parameter] = {}
     for inner in module.modules():

@@ -9,7 +9,7 @@ import torch
 from subtune.core.errors import SubtuneError
 from subtune.families import NAMINGS, naming
 from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
-from subtune.models import encoder, forward, transformers_models
+from subtune.models import encoder, forward
 from subtune.models.dimensions import dimensions_in
 from subtune.models.dropout import DropoutMasks
 from subtune.models.load import load_model
@@ -74,10 +74,8 @@ def test_norms_and_tables_are_known_by_their_names(model):
 
 
 def test_shapes_are_known_without_weights(model, directory):
-    assert transformers_models.shapes(directory, SEQUENCE_CLASSIFICATION, 2) == encoder.shapes_of(
-        model
-    )
     dimensions = dimensions_in(directory)
+    assert dimensions.shapes(2) == encoder.shapes_of(model)
     pretrained = sum(v.numel() for n, v in model.parameters.items() if not is_classifier(n))
     assert dimensions.parameters == pretrained
     # Twice as many tokens cost twice as much, and what looks from token to token four times.
