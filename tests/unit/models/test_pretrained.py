@@ -94,13 +94,6 @@ def test_weights_that_do_not_fit_are_refused_by_name(read, family, weights, prob
         read(directory)
 
 
-@pytest.mark.parametrize(("family", "name"), [("bert", QUERY), ("llama", LLAMAS_WORDS)])
-def test_weights_that_are_whole_numbers_are_refused(family, name, copied):
-    directory = copied(family, changed(name, lambda value: value.to(torch.int8)))
-    with pytest.raises(SubtuneError, match=f"{name} is stored as I8, expected one of F64, F32"):
-        version_of(directory)
-
-
 @pytest.mark.parametrize(
     "cut",
     [*(slice(rest) for rest in (0, 4, 100, -1)), None],
