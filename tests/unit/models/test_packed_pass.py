@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
+from transformers.activations import ACT2FN
 
 from subtune.families.base import (
     HEADS,
@@ -16,11 +17,13 @@ from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
+from subtune.families.bert import ACTIVATIONS
 from subtune.models import encoder, forward, packed
 from subtune.models.dimensions import dimensions_by
 from subtune.models.dropout import DropoutMasks
 from subtune.models.load import load_model
 from subtune.models.packed import from_grid, pack, to_grid
+from subtune.models.packed_pass import activation
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries
 from tests.helpers import examples, reference
 
@@ -232,6 +235,12 @@ def test_without_dropout_in_its_configuration_a_model_draws_no_masks(model):
     model = with_dropout(model, 0.0)
     computed = forward.logits(model, batch(model), masks=DropoutMasks(5, model.device))
     assert torch.equal(computed, forward.logits(model, batch(model)))
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_is_what_transformers_calls_by_its_name(name):
+    x = torch.linspace(-5, 5, 101)
+    assert torch.equal(activation(name)(x), ACT2FN[name](x))
 
 
 @pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
