@@ -15,9 +15,6 @@ from transformers import PretrainedConfig
 from subtune.families import family_of
 from subtune.families.base import Family, is_classifier
 
-# The default of configurations that do not say it.
-INITIALIZER_RANGE = 0.02
-
 
 @dataclass(frozen=True)
 class TransformersModule:
@@ -96,14 +93,12 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
     Weights come from N(0, initializer_range²), biases are 0, and norms are 1.
     """
     generator = torch.Generator().manual_seed(seed)
-    parameters = {}
-    for name, value in model.parameters.items():
-        if is_classifier(name):
-            drawn = torch.zeros(value.shape)
-            if name.endswith(".weight") and value.ndim > 1:
-                spread = getattr(model.config, "initializer_range", INITIALIZER_RANGE)
-                drawn.normal_(0, spread, generator=generator)
-            elif name.endswith(".weight"):
-                drawn.fill_(1)
-            parameters[name] = drawn.to(value)
+    # Some configurations do not say it.
+    spread = getattr(model.config, "initializer_range", 0.02)
+    parameters = {name: value for name, value in model.parameters.items() if is_classifier(name)}
+    for name, value in parameters.items():
+        drawn = torch.zeros(value.shape)
+        if name.endswith(".weight"):
+            drawn = drawn.normal_(0, spread, generator=generator) if value.ndim > 1 else drawn + 1
+        parameters[name] = drawn.to(value)
     return parameters

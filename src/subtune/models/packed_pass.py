@@ -112,11 +112,10 @@ def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
 def _layer(run: _Pass, names: Components, x: Tensor, first_only: bool) -> Tensor:
     """Return a layer's output ``[k, t, h]``, or only first tokens ``[k, n, h]``."""
     asking = x.index_select(1, run.batch.first) if first_only else x
-    query, key, value = _as_many_runs(
-        _linear(run, names.query, asking),
-        _linear(run, names.key, x),
-        _linear(run, names.value, x),
-    )
+    readers = ((names.query, asking), (names.key, x), (names.value, x))
+    projected = [_linear(run, module, read) for module, read in readers]
+    runs = max(map(len, projected))
+    query, key, value = (each.expand(runs, -1, -1) for each in projected)
     attended = _attention(run, query, key, value)
     attended = _add_and_norm(run, names.attention_output, names.attention_norm, attended, asking)
     between = _linear(run, names.intermediate, attended)
@@ -192,12 +191,6 @@ def _layer_norm(run: _Pass, module: str, x: Tensor) -> Tensor:
     y = torch.addcmul(bias, normalised, weight)
     _show(run, module, x, y)
     return y
-
-
-def _as_many_runs(*tensors: Tensor) -> list[Tensor]:
-    """Expand tensors with a ``k`` of 1 to the number of runs."""
-    runs = max(map(len, tensors))
-    return [x.expand(runs, -1, -1) for x in tensors]
 
 
 def _over_tokens(vector: Weight) -> Tensor:

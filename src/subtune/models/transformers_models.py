@@ -29,7 +29,7 @@ from subtune.models import configuration
 from subtune.models.configuration import CONFIG
 from subtune.models.dimensions import OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
-from subtune.models.files import has_weights
+from subtune.models.files import INDEX, WEIGHTS
 from subtune.models.pretrained import require_same
 from subtune.selections.patterns import LAYER_NUMBER
 
@@ -45,12 +45,7 @@ WITH_HEADS = sorted(
 
 
 def load(directory: Path, head: str, outputs: int) -> Encoder:
-    """Return pretrained weights in float32 with a classifier of zeros; nothing is downloaded.
-
-    Args:
-        directory: of the model's files.
-        head: its name in `subtune.families.base`.
-        outputs: the head's width.
+    """Return a model as `subtune.models.load.load_model` does.
 
     Raises:
         SubtuneError: transformers has no such model with this head, or a weight is missing or
@@ -167,7 +162,7 @@ def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
     """Return a model without values, after comparing its shapes with the weights, if any."""
     config = read_config(directory, outputs)
     _require_head(config, head)
-    if has_weights(directory):
+    if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
         return _with_weights(directory, config, head, "meta")
     with one_line(f"{directory / CONFIG} makes no model"), torch.device("meta"), quiet():
         return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
@@ -256,13 +251,7 @@ def _emptied(module: PreTrainedModel) -> TransformersModule:
     """Return the module after removing the values of its parameters."""
     own_names, transposed = _own_names(module), _transposed(module)
     buffers = dict(module.named_buffers())
-    empty: dict[int, nn.Parameter] = {}
-    for inner in module.modules():
-        for part, value in inner._parameters.items():
-            if value is not None:
-                # Tied parameters stay tied.
-                kept = empty.setdefault(id(value), nn.Parameter(value.detach().to("meta"), False))
-                inner._parameters[part] = kept
+    module.to("meta").tie_weights()
     key_bias = f".{naming.KEY}.bias"
     cancels = naming_of(module.config.model_type).key_bias_cancels
     without_effect = frozenset(name for name in own_names if cancels and name.endswith(key_bias))
