@@ -99,6 +99,10 @@ class Dimensions(NamedTuple):
             shapes |= {f"{module}.weight": (width, self.hidden_size), f"{module}.bias": (width,)}
         return shapes
 
+    def exported_names(self, head: str) -> dict[str, str]:
+        """Return canonical name to transformers' name of every parameter, with a head."""
+        return {name: self.family.exported_name(name, head) for name in self.shapes(1, head)}
+
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
         """Return the floating-point operations of `subtune.models.packed_pass` for one example.
 
@@ -155,24 +159,23 @@ class Family:
 
         A sequence classifier has all parameters of a pretrained checkpoint.
         """
-        inside = [module for layer in range(layers) for module in self.components_of(layer)]
-        pretrained = [layer.module for layer in self.heads[head] if not is_classifier(layer.module)]
-        modules = [*self.embeddings, *inside, *pretrained]
-        names = [f"{module}.{part}" for module in modules for part in ("weight", "bias")]
-        return [name for name in names if not (is_embedding(name) and name.endswith(".bias"))]
+        of_any_size = Dimensions(self, *[1] * 7)._replace(num_hidden_layers=layers)
+        return list(self.shapes(of_any_size, head))
 
     def shapes(self, d: Dimensions, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
         """Return name to shape of every parameter in `names`."""
         h, i = d.hidden_size, d.intermediate_size
-        rows = (d.vocab_size, d.max_position_embeddings, d.type_vocab_size)
-        weights: dict[str, Shape] = {layer.module: (h, h) for layer in self.heads[head]}
-        weights |= zip(self.embeddings, [*((row, h) for row in rows), (h,)], strict=True)
+        tables = [(d.vocab_size, h), (d.max_position_embeddings, h), (d.type_vocab_size, h)]
+        weights: dict[str, Shape] = dict(zip(self.embeddings, [*tables, (h,)], strict=True))
         inside = [(h, h), (h, h), (h, h), (h, h), (h,), (i, h), (h, i), (h,)]
-        weights |= zip(self.components, inside, strict=True)
+        for layer in range(d.num_hidden_layers):
+            weights |= zip(self.components_of(layer), inside, strict=True)
+        weights |= {of.module: (h, h) for of in self.heads[head] if not is_classifier(of.module)}
         shapes = {}
-        for name in self.names(d.num_hidden_layers, head):
-            component, _, part = self.component_of(name)
-            shapes[name] = weights[component] if part == "weight" else weights[component][:1]
+        for module, shape in weights.items():
+            shapes[f"{module}.weight"] = shape
+            if not is_embedding(f"{module}.weight"):
+                shapes[f"{module}.bias"] = shape[:1]
         return shapes
 
     def cancels(self, name: str) -> bool:

@@ -15,12 +15,6 @@ ACTIVATIONS = (
     *("quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh"),
 )
 CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
-# Heads that read every token by itself.
-TOKEN_HEADS = {
-    TOKEN_CLASSIFICATION: (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),),
-    QUESTION_ANSWERING: (HeadLayer("classifier", "qa_outputs"),),
-}
-
 
 BERT = Family(
     model_type="bert",
@@ -50,7 +44,8 @@ BERT = Family(
             HeadLayer("pooler.dense", exported="bert.pooler.dense", activation="tanh"),
             HeadLayer("classifier", exported="classifier", dropout=CLASSIFIER_DROPOUT),
         ),
-        **TOKEN_HEADS,
+        TOKEN_CLASSIFICATION: (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),),
+        QUESTION_ANSWERING: (HeadLayer("classifier", "qa_outputs"),),
     },
     backbone="bert",
 )

@@ -46,8 +46,7 @@ def read_config(directory: Path) -> dict[str, Any]:
 def longest_text(config: Mapping[str, Any]) -> int:
     """Return how many tokens the longest text may have, special tokens included.
 
-    Args:
-        config: the fields of a model's configuration.
+    ``config`` has the fields of a model's configuration.
     """
     model_type = config["model_type"]
     fields = {**family_of(model_type).defaults, **config} if is_packed(model_type) else config
@@ -56,11 +55,7 @@ def longest_text(config: Mapping[str, Any]) -> int:
 
 
 def has_token_types(config: Mapping[str, Any]) -> bool:
-    """Return whether a model tells the two texts of a pair apart.
-
-    Args:
-        config: the fields of a model's configuration.
-    """
+    """Return whether a model tells the two texts of a pair apart, by its configuration's fields."""
     return config.get("type_vocab_size", 1) > 1
 
 

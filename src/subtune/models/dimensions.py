@@ -1,21 +1,14 @@
 """A model's dimensions, known without its weights."""
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from subtune.core import resources
 from subtune.families import family_of, is_packed
-from subtune.families.base import (
-    SEQUENCE_CLASSIFICATION,
-    Dimensions,
-    Shape,
-    is_classifier,
-)
+from subtune.families.base import SEQUENCE_CLASSIFICATION, Dimensions, Shape, is_classifier
 from subtune.families.naming import is_embedding
 from subtune.models.configuration import CONFIG, read_config
 
@@ -24,29 +17,24 @@ from subtune.models.configuration import CONFIG, read_config
 class OtherDimensions:
     """The dimensions of a model outside the packed families, as `Dimensions` has them.
 
-    ``first_head``: a head that transformers has for the model. ``shapes_of_head``: returns the
-    shapes of all parameters for a directory, a head and the number of its outputs.
-    ``names_of_head``: returns transformers' names of all parameters for a directory and a head.
+    ``first_head``: a head that transformers has for the model. ``shapes``: returns canonical name
+    to shape of every parameter, for a number of outputs and a head. ``exported_names``: returns
+    canonical name to transformers' name of every parameter, for a head.
     """
 
-    directory: Path
     hidden_size: int
     num_hidden_layers: int
     num_attention_heads: int
     intermediate_size: int
     first_head: str
-    shapes_of_head: Callable[[Path, str, int], Mapping[str, Shape]]
-    names_of_head: Callable[[Path, str], Mapping[str, str]]
+    shapes: Callable[..., dict[str, Shape]]
+    exported_names: Callable[[str], dict[str, str]]
 
     @property
     def parameters(self) -> int:
         """The number of parameters in a pretrained checkpoint: all but the classifier's."""
         shapes = self.shapes(1, self.first_head)
         return sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
-
-    def shapes(self, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return canonical name to shape of every parameter of a model with a head so wide."""
-        return dict(self.shapes_of_head(self.directory, head, outputs))
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
         """Return the floating-point operations of one example's forward pass of so many tokens.
@@ -73,11 +61,9 @@ def _unknown(directory: Path) -> OtherDimensions:
 read_other_dimensions: Callable[[Path], OtherDimensions] = _unknown
 
 
-@cache
 def papers_models() -> dict[str, dict[str, Any]]:
     """Return the published configurations' fields that decide shapes, for the papers' models."""
-    path = resources.files("subtune.models") / "sizes.json"
-    return json.loads(path.read_text())
+    return resources.read_yaml("subtune.models", "sizes.json")
 
 
 def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
@@ -114,8 +100,4 @@ def exported_names(directory: Path) -> dict[str, str]:
     Raises:
         SubtuneError: there is no configuration, or none of a model that transformers loads.
     """
-    dimensions = dimensions_in(directory)
-    if isinstance(dimensions, OtherDimensions):
-        return dict(dimensions.names_of_head(directory, SEQUENCE_CLASSIFICATION))
-    names = dimensions.shapes(outputs=1)
-    return {n: dimensions.family.exported_name(n, SEQUENCE_CLASSIFICATION) for n in names}
+    return dimensions_in(directory).exported_names(SEQUENCE_CLASSIFICATION)

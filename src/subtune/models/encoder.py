@@ -13,10 +13,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from subtune.families import family_of
-from subtune.families.base import Family, HeadLayer, is_classifier
-
-# The default of configurations that do not say it.
-INITIALIZER_RANGE = 0.02
+from subtune.families.base import Family, is_classifier
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,8 @@ class TransformersModule:
 class Encoder:
     """A pretrained encoder or decoder with a head.
 
-    ``parameters``: every weight by canonical name, in the model's order. ``head``: its name.
-    ``transformers``: the module of a model outside the packed families.
+    ``parameters``: every weight by canonical name, in the model's order, the classifier's last.
+    ``head``: its name. ``transformers``: the module of a model outside the packed families.
     """
 
     config: PretrainedConfig
@@ -57,23 +54,13 @@ class Encoder:
         return family_of(self.config.model_type)
 
     @property
-    def head_layers(self) -> tuple[HeadLayer, ...]:
-        return self.family.heads[self.head]
-
-    @property
     def outputs(self) -> int:
         """Width of the head."""
-        return self._last.shape[0]
+        return len(next(reversed(self.parameters.values())))
 
     @property
     def device(self) -> torch.device:
-        return self._last.device
-
-    @property
-    def _last(self) -> Tensor:
-        """The head's last weight or bias."""
-        last = [name for name in self.parameters if is_classifier(name)][-1]
-        return self.parameters[last]
+        return next(iter(self.parameters.values())).device
 
     def to(self, device: str | torch.device) -> "Encoder":
         moved = {name: value.to(device) for name, value in self.parameters.items()}
@@ -106,14 +93,12 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
     Weights come from N(0, initializer_range²), biases are 0, and norms are 1.
     """
     generator = torch.Generator().manual_seed(seed)
-    parameters = {}
-    for name, value in model.parameters.items():
-        if is_classifier(name):
-            drawn = torch.zeros(value.shape)
-            if name.endswith(".weight") and value.ndim > 1:
-                spread = getattr(model.config, "initializer_range", INITIALIZER_RANGE)
-                drawn.normal_(0, spread, generator=generator)
-            elif name.endswith(".weight"):
-                drawn.fill_(1)
-            parameters[name] = drawn.to(value)
+    # Some configurations do not say it.
+    spread = getattr(model.config, "initializer_range", 0.02)
+    parameters = {name: value for name, value in model.parameters.items() if is_classifier(name)}
+    for name, value in parameters.items():
+        drawn = torch.zeros(value.shape)
+        if name.endswith(".weight"):
+            drawn = drawn.normal_(0, spread, generator=generator) if value.ndim > 1 else drawn + 1
+        parameters[name] = drawn.to(value)
     return parameters

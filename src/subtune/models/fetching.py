@@ -1,12 +1,11 @@
 """Copying a model's files to the place from which jobs read them."""
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from transformers import AutoTokenizer
 
-from subtune.core.errors import SubtuneError, reason_of
+from subtune.core.errors import SubtuneError, one_line
 from subtune.hub.download import snapshot
 from subtune.models import files
 from subtune.models.configuration import CONFIG, read_config
@@ -42,22 +41,13 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         shutil.copyfile(path, target / path.name)
     if spec.source == "files" and files.version_of(target) != spec.version:
         raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
-    if not (target / files.TOKENIZER).is_file():
-        _convert_tokenizer(target, [n for n in files.VOCABULARIES if (target / n).is_file()])
-        require_rows(target / files.TOKENIZER, read_config(target))
-
-
-def _convert_tokenizer(directory: Path, vocabulary: Sequence[str]) -> None:
-    """Write the tokenizer's one file from the files of a vocabulary."""
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            directory, local_files_only=True, trust_remote_code=False
-        )
-        tokenizer.backend_tokenizer.save(str(directory / files.TOKENIZER))
-    except Exception as error:  # transformers raises many kinds here
-        # Transformers tries tiktoken last, whatever the files are.
-        reason = "" if "tiktoken" in str(error) else f": {reason_of(error)}"
-        raise SubtuneError(
-            f"{directory} has no {files.TOKENIZER}, and none can be made of "
-            f"{' and '.join(vocabulary)}{reason}"
-        ) from None
+    tokenizer = target / files.TOKENIZER
+    if not tokenizer.is_file():
+        vocabulary = " and ".join(name for name in files.VOCABULARIES if (target / name).is_file())
+        with one_line(f"{target} has no {tokenizer.name}, and none can be made of {vocabulary}"):
+            # Transformers makes it of an older tokenizer's files.
+            made = AutoTokenizer.from_pretrained(
+                target, local_files_only=True, trust_remote_code=False
+            )
+            made.backend_tokenizer.save(str(tokenizer))
+        require_rows(tokenizer, read_config(target))

@@ -82,11 +82,6 @@ def files_of(directory: Path) -> list[Path]:
     return [directory / CONFIG, *weights, *present]
 
 
-def has_weights(directory: Path) -> bool:
-    """Return whether a directory holds weights, or the index of several files of weights."""
-    return (directory / WEIGHTS).is_file() or (directory / INDEX).is_file()
-
-
 def weights_of(directory: Path) -> list[Path]:
     """Return the files that hold a model's weights.
 

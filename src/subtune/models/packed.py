@@ -41,11 +41,6 @@ class Grid:
     row: Tensor
     slot: Tensor
 
-    @property
-    def size(self) -> tuple[int, int]:
-        """``m`` and ``l``."""
-        return self.outside.shape[0], self.outside.shape[1]
-
 
 @dataclass(frozen=True)
 class Packed:
@@ -94,7 +89,7 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     else:
         labels = labels[index]
     cost = PAIRS_OF_A_GRID.get(model.device.type)
-    alike = [lengths] if cost is None else parts(lengths, cost, pairs)
+    alike = [lengths] if cost is None else parts(lengths, cost, power=2)
     if model.transformers is not None:
         # Transformers' code needs no grids.
         alike = []
@@ -135,18 +130,23 @@ def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> lis
     cost = TOKENS_OF_A_PASS.get(model.device.type)
     if model.transformers is None or cost is None:
         return [index]
-    counts = [len(part) for part in parts(lengths, cost, padded_tokens)]
+    counts = [len(part) for part in parts(lengths, cost, power=1)]
     return np.split(index, np.cumsum(counts)[:-1])
 
 
-def parts(lengths: np.ndarray, cost: int, size: Callable[[Any, Any], Any]) -> list[np.ndarray]:
+def parts(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:
     """Cut examples into neighbours of similar length, while a cut saves more than it costs.
 
     Args:
         lengths: tokens of each example.
-        cost: of one more part, in the unit of ``size``.
-        size: returns the work for a number of examples and the length of the longest.
+        cost: of one more part, in the same unit as the work.
+        power: of the longest length that each example's work grows with: 1 for matrices, which read
+            padded tokens, 2 for attention, which computes pairs of slots.
     """
+
+    def size(examples: Any, longest: Any) -> Any:
+        return examples * longest**power
+
     before = np.maximum.accumulate(lengths)[:-1]
     after = np.maximum.accumulate(lengths[::-1])[::-1][1:]
     count = np.arange(1, len(lengths))
@@ -154,17 +154,7 @@ def parts(lengths: np.ndarray, cost: int, size: Callable[[Any, Any], Any]) -> li
     if len(lengths) == 1 or size(len(lengths), lengths.max()) - in_two.min() < cost:
         return [lengths]
     cut = int(in_two.argmin()) + 1
-    return parts(lengths[:cut], cost, size) + parts(lengths[cut:], cost, size)
-
-
-def pairs(examples: Any, longest: Any) -> Any:
-    """Return how many pairs of slots attention computes."""
-    return examples * longest**2
-
-
-def padded_tokens(examples: Any, longest: Any) -> Any:
-    """Return how many tokens matrices read, padding included."""
-    return examples * longest
+    return parts(lengths[:cut], cost, power) + parts(lengths[cut:], cost, power)
 
 
 def _grid(lengths: np.ndarray, heads: int, tensor: Callable[[np.ndarray], Tensor]) -> Grid:
@@ -192,7 +182,7 @@ def to_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:
     `from_grid` for queries.
     """
     rows = x.unflatten(2, (heads, -1)).flatten(1, 2)
-    return _Gather.apply(rows, grid.row, grid.slot).view(-1, grid.size[1], rows.shape[2])
+    return _Gather.apply(rows, grid.row, grid.slot).view(-1, grid.outside.shape[1], rows.shape[2])
 
 
 def from_grid(x: Tensor, grid: Grid, heads: int) -> Tensor:

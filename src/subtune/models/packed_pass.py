@@ -16,10 +16,9 @@ from functools import cache
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import PretrainedConfig
 
-from subtune.families import family_of, first_position
-from subtune.families.base import Components, Family
+from subtune.families import first_position
+from subtune.families.base import Components
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.packed import Grid, Packed, from_grid, to_grid
@@ -51,19 +50,14 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 class _Pass:
     """The inputs that all parts of one forward pass read."""
 
-    config: PretrainedConfig
-    shared: Mapping[str, Tensor]
+    model: Encoder
     trained: Mapping[str, Weight]
     batch: Packed
     masks: DropoutMasks | None
     watch: Watch | None
 
-    @property
-    def family(self) -> Family:
-        return family_of(self.config.model_type)
-
     def weight(self, name: str) -> Weight:
-        return self.trained[name] if name in self.trained else self.shared[name]
+        return self.trained[name] if name in self.trained else self.model.parameters[name]
 
 
 def logits(
@@ -79,17 +73,17 @@ def logits(
         watch: is called with every module's name, input ``[k, t, i]`` (for embeddings ids ``[t]``)
             and output ``[k, t, o]``, which it may ask for a gradient.
     """
-    run = _Pass(model.config, model.parameters, trained or {}, batch, masks, watch)
-    x = _layer_norm(run, run.family.embeddings.norm, _embedded(run))
-    x = _dropped(run, x, run.config.hidden_dropout_prob)
+    run = _Pass(model, trained or {}, batch, masks, watch)
+    x = _layer_norm(run, model.family.embeddings.norm, _embedded(run))
+    x = _dropped(run, x, model.config.hidden_dropout_prob)
     for number in range(model.config.num_hidden_layers):
         # If the head reads first tokens only, the last layer computes no others.
         last = number == model.config.num_hidden_layers - 1
-        x = _layer(run, run.family.components_of(number), x, last and batch.reads is None)
+        x = _layer(run, model.family.components_of(number), x, last and batch.reads is None)
     if batch.reads is not None:
         x = x.index_select(1, batch.reads)
-    for layer in model.head_layers:
-        x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(run.config)))
+    for layer in model.family.heads[model.head]:
+        x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(model.config)))
         x = activation(layer.activation)(x)
     return x
 
@@ -97,8 +91,8 @@ def logits(
 def _embedded(run: _Pass) -> Tensor:
     """Return the tokens' embeddings ``[1, t, h]``."""
     batch = run.batch
-    names = run.family.embeddings
-    start = first_position(run.config.model_type, run.config.pad_token_id)
+    names = run.model.family.embeddings
+    start = first_position(run.model.config.model_type, run.model.config.pad_token_id)
     types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
     ids = {names.word: batch.ids, names.position: batch.positions + start, names.token_type: types}
     words, positions, types = (_embedding(run, name, ids[name]) for name in ids)
@@ -118,15 +112,14 @@ def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
 def _layer(run: _Pass, names: Components, x: Tensor, first_only: bool) -> Tensor:
     """Return a layer's output ``[k, t, h]``, or only first tokens ``[k, n, h]``."""
     asking = x.index_select(1, run.batch.first) if first_only else x
-    query, key, value = _as_many_runs(
-        _linear(run, names.query, asking),
-        _linear(run, names.key, x),
-        _linear(run, names.value, x),
-    )
+    readers = ((names.query, asking), (names.key, x), (names.value, x))
+    projected = [_linear(run, module, read) for module, read in readers]
+    runs = max(map(len, projected))
+    query, key, value = (each.expand(runs, -1, -1) for each in projected)
     attended = _attention(run, query, key, value)
     attended = _add_and_norm(run, names.attention_output, names.attention_norm, attended, asking)
     between = _linear(run, names.intermediate, attended)
-    between = activation(run.config.hidden_act)(between)
+    between = activation(run.model.config.hidden_act)(between)
     return _add_and_norm(run, names.output, names.output_norm, between, attended)
 
 
@@ -134,7 +127,7 @@ def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return ``[k, t, h]`` for queries of all tokens, ``[k, n, h]`` for queries of first tokens."""
     grids = run.batch.grids
     tokens = [grid.tokens for grid in grids]
-    asking = tokens if query.shape[1] == key.shape[1] else [grid.size[0] for grid in grids]
+    asking = tokens if query.shape[1] == key.shape[1] else [len(grid.outside) for grid in grids]
     pieces = zip(
         grids, query.split(asking, 1), key.split(tokens, 1), value.split(tokens, 1), strict=True
     )
@@ -143,8 +136,8 @@ def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return `_attention` for the examples of one grid."""
-    heads = run.config.num_attention_heads
-    examples, longest = grid.size
+    heads = run.model.config.num_attention_heads
+    examples, longest = grid.outside.shape
     first_only = query.shape[1] == examples
     key, value = to_grid(key, grid, heads), to_grid(value, grid, heads)
     query = query.reshape(len(key), 1, -1) if first_only else to_grid(query, grid, heads)
@@ -154,9 +147,9 @@ def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value
         outside.reshape(len(key), 1, longest), query, key.mT, alpha=query.shape[-1] ** -0.5
     )
     weights = scores.softmax(-1)
-    if run.masks is not None and run.config.attention_probs_dropout_prob:
+    if run.masks is not None and run.model.config.attention_probs_dropout_prob:
         every = weights.view(-1, examples * heads, *weights.shape[1:])
-        mask = run.masks.draw(every.shape[1:], run.config.attention_probs_dropout_prob)
+        mask = run.masks.draw(every.shape[1:], run.model.config.attention_probs_dropout_prob)
         weights = (every * mask).view_as(weights)
     attended = weights @ value
     if first_only:
@@ -165,7 +158,7 @@ def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value
 
 
 def _add_and_norm(run: _Pass, dense: str, norm: str, x: Tensor, residual: Tensor) -> Tensor:
-    x = _dropped(run, _linear(run, dense, x), run.config.hidden_dropout_prob)
+    x = _dropped(run, _linear(run, dense, x), run.model.config.hidden_dropout_prob)
     return _layer_norm(run, norm, x + residual)
 
 
@@ -181,12 +174,12 @@ def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
         case SparseEntries():
             y = sparse_linear(x, weight)
         case LowRankUpdate(lora_a, lora_b):
-            shared = run.shared[f"{module}.weight"]
+            shared = run.model.parameters[f"{module}.weight"]
             low_rank = product_of_each_run(product_of_each_run(x, lora_a), lora_b)
             y = shared_product(x, shared) + low_rank
         case _:
             y = shared_product(x, weight)
-    if not run.family.cancels(bias_name):
+    if not run.model.family.cancels(bias_name):
         y = y + _over_tokens(run.weight(bias_name))
     _show(run, module, x, y)
     return y
@@ -194,16 +187,10 @@ def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
 
 def _layer_norm(run: _Pass, module: str, x: Tensor) -> Tensor:
     weight, bias = (_over_tokens(run.weight(f"{module}.{part}")) for part in ("weight", "bias"))
-    normalised = functional.layer_norm(x, x.shape[-1:], eps=run.config.layer_norm_eps)
+    normalised = functional.layer_norm(x, x.shape[-1:], eps=run.model.config.layer_norm_eps)
     y = torch.addcmul(bias, normalised, weight)
     _show(run, module, x, y)
     return y
-
-
-def _as_many_runs(*tensors: Tensor) -> list[Tensor]:
-    """Expand tensors with a ``k`` of 1 to the number of runs."""
-    runs = max(map(len, tensors))
-    return [x.expand(runs, -1, -1) for x in tensors]
 
 
 def _over_tokens(vector: Weight) -> Tensor:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, one_line
 
 
 def require_rows(path: Path, fields: Mapping[str, Any]) -> None:
@@ -20,16 +20,11 @@ def require_rows(path: Path, fields: Mapping[str, Any]) -> None:
     Raises:
         SubtuneError: the file cannot be read, or has words behind the last row of the model.
     """
-    try:
+    with one_line(f"{path} is not a readable tokenizer, expected JSON with model.vocab"):
         words = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
         # The file has words with their numbers, or in order.
         last = max(words.values(), default=-1) if isinstance(words, dict) else len(words) - 1
-        has_rows = last < rows_of(fields, last + 1)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        raise SubtuneError(
-            f"{path} is not a readable tokenizer, expected JSON with model.vocab"
-        ) from None
-    if not has_rows:
+    if last >= rows_of(fields, last + 1):
         raise too_large(path, last, fields)
 
 

@@ -1,17 +1,16 @@
 """Models that transformers loads, in two parts: weights by canonical name, and an empty module."""
 
-import copy
 import difflib
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.pytorch_utils import Conv1D
@@ -30,7 +29,7 @@ from subtune.models import configuration
 from subtune.models.configuration import CONFIG
 from subtune.models.dimensions import OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
-from subtune.models.files import has_weights
+from subtune.models.files import INDEX, WEIGHTS
 from subtune.models.pretrained import require_same
 from subtune.selections.patterns import LAYER_NUMBER
 
@@ -46,12 +45,7 @@ WITH_HEADS = sorted(
 
 
 def load(directory: Path, head: str, outputs: int) -> Encoder:
-    """Return pretrained weights in float32 with a classifier of zeros; nothing is downloaded.
-
-    Args:
-        directory: of the model's files.
-        head: its name in `subtune.families.base`.
-        outputs: the head's width.
+    """Return a model as `subtune.models.load.load_model` does.
 
     Raises:
         SubtuneError: transformers has no such model with this head, or a weight is missing or
@@ -60,15 +54,13 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
     config = read_config(directory, outputs)
     _require_head(config, head)
     module = _with_weights(directory, config, head)
-    names = _own_names(module)
-    held = dict(module.named_parameters(remove_duplicate=False))
-    transposed = _transposed(module)
-    parameters = {}
-    for name, own in names.items():
-        value = held[own].detach()
-        value = value.mT.contiguous() if own in transposed else value.clone()
-        parameters[name] = torch.zeros_like(value) if is_classifier(name) else value
-    return Encoder(config, parameters, head, _emptied(module, names, transposed))
+    parameters = {
+        name: torch.zeros(value.shape)
+        if is_classifier(name)
+        else value.clone(memory_format=torch.contiguous_format)
+        for name, value in _parameters(module).items()
+    }
+    return Encoder(config, parameters, head, _emptied(module))
 
 
 def read_dimensions(directory: Path) -> OtherDimensions:
@@ -86,41 +78,27 @@ def read_dimensions(directory: Path) -> OtherDimensions:
 
     hidden = size("hidden_size", 1)
     return OtherDimensions(
-        directory=directory,
         hidden_size=hidden,
         num_hidden_layers=size("num_hidden_layers", 1),
         # FNet has no heads of attention.
         num_attention_heads=size("num_attention_heads", 1),
         intermediate_size=size("intermediate_size", 4 * hidden),
-        first_head=_first_head(with_head),
-        shapes_of_head=shapes,
-        names_of_head=own_names,
+        first_head=next(iter(_classes(with_head)), SEQUENCE_CLASSIFICATION),
+        shapes=partial(_shapes, directory),
+        exported_names=lambda head: _own_names(_on_meta(directory, head, outputs=1)),
     )
 
 
 @cache
-def shapes(directory: Path, head: str, outputs: int) -> Mapping[str, Shape]:
-    """Return canonical name to shape of every parameter of a model; its weights are not needed.
+def _shapes(directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
+    """Return canonical name to shape of every parameter of a model with a head so wide.
 
     Raises:
         SubtuneError: transformers does not know the configuration with this head, or the weights in
             the directory are not those of the configuration.
     """
     module = _on_meta(directory, head, outputs)
-    held, transposed = dict(module.named_parameters()), _transposed(module)
-    return {
-        name: tuple(held[own].mT.shape if own in transposed else held[own].shape)
-        for name, own in _own_names(module).items()
-    }
-
-
-def own_names(directory: Path, head: str) -> dict[str, str]:
-    """Return canonical name to transformers' name of every parameter of a model.
-
-    Raises:
-        SubtuneError: as `shapes` does.
-    """
-    return _own_names(_on_meta(directory, head, outputs=1))
+    return {name: tuple(value.shape) for name, value in _parameters(module).items()}
 
 
 def read_config(directory: Path, outputs: int) -> PretrainedConfig:
@@ -165,28 +143,26 @@ def quiet() -> Iterator[None]:
         logging.enable_progress_bar()
 
 
+def _classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
+    """Return transformers' class of a model with each head, that for sequences first."""
+    mappings = {head: auto_class._model_mapping for head, auto_class in AUTO_CLASSES.items()}
+    return {head: of[type(config)] for head, of in mappings.items() if type(config) in of}
+
+
 def _require_head(config: PretrainedConfig, head: str) -> None:
     """Refuse a model that transformers does not have with this head."""
-    if type(config) not in AUTO_CLASSES[head]._model_mapping:
+    if head not in _classes(config):
         raise SubtuneError(
             f"model_type: transformers has no model for {head.replace('_', ' ')} of "
             f"{config.model_type!r}"
         )
 
 
-def _first_head(config: PretrainedConfig) -> str:
-    """Return a head that transformers has for a model, that for sequences before others."""
-    for head, auto_class in AUTO_CLASSES.items():
-        if type(config) in auto_class._model_mapping:
-            return head
-    raise SubtuneError(f"model_type: transformers has no head for {config.model_type!r}")
-
-
 def _on_meta(directory: Path, head: str, outputs: int) -> PreTrainedModel:
     """Return a model without values, after comparing its shapes with the weights, if any."""
     config = read_config(directory, outputs)
     _require_head(config, head)
-    if has_weights(directory):
+    if any((directory / name).is_file() for name in (WEIGHTS, INDEX)):
         return _with_weights(directory, config, head, "meta")
     with one_line(f"{directory / CONFIG} makes no model"), torch.device("meta"), quiet():
         return AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
@@ -196,14 +172,11 @@ def _with_weights(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
     """Return a model with a directory's weights; on the device ``meta``, with their shapes."""
-    # A decoder's cache for the next token is of no use to a single pass.
-    without_cache = copy.deepcopy(config)
-    without_cache.use_cache = False
     with one_line(f"{directory} cannot be loaded"), quiet():
         module, loading = AUTO_CLASSES[head].from_pretrained(
             directory,
             key_mapping=_stored_prefixes(config, head),
-            config=without_cache,
+            config=config,
             dtype=torch.float32,
             device_map=device,
             attn_implementation="eager",
@@ -214,6 +187,8 @@ def _with_weights(
             output_loading_info=True,
         )
     _require_same(directory, module, loading)
+    # A decoder's cache for the next token is of no use to a single pass.
+    module.config.use_cache = False
     return module
 
 
@@ -222,12 +197,9 @@ def _stored_prefixes(config: PretrainedConfig, head: str) -> dict[str, str]:
 
     Transformers' question answering has another name for the pretrained part of some decoders.
     """
-    prefix, *usual = (
-        AUTO_CLASSES[of]._model_mapping[type(config)].base_model_prefix
-        for of in (head, SEQUENCE_CLASSIFICATION)
-        if type(config) in AUTO_CLASSES[of]._model_mapping
-    )
-    return {rf"^{other}\.": f"{prefix}." for other in usual if other != prefix}
+    prefixes = {of: model_class.base_model_prefix for of, model_class in _classes(config).items()}
+    prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
+    return {rf"^{usual}\.": f"{prefix}."} if usual != prefix else {}
 
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:
@@ -238,6 +210,15 @@ def _own_names(module: PreTrainedModel) -> dict[str, str]:
         for own, _ in module.named_parameters()
     }
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
+
+
+def _parameters(module: PreTrainedModel) -> dict[str, Tensor]:
+    """Return every parameter by canonical name; matrices are ``[o, i]``."""
+    held, transposed = dict(module.named_parameters()), _transposed(module)
+    return {
+        name: held[own].detach().mT if own in transposed else held[own].detach()
+        for name, own in _own_names(module).items()
+    }
 
 
 def _transposed(module: nn.Module) -> frozenset[str]:
@@ -266,18 +247,11 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
     )
 
 
-def _emptied(
-    module: PreTrainedModel, own_names: Mapping[str, str], transposed: frozenset[str]
-) -> TransformersModule:
+def _emptied(module: PreTrainedModel) -> TransformersModule:
     """Return the module after removing the values of its parameters."""
+    own_names, transposed = _own_names(module), _transposed(module)
     buffers = dict(module.named_buffers())
-    empty: dict[int, nn.Parameter] = {}
-    for inner in module.modules():
-        for part, value in inner._parameters.items():
-            if value is not None:
-                # Tied parameters stay tied.
-                kept = empty.setdefault(id(value), nn.Parameter(value.detach().to("meta"), False))
-                inner._parameters[part] = kept
+    module.to("meta").tie_weights()
     key_bias = f".{naming.KEY}.bias"
     cancels = naming_of(module.config.model_type).key_bias_cancels
     without_effect = frozenset(name for name in own_names if cancels and name.endswith(key_bias))

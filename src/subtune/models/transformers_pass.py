@@ -8,8 +8,8 @@ Shapes: ``k`` runs, ``n`` examples, ``l`` tokens of the longest, ``q`` tokens th
 ``i`` inputs, ``o`` outputs, ``r`` rank.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -128,18 +128,13 @@ def _linear_module(theirs: TransformersModule, own_name: str) -> str:
 @contextmanager
 def _updated(model: nn.Module, updates: Updates) -> Iterator[None]:
     """Add low-rank updates to what linear layers compute: two thin products, never the matrix."""
-    handles = []
-    try:
+    with ExitStack() as hooks:
         for name, (lora_a, lora_b) in updates.items():
-            handles.append(
-                model.get_submodule(name).register_forward_hook(
-                    lambda _, inputs, y, a=lora_a, b=lora_b: y + inputs[0] @ a.mT @ b.mT
-                )
+            hook = model.get_submodule(name).register_forward_hook(
+                lambda _, inputs, y, a=lora_a, b=lora_b: y + inputs[0] @ a.mT @ b.mT
             )
+            hooks.enter_context(hook)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager
@@ -163,15 +158,9 @@ class _Dropout(TorchFunctionMode):
         super().__init__()
         self._masks = masks
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is functional.dropout:
-            return self._dropped(*args, **(kwargs or {}))
+            func = self._dropped
         return func(*args, **(kwargs or {}))
 
     def _dropped(

@@ -3,18 +3,11 @@
 import ast
 import copy
 import json
-import math
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import (
-    AutoModel,
-    BertConfig,
-    PretrainedConfig,
-    RobertaConfig,
-    XLMRobertaConfig,
-)
+from transformers import AutoConfig, AutoModel, PretrainedConfig
 
 import subtune
 from subtune.core.errors import SubtuneError
@@ -28,30 +21,21 @@ from subtune.families.base import (
 )
 from subtune.families.naming import is_embedding, is_norm
 from subtune.models.configuration import longest_text, read_config
-from subtune.models.dimensions import dimensions_by, dimensions_in, dimensions_of
+from subtune.models.dimensions import dimensions_by
 from tests.helpers.reference import CLASSES
 
 SHAPE = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 60}
-# One row per family: a model of three layers, and the row of its table that position 0 reads.
-MODELS = {
-    "bert": (BertConfig(**SHAPE, num_hidden_layers=3), 0),
-    "roberta": (RobertaConfig(**SHAPE, num_hidden_layers=3, pad_token_id=1), 2),
-    "xlm-roberta": (XLMRobertaConfig(**SHAPE, num_hidden_layers=3, pad_token_id=1), 2),
-}
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=FAMILIES)
 def config(request) -> PretrainedConfig:
-    return MODELS[request.param][0]
+    """Of a model of three layers, with transformers' own id of padding."""
+    return AutoConfig.for_model(request.param, **SHAPE, num_hidden_layers=3)
 
 
 @pytest.fixture
 def family(config):
     return family_of(config.model_type)
-
-
-def test_every_family_has_its_row():
-    assert MODELS.keys() == FAMILIES.keys()
 
 
 @pytest.fixture(params=HEADS)
@@ -129,7 +113,6 @@ def test_positions_are_counted_from_where_the_model_counts_them(config, family):
     model(input_ids=torch.tensor([[5, 6, 7]]))
     first = first_position(config.model_type, config.pad_token_id)
     assert rows[0].flatten().tolist() == [first, first + 1, first + 2]
-    assert first == MODELS[config.model_type][1]
 
 
 def test_the_longest_text_is_the_longest_that_the_model_takes(config):
@@ -177,24 +160,6 @@ def test_what_is_not_computed_here_is_refused_by_name(field, value, problem, con
     with pytest.raises(SubtuneError) as error:
         read_config(tmp_path)
     assert str(error.value).startswith(f"{path}: {field}: {problem}")
-
-
-def test_dimensions_count_what_a_checkpoint_has(config, tmp_path):
-    config.save_pretrained(tmp_path)
-    shapes = dimensions_of(str(tmp_path)).shapes(2, SEQUENCE_CLASSIFICATION)
-    counted = sum(math.prod(shape) for name, shape in shapes.items() if not is_classifier(name))
-    assert dimensions_of(str(tmp_path)).parameters == counted
-
-
-@pytest.mark.parametrize("own_code", [{}, {"auto_map": {"AutoConfig": "mine.Config"}}])
-def test_a_model_that_transformers_has_not_is_refused_in_one_line(own_code, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "robeta"} | own_code))
-    with pytest.raises(SubtuneError) as error:
-        dimensions_in(tmp_path)
-    assert str(error.value) == (
-        f"{tmp_path / 'config.json'}: model_type: found 'robeta', expected a model that "
-        "transformers has (did you mean 'roberta'?)"
-    )
 
 
 def test_no_other_file_names_a_family():

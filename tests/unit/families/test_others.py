@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.families import NAMINGS, naming
+from subtune.families import CANONICAL, NAMINGS, naming
 from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
-from subtune.models import encoder, forward, transformers_models
+from subtune.models import encoder, forward
 from subtune.models.dimensions import dimensions_in
 from subtune.models.dropout import DropoutMasks
 from subtune.models.load import load_model
@@ -51,14 +51,10 @@ def test_every_family_is_tried():
 
 
 def test_a_layer_has_the_roles_of_berts(model):
-    # ModernBERT's first has no norm before attention, and ALBERT has one layer.
-    last = [name for name in model.parameters if name.startswith(naming.LAYERS)][-1]
-    prefix = ".".join(last.split(".")[:3]) + "."
-    modules = {
-        name.removeprefix(prefix).rpartition(".")[0]
-        for name in model.parameters
-        if name.startswith(prefix)
-    }
+    places = [CANONICAL.component_of(name) for name in model.parameters]
+    # ModernBERT's first layer has no norm before attention, and ALBERT has one layer.
+    last = max(place.layer for place in places if place.layer is not None)
+    modules = {place.component for place in places if place.layer == last}
     assert modules >= set(ROLES["post"])
     assert modules & set(ROLES["query"])
     assert modules & set(ROLES["intermediate"])
@@ -74,10 +70,8 @@ def test_norms_and_tables_are_known_by_their_names(model):
 
 
 def test_shapes_are_known_without_weights(model, directory):
-    assert transformers_models.shapes(directory, SEQUENCE_CLASSIFICATION, 2) == encoder.shapes_of(
-        model
-    )
     dimensions = dimensions_in(directory)
+    assert dimensions.shapes(2) == encoder.shapes_of(model)
     pretrained = sum(v.numel() for n, v in model.parameters.items() if not is_classifier(n))
     assert dimensions.parameters == pretrained
     # Twice as many tokens cost twice as much, and what looks from token to token four times.
@@ -108,17 +102,17 @@ def test_runs_side_by_side_compute_what_each_computes_alone(model, batch):
     def noisy(value):
         return value + 0.1 * torch.randn(3, *value.shape, generator=generator)
 
+    def logits(of):
+        weights = {name: PerRun(value) for name, value in of.items()}
+        return forward.logits(model, batch, weights, DropoutMasks(0, model.device))
+
     values = {name: noisy(value).requires_grad_(True) for name, value in vectors.items()}
-    together = forward.logits(
-        model, batch, {n: PerRun(v) for n, v in values.items()}, DropoutMasks(0, model.device)
-    )
+    together = logits(values)
     weights = torch.linspace(-1, 1, 12).view(6, 2)
     (together * weights).sum().backward()
     for run in range(3):
         own = {n: v[run : run + 1].detach().requires_grad_(True) for n, v in values.items()}
-        alone = forward.logits(
-            model, batch, {n: PerRun(v) for n, v in own.items()}, DropoutMasks(0, model.device)
-        )
+        alone = logits(own)
         torch.testing.assert_close(alone[0], together[run], rtol=0, atol=2e-6)
         (alone * weights).sum().backward()
         for name, value in own.items():
@@ -143,10 +137,3 @@ def test_a_method_that_a_model_lacks_says_what_the_model_has(family, method, ins
     with pytest.raises(SubtuneError, match=message) as error:
         named(method, {}).resolve(shapes, 0)
     assert instead in str(error.value)
-
-
-def test_the_method_of_layer_norms_is_refused_by_a_model_that_has_none(tiny_bert):
-    shapes = dimensions_in(tiny_bert).shapes(2)
-    without = {name: shape for name, shape in shapes.items() if "LayerNorm" not in name}
-    with pytest.raises(SubtuneError, match="matches no parameter of the model, whose vectors are"):
-        named("layernorm", {}).resolve(without, 0)

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
+from transformers.activations import ACT2FN
 
 from subtune.families.base import (
     HEADS,
@@ -16,11 +17,13 @@ from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
+from subtune.families.bert import ACTIVATIONS
 from subtune.models import encoder, forward, packed
 from subtune.models.dimensions import dimensions_by
 from subtune.models.dropout import DropoutMasks
 from subtune.models.load import load_model
 from subtune.models.packed import from_grid, pack, to_grid
+from subtune.models.packed_pass import activation
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries
 from tests.helpers import examples, reference
 
@@ -234,6 +237,12 @@ def test_without_dropout_in_its_configuration_a_model_draws_no_masks(model):
     assert torch.equal(computed, forward.logits(model, batch(model)))
 
 
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_is_what_transformers_calls_by_its_name(name):
+    x = torch.linspace(-5, 5, 101)
+    assert torch.equal(activation(name)(x), ACT2FN[name](x))
+
+
 @pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
 def test_masks_drop_as_often_as_they_say_and_keep_the_mean(p):
     mask = DropoutMasks(0, torch.device("cpu")).draw((1000, 1001), p)
@@ -303,13 +312,13 @@ def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, mod
         torch.testing.assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("size", [packed.pairs, packed.padded_tokens])
+@pytest.mark.parametrize("power", [1, 2])
 @given(lengths=st.lists(st.integers(1, 128), min_size=1, max_size=40), cost=st.integers(0, 20_000))
-def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(size, lengths, cost):
+def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(power, lengths, cost):
     def places(part):
-        return size(len(part), max(part))
+        return len(part) * max(part) ** power
 
-    parts = packed.parts(np.array(lengths), cost, size)
+    parts = packed.parts(np.array(lengths), cost, power)
     assert [length for part in parts for length in part] == lengths
     assert sum(map(places, parts)) + cost * (len(parts) - 1) <= places(lengths)
 

@@ -1,12 +1,14 @@
-"""Weights that are not those of their configuration are refused by name."""
+"""Pretrained weights as they are loaded, with a new classifier; others are refused by name."""
 
 import re
 
 import pytest
 import torch
+from transformers import AutoModel
 
 from subtune.core.errors import SubtuneError
-from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION, is_classifier
+from subtune.models import encoder
 from subtune.models.dimensions import dimensions_in
 from subtune.models.files import WEIGHTS, version_of
 from subtune.models.load import load_model
@@ -94,13 +96,6 @@ def test_weights_that_do_not_fit_are_refused_by_name(read, family, weights, prob
         read(directory)
 
 
-@pytest.mark.parametrize(("family", "name"), [("bert", QUERY), ("llama", LLAMAS_WORDS)])
-def test_weights_that_are_whole_numbers_are_refused(family, name, copied):
-    directory = copied(family, changed(name, lambda value: value.to(torch.int8)))
-    with pytest.raises(SubtuneError, match=f"{name} is stored as I8, expected one of F64, F32"):
-        version_of(directory)
-
-
 @pytest.mark.parametrize(
     "cut",
     [*(slice(rest) for rest in (0, 4, 100, -1)), None],
@@ -140,3 +135,22 @@ def test_half_precision_is_read_as_float32(copied, tiny_bert):
     value = load(halved).parameters[QUERY]
     assert value.dtype == torch.float32
     assert torch.equal(value, load(tiny_bert).parameters[QUERY].half().float())
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_a_seed_draws_the_whole_classifier_beside_what_transformers_reads(family, head, tiny):
+    model = load_model(tiny(family), head, 3)
+    theirs = AutoModel.from_pretrained(tiny(family)).state_dict()
+    first, same, other = (encoder.new_classifier(model, seed) for seed in (1, 1, 2))
+    assert list(first) == [name for name in model.parameters if is_classifier(name)]
+    for name, values in model.parameters.items():
+        assert torch.equal(values, torch.zeros(values.shape) if name in first else theirs[name])
+    for name, values in first.items():
+        assert values.shape == model.parameters[name].shape
+        assert torch.equal(values, same[name])
+        assert torch.equal(values, other[name]) == name.endswith(".bias") == (not values.any())
+    drawn = torch.cat([values.flatten() for name, values in first.items() if values.any()])
+    # Five standard errors of a deviation.
+    within = 5 * model.config.initializer_range / (2 * drawn.numel()) ** 0.5
+    assert drawn.std().item() == pytest.approx(model.config.initializer_range, abs=within)
