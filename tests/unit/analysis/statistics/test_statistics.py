@@ -127,6 +127,7 @@ def test_a_component_is_second_where_only_the_first_is_above_it():
     ranks = pd.DataFrame({"rank": [1, 2, 3], "component": [first, second, "output.dense"]})
     assert ranks_first(ranks, second, (first,))
     assert not ranks_first(ranks, second, ())
+    assert ranks_first(shares, second, (first,)) and ranks_first(shares, first, ())
 
 
 def test_a_bias_that_does_not_change_has_no_share_of_the_others_change():
