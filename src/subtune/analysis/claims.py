@@ -106,8 +106,7 @@ def claims_table(
         mean over units and its interval), ``unit``, ``units`` (how many) and ``verdict``.
     """
     every = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
-    rows = [_row(c, *(_data_of(c, tables, tasks_apart) for tables in every)) for c in claims]
-    return pd.DataFrame(rows)
+    return pd.DataFrame([_row(claim, every, tasks_apart) for claim in claims])
 
 
 def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
@@ -122,16 +121,12 @@ def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list
     return [] if any(table.empty for table in data) else data
 
 
-def _row(
-    claim: Claim,
-    ours: list[pd.DataFrame],
-    printed_tasks: list[pd.DataFrame],
-    printed_averages: list[pd.DataFrame],
-) -> dict[str, Any]:
-    of_print = judge(claim, printed_tasks)
+def _row(claim: Claim, every: Sequence[Tables], tasks_apart: Collection[str]) -> dict[str, Any]:
+    ours, of_tasks, of_averages = (_data_of(claim, tables, tasks_apart) for tables in every)
+    of_print = judge(claim, of_tasks)
     if claim.at_least is None:
         # A mean over tasks is compared with printed averages, if there are any.
-        of_print = judge(claim, printed_averages) or of_print
+        of_print = judge(claim, of_averages) or of_print
     of_print = of_print or Judgement(math.nan, 0, verdicts.NOT_PRINTED)
     of_ours = judge(claim, ours) or Judgement(math.nan, 0, verdicts.UNDECIDED)
     unit, units = verdicts.units(_cells(claim, ours))

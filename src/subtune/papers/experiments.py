@@ -46,18 +46,13 @@ def with_papers(config: Config) -> Config:
                 f"Fisher information that {experiment.paper} shows is of one model; write an "
                 "experiment for each"
             )
-    styles = figure_styles()
+    every = [papers.NO_PAPER, *map(papers.find, papers.names())]
+    exhibits = [exhibit for paper in every for exhibit in all_exhibits(paper)]
+    styles = list(dict.fromkeys(e.style_name for e in exhibits if isinstance(e, Figure)))
     problems += [f"figures: {one_of(n, styles)}" for n in config.figures if n not in styles]
     if problems:
         raise SubtuneError("\n".join(problems))
     return config.model_copy(update={"experiments": named})
-
-
-def figure_styles() -> list[str]:
-    """Return the names of all figures' settings, each once."""
-    every = [papers.NO_PAPER, *map(papers.find, papers.names())]
-    exhibits = [exhibit for paper in every for exhibit in all_exhibits(paper)]
-    return list(dict.fromkeys(e.style_name for e in exhibits if isinstance(e, Figure)))
 
 
 def metrics_of(config: Config) -> dict[str, dict[str, str]]:

@@ -21,7 +21,6 @@ from subtune.analysis.verdicts import (
     UNDECIDED,
 )
 from subtune.exhibits.tables import findings as table
-from subtune.families import CANONICAL
 from subtune.papers import printed
 from subtune.papers.layernorm.claims import bias_minus_weight
 
@@ -57,25 +56,22 @@ def test_printed_numbers_say_of_each_claim_what_its_paper_says(paper, claim):
 
 
 @pytest.mark.parametrize(
-    ("text", "quoted"),
+    ("paper", "text", "printed"),
     [
-        ("Adding all biases to LayerNorm's", 0.037),
-        ("Adding b_m2 and b_q to LayerNorm's", 0.030),
-        ("Adding LayerNorm's weights to all", -0.009),
-        ("Adding LayerNorm's weights to b_m2", 0.009),
+        # Quoted by the text; they follow from its averages.
+        ("bitfit_plus", "Adding all biases to LayerNorm's", 0.037),
+        ("bitfit_plus", "Adding b_m2 and b_q to LayerNorm's", 0.030),
+        ("bitfit_plus", "Adding LayerNorm's weights to all", -0.009),
+        ("bitfit_plus", "Adding LayerNorm's weights to b_m2", 0.009),
+        ("bitfit_plus", "the other biases score", 0.717 - 0.708),
+        # P-values of the Kruskal–Wallis test.
+        ("layernorm", "as training only biases does", 0.56599),
+        ("layernorm", "as training only biases does, on test", 0.62703),
+        ("layernorm", "dev and test", 0.54773),
     ],
 )
-def test_differences_that_a_text_quotes_follow_from_its_averages(text, quoted):
-    assert verdict_of("bitfit_plus", text)["paper"] == pytest.approx(quoted)
-
-
-@pytest.mark.parametrize(
-    ("text", "printed"),
-    [("biases does", 0.56599), ("biases does, on test", 0.62703), ("dev and test", 0.54773)],
-)
-def test_the_kruskal_wallis_test_of_the_printed_scores_is_the_printed_one(text, printed):
-    row = verdict_of("layernorm", f"as training only {text}" if "bias" in text else text)
-    assert row["paper"] == pytest.approx(printed, abs=1e-5)
+def test_a_printed_number_follows_from_the_printed_scores(paper, text, printed):
+    assert verdict_of(paper, text)["paper"] == pytest.approx(printed, abs=1e-5)
 
 
 def scores(**methods):
@@ -111,18 +107,12 @@ def test_the_printed_scores_are_asked_the_same_question():
     assert (row["units"], row["verdict"], row["judged"]) == (0, UNDECIDED, UNDECIDED)
 
 
-def test_averages_are_compared_where_a_paper_prints_them():
-    row = verdict_of("bitfit_plus", "the other biases score", chosen=scores(full=[0.5]))
-    assert row["paper"] == pytest.approx(0.717 - 0.708) and row["paper_cells"] == 1
-
-
 def test_methods_that_score_alike_are_alike_and_others_are_not():
     same = scores(bitfit=[0.9, 0.8, 0.7, 0.6], layernorm=[0.905, 0.795, 0.702, 0.598])
     other = scores(bitfit=[0.9, 0.91, 0.92, 0.93], layernorm=[0.5, 0.51, 0.52, 0.54])
-    text = "scores as training only biases"
-    assert verdict_of("layernorm", text, chosen=same)["verdict"] == SUPPORTED
-    row = verdict_of("layernorm", text, chosen=other)
-    assert row["verdict"] == NOT_SUPPORTED
+    about = "as training only biases"
+    alike, row = (verdict_of("layernorm", about, chosen=chosen) for chosen in (same, other))
+    assert (alike["verdict"], row["verdict"]) == (SUPPORTED, NOT_SUPPORTED)
     assert row["judged"] == DOES_NOT_HOLD and row["ours"] < 0.05
 
 
@@ -138,7 +128,7 @@ def test_a_component_is_compared_with_the_largest_other_one():
          (("output.LayerNorm", 0.4), ("output.dense", 0.1), ("attention.self.key", 0.2))],
         columns=["task", "component", "layer", "change"],
     )  # fmt: skip
-    row = verdict_of("layernorm", "changes the output LayerNorm", chosen=scores(), changes=changes)
+    row = verdict_of("layernorm", "changes the output LayerNorm", changes=changes)
     assert row["mean"] == pytest.approx(2) and row["verdict"] == SUPPORTED
     assert (row["ours"], row["cells"], row["judged"]) == (3, 3, HOLDS)
 
@@ -150,12 +140,9 @@ def test_later_layers_are_compared_by_rank_and_parts_by_share():
          (("weight", share), ("bias", 2 * share))],
         columns=["task", "layer", "part", "share"],
     )  # fmt: skip
-    row = verdict_of("layernorm", "later layers", chosen=scores(), layernorm_information=layers)
-    assert row["mean"] == pytest.approx(1) and row["verdict"] == SUPPORTED
-    row = verdict_of(
-        "layernorm", "biases carry more", chosen=scores(), layernorm_information=layers
-    )
-    assert row["mean"] == pytest.approx(0.3) and row["verdict"] == SUPPORTED
+    for text, mean in (("later layers", 1), ("biases carry more", 0.3)):
+        row = verdict_of("layernorm", text, layernorm_information=layers)
+        assert row["mean"] == pytest.approx(mean) and row["verdict"] == SUPPORTED
 
 
 def test_masks_are_compared_column_by_column():
@@ -175,25 +162,22 @@ def test_masks_are_compared_column_by_column():
 def test_families_of_methods_are_compared_by_their_means_and_their_parameters():
     frame = scores(**{"lora-I": [0.5] * 3, "lora-II": [0.7] * 3, "SPAFIT-1-3-I": [0.65] * 3})
     frame.loc[frame["method"].str.startswith("SPAFIT"), "trainable"] = 40
-    row = verdict_of("spafit", "no less than LoRA", chosen=frame)
-    assert row["ours"] == pytest.approx(0.05) and row["verdict"] == SUPPORTED
     every = pd.concat([frame, scores(full=[0.64] * 3), scores(**{"full-bitfit": [0.1] * 3})])
-    row = verdict_of("spafit", "as full fine-tuning", chosen=every)
-    assert row["ours"] == pytest.approx(0.01) and row["verdict"] == SUPPORTED
-    row = verdict_of("spafit", "fewer parameters", chosen=frame)
-    assert row["ours"] == pytest.approx(2.5) and row["verdict"] == SUPPORTED
+    for text, chosen, expected in (
+        ("no less than LoRA", frame, 0.05),
+        ("as full fine-tuning", every, 0.01),
+        ("fewer parameters", frame, 2.5),
+    ):
+        row = verdict_of("spafit", text, chosen=chosen)
+        assert row["ours"] == pytest.approx(expected) and row["verdict"] == SUPPORTED
 
 
 def test_two_biases_must_both_change_more_than_any_other():
     changes = {"b_q": 0.3, "b_m2": 0.1, "b_v": 0.2, "g_LN1": 9.0}
     rows = [("tiny", task, "bitfit", name, 0, changes[name]) for task in "abc" for name in changes]
     names = ["model", "task", "method", "parameter", "layer", "change"]
-    row = verdict_of(
-        "bitfit",
-        "b_q and b_m2 change",
-        chosen=scores(),
-        parameter_changes=pd.DataFrame(rows, columns=names),
-    )
+    table = pd.DataFrame(rows, columns=names)
+    row = verdict_of("bitfit", "b_q and b_m2 change", parameter_changes=table)
     assert row["mean"] == pytest.approx(0.5) and row["verdict"] == NOT_SUPPORTED
     assert (row["ours"], row["judged"]) == (0, DOES_NOT_HOLD)
 
@@ -217,16 +201,15 @@ def test_a_claim_about_some_tasks_is_asked_of_those():
 
 
 def test_seeds_are_the_intervals_units_and_cells_are_means_over_them():
-    """On one of two tasks the first method is better, in the mean over seeds."""
+    """On one of two tasks the first method is better, in the mean over seeds.
+
+    An interval for a mean says nothing of a claim about few tasks.
+    """
     frames = [scores(bitfit=[0.5, 0.5 + seed / 10], full=[0.4, 0.65]).assign(seed=seed)
               for seed in range(3)]  # fmt: skip
     row = verdict_of("bitfit", "better than full fine-tuning on some", chosen=pd.concat(frames))
     assert (row["unit"], row["units"]) == ("seed", 3) and row["mean"] == pytest.approx(0.025)
     assert (row["ours"], row["cells"], row["judged"]) == (1, 2, HOLDS)
-
-
-def test_an_interval_for_a_mean_says_nothing_of_few_tasks():
-    row = verdict_of("bitfit", "better than full fine-tuning on some", chosen=scores(full=[0.5]))
     assert row["verdict"] is None
 
 
@@ -236,17 +219,6 @@ def test_runs_that_diverged_are_no_cells():
     assert (row["cells"], row["units"]) == (1, 1)
 
 
-def test_an_order_is_decided_over_all_tasks():
-    rows = [("a", "output.LayerNorm", 0.5), ("b", "output.LayerNorm", 0.3)]
-    rows += [("a", "output.dense", 0.1), ("b", "output.dense", 0.4)]
-    shares = pd.DataFrame(rows, columns=["task", "component", "share"])
-    others = [(task, c, 0.01) for task in "ab" for c in CANONICAL.components
-              if c not in set(shares["component"])]  # fmt: skip
-    every = pd.concat([shares, pd.DataFrame(others, columns=shares.columns)])
-    row = verdict_of("layernorm", "more Fisher information than any", component_shares=every)
-    assert (row["judged"], row["units"], row["verdict"]) == (HOLDS, 2, UNDECIDED)
-
-
 def test_a_printed_number_that_contradicts_a_claim_is_named_in_its_line():
     shown = table.checklist(claims_of("spafit", chosen=scores(full=[0.5]))).table
     [line] = shown[shown["contradicted by"] != "–"].to_dict("records")
@@ -254,18 +226,9 @@ def test_a_printed_number_that_contradicts_a_claim_is_named_in_its_line():
     assert line["paper"] == "-0.025" and "0.64 and 0.67" in line["contradicted by"]
 
 
-def test_a_tables_cells_say_what_an_interval_is_over():
-    frame = pd.concat([scores(bitfit=[0.5] * 3, full=[0.5] * 3).assign(model=m) for m in "ab"])
-    shown = table.checklist(claims_of("bitfit", chosen=frame)).table.set_index("claim")
-    row = shown.loc["Training only biases scores as full fine-tuning does"]
-    assert (row["as the paper judges"], row["over"]) == (HOLDS, "6 models × tasks")
-
-
 def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     frame = scores(bitfit=[0.9, 0.8, 0.7], full=[0.8, 0.7, 0.6])
-    found = claims_of("bitfit", chosen=frame)
-    styled = table.checklist(found)
-    shown = styled.table.set_index("claim")
+    shown = table.checklist(claims_of("bitfit", chosen=frame)).table.set_index("claim")
     row = shown.loc["Training only biases scores as full fine-tuning does"]
     assert (row["this run"], row["95 % interval"]) == ("0.100", "0.100 to 0.100")
     assert row["over"] == "3 tasks"
@@ -274,6 +237,11 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     assert shown.loc["A frozen encoder scores less, on every task", "this run"] == "–"
     assert shown.loc["BitFit converges within 7 epochs on most tasks", "paper"] == "not printed"
     assert not (shown == "nan").any(axis=None)
+    several = pd.concat([frame.assign(model=model) for model in "ab"])
+    shown = table.checklist(claims_of("bitfit", chosen=several)).table
+    assert shown.loc[0, ["as the paper judges", "over"]].tolist() == [
+        DOES_NOT_HOLD, "6 models × tasks"
+    ]  # fmt: skip
 
 
 def test_a_printed_layer_with_an_unreadable_cell_counts_in_no_share_and_in_no_rank():
@@ -369,18 +337,16 @@ def test_a_claim_that_names_no_tasks_is_not_asked_of_those_that_a_paper_has_apar
 
 
 def test_a_claim_about_the_size_of_training_data_is_asked_of_every_size():
-    curves = {"full": (0.1, 0.4, 0.8), "bitfit": (0.3, 0.5, 0.7)}
     parts = [
-        scores(**{method: [values[number]] for method, values in curves.items()}).assign(
-            train_rows=rows, metric="exact_match", task="squad", column="squad"
-        )
-        for number, rows in enumerate((100, 1000, 10000))
+        scores(full=[full], bitfit=[bitfit]).assign(train_rows=rows)
+        for rows, full, bitfit in ((100, 0.1, 0.3), (1000, 0.4, 0.5), (10000, 0.8, 0.7))
     ]
-    sizes = pd.concat(parts)
-    ours = {
-        text: verdict_of("bitfit", text, sizes=sizes)
-        for text in ("With little training data", "With all training data", "more of the same")
-    }
-    assert [row["ours"] for row in ours.values()] == pytest.approx([0.2, 0.1, 1])
-    assert {row["judged"] for row in ours.values()} == {HOLDS}
-    assert {row["paper_judged"] for row in ours.values()} == {NOT_PRINTED}
+    sizes = pd.concat(parts).assign(metric="exact_match", task="squad", column="squad")
+    for text, ours in (
+        ("With little training data", 0.2),
+        ("With all training data", 0.1),
+        ("more of the same", 1),
+    ):
+        row = verdict_of("bitfit", text, sizes=sizes)
+        assert row["ours"] == pytest.approx(ours)
+        assert (row["judged"], row["paper_judged"]) == (HOLDS, NOT_PRINTED)

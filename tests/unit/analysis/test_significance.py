@@ -11,11 +11,7 @@ from subtune.exhibits.figures.ranks import joined
 from tests.helpers.examples import scored
 
 
-def test_groups_without_any_difference_are_not_different():
-    assert significance.kruskal_wallis([0.5, 0.5], [0.5, 0.5]) == 1.0
-
-
-def test_methods_are_paired_by_task():
+def test_methods_are_paired_by_task_and_equal_groups_do_not_differ():
     rows = [
         (task, method, 1.0, None, 1e-3, 0, value + (0.1 if method == "full" else 0.0))
         for value, task in enumerate(("rte", "cola", "mrpc", "sst2", "qnli", "qqp"))
@@ -26,6 +22,7 @@ def test_methods_are_paired_by_task():
     assert row["mean_difference"] == pytest.approx(0.1)
     # All six differences have one sign: two of the 2^6 ways.
     assert row["p_value"] == pytest.approx(2 / 64)
+    assert significance.kruskal_wallis([0.5, 0.5], [0.5, 0.5]) == 1.0
 
 
 def test_holm_multiplies_the_smallest_p_value_by_their_number_and_keeps_the_order():
@@ -48,26 +45,22 @@ def test_a_bayesian_comparison_tells_better_from_practically_the_same(difference
     assert significance.bayesian_signed_rank(differences[:1]) == (None, None, None)
 
 
-def scores_of_methods(methods, tasks, seed=0):
-    generator = np.random.default_rng(seed)
-    return scored(
+def test_the_critical_difference_is_the_printed_one():
+    generator = np.random.default_rng(0)
+    chosen = scored(
         *(
-            (task, method, 1.0, None, 1e-3, 0, 0.5 + 0.1 * number + generator.normal(0, 0.1))
-            for task in tasks
-            for number, method in enumerate(methods)
+            (f"task{task}", method, 1.0, None, 1e-3, 0, 0.1 * number + generator.normal(0, 0.1))
+            for task in range(14)
+            for number, method in enumerate(("full", "bitfit", "layernorm", "frozen"))
         )
     )
-
-
-def test_the_critical_difference_is_the_printed_one():
-    tasks = [f"task{number}" for number in range(14)]
-    chosen = scores_of_methods(("full", "bitfit", "layernorm", "frozen"), tasks)
     ranks, difference = significance.mean_ranks(chosen)
     # Demšar (2006), section 3.2.2: four classifiers, fourteen data sets.
     assert difference == pytest.approx(1.25, abs=0.005)
     assert list(ranks.index) == ["frozen", "layernorm", "bitfit", "full"]
     assert ranks.sum() == pytest.approx(1 + 2 + 3 + 4)
-    assert math.isnan(significance.mean_ranks(scores_of_methods(("full", "bitfit"), tasks))[1])
+    two = chosen[chosen["method"].isin(["full", "bitfit"])]
+    assert math.isnan(significance.mean_ranks(two)[1])
 
 
 def test_a_bar_joins_the_largest_groups_within_the_difference():

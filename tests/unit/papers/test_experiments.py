@@ -8,29 +8,39 @@ from subtune.planning.plan import plan
 from tests.helpers.examples import config, experiment
 
 FRACTIONS = {"values": [0.2], "learning_rates": [1e-3]}
+# Exhibits of every experiment, in order.
+FIRST = ["answers", "front", "summary"]
+LAST = ["paired_tests", "ranks", "choices", "learning_curves"]
+SENT = "submission/contents"
 
 
 def names(settings, **changed):
     return list(experiments.exhibits_of(config(settings, **changed), settings))
 
 
-@pytest.mark.parametrize(("seeds", "there"), [([0], False), ([0, 1], True)])
-def test_a_variance_over_repeats_needs_repeats(seeds, there):
-    assert ("repeat_variance" in names(experiment(paper="bitfit_plus", seeds=seeds))) is there
+@pytest.mark.parametrize(
+    ("paper", "exhibit", "without", "needed"),
+    [
+        ("bitfit_plus", "repeat_variance", {"seeds": [0]}, {"seeds": [0, 1]}),
+        ("bitfit_plus", "figure8", {}, {"methods": {"g_LN1": [1e-3]}}),
+        ("layernorm", "figure5", {}, {"fractions": FRACTIONS}),
+        ("layernorm", "table3", {}, {"test_scores": "scores.csv"}),
+        ("layernorm", "sizes", {"train_rows": 100}, {"train_rows": [100, "all"]}),
+        ("layernorm", "scores_by_size", {"train_rows": 100}, {"train_rows": [100, "all"]}),
+    ],
+)
+def test_an_exhibit_needs_its_runs(paper, exhibit, without, needed):
+    returned = {name: needed.pop(name) for name in ["test_scores"] if name in needed}
+    assert exhibit not in names(experiment(paper=paper, **without))
+    assert exhibit in names(experiment(paper=paper, **needed), **returned)
 
 
 def test_a_map_of_changes_needs_its_method_and_its_task():
     settings = experiment(paper="bitfit_plus", methods={"g_LN1": [1e-3]})
-    assert "figure8" in names(settings) and "figure9" not in names(settings)
     drawn = experiments.parameters_drawn(config(settings), settings)
     assert drawn == [{"method": "g_LN1", "task": "rte"}]
     settings = experiment(paper="bitfit_plus", tasks=["sst2"])
     assert not experiments.parameters_drawn(config(settings), settings)
-
-
-def test_curves_need_fractions():
-    assert "figure5" not in names(experiment(paper="layernorm"))
-    assert "figure5" in names(experiment(paper="layernorm", fractions=FRACTIONS))
 
 
 @pytest.mark.parametrize("paper", papers.names())
@@ -45,18 +55,7 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
         seeds=[0, 1],
         train_rows=[100, "all"],
     )
-    around = {
-        "answers",
-        "front",
-        "summary",
-        "claims",
-        "reproduction",
-        "paired_tests",
-        "ranks",
-        "choices",
-        "learning_curves",
-    }
-    around |= {"sizes", "scores_by_size", "submission/contents"}
+    around = {*FIRST, "claims", "reproduction", *LAST, "sizes", "scores_by_size", SENT}
     there = {*(exhibit.name for exhibit in every), *around}
     assert set(names(settings, test_scores="scores.csv")) == there
 
@@ -67,39 +66,25 @@ def test_exhibits_are_in_the_papers_order():
     assert every.index("figure2") < every.index("figure5") < every.index("choices")
 
 
-def test_test_scores_have_a_table_once_there_are_some():
-    settings = experiment(paper="layernorm")
-    assert "table3" not in names(settings)
-    assert "table3" in names(settings, test_scores="scores.csv")
-
-
 def test_an_experiment_without_a_paper_has_what_needs_none():
-    answer = ["answers", "front", "summary"]
-    expected = [*answer, "scores", "paired_tests", "ranks", "choices", "learning_curves"]
-    expected.append("submission/contents")
-    assert names(experiment()) == expected
-    assert names(experiment(), source="builtin") == expected[:-1]
+    assert names(experiment()) == [*FIRST, "scores", *LAST, SENT]
+    assert names(experiment(), source="builtin") == [*FIRST, "scores", *LAST]
     assert experiments.data_of_claims(config(experiment()), experiment()) == ["chosen"]
 
 
-def test_claims_read_test_scores_once_there_are_some():
+def test_tables_and_claims_read_test_scores_once_there_are_some():
     settings = experiment(paper="layernorm")
-    assert "test_scores" not in experiments.data_of_claims(config(settings), settings)
-    returned = config(settings, test_scores="scores.csv")
-    assert "test_scores" in experiments.data_of_claims(returned, settings)
-
-
-def test_a_table_reads_what_is_optional_where_it_is_there():
-    settings = experiment(paper="layernorm")
-    table = experiments.exhibits_of(config(settings), settings)["kruskal_wallis"]
-    assert experiments.data_read(config(settings), settings, table) == {"dev": "chosen"}
-    both = experiments.data_read(config(settings, test_scores="scores.csv"), settings, table)
+    without, returned = config(settings), config(settings, test_scores="scores.csv")
+    table = experiments.exhibits_of(without, settings)["kruskal_wallis"]
+    assert experiments.data_read(without, settings, table) == {"dev": "chosen"}
+    both = experiments.data_read(returned, settings, table)
     assert both == {"dev": "chosen", "test": "test_scores"}
+    assert "test_scores" not in experiments.data_of_claims(without, settings)
+    assert "test_scores" in experiments.data_of_claims(returned, settings)
 
 
 @pytest.mark.parametrize(("rows", "there"), [(100, False), ([100, "all"], True)])
 def test_curves_over_training_rows_need_several_numbers_of_them(rows, there):
-    assert ({"sizes", "scores_by_size"} <= set(names(experiment(train_rows=rows)))) is there
     methods = {"full": [1e-3], "bitfit": [1e-3]}
     squad = experiment(paper="bitfit", tasks=["squad"], train_rows=rows, methods=methods)
     assert ({"figure2", "figure6"} <= set(names(squad))) is there

@@ -6,38 +6,23 @@ import pytest
 import yaml
 
 from subtune import config, papers
-from subtune.config import Config
-from subtune.core.errors import SubtuneError
 from subtune.papers import printed
 from subtune.planning.plan import plan
-from subtune.selections.methods import named
+from subtune.selections.methods import is_built_in
 from tests.helpers.project import ROOT
 
 PAPERS = ["layernorm", "bitfit", "bitfit_plus", "spafit"]
 
 
 @pytest.fixture(scope="module")
-def paper_scale() -> Config:
-    return config.check(yaml.safe_load((ROOT / "config.yaml").read_text()))
-
-
-@pytest.fixture(scope="module")
-def planned(paper_scale):
-    return plan(paper_scale).experiments
-
-
-def is_ours(method: str) -> bool:
-    """Return whether a printed method is one of ours."""
-    try:
-        return bool(named(method, {}))
-    except SubtuneError:
-        return False
+def planned():
+    return plan(config.check(yaml.safe_load((ROOT / "config.yaml").read_text()))).experiments
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_method_that_a_paper_prints_is_trained_with_its_model_on_its_tasks(paper, planned):
     scores = printed.scores(paper)
-    scores = scores[~scores["is_average"] & scores["method"].map(is_ours)]
+    scores = scores[~scores["is_average"] & scores["method"].map(is_built_in)]
     tasks = scores["task"].str.partition("_")[0]
     # Those that a paper has apart are experiments of their own.
     together = ~tasks.isin(papers.find(paper).tasks_apart)
@@ -52,10 +37,10 @@ def test_every_method_that_a_claim_asks_after_is_trained(paper, planned):
     methods = {run.method for run in planned[paper]}
     claims = papers.find(paper).claims
     arguments = [of for claim in claims if "chosen" in claim.reads for of in claim.of]
-    named_methods = {of for of in arguments if isinstance(of, str) and is_ours(of)}
+    named_methods = {of for of in arguments if isinstance(of, str) and is_built_in(of)}
     assert named_methods <= methods
     # Others name a family by a pattern of its methods' names, or several methods.
-    patterns = [of for of in arguments if isinstance(of, str) and not is_ours(of)]
+    patterns = [of for of in arguments if isinstance(of, str) and not is_built_in(of)]
     families = [p for p in patterns if any(re.match(p, method) for method in methods)]
     assert named_methods or families
 
@@ -75,20 +60,18 @@ def test_methods_are_searched_over_the_learning_rates_of_their_papers(planned):
 
 
 @pytest.mark.parametrize(
-    ("paper", "schedule", "weight_decay", "epochs"),
+    ("paper", "recipe"),
     [
-        ("layernorm", "constant", 0, 20),
-        ("bitfit", "constant", 0, 20),
-        ("bitfit_plus", "constant", 0, 16),
+        ("layernorm", ("constant", 0, 0, 20)),
+        ("bitfit", ("constant", 0, 0, 20)),
+        ("bitfit_plus", ("constant", 0, 0, 16)),
         # The Trainer's schedule; the rest is in appendix A.2.
-        ("spafit", "linear", 0.01, 10),
+        ("spafit", ("linear", 0, 0.01, 10)),
     ],
 )
-def test_experiments_train_as_their_papers_say(paper, schedule, weight_decay, epochs, planned):
+def test_experiments_train_as_their_papers_say(paper, recipe, planned):
     recipes = [run.run.recipe for run in planned[paper]]
-    assert {(r.schedule, r.warmup, r.weight_decay, r.epochs) for r in recipes} == {
-        (schedule, 0, weight_decay, epochs)
-    }
+    assert {(r.schedule, r.warmup, r.weight_decay, r.epochs) for r in recipes} == {recipe}
 
 
 def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned):

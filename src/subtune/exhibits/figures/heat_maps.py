@@ -105,12 +105,14 @@ def information_by_task(
     figure = new_figure(style["width"], 2.6 + HEIGHT_OF_LAYER * sum(layers))
     panels = figure.subplots(2, 2, height_ratios=layers)
     percent = shares.assign(value=shares["share"] * 100)
+    labels = ("% of the task's\nLayerNorm information",
+              "as printed\n(scale not stated; BERT-large-cased)")  # fmt: skip
     rows = (
         ("this run", percent, percent["value"].max(), "{:.1f}"),
         ("paper", printed, 1, "{:.2g}"),
     )
-    images = []
-    for axes_of_row, (title, table, largest, number) in zip(panels, rows, strict=True):
+    for axes_of_row, row, label in zip(panels, rows, labels, strict=True):
+        title, table, largest, number = row
         for axes, part in zip(axes_of_row, PARTS, strict=True):
             grid = _grid(table[table["part"] == part], "layer", "value", columns="task")
             tasks = [task for task in task_titles if task in grid.columns]
@@ -118,10 +120,6 @@ def information_by_task(
             image = _heat_map(axes, grid, style["colormap"], (0, largest), number)
             axes.set_title(f"{title}: {part}")
         axes_of_row[0].set_ylabel("layer")
-        images.append(image)
-    labels = ("% of the task's\nLayerNorm information",
-              "as printed\n(scale not stated; BERT-large-cased)")  # fmt: skip
-    for image, axes_of_row, label in zip(images, panels, labels, strict=True):
         figure.colorbar(image, ax=axes_of_row).set_label(label)
     return figure
 

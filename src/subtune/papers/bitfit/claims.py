@@ -51,11 +51,8 @@ def minus_by_size(
     has_rows = ~np.isnan(sizes)
     if has_rows.sum() < FEWEST_PAIRS:
         return NOTHING
-    return (
-        wide.loc[:, has_rows]
-        .dropna()
-        .apply(lambda row: rank_correlation(sizes[has_rows], row), axis=1)
-    )
+    known = wide.loc[:, has_rows].dropna()
+    return known.apply(lambda row: rank_correlation(sizes[has_rows], row), axis=1)
 
 
 def change_beside_others(changes: pd.DataFrame, method: str, name: str, others: str) -> pd.Series:

@@ -26,19 +26,16 @@ CROSSING = {
 }
 
 
-def test_methods_are_compared_on_the_fewest_and_on_the_most_rows():
+def test_methods_are_compared_on_the_fewest_and_on_the_most_rows_and_over_all():
+    """A difference that grows with every number of rows has the rank correlation 1."""
     table = sizes(CROSSING)
     fewest = minus_on_rows(table, "exact_match", "min", "bitfit", "full")
     assert fewest.tolist() == pytest.approx([0.2])
-    assert fewest.index.names == ["model", "column", "seed"]
     most = minus_on_rows(table, "exact_match", "max", "full", "bitfit")
     assert most.tolist() == pytest.approx([0.1])
-
-
-def test_a_difference_that_grows_with_every_number_of_rows_has_rank_correlation_1():
-    cells = minus_by_rows(sizes(CROSSING), "exact_match", "full", "bitfit")
+    cells = minus_by_rows(table, "exact_match", "full", "bitfit")
     assert cells.tolist() == pytest.approx([1])
-    assert cells.index.names == ["model", "column", "seed"]
+    assert cells.index.names == fewest.index.names == ["model", "column", "seed"]
 
 
 def test_scores_in_another_metric_are_not_compared():
@@ -48,14 +45,15 @@ def test_scores_in_another_metric_are_not_compared():
     assert minus_on_rows(table, "accuracy", "min", "bitfit", "full").empty
 
 
-def test_a_single_number_of_rows_is_nothing_to_ask_of():
-    table = sizes({"full": {10: 0.1}, "bitfit": {10: 0.3}})
-    assert minus_on_rows(table, "exact_match", "min", "bitfit", "full").empty
-    assert minus_on_rows(table, "exact_match", "max", "bitfit", "full").empty
-    assert minus_by_rows(table, "exact_match", "bitfit", "full").empty
-
-
-def test_a_run_on_the_fewest_rows_that_diverged_is_not_replaced_by_one_on_more():
-    table = sizes(CROSSING | {"bitfit": {10: math.nan, 100: 0.5, 1000: 0.7}})
-    assert minus_on_rows(table, "exact_match", "min", "bitfit", "full").empty
+@pytest.mark.parametrize(
+    ("curves", "ends"),
+    [
+        ({"full": {10: 0.1}, "bitfit": {10: 0.3}}, ["min", "max"]),
+        (CROSSING | {"bitfit": {10: math.nan, 100: 0.5, 1000: 0.7}}, ["min"]),
+    ],
+    ids=["one number of rows", "diverged on the fewest"],
+)
+def test_without_scores_on_the_fewest_and_on_more_rows_nothing_is_compared(curves, ends):
+    table = sizes(curves)
+    assert all(minus_on_rows(table, "exact_match", end, "bitfit", "full").empty for end in ends)
     assert minus_by_rows(table, "exact_match", "bitfit", "full").empty

@@ -31,34 +31,27 @@ from tests.helpers.examples import scored
 
 def scores(rows, **columns):
     """Scores of whole methods on tasks, of seed 0 where a row does not say it."""
-    full = [(task, method, 1.0, None, 1e-3, *rest, value) if rest else
-            (task, method, 1.0, None, 1e-3, 0, value)
-            for task, method, value, *rest in rows]  # fmt: skip
-    return scored(*full).assign(**columns)
+    whole = [(task, method, 1.0, None, 1e-3, *(seed or [0]), v) for task, method, v, *seed in rows]
+    return scored(*whole).assign(**columns)
 
 
-def test_a_run_that_diverged_is_in_no_cell():
-    table = scores(
-        [("rte", "a", 0.7), ("rte", "b", 0.5), ("cola", "a", np.nan), ("cola", "b", 0.1)]
-    )
-    assert minus(table, "a", "b").tolist() == pytest.approx([0.2])
+def changes(method, **changes):
+    """Changes of parameters in one layer on one task."""
+    rows = [("minilm", method, "rte", name, 0, change) for name, change in changes.items()]
+    columns = ["model", "method", "task", "parameter", "layer", "change"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def test_a_difference_is_told_apart_by_model_task_and_seed():
+def test_a_difference_is_told_apart_by_model_task_and_seed_and_lacks_what_diverged():
     rows = [("rte", "a", 0.7, 0), ("rte", "a", 0.8, 1), ("rte", "b", 0.5, 0), ("rte", "b", 0.5, 1)]
-    cells = minus(scores(rows), "a", "b")
+    cells = minus(scores([*rows, ("cola", "a", np.nan), ("cola", "b", 0.1)]), "a", "b")
     assert cells.index.names == ["model", "column", "seed"]
     assert cells.tolist() == pytest.approx([0.2, 0.3])
 
 
 def test_fewer_parameters_are_fewer_where_even_the_largest_method_has_fewer():
     """The smallest of the one family is set beside the largest of the other."""
-    rows = [
-        ("rte", "big-1", 0.5),
-        ("rte", "big-2", 0.5),
-        ("rte", "small-1", 0.5),
-        ("rte", "small-2", 0.5),
-    ]
+    rows = [("rte", name, 0.5) for name in ("big-1", "big-2", "small-1", "small-2")]
     table = scores(rows).assign(trainable=[400, 100, 50, 10])
     [value] = parameters_of_families(table, "big", "small", 1)
     assert np.exp(value) == pytest.approx(2)
@@ -127,33 +120,26 @@ def test_a_component_is_second_where_only_the_first_is_above_it():
     ranks = pd.DataFrame({"rank": [1, 2, 3], "component": [first, second, "output.dense"]})
     assert ranks_first(ranks, second, (first,))
     assert not ranks_first(ranks, second, ())
+    assert ranks_first(shares, second, (first,)) and ranks_first(shares, first, ())
 
 
 def test_a_bias_that_does_not_change_has_no_share_of_the_others_change():
-    changes = pd.DataFrame(
-        [("m", "bitfit", "rte", name, 0, change)
-         for name, change in (("b_k", 0.0), ("b_q", 0.4), ("b_v", 0.2))],
-        columns=["model", "method", "task", "parameter", "layer", "change"],
-    )  # fmt: skip
-    assert change_beside_others(changes, "bitfit", "b_k", "b_").tolist() == [0]
-    [value] = change_beside_others(changes, "bitfit", "b_q", "b_")
-    assert value == pytest.approx(4)
-    [value] = changes_to_largest_other(changes, "bitfit", ("b_q",), "b_")
-    assert np.exp(value) == pytest.approx(2)
-    assert changes_to_largest_other(changes, "bitfit", ("b_q",), "g_").empty
+    table = changes("bitfit", b_k=0.0, b_q=0.4, b_v=0.2)
+    assert change_beside_others(table, "bitfit", "b_k", "b_").tolist() == [0]
+    assert change_beside_others(table, "bitfit", "b_q", "b_").tolist() == pytest.approx([4])
+    largest = changes_to_largest_other(table, "bitfit", ("b_q",), "b_")
+    assert np.exp(largest).tolist() == pytest.approx([2])
+    assert changes_to_largest_other(table, "bitfit", ("b_q",), "g_").empty
 
 
 def test_change_and_score_are_correlated_over_methods_seed_by_seed():
-    changes = pd.DataFrame(
-        [("minilm", "all", "rte", name, 0, change)
-         for name, change in (("x", 0.1), ("y", 0.2), ("z", 0.3))],
-        columns=["model", "method", "task", "parameter", "layer", "change"],
-    )  # fmt: skip
+    rows = [
+        ("rte", name, value, seed)
+        for seed, values in enumerate([(0.3, 0.2, 0.1), (0.1, 0.2, 0.3)])
+        for name, value in zip("xyz", values, strict=True)
+    ]
     parts = {name: (name,) for name in "xyz"}
-    rising, falling = (0.1, 0.2, 0.3), (0.3, 0.2, 0.1)
-    rows = [("rte", name, value, 0) for name, value in zip("xyz", falling, strict=True)]
-    rows += [("rte", name, value, 1) for name, value in zip("xyz", rising, strict=True)]
-    cells = change_and_score(changes, scores(rows), "all", parts)
+    cells = change_and_score(changes("all", x=0.1, y=0.2, z=0.3), scores(rows), "all", parts)
     assert cells.tolist() == pytest.approx([1, -1])
 
 
@@ -175,8 +161,7 @@ def test_rates_are_compared_with_one_and_with_the_printed_ones():
 
 
 def test_the_spread_over_seeds_is_compared():
-    rows = [("rte", "a", v, seed) for seed, v in enumerate((0.1, 0.5))]
-    rows += [("rte", "b", v, seed) for seed, v in enumerate((0.3, 0.3))]
+    rows = [("rte", "a", 0.1, 0), ("rte", "a", 0.5, 1), ("rte", "b", 0.3, 0), ("rte", "b", 0.3, 1)]
     [value] = spread_minus(scores(rows), "a", "b")
     assert value == pytest.approx(np.std([0.1, 0.5], ddof=1))
 

@@ -7,7 +7,9 @@ import pytest
 
 from subtune.exhibits.figures import curves, drawing, heat_maps
 from subtune.exhibits.figures.curves import score_by_train_rows
+from subtune.exhibits.figures.points import score_by_parameters
 from tests.helpers.examples import scored
+from tests.unit.analysis.test_summary import runs
 
 STYLE = {"width": 6.3, "colormap": "viridis"}
 
@@ -17,31 +19,29 @@ def drawn_without_complaint(figure, path, recwarn):
     assert not list(recwarn)
 
 
-def test_a_fraction_that_diverged_is_left_out_of_its_curve(tmp_path, recwarn):
-    rows = [
-        ("rte", "layernorm", fraction, "cv", 1e-3, 0, value)
-        for fraction, value in ((0.1, 0.5), (0.2, math.nan), (0.4, 0.6))
-    ]
-    rows.append(("rte", "full", 1.0, None, 1e-5, 0, math.nan))
-    figure = curves.score_by_fraction(scored(*rows), {"rte": "RTE"}, ["cv"], ["full"], STYLE)
-    [line] = figure.axes[0].lines
-    assert pd.isna(line.get_ydata()).tolist() == [False, True, False]
-    drawn_without_complaint(figure, tmp_path, recwarn)
+def test_a_curve_has_a_gap_where_a_run_diverged(tmp_path, recwarn):
+    scores = [0.5, math.nan, 0.6]
+    rows = [("rte", "layernorm", fraction, "cv", 1e-3, 0, value)
+            for fraction, value in zip((0.1, 0.2, 0.4), scores, strict=True)]  # fmt: skip
+    diverged = ("rte", "full", 1.0, None, 1e-5, 0, math.nan)
+    table = scored(*rows, diverged)
+    curve = pd.DataFrame({"run": "r", "metric": "accuracy", "epoch": [1, 2, 3], "score": scores})
+    for figure in (
+        curves.score_by_fraction(table, {"rte": "RTE"}, ["cv"], ["full"], STYLE),
+        curves.learning_curves(scored(diverged), curve, {"rte": "RTE"}, STYLE),
+        score_by_train_rows(sizes(full=scores), SQUAD, STYLE),
+    ):
+        [line] = figure.axes[0].lines
+        assert pd.isna(line.get_ydata()).tolist() == [False, True, False]
+        drawn_without_complaint(figure, tmp_path, recwarn)
 
 
-def test_the_curve_of_a_run_that_diverged_ends_there(tmp_path, recwarn):
-    chosen = scored(("rte", "full", 1.0, None, 1e-5, 0, math.nan))
-    curve = pd.DataFrame({"run": "r", "epoch": [1, 2], "score": [0.5, math.nan]})
-    figure = curves.learning_curves(chosen, curve.assign(metric="accuracy"), {"rte": "RTE"}, STYLE)
-    assert pd.isna(figure.axes[0].lines[0].get_ydata()).tolist() == [False, True]
-    drawn_without_complaint(figure, tmp_path, recwarn)
-
-
-def test_where_every_run_diverged_a_figure_of_changes_says_so(tmp_path, recwarn):
+def test_where_every_run_diverged_a_figure_says_so(tmp_path, recwarn):
     none = pd.DataFrame(columns=["model", "task", "method", "parameter", "component", "layer"])
     for figure in (
         heat_maps.component_changes(none, {"rte": "RTE"}, STYLE),
         heat_maps.parameter_changes(none, {"rte": "RTE"}, "bitfit", "rte", STYLE),
+        score_by_parameters(runs({"full": [math.nan]}), {"rte": "RTE"}, STYLE),
     ):
         assert "diverged" in figure.get_suptitle()
         drawn_without_complaint(figure, tmp_path, recwarn)
@@ -99,9 +99,3 @@ def test_every_task_and_model_has_a_panel():
     table = pd.concat([squad, squad.assign(model="other"), squad.assign(task="rte", column="rte")])
     panels = score_by_train_rows(table, {"rte": "RTE", **SQUAD}, STYLE).axes
     assert [p.get_title() for p in panels] == ["RTE (minilm)", "SQuAD (minilm)", "SQuAD (other)"]
-
-
-def test_a_number_of_rows_on_which_a_run_diverged_is_a_gap(tmp_path, recwarn):
-    figure = score_by_train_rows(sizes(full=[0.1, math.nan, 0.6]), SQUAD, STYLE)
-    assert pd.isna(figure.axes[0].lines[0].get_ydata()).tolist() == [False, True, False]
-    drawn_without_complaint(figure, tmp_path, recwarn)

@@ -1,6 +1,7 @@
 """Scores against trained parameters, and against a paper's."""
 
 import pandas as pd
+import pytest
 
 from subtune.analysis.reproduction import reproduction
 from subtune.exhibits.figures import drawing
@@ -46,11 +47,6 @@ def test_of_more_tasks_than_a_figure_has_panels_the_first_are_drawn_and_it_says_
     assert [text.get_text() for text in note.texts] == ["2 more:\nsee the tables"]
 
 
-def test_runs_that_all_diverged_leave_nothing_to_draw():
-    figure = score_by_parameters(runs({"full": [float("nan")]}), TITLES, STYLE)
-    assert "diverged" in figure.get_suptitle()
-
-
 def test_the_legend_of_many_methods_is_no_wider_than_the_figure():
     methods = {name: [0.8, 0.7] for name in ("b_m2,b_q", "bitfit without b_m2,b_q", "rand_uniform")}
     figure = score_by_parameters(runs(SCORES | methods), TITLES, STYLE)
@@ -62,20 +58,13 @@ def test_the_legend_of_many_methods_is_no_wider_than_the_figure():
 DEV = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
 
 
-def drawn(test):
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [(None, ""), (DEV.assign(value=0.6), "\nand 1 of the 36 test scores (half filled)")],
+)
+def test_dev_and_test_scores_are_told_apart_and_counted(test, words):
     table = reproduction(DEV, printed.scores("layernorm"), test)
-    [axes] = figure(table, {"rte": "RTE"}, {"width": 6.3}).axes
+    [axes] = figure(table, {"rte": "RTE"}, STYLE).axes
+    assert axes.get_title() == f"1 of the 36 dev scores that the paper prints{words}"
     points = {line.get_fillstyle(): len(line.get_xdata()) for line in axes.lines}
-    return axes.get_title(), points
-
-
-def test_dev_and_test_scores_are_told_apart_and_counted():
-    title, points = drawn(DEV.assign(value=0.6))
-    assert title == (
-        "1 of the 36 dev scores that the paper prints\nand 1 of the 36 test scores (half filled)"
-    )
-    assert points["bottom"] == 1
-
-
-def test_without_test_scores_there_is_no_word_of_them():
-    assert drawn(None)[0] == "1 of the 36 dev scores that the paper prints"
+    assert points["bottom"] == bool(words)

@@ -26,24 +26,22 @@ def test_programs_read_numbers_and_people_words(tmp_path):
     assert "diverged" in lines[4]
 
 
-def test_answers_that_runs_are_enough_for_are_bold():
-    sure = smallest_methods(runs(SCORES), TITLES)
-    unsure = smallest_methods(runs({"full": [0.9], "bitfit": [0.9]}), TITLES)
-    assert [made.bold[CONFIDENT].tolist() for made in (sure, unsure)] == [[True], [False]]
-    columns = ["task", SMALLEST, CONFIDENT, NEEDED]
-    rows = [made.shown[columns].to_numpy().tolist() for made in (sure, unsure)]
-    assert rows == [[["RTE", "BitFit", "BitFit", "–"]], [["RTE", "BitFit", "–", "2 more seeds"]]]
-
-
 @pytest.mark.parametrize(
-    ("scores", "words"),
+    ("scores", "smallest", "confident", "needed"),
     [
-        ({"full": [0.9], "bitfit": [0.5]}, "none; nearest is BitFit"),
-        ({"bitfit": [0.5]}, "Full fine-tuning is not among the methods: add `full`."),
+        (SCORES, "BitFit", "BitFit", "–"),
+        ({"full": [0.9], "bitfit": [0.9]}, "BitFit", "–", "2 more seeds"),
+        ({"full": [0.9], "bitfit": [0.5]}, "none; nearest is BitFit", "–", "2 more seeds"),
+        ({"bitfit": [0.5]}, "Full fine-tuning is not among the methods: add `full`.", None, None),
     ],
 )
-def test_where_no_method_is_good_enough_the_table_says_why(scores, words):
-    assert smallest_methods(runs(scores), TITLES).shown[SMALLEST].tolist() == [words]
+def test_an_answer_is_bold_if_the_runs_are_enough_and_says_why_there_is_none(
+    scores, smallest, confident, needed
+):
+    made = smallest_methods(runs(scores), TITLES)
+    assert made.bold[CONFIDENT].tolist() == [confident == "BitFit"]
+    [row] = made.shown[["task", SMALLEST, CONFIDENT, NEEDED]].astype(object).to_numpy()
+    assert [None if pd.isna(cell) else cell for cell in row] == ["RTE", smallest, confident, needed]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 300])
