@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 from docs._ext import api_pages, offline, repository_links, settings
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from tests.helpers.project import ROOT
 
@@ -149,33 +147,6 @@ def test_a_file_that_others_read_fits_their_schema(schema, files):
     assert files and done.returncode == 0, done.stdout + done.stderr
 
 
-def jobs():
-    for path in WORKFLOWS:
-        workflow = yaml.safe_load(path.read_text())
-        for name, job in workflow["jobs"].items():
-            yield pytest.param(workflow, job, id=f"{path.stem}-{name}")
-
-
-@pytest.mark.parametrize(("workflow", "job"), jobs())
-def test_a_job_of_continuous_integration_may_only_read_and_ends_by_itself(workflow, job):
-    assert workflow["permissions"] == {"contents": "read"} and "permissions" not in job
-    assert job["timeout-minutes"] <= 60
-    for step in job["steps"]:
-        assert re.search(r"@v\d+$", step.get("uses", "@v0")), step
-
-
-@pytest.mark.parametrize(("workflow", "job"), jobs())
-def test_a_job_of_continuous_integration_runs_what_is_there(workflow, job):
-    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
-    commands = [step["run"].split() for step in job["steps"] if "run" in step]
-    assert any(command[0] in ("make", ".ci/run") for command in commands)
-    for program, *words in commands:
-        if program == "make":
-            assert {word for word in words if "=" not in word} <= set(targets)
-        elif "/" in program:
-            assert (ROOT / program).stat().st_mode & 0o100
-
-
 def test_a_citation_names_this_version_and_the_four_papers():
     assert CITATION["version"] == PROJECT["version"] and CITATION["license"] == PROJECT["license"]
     titles = [reference["title"].partition(":")[0] for reference in CITATION["references"]]
@@ -185,12 +156,3 @@ def test_a_citation_names_this_version_and_the_four_papers():
 def test_the_changelog_begins_with_what_is_not_released_or_with_this_version():
     [first, *_] = re.findall(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert first in ("Unreleased", PROJECT["version"])
-
-
-def test_what_makes_the_site_is_locked_within_its_ranges():
-    lock = (ROOT / "requirements.lock").read_text().splitlines()
-    versions = dict(line.split("==") for line in lock if not line.startswith("#"))
-    locked = {canonicalize_name(name): version for name, version in versions.items()}
-    for text in PROJECT["optional-dependencies"]["docs"]:
-        package = Requirement(text)
-        assert package.specifier.contains(locked[canonicalize_name(package.name)]), package
