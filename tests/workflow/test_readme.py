@@ -59,11 +59,6 @@ def test_an_example_is_a_valid_configuration(path):
     assert config.read(path).experiments
 
 
-def test_links_and_pictures_lead_to_files():
-    for target in re.findall(r"\]\(([^)]+)\)", README.read_text()):
-        assert (ROOT / target).is_file(), target
-
-
 @pytest.mark.parametrize("name", ["own", "own-words-and-questions"])
 def test_an_example_whose_files_are_here_can_be_run(name, monkeypatch):
     monkeypatch.chdir(ROOT)
