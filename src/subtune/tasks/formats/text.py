@@ -74,14 +74,11 @@ def shown(text: str) -> str:
     return repr(cut(text))
 
 
-def problem(error: ValidationError, root: str = "") -> str:
-    """Return in one line where pydantic's first error is, what it found and what it expected.
-
-    ``root`` is the key that holds the value.
-    """
+def problem(error: ValidationError) -> str:
+    """Return in one line where pydantic's first error is, what it found and what it expected."""
     first = error.errors(include_url=False)[0]
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-    place = (root + "".join(steps)).removeprefix(".")
+    place = "".join(steps).removeprefix(".")
     if first["type"] == "value_error":
         said = str(first["ctx"]["error"])
     elif first["type"] == "json_invalid":
