@@ -1,29 +1,19 @@
 """Fields of a task that decide its results."""
 
-import codecs
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from subtune.core.content_ids import Value
-from subtune.tasks.formats.text import SOME_ENCODINGS
 
 KindName = Literal["classification", "regression", "tokens", "span"]
 # Label words tell these kinds apart, so their names are part of no id.
 TOLD_BY_LABELS = ("classification", "regression")
 
 
-def _known(encoding: str) -> str:
-    try:
-        codecs.lookup(encoding)
-    except LookupError:
-        raise ValueError(f"found {encoding!r}, expected {SOME_ENCODINGS}") from None
-    return encoding
-
-
-# An encoding of text that Python knows.
-Encoding = Annotated[str, AfterValidator(_known)]
+# An encoding of text that Python knows; `subtune.tasks.formats.text.read` refuses others.
+Encoding = str
 
 
 def kind_of_unnamed(labels: Sequence[str] | None) -> KindName:

@@ -12,7 +12,8 @@ class ScoreColumn:
     """The source of a column of scores.
 
     Epochs and learning rates are chosen by the column that ``decides``. Methods are compared by the
-    column that ``judges``: the same, or the test rows of a user's own task.
+    column that ``judges``: the same, or the test rows of a user's own task. ``title`` is the
+    heading.
     """
 
     key: str
@@ -21,6 +22,7 @@ class ScoreColumn:
     metric: str
     decides: bool
     judges: bool
+    title: str = ""
 
     @property
     def in_history(self) -> str:
@@ -28,14 +30,7 @@ class ScoreColumn:
         return f"{self.split}/{self.metric}"
 
 
-@dataclass(frozen=True)
-class Column(ScoreColumn):
-    """A column of scores, and its heading."""
-
-    title: str
-
-
-def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[Column]:
+def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreColumn]:
     """Return columns in the order of the tasks. The first of a task's columns decides.
 
     ``metrics`` has the tasks of which another metric than their first is shown, and decides.
@@ -48,5 +43,6 @@ def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[Column
             metric = metrics.get(task.name, task.metrics[0])
             decides = position == 0
             judges = split == TEST if TEST in task.evaluation else decides
-            columns.append(Column(key, task.name, split, metric, decides, judges, title))
+            column = ScoreColumn(key, task.name, split, metric, decides, judges, title)
+            columns.append(column)
     return columns

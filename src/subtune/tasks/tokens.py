@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-TEXTS = TypeAdapter(Annotated[list[text.Text], Field(min_length=1)])
+TEXTS = TypeAdapter(dict[str, Annotated[list[text.Text], Field(min_length=1)]])
 
 
 class Tokens(TaskKind):
@@ -62,7 +62,11 @@ class Tokens(TaskKind):
 
     def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
         """Return the words, and the numbers of their labels; without labels they are -1."""
-        words, *given = (_list(column, row, place) for column in task.columns_read(labelled))
+        read = {column: row[column] for column in task.columns_read(labelled)}
+        try:
+            words, *given = TEXTS.validate_python(read, strict=True).values()
+        except ValidationError as error:
+            raise SubtuneError(f"{place}: {text.problem(error)}") from None
         if not labelled:
             return words, [NO_LABEL] * len(words)
         numbers = {label: number for number, label in enumerate(task.labels or ())}
@@ -131,13 +135,6 @@ class Tokens(TaskKind):
 
     def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table["prediction"].to_numpy(), table["label"].to_numpy()
-
-
-def _list(column: str, row: Mapping[str, Any], place: str) -> list[str]:
-    try:
-        return TEXTS.validate_python(row[column], strict=True)
-    except ValidationError as error:
-        raise SubtuneError(f"{place}: {text.problem(error, column)}") from None
 
 
 def _parts(lengths: Sequence[int], room: int) -> Iterator[slice]:

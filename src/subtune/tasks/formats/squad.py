@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from subtune.core.errors import SubtuneError
 from subtune.tasks.formats import text
@@ -39,7 +39,8 @@ class _File(BaseModel):
     data: list[_Article]
 
 
-ANSWERS = TypeAdapter(Annotated[list[_Answer], Field(min_length=1)])
+class _Labels(BaseModel):
+    answers: list[_Answer] = Field(min_length=1)
 
 
 def questions(path: Path, *, labelled: bool) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -72,9 +73,9 @@ def _answers(question: _Question, context: str, place: str) -> list[_Answer]:
             "which all have an answer"
         )
     try:
-        answers = ANSWERS.validate_python(question.answers, strict=True)
+        answers = _Labels.model_validate({"answers": question.answers}, strict=True).answers
     except ValidationError as error:
-        raise SubtuneError(f"{place}: {text.problem(error, 'answers')}") from None
+        raise SubtuneError(f"{place}: {text.problem(error)}") from None
     for number, answer in enumerate(answers):
         start = answer.answer_start
         if start < 0 or not context.startswith(answer.text, start):

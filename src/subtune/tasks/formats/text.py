@@ -12,8 +12,6 @@ from subtune.core.errors import SubtuneError, cut
 
 # Characters of broken files: zeros, and halves of characters.
 NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
-# Examples of encodings that Python knows.
-SOME_ENCODINGS = "one such as latin-1 or utf-16"
 # Expected values by the type of pydantic's error.
 EXPECTED = {
     "missing": "a value",
@@ -55,13 +53,15 @@ def read(path: Path, encoding: str | None = None) -> str:
     name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
     try:
         text = content.decode(name)
-    except LookupError:
-        raise SubtuneError(f"encoding: found {encoding!r}, expected {SOME_ENCODINGS}") from None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise SubtuneError(
             f"{path}: line {line}: found the byte 0x{content[error.start]:02x}, which is not "
             f"{name}, expected a file in {name}, or a table with its `encoding`"
+        ) from None
+    except (LookupError, ValueError):
+        raise SubtuneError(
+            f"encoding: found {name!r}, expected one such as latin-1 or utf-16"
         ) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -74,14 +74,11 @@ def shown(text: str) -> str:
     return repr(cut(text))
 
 
-def problem(error: ValidationError, root: str = "") -> str:
-    """Return in one line where pydantic's first error is, what it found and what it expected.
-
-    ``root`` is the key that holds the value.
-    """
+def problem(error: ValidationError) -> str:
+    """Return in one line where pydantic's first error is, what it found and what it expected."""
     first = error.errors(include_url=False)[0]
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-    place = (root + "".join(steps)).removeprefix(".")
+    place = "".join(steps).removeprefix(".")
     if first["type"] == "value_error":
         said = str(first["ctx"]["error"])
     elif first["type"] == "json_invalid":

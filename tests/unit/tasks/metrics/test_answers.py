@@ -34,15 +34,12 @@ ANSWERS = st.lists(TEXTS, min_size=1, max_size=4)
         ("cat's", "cats"),
         ("a-b", "ab"),
         ("U.S.A.", "usa"),
-        ("t.h.e", ""),
-        ("$1,000.50", "100050"),
         # Punctuation outside ASCII stays, and bounds words.
         ("“the cat”", "“ cat”"),
         ("1914–18", "1914–18"),
         ("a–b", "–b"),
         # A letter outside ASCII is a letter.
         ("ÉCOLE", "école"),
-        ("été a", "été"),
         ("éa", "éa"),
         ("東京 the 塔", "東京 塔"),
     ],

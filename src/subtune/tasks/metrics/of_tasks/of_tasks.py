@@ -8,24 +8,20 @@ import evaluate
 
 from subtune.tasks.metrics import compute_all
 
-FEATURES = {
-    "classes": {name: datasets.Value("int64") for name in ("predictions", "references")},
-    "numbers": {name: datasets.Value("float64") for name in ("predictions", "references")},
-    "answers": {
-        "predictions": datasets.Value("string"),
-        "references": datasets.List(datasets.Value("string")),
-    },
-}
+TYPES = {"classes": "int64", "numbers": "float64", "answers": "string"}
 
 
 class MetricOfTasks(evaluate.Metric):
     def _info(self) -> evaluate.MetricInfo:
         compares, _ = self.config_name.split(".")
+        value = datasets.Value(TYPES[compares])
+        # A question has several accepted answers.
+        reference = datasets.List(value) if compares == "answers" else value
         return evaluate.MetricInfo(
             description=__doc__,
             citation="",
             inputs_description="predictions and references, one per example, word or question",
-            features=datasets.Features(FEATURES[compares]),
+            features=datasets.Features({"predictions": value, "references": reference}),
         )
 
     def _compute(self, predictions, references) -> dict[str, float]:
