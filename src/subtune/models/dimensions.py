@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core import resources
-from subtune.families import family_of, is_packed
+from subtune.families import FAMILIES, family_of
 from subtune.families.base import SEQUENCE_CLASSIFICATION, Dimensions, Shape, is_classifier
 from subtune.families.naming import is_embedding
 from subtune.models.configuration import CONFIG, read_config
@@ -89,7 +89,7 @@ def dimensions_in(directory: Path) -> AnyDimensions:
         SubtuneError: there is no configuration, or none of a model that transformers loads.
     """
     fields = read_config(directory)
-    if is_packed(fields["model_type"]):
+    if fields["model_type"] in FAMILIES:
         return dimensions_by(fields)
     return read_other_dimensions(directory)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_line
-from subtune.families import family_of, is_packed
+from subtune.families import FAMILIES, family_of
 from subtune.models.configuration import CONFIG, read_config
 from subtune.models.pretrained import shapes_in, stored_names
 from subtune.models.tokenizer_files import require_rows
@@ -69,7 +69,7 @@ def files_of(directory: Path) -> list[Path]:
     if not any((directory / name).is_file() for name in (TOKENIZER, *VOCABULARIES)):
         raise SubtuneError(f"{directory} has no {TOKENIZER}")
     fields = read_config(directory)
-    if is_packed(fields["model_type"]):
+    if fields["model_type"] in FAMILIES:
         stored_names(weights, family_of(fields["model_type"]).dimensions(fields))
     else:
         for path in weights:

@@ -8,9 +8,6 @@ from safetensors import safe_open
 from subtune.core.errors import SubtuneError, one_line
 from subtune.families.base import Dimensions, Shape
 
-# The first published BERT files have these names.
-EARLIER_NAMES = {".gamma": ".weight", ".beta": ".bias"}
-
 
 def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str]:
     """Return canonical name to stored name of every parameter in files of a packed family.
@@ -86,8 +83,6 @@ def shapes_in(path: Path) -> dict[str, Shape]:
 
 
 def _canonical(stored: str, backbone: str) -> str:
+    # The first published BERT files have the names gamma and beta.
     name = stored.removeprefix(f"{backbone}.")
-    for earlier, now in EARLIER_NAMES.items():
-        if name.endswith(earlier):
-            return name.removesuffix(earlier) + now
-    return name
+    return name.replace(".gamma", ".weight").replace(".beta", ".bias")

@@ -38,10 +38,6 @@ AUTO_CLASSES = {
     TOKEN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
     QUESTION_ANSWERING: transformers.AutoModelForQuestionAnswering,
 }
-# Types of models that transformers has with at least one of these heads.
-WITH_HEADS = sorted(
-    {model_type for of in AUTO_CLASSES.values() for model_type in of._model_mapping._model_mapping}
-)
 
 
 def load(directory: Path, head: str, outputs: int) -> Encoder:
@@ -113,7 +109,7 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
     path = directory / CONFIG
     model_type = configuration.read_config(directory)["model_type"]
     if model_type not in CONFIG_MAPPING_NAMES:
-        close = difflib.get_close_matches(model_type, WITH_HEADS, n=1)
+        close = difflib.get_close_matches(model_type, CONFIG_MAPPING_NAMES, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise SubtuneError(
             f"{path}: model_type: found {model_type!r}, expected a model that transformers has"

@@ -65,11 +65,10 @@ def logits(
     theirs.module.train(masks is not None)
     compute = partial(_logits_of_run, model, batch, shared)
     with _Dropout(masks), _in_one_line(model.config.model_type):
-        if own or updates:
-            [runs] = {len(values) for values in [*own.values(), *(a for a, _ in updates.values())]}
-            if runs > 1:
-                # Masks of dropout are drawn once for all runs.
-                return vmap(compute, randomness="same")(own, updates)
+        runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
+        if max(runs, default=1) > 1:
+            # Masks of dropout are drawn once for all runs.
+            return vmap(compute, randomness="same")(own, updates)
         first = {name: values[0] for name, values in own.items()}
         return compute(first, {name: (a[0], b[0]) for name, (a, b) in updates.items()})[None]
 
