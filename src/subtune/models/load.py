@@ -12,8 +12,7 @@ from subtune.families.base import is_classifier
 from subtune.models.configuration import CONFIG, read_config
 from subtune.models.dimensions import dimensions_by
 from subtune.models.encoder import Encoder
-from subtune.models.files import weights_of
-from subtune.models.pretrained import stored_names
+from subtune.models.files import stored_names, weights_of
 
 
 def load_model(directory: Path, head: str, outputs: int) -> Encoder:

@@ -29,8 +29,7 @@ from subtune.models import configuration
 from subtune.models.configuration import CONFIG
 from subtune.models.dimensions import OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
-from subtune.models.files import INDEX, WEIGHTS
-from subtune.models.pretrained import require_same
+from subtune.models.files import INDEX, WEIGHTS, require_same
 from subtune.selections.patterns import LAYER_NUMBER
 
 AUTO_CLASSES = {
@@ -87,12 +86,7 @@ def read_dimensions(directory: Path) -> OtherDimensions:
 
 @cache
 def _shapes(directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-    """Return canonical name to shape of every parameter of a model with a head so wide.
-
-    Raises:
-        SubtuneError: transformers does not know the configuration with this head, or the weights in
-            the directory are not those of the configuration.
-    """
+    """Return canonical name to shape of every parameter of a model with a head so wide."""
     module = _on_meta(directory, head, outputs)
     return {name: tuple(value.shape) for name, value in _parameters(module).items()}
 
