@@ -19,7 +19,8 @@ class OtherDimensions:
 
     ``first_head``: a head that transformers has for the model. ``shapes``: returns canonical name
     to shape of every parameter, for a number of outputs and a head. ``exported_names``: returns
-    canonical name to transformers' name of every parameter, for a head.
+    canonical name to transformers' name of every parameter, for a head. Both raise a SubtuneError
+    if weights in the directory are not those of the configuration.
     """
 
     hidden_size: int

@@ -162,10 +162,13 @@ def _with_weights(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
     """Return a model with a directory's weights; on the device ``meta``, with their shapes."""
+    # Transformers' question answering has another name for the pretrained part of some decoders.
+    prefixes = {of: model_class.base_model_prefix for of, model_class in _classes(config).items()}
+    prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
     with one_line(f"{directory} cannot be loaded"), quiet():
         module, loading = AUTO_CLASSES[head].from_pretrained(
             directory,
-            key_mapping=_stored_prefixes(config, head),
+            key_mapping={rf"^{usual}\.": f"{prefix}."} if usual != prefix else {},
             config=config,
             dtype=torch.float32,
             device_map=device,
@@ -180,16 +183,6 @@ def _with_weights(
     # A decoder's cache for the next token is of no use to a single pass.
     module.config.use_cache = False
     return module
-
-
-def _stored_prefixes(config: PretrainedConfig, head: str) -> dict[str, str]:
-    """Return patterns of stored names' beginnings, and the beginnings in the model with a head.
-
-    Transformers' question answering has another name for the pretrained part of some decoders.
-    """
-    prefixes = {of: model_class.base_model_prefix for of, model_class in _classes(config).items()}
-    prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
-    return {rf"^{usual}\.": f"{prefix}."} if usual != prefix else {}
 
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:

@@ -114,13 +114,9 @@ def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
 
 def _linear_module(theirs: TransformersModule, own_name: str) -> str:
     """Return the name of the linear layer whose matrix this is."""
-    name, _, part = own_name.rpartition(".")
-    module = theirs.module.get_submodule(name)
-    if type(module) not in (nn.Linear, Conv1D):
-        raise SubtuneError(
-            f"selection: {part!r} of {type(module).__name__} is not a linear layer's matrix, "
-            "as LoRA needs"
-        )
+    name = own_name.rpartition(".")[0]
+    if type(theirs.module.get_submodule(name)) not in (nn.Linear, Conv1D):
+        raise SubtuneError(f"selection: {own_name!r} is not a linear layer's matrix, as LoRA needs")
     return name
 
 
