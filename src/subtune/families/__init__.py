@@ -10,6 +10,7 @@ from subtune.families.bert import BERT
 from subtune.families.naming import UNKNOWN, Naming
 from subtune.families.roberta import ROBERTA, XLM_ROBERTA
 
+# Models of these types have a forward pass of their own here.
 FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}
 NAMINGS = {
     model_type: Naming(**fields)
@@ -23,11 +24,6 @@ CANONICAL = BERT
 def family_of(model_type: str) -> Family:
     """Return the packed family that a ``config.json`` names in ``model_type``."""
     return FAMILIES[model_type]
-
-
-def is_packed(model_type: str) -> bool:
-    """Return whether subtune has its own forward pass for models of a type."""
-    return model_type in FAMILIES
 
 
 def naming_of(model_type: str) -> Naming:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.families import family_of, first_position, is_packed
+from subtune.families import FAMILIES, family_of, first_position
 
 CONFIG = "config.json"
 # The id of padding in RoBERTa and families like it, if a configuration does not say.
@@ -32,7 +32,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     if not isinstance(model_type, str):
         raise _error(path, "model_type", model_type, "a model's name")
     # Our own forward pass would ignore other values.
-    computed = family_of(model_type).computed if is_packed(model_type) else {}
+    computed = family_of(model_type).computed if model_type in FAMILIES else {}
     for name, values in computed.items():
         if fields.get(name) is not None and fields[name] not in values:
             expected = " or ".join(map(json.dumps, values)) or "nothing"
@@ -49,7 +49,7 @@ def longest_text(config: Mapping[str, Any]) -> int:
     ``config`` has the fields of a model's configuration.
     """
     model_type = config["model_type"]
-    fields = {**family_of(model_type).defaults, **config} if is_packed(model_type) else config
+    fields = {**family_of(model_type).defaults, **config} if model_type in FAMILIES else config
     positions = next((fields[name] for name in POSITIONS if fields.get(name)), MANY)
     return positions - first_position(model_type, fields.get("pad_token_id", PADDING))
 

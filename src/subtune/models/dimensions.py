@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core import resources
-from subtune.families import family_of, is_packed
+from subtune.families import FAMILIES, family_of
 from subtune.families.base import SEQUENCE_CLASSIFICATION, Dimensions, Shape, is_classifier
 from subtune.families.naming import is_embedding
 from subtune.models.configuration import CONFIG, read_config
@@ -19,7 +19,8 @@ class OtherDimensions:
 
     ``first_head``: a head that transformers has for the model. ``shapes``: returns canonical name
     to shape of every parameter, for a number of outputs and a head. ``exported_names``: returns
-    canonical name to transformers' name of every parameter, for a head.
+    canonical name to transformers' name of every parameter, for a head. Both raise a SubtuneError
+    if weights in the directory are not those of the configuration.
     """
 
     hidden_size: int
@@ -89,7 +90,7 @@ def dimensions_in(directory: Path) -> AnyDimensions:
         SubtuneError: there is no configuration, or none of a model that transformers loads.
     """
     fields = read_config(directory)
-    if is_packed(fields["model_type"]):
+    if fields["model_type"] in FAMILIES:
         return dimensions_by(fields)
     return read_other_dimensions(directory)
 

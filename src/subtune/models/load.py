@@ -7,13 +7,12 @@ from safetensors.torch import load_file
 from transformers import AutoConfig
 
 from subtune.core.errors import one_line
-from subtune.families import is_packed
+from subtune.families import FAMILIES
 from subtune.families.base import is_classifier
 from subtune.models.configuration import CONFIG, read_config
 from subtune.models.dimensions import dimensions_by
 from subtune.models.encoder import Encoder
-from subtune.models.files import weights_of
-from subtune.models.pretrained import stored_names
+from subtune.models.files import stored_names, weights_of
 
 
 def load_model(directory: Path, head: str, outputs: int) -> Encoder:
@@ -28,7 +27,7 @@ def load_model(directory: Path, head: str, outputs: int) -> Encoder:
         SubtuneError: a weight is missing or cannot be read.
     """
     fields = read_config(directory)
-    if not is_packed(fields["model_type"]):
+    if fields["model_type"] not in FAMILIES:
         # Transformers' model code takes seconds to import; packed families do not need it.
         from subtune.models import transformers_models
 

@@ -29,8 +29,7 @@ from subtune.models import configuration
 from subtune.models.configuration import CONFIG
 from subtune.models.dimensions import OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
-from subtune.models.files import INDEX, WEIGHTS
-from subtune.models.pretrained import require_same
+from subtune.models.files import INDEX, WEIGHTS, require_same
 from subtune.selections.patterns import LAYER_NUMBER
 
 AUTO_CLASSES = {
@@ -38,10 +37,6 @@ AUTO_CLASSES = {
     TOKEN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
     QUESTION_ANSWERING: transformers.AutoModelForQuestionAnswering,
 }
-# Types of models that transformers has with at least one of these heads.
-WITH_HEADS = sorted(
-    {model_type for of in AUTO_CLASSES.values() for model_type in of._model_mapping._model_mapping}
-)
 
 
 def load(directory: Path, head: str, outputs: int) -> Encoder:
@@ -91,12 +86,7 @@ def read_dimensions(directory: Path) -> OtherDimensions:
 
 @cache
 def _shapes(directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-    """Return canonical name to shape of every parameter of a model with a head so wide.
-
-    Raises:
-        SubtuneError: transformers does not know the configuration with this head, or the weights in
-            the directory are not those of the configuration.
-    """
+    """Return canonical name to shape of every parameter of a model with a head so wide."""
     module = _on_meta(directory, head, outputs)
     return {name: tuple(value.shape) for name, value in _parameters(module).items()}
 
@@ -113,7 +103,7 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
     path = directory / CONFIG
     model_type = configuration.read_config(directory)["model_type"]
     if model_type not in CONFIG_MAPPING_NAMES:
-        close = difflib.get_close_matches(model_type, WITH_HEADS, n=1)
+        close = difflib.get_close_matches(model_type, CONFIG_MAPPING_NAMES, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise SubtuneError(
             f"{path}: model_type: found {model_type!r}, expected a model that transformers has"
@@ -172,10 +162,13 @@ def _with_weights(
     directory: Path, config: PretrainedConfig, head: str, device: str | None = None
 ) -> PreTrainedModel:
     """Return a model with a directory's weights; on the device ``meta``, with their shapes."""
+    # Transformers' question answering has another name for the pretrained part of some decoders.
+    prefixes = {of: model_class.base_model_prefix for of, model_class in _classes(config).items()}
+    prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
     with one_line(f"{directory} cannot be loaded"), quiet():
         module, loading = AUTO_CLASSES[head].from_pretrained(
             directory,
-            key_mapping=_stored_prefixes(config, head),
+            key_mapping={rf"^{usual}\.": f"{prefix}."} if usual != prefix else {},
             config=config,
             dtype=torch.float32,
             device_map=device,
@@ -190,16 +183,6 @@ def _with_weights(
     # A decoder's cache for the next token is of no use to a single pass.
     module.config.use_cache = False
     return module
-
-
-def _stored_prefixes(config: PretrainedConfig, head: str) -> dict[str, str]:
-    """Return patterns of stored names' beginnings, and the beginnings in the model with a head.
-
-    Transformers' question answering has another name for the pretrained part of some decoders.
-    """
-    prefixes = {of: model_class.base_model_prefix for of, model_class in _classes(config).items()}
-    prefix, usual = prefixes[head], prefixes.get(SEQUENCE_CLASSIFICATION, prefixes[head])
-    return {rf"^{usual}\.": f"{prefix}."} if usual != prefix else {}
 
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:

@@ -65,11 +65,10 @@ def logits(
     theirs.module.train(masks is not None)
     compute = partial(_logits_of_run, model, batch, shared)
     with _Dropout(masks), _in_one_line(model.config.model_type):
-        if own or updates:
-            [runs] = {len(values) for values in [*own.values(), *(a for a, _ in updates.values())]}
-            if runs > 1:
-                # Masks of dropout are drawn once for all runs.
-                return vmap(compute, randomness="same")(own, updates)
+        runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
+        if max(runs, default=1) > 1:
+            # Masks of dropout are drawn once for all runs.
+            return vmap(compute, randomness="same")(own, updates)
         first = {name: values[0] for name, values in own.items()}
         return compute(first, {name: (a[0], b[0]) for name, (a, b) in updates.items()})[None]
 
@@ -115,13 +114,9 @@ def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
 
 def _linear_module(theirs: TransformersModule, own_name: str) -> str:
     """Return the name of the linear layer whose matrix this is."""
-    name, _, part = own_name.rpartition(".")
-    module = theirs.module.get_submodule(name)
-    if type(module) not in (nn.Linear, Conv1D):
-        raise SubtuneError(
-            f"selection: {part!r} of {type(module).__name__} is not a linear layer's matrix, "
-            "as LoRA needs"
-        )
+    name = own_name.rpartition(".")[0]
+    if type(theirs.module.get_submodule(name)) not in (nn.Linear, Conv1D):
+        raise SubtuneError(f"selection: {own_name!r} is not a linear layer's matrix, as LoRA needs")
     return name
 
 

@@ -15,8 +15,6 @@ from subtune.families import FAMILIES, family_of, first_position
 from subtune.families.base import (
     HEADS,
     QUESTION_ANSWERING,
-    SEQUENCE_CLASSIFICATION,
-    Component,
     is_classifier,
 )
 from subtune.families.naming import is_embedding, is_norm
@@ -73,15 +71,6 @@ def test_norms_and_embeddings_are_those_of_the_model(theirs, family, head, shape
         module = theirs.get_submodule(family.exported_name(name, head).rpartition(".")[0])
         assert is_norm(name) == isinstance(module, torch.nn.LayerNorm), name
         assert is_embedding(name) == isinstance(module, torch.nn.Embedding), name
-
-
-def test_a_parameter_belongs_to_its_component(family):
-    for layer in (0, 11):
-        for component in family.components:
-            name = f"{family.layers}{layer}.{component}.bias"
-            assert family.component_of(name) == Component(component, layer, "bias")
-    module = family.heads[SEQUENCE_CLASSIFICATION][0].module
-    assert family.component_of(f"{module}.weight") == (module, None, "weight")
 
 
 def test_a_head_drops_as_much_as_the_configuration_says(config, family, head):

@@ -108,9 +108,3 @@ def test_a_vocabulary_that_makes_no_tokenizer_is_one_line(directory, tmp_path):
         SubtuneError, match=r"copy has no .*, and none can be made of tokenizer\.model"
     ):
         fetch(spec, str(directory), tmp_path / "copy")
-
-
-def test_a_model_without_any_tokenizer_is_refused(directory):
-    (directory / files.TOKENIZER).unlink()
-    with pytest.raises(SubtuneError, match=r"mine has no tokenizer\.json$"):
-        files.files_of(directory)

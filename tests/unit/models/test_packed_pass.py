@@ -24,7 +24,7 @@ from subtune.models.dropout import DropoutMasks
 from subtune.models.load import load_model
 from subtune.models.packed import from_grid, pack, to_grid
 from subtune.models.packed_pass import activation
-from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries
+from subtune.models.weights import LowRankUpdate, PerRun
 from tests.helpers import examples, reference
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
@@ -200,22 +200,6 @@ def test_a_low_rank_update_adds_to_its_matrix(model):
         torch.testing.assert_close(computed[run], expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["attention.self.query", "word_embeddings"])
-def test_sparse_entries_get_the_gradients_that_the_whole_matrix_has(kind, model):
-    name = next(n for n in model.parameters if kind in n and n.endswith("weight"))
-    matrix = model.parameters[name].clone().requires_grad_(True)
-    whole = forward.logits(model, batch(model), {name: matrix})
-    (expected,) = torch.autograd.grad(whole.square().sum(), matrix)
-    columns = matrix.shape[1]
-    index = torch.tensor([0, 5, 33, 70, 100, 5 * columns, 6 * columns + 3, 9 * columns - 1])
-    index = index[index < matrix.numel()]
-    values = matrix.detach().flatten()[index].requires_grad_(True)
-    part = SparseEntries(matrix.detach(), values, index // columns, index % columns)
-    computed = forward.logits(model, batch(model), {name: part})
-    (gradient,) = torch.autograd.grad(computed.square().sum(), values)
-    torch.testing.assert_close(gradient, expected.flatten()[index], rtol=1e-4, atol=1e-6)
-
-
 def test_a_runs_dropout_does_not_depend_on_who_trains_beside_it(model):
     model = with_dropout(model, 0.2)
     leaves = leaves_of(model, 3)
@@ -229,12 +213,6 @@ def test_a_runs_dropout_does_not_depend_on_who_trains_beside_it(model):
         torch.testing.assert_close(alone[0], computed[run], rtol=1e-4, atol=1e-5)
     other = logits(weights_of(model, leaves), 6)
     assert not torch.allclose(other, computed, atol=1e-3)
-
-
-def test_without_dropout_in_its_configuration_a_model_draws_no_masks(model):
-    model = with_dropout(model, 0.0)
-    computed = forward.logits(model, batch(model), masks=DropoutMasks(5, model.device))
-    assert torch.equal(computed, forward.logits(model, batch(model)))
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -273,26 +251,6 @@ def test_tokens_go_onto_the_grid_and_back(model):
     assert torch.equal(from_grid(to_grid(x, one, heads), one, heads), x)
     assert (one.outside == 0).sum(1).tolist() == [6, 4, 2]
     assert of_three.example.tolist() == [0] * 6 + [1] * 4 + [2] * 2
-
-
-@pytest.mark.parametrize(
-    ("head", "reads", "read_of", "labels"),
-    [
-        (SEQUENCE_CLASSIFICATION, None, [0, 1, 2], [0, 0, 2]),
-        (TOKEN_CLASSIFICATION, [1, 2, 8, 10, 11], [0, 0, 1, 2, 2], [0, 1, 1, 2, 2]),
-        (
-            QUESTION_ANSWERING,
-            [*range(12)],
-            [0] * 6 + [1] * 4 + [2] * 2,
-            [[3, 3], [0, 0], [1, 1]],
-        ),
-    ],
-)
-def test_what_a_head_reads_of_a_batch_and_its_labels(head, reads, read_of, labels, tiny_bert):
-    of_three = batch(load_model(tiny_bert, head, OUTPUTS[head]), (3, 1, 2))
-    assert (of_three.reads if reads is None else of_three.reads.tolist()) == reads
-    assert of_three.read_of.tolist() == read_of
-    assert of_three.labels.tolist() == labels
 
 
 @pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])
