@@ -22,13 +22,8 @@ TASK = TASKS["sst2"]
 
 
 @pytest.fixture
-def model(tiny_bert):
-    return load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
-
-
-@pytest.fixture(scope="module")
-def tokens(tiny_bert):
-    return examples.tokens(TASK, tiny_bert)["train"]
+def tokens(tokens):
+    return tokens["train"]
 
 
 def loop(model, tokens, task, seed=0):
