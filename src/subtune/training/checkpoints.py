@@ -5,6 +5,7 @@ of the runs, and a hash. It is written under another name, flushed to the disk a
 before it is kept too: if the newest is damaged, training continues from the other.
 """
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -28,6 +29,7 @@ from subtune.core.stopping import StoppedError
 ENDING = ".safetensors"
 # Changes with a state's contents: checkpoints in another format are ignored.
 FORMAT = "3"
+# Names of a run's own tensors begin with this and the run's number.
 RUN = "run."
 # Share of the interval after which an epoch's end gets a checkpoint: short epochs need none.
 AT_AN_EPOCHS_END = 0.1
@@ -43,15 +45,6 @@ class State:
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
     runs: Sequence["State"] = ()
-
-    def of(self, numbers: Iterable[int]) -> "State":
-        """Return the state of some of the runs."""
-        return State(self.tensors, self.facts, [self.runs[number] for number in numbers])
-
-    def on_cpu(self) -> "State":
-        """Return the same state in the processor's memory."""
-        tensors = {name: tensor.detach().cpu() for name, tensor in self.tensors.items()}
-        return State(tensors, self.facts, [run.on_cpu() for run in self.runs])
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,7 @@ class Checkpoints:
 
     def newest_first(self) -> list[Path]:
         """Return the checkpoints of all groups, those after the most steps first."""
-        paths = [path for folder in self.folder.glob("*") for path in _checkpoints(folder)]
+        paths = self.folder.glob(f"*/*{ENDING}")
         return sorted(paths, key=lambda path: path.stem, reverse=True)
 
     def clear(self) -> None:
@@ -113,7 +106,8 @@ class Keeper:
                 continue
             state = read(path)
             if state is not None:
-                return state.of(runs.index(run) for run in self.runs)
+                of_runs = [state.runs[runs.index(run)] for run in self.runs]
+                return State(state.tensors, state.facts, of_runs)
             self.report(f"{path} is not whole or of another version, and left aside")
         return None
 
@@ -127,7 +121,7 @@ class Keeper:
         age = time.monotonic() - self._last
         if not why and age < self.checkpoints.seconds * (AT_AN_EPOCHS_END if epoch_ends else 1):
             return
-        written = self._write(take())
+        written = self.write(take())
         self._last = time.monotonic()
         if why:
             start = "here" if written else "an older checkpoint"
@@ -137,14 +131,14 @@ class Keeper:
         """Remove the group's checkpoints: its runs are on record."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _write(self, state: State) -> bool:
+    def write(self, state: State) -> bool:
         """Write a state; return whether that was possible."""
         try:
             write(self._folder, state, self.runs)
         except (OSError, SafetensorError) as error:
             self.report(f"no checkpoint could be written to {self._folder}: {error}")
             return False
-        for path in _checkpoints(self._folder)[:-CHECKPOINTS_KEPT]:
+        for path in sorted(self._folder.glob(f"*{ENDING}"))[:-CHECKPOINTS_KEPT]:
             path.unlink(missing_ok=True)
         return True
 
@@ -156,16 +150,13 @@ def write(folder: Path, state: State, runs: Sequence[str]) -> Path:
     draft = folder / f".{target.stem}.{uuid4().hex}"
     tensors = dict(state.tensors)
     for number, run in enumerate(state.runs):
-        tensors |= {f"{_prefix(number)}{name}": tensor for name, tensor in run.tensors.items()}
+        tensors |= {f"{RUN}{number}.{name}": tensor for name, tensor in run.tensors.items()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     facts = json.dumps([state.facts, [run.facts for run in state.runs]])
-    ids = json.dumps(list(runs))
+    header = {"format": FORMAT, "facts": facts, "hash": _hash(tensors, facts)}
+    header["runs"] = json.dumps(list(runs))
     try:
-        safetensors.torch.save_file(
-            tensors,
-            draft,
-            {"format": FORMAT, "facts": facts, "runs": ids, "hash": _hash(tensors, facts)},
-        )
+        safetensors.torch.save_file(tensors, draft, header)
         flush(draft)
         draft.rename(target)
         flush(folder)
@@ -177,24 +168,21 @@ def write(folder: Path, state: State, runs: Sequence[str]) -> Path:
 def read(path: Path) -> State | None:
     """Return a checkpoint's state, or None if it is damaged or in another format."""
     header = _header(path)
-    if header is None:
-        return None
     try:
         tensors = safetensors.torch.load_file(path)
     except (OSError, SafetensorError):
         return None
-    if header["hash"] != _hash(tensors, header["facts"]):
+    if not header or header["hash"] != _hash(tensors, header["facts"]):
         return None
     facts, of_runs = json.loads(header["facts"])
-    parts = [State(below(_prefix(n), tensors), of_run) for n, of_run in enumerate(of_runs)]
+    parts = [State(below(f"{RUN}{n}.", tensors), of_run) for n, of_run in enumerate(of_runs)]
     shared = {name: tensor for name, tensor in tensors.items() if not name.startswith(RUN)}
     return State(shared, facts, parts)
 
 
 def runs_in(path: Path) -> list[str]:
     """Return the ids of a checkpoint's runs; none if it cannot be read."""
-    header = _header(path)
-    return json.loads(header["runs"]) if header else []
+    return json.loads(_header(path).get("runs", "[]"))
 
 
 def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -202,23 +190,12 @@ def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
 
 
-def _prefix(number: int) -> str:
-    """Return the beginning of the names of a run's own tensors in a file."""
-    return f"{RUN}{number}."
-
-
-def _header(path: Path) -> dict[str, str] | None:
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            return header if header.get("format") == FORMAT else None
-    except (OSError, SafetensorError):
-        return None
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    """Return a group's checkpoints, oldest first."""
-    return sorted(path for path in folder.glob(f"*{ENDING}") if not path.name.startswith("."))
+def _header(path: Path) -> dict[str, str]:
+    """Return a checkpoint's header; nothing if it is damaged or in another format."""
+    with contextlib.suppress(OSError, SafetensorError), safe_open(path, framework="pt") as file:
+        header = file.metadata() or {}
+        return header if header.get("format") == FORMAT else {}
+    return {}
 
 
 def _hash(tensors: Mapping[str, Tensor], facts: str) -> str:

@@ -62,11 +62,6 @@ def applied(parameters: Mapping[str, Tensor], delta: Mapping[str, Change]) -> di
     return {**parameters, **changed}
 
 
-def moved(delta: Mapping[str, Change], device: str) -> Delta:
-    """Return a delta on another device."""
-    return from_stored({key: values.to(device) for key, values in to_stored(delta).items()})
-
-
 def to_stored(delta: Mapping[str, Change]) -> dict[str, Tensor]:
     """Return a delta as tensors by their names in a file."""
     stored: dict[str, Tensor] = {}
@@ -85,20 +80,14 @@ def to_stored(delta: Mapping[str, Change]) -> dict[str, Tensor]:
 def from_stored(stored: Mapping[str, Tensor | np.ndarray]) -> Delta:
     """Return the delta in the tensors of a file."""
     tensors = {key: torch.as_tensor(values) for key, values in stored.items()}
-    return {name: _change(name, tensors) for name in dict.fromkeys(map(_name_of, tensors))}
-
-
-def _name_of(key: str) -> str:
-    """Return the canonical name for a name in a file."""
-    for ending in (INDEX, LORA_A, LORA_B, LORA_SCALE):
-        key = key.removesuffix(ending)
-    return key
-
-
-def _change(name: str, tensors: Mapping[str, Tensor]) -> Change:
-    if name + LORA_A in tensors:
-        scale = tensors[name + LORA_SCALE].item()
-        return AddedUpdate(tensors[name + LORA_A], tensors[name + LORA_B], scale)
-    if name + INDEX in tensors:
-        return ChangedEntries(tensors[name], tensors[name + INDEX])
-    return ChangedTensor(tensors[name])
+    delta: Delta = {}
+    for key, values in tensors.items():
+        name = key.removesuffix(LORA_A)
+        if name != key:
+            scale = tensors[name + LORA_SCALE].item()
+            delta[name] = AddedUpdate(values, tensors[name + LORA_B], scale)
+        elif key + INDEX in tensors:
+            delta[key] = ChangedEntries(values, tensors[key + INDEX])
+        elif not key.endswith((INDEX, LORA_B, LORA_SCALE)):
+            delta[key] = ChangedTensor(values)
+    return delta

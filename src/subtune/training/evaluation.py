@@ -16,7 +16,7 @@ from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.delta import Delta, applied, moved
+from subtune.training.delta import Delta, applied, from_stored, to_stored
 from subtune.training.precision import autocast
 
 
@@ -67,7 +67,7 @@ def evaluate(
     return Evaluation(
         scores=scores,
         predictions=predictions,
-        delta=moved(delta, "cpu"),
+        delta=from_stored({key: values.cpu() for key, values in to_stored(delta).items()}),
         changes={name: _change(model, changed, name) for name in delta},
     )
 

@@ -35,6 +35,10 @@ from subtune.tasks.examples import Examples
 
 # Numbers in a tile: a megabyte.
 TILE = 1 << 18
+# Returns −log p of a batch's labels, summed over examples, for logits ``[1, q, o]``.
+Nats = Callable[[Tensor, Packed], Tensor]
+# Tensor name to the sum over examples of its squared gradients, or of their sum over its entries.
+Totals = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ def fisher_information(
 def mean_squared_gradients(
     model: Encoder,
     examples: Examples,
-    nats: Callable[[Tensor, Packed], Tensor],
+    nats: Nats,
     names: Sequence[str],
     in_full: Collection[str] = (),
 ) -> dict[str, np.ndarray]:
@@ -105,46 +109,31 @@ def mean_squared_gradients(
     Args:
         model: with a classifier.
         examples: the mean is taken over all of them.
-        nats: returns −log p of a batch's labels, summed over examples, for logits ``[1, q, o]``.
+        nats: decides the gradients.
         names: of the tensors to compute.
         in_full: names of the matrices whose single entries are needed.
     """
-    totals = {
-        name: torch.zeros(
-            model.parameters[name].shape
-            if model.parameters[name].ndim == 1 or name in in_full
-            else (),
-            dtype=torch.float64,
-            device=model.device,
-        )
-        for name in names
-    }
+    totals = {}
+    for name in names:
+        shape = model.parameters[name].shape
+        of_entries = shape if len(shape) == 1 or name in in_full else ()
+        totals[name] = torch.zeros(of_entries, dtype=torch.float64, device=model.device)
     add = _add_by_modules if model.transformers is None else _add_example_by_example
     add(model, examples, nats, totals)
     return {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
 
 
-def _add_by_modules(
-    model: Encoder,
-    examples: Examples,
-    nats: Callable[[Tensor, Packed], Tensor],
-    totals: dict[str, Tensor],
-) -> None:
+def _add_by_modules(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
     """Add each example's squared gradients to ``totals``, from inputs and gradients of modules."""
     for index in in_length_order(examples.lengths):
         batch = pack(examples, index, model)
-        tokens = _rows(batch.example, examples.lengths[index])
-        read = _rows(batch.read_of, examples.read_counts[index])
+        tokens = _Rows(batch.example, examples.lengths[index])
+        read = _Rows(batch.read_of, examples.read_counts[index])
         outputs = logits(model, batch, watch=_observer(model, tokens, read, totals))
         nats(outputs, batch).backward()
 
 
-def _add_example_by_example(
-    model: Encoder,
-    examples: Examples,
-    nats: Callable[[Tensor, Packed], Tensor],
-    totals: dict[str, Tensor],
-) -> None:
+def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
     """Add each example's squared gradients to ``totals``, one pass per example.
 
     Only transformers' code knows how its modules use their weights.
@@ -166,35 +155,32 @@ def write(fisher: Fisher, entries: Path, sums: Path) -> None:
     fisher.sums.to_csv(sums, index=False)
 
 
-@dataclass(frozen=True)
 class _Rows:
-    """The rows of a batch, ordered by example.
+    """The rows of a batch, ordered by example; ``counts`` has each example's number of rows.
 
     ``example`` ``[t]``: each row's example. ``place`` ``[t]``: its position within that example.
     ``size``: ``n`` and ``l``.
     """
 
-    example: Tensor
-    place: Tensor
-    size: tuple[int, int]
-
-
-def _rows(example: Tensor, counts: np.ndarray) -> _Rows:
-    """Return the rows of a batch; ``counts`` has the number of rows of each example."""
-    first = torch.from_numpy(counts.cumsum() - counts).to(example.device)
-    place = torch.arange(len(example), device=example.device) - first[example]
-    return _Rows(example, place, (len(counts), int(counts.max())))
+    def __init__(self, example: Tensor, counts: np.ndarray):
+        first = torch.from_numpy(counts.cumsum() - counts).to(example.device)
+        self.example = example
+        self.place = torch.arange(len(example), device=example.device) - first[example]
+        self.size = (len(counts), int(counts.max()))
 
 
 def _observer(
-    model: Encoder, tokens: _Rows, read: _Rows, totals: dict[str, Tensor]
+    model: Encoder, tokens: _Rows, read: _Rows, totals: Totals
 ) -> Callable[[str, Tensor, Tensor], None]:
     """Return a watcher that adds each example's squared gradients to ``totals``."""
 
     def watch(module: str, x: Tensor, y: Tensor) -> None:
-        weight, bias = totals.get(f"{module}.weight"), totals.get(f"{module}.bias")
+        name = f"{module}.weight"
+        weight, bias = totals.get(name), totals.get(f"{module}.bias")
         if weight is None and bias is None:
             return
+        is_table = is_embedding(name)
+        inputs = x[:, None] if is_table else x.detach()[0]
 
         def observe(gradient: Tensor) -> None:
             g = gradient.detach()[0]
@@ -204,20 +190,16 @@ def _observer(
                 bias.add_(_sum_of_squares(g, rows))
             if weight is None:
                 return
-            if is_norm(f"{module}.weight"):
-                normalised = functional.layer_norm(
-                    x.detach()[0], x.shape[-1:], eps=model.config.layer_norm_eps
-                )
+            if is_norm(name):
+                eps = model.config.layer_norm_eps
+                normalised = functional.layer_norm(inputs, inputs.shape[-1:], eps=eps)
                 weight.add_(_sum_of_squares(g * normalised, rows))
-            elif is_embedding(f"{module}.weight"):
-                if weight.ndim:
-                    weight.index_add_(0, *_rows_of_a_table(x, g, rows))
-                else:
-                    weight.add_(_sum_of_a_table(x, g, rows))
+            elif weight.ndim and is_table:
+                weight.index_add_(0, *_rows_of_a_table(x, g, rows))
             elif weight.ndim:
-                weight.add_(_entries_of_a_matrix(x.detach()[0], g, rows))
+                weight.add_(_entries_of_a_matrix(inputs, g, rows))
             else:
-                weight.add_(_sum_of_a_matrix(x.detach()[0], g, rows))
+                weight.add_(_sum_of_a_matrix(inputs, g, rows))
 
         if not y.requires_grad:
             y.requires_grad_(True)
@@ -227,9 +209,14 @@ def _observer(
 
 
 def _sum_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
-    """Return Σ_ts (g_t·g_s)(x_t·x_s) over an example's rows, summed over examples."""
+    """Return Σ_ts (g_t·g_s)(x_t·x_s) over an example's rows, summed over examples.
+
+    A table's ``x`` holds ids ``[t, 1]``: the product of two tokens is 1 if they have the same id.
+    """
+    # Places without a row have the id 0, and gradients of 0.
     x, g = _on_grid(x, rows), _on_grid(g, rows)
-    return ((g @ g.mT) * (x @ x.mT)).sum(dtype=torch.float64)
+    products = x @ x.mT if x.is_floating_point() else x == x.mT
+    return ((g @ g.mT) * products).sum(dtype=torch.float64)
 
 
 def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
@@ -246,17 +233,6 @@ def _entries_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:
             gradient = rows_of_g @ below
             tile.addcmul_(gradient, gradient)
     return information
-
-
-def _sum_of_a_table(ids: Tensor, g: Tensor, rows: _Rows) -> Tensor:
-    """Return the squared gradients of a table for ``ids`` ``[t]``, summed over examples.
-
-    An id's gradient is the sum over the tokens with this id.
-    """
-    # Slots without a token have the id 0, and gradients of 0.
-    ids = _on_grid(ids[:, None], rows)
-    g = _on_grid(g, rows)
-    return ((g @ g.mT) * (ids == ids.mT)).sum(dtype=torch.float64)
 
 
 def _rows_of_a_table(ids: Tensor, g: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:

@@ -1,8 +1,7 @@
 """Matrices whose entries train, all or some. A run with such matrices trains alone."""
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from subtune.models.encoder import Encoder
 from subtune.models.weights import SparseEntries, Weight
@@ -23,10 +22,14 @@ class Matrices:
         for name, entry in entries.items():
             if not is_matrix(model, name, entry):
                 continue
+            matrix = model.parameters[name]
             if isinstance(entry, Indices):
-                self._sparse[name] = _sparse(model.parameters[name], entry.flat)
+                index = torch.from_numpy(entry.flat).to(matrix.device)
+                values = nn.Parameter(matrix.flatten()[index])
+                rows, columns = index // matrix.shape[1], index % matrix.shape[1]
+                self._sparse[name] = SparseEntries(matrix.clone(), values, rows, columns)
             else:
-                self._whole[name] = nn.Parameter(model.parameters[name].clone())
+                self._whole[name] = nn.Parameter(matrix.clone())
         self.leaves = [*self._whole.values(), *(part.values for part in self._sparse.values())]
 
     def weights(self) -> dict[str, Weight]:
@@ -45,14 +48,3 @@ class Matrices:
             index = part.rows * part.matrix.shape[1] + part.columns
             delta[name] = ChangedEntries(part.values.detach().clone(), index)
         return delta
-
-
-def _sparse(matrix: Tensor, flat: np.ndarray) -> SparseEntries:
-    """Return a copy of a matrix with its trainable entries."""
-    index = torch.from_numpy(flat).to(matrix.device)
-    return SparseEntries(
-        matrix=matrix.clone(),
-        values=nn.Parameter(matrix.flatten()[index]),
-        rows=torch.div(index, matrix.shape[1], rounding_mode="floor"),
-        columns=index % matrix.shape[1],
-    )

@@ -31,14 +31,7 @@ DIVERGED = Report("the loss or a prediction is not finite: this run ends here", 
 
 
 class OutOfMemoryError(SubtuneError):
-    """Runs do not fit into memory side by side.
-
-    ``state``: fewer runs can continue from it; None if only some runs have taken a step.
-    """
-
-    def __init__(self, cause: str, state: State | None):
-        super().__init__(f"so many runs side by side do not fit into memory ({cause})")
-        self.cause, self.state = cause, state
+    """Runs do not fit into memory side by side. The text is the cause."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,6 @@ def train(
     members: Sequence[Member],
     report: Callable[[int, Report], None] = lambda number, report: None,
     keeper: Keeper | None = None,
-    start: State | None = None,
     share: float = 1.0,
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
@@ -76,30 +68,21 @@ def train(
         report: is told of every run's epochs, with the run's number, from 0.
         keeper: writes checkpoints between steps, and reads those of an earlier attempt. On a CPU
             training from a checkpoint ends bit for bit where uninterrupted training ends.
-        start: a state to continue from, instead of the keeper's newest.
         share: the share of the recipe's steps to take; the learning rate rises and falls over
             these. Runs are evaluated after the last of them too.
 
     Raises:
         StoppedError: the keeper was asked to stop.
-        OutOfMemoryError: so many runs do not fit into memory side by side.
+        OutOfMemoryError: so many runs do not fit into memory side by side. The keeper has written
+            their state, if all of them have taken the same steps.
     """
     group: _Group | None = None
-    cause = ""
     try:
-        start = start or (keeper.newest() if keeper else None)
         group = _Group(model, examples, task, members, share)
+        start = keeper.newest() if keeper else None
         if start is not None:
-            group.restore(start)
-            facts = {"step": group.step, "steps": group.steps}
-            text = f"goes on from step {group.step} of {group.steps}"
-            report(0, Report(text, "resumed", facts))
-            was, now = start.facts["device"], model.device.type
-            if was != now:
-                seed = seed_at(members[0].seed, group.step)
-                text = f"from {was} to {now}: dropout masks are drawn anew, from seed {seed}"
-                report(0, Report(text))
-            start = None
+            report(0, group.restore(start))
+            del start
         while group.running and group.epoch <= group.last_epoch:
             for batch in group.batches_left():
                 group.train_batch(batch)
@@ -119,11 +102,11 @@ def train(
         if not is_out_of_memory(error):
             raise
         cause = str(error).partition("\n")[0]
-        if start is None and group is not None and group.is_whole:
-            start = group.state().on_cpu()
-    # Leaving the handler frees the error, and with it the failed step's memory.
+    # Leaving the handler has freed the error, and with it the failed step's memory.
+    if keeper and group is not None and group.is_whole:
+        keeper.write(group.state())
     del group
-    raise OutOfMemoryError(cause, start)
+    raise OutOfMemoryError(cause)
 
 
 class _Group:
@@ -244,10 +227,11 @@ class _Group:
         }
         return State({"masks": generator}, facts, runs)
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: State) -> Report:
         """Continue from a state of the same runs.
 
-        On another kind of device dropout masks are drawn anew, from `seed_at`.
+        On another kind of device dropout masks are drawn anew, as for the seed that the report
+        tells.
         """
         facts = state.facts
         self.is_whole = False
@@ -262,13 +246,17 @@ class _Group:
         self._losses = torch.zeros(len(self.running), device=self.device)
         for position, run in enumerate(self.running):
             self._losses[position] = state.runs[run.number].tensors["loss"]
-        if facts["device"] == self.device.type:
-            masks = MasksState(facts["device"], facts["masks"], state.tensors["masks"])
-            self._masks.restore(masks)
+        told = f"goes on from step {self.step} of {self.steps}"
+        was, now = facts["device"], self.device.type
+        if was == now:
+            self._masks.restore(MasksState(was, facts["masks"], state.tensors["masks"]))
         else:
-            self._masks = DropoutMasks(seed_at(self._seed, self.step), self.device)
+            seed = self._seed + self.step
+            self._masks = DropoutMasks(seed, self.device)
+            told += f", from {was} to {now}: dropout masks are drawn anew, from seed {seed}"
         self._masks_state = self._masks.state()
         self.is_whole = True
+        return Report(told, "resumed", {"step": self.step, "steps": self.steps})
 
     def _keep(self, positions: Sequence[int]) -> None:
         """Keep the running runs at these positions only."""
@@ -278,11 +266,6 @@ class _Group:
     def _batches_of_epoch(self) -> list[np.ndarray]:
         self._order_of_epoch = self._order.bit_generator.state
         return shuffled(len(self._training), self._recipe.batch_size, self._order)
-
-
-def seed_at(seed: int, step: int) -> int:
-    """Return the seed of dropout masks that are drawn anew from a step on."""
-    return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])
 
 
 def _report_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> Report:

@@ -102,14 +102,10 @@ class Run:
         facts, tensors = state.facts, state.tensors
         self.history = list(facts["history"])
         self._best_epoch = facts["best_epoch"]
-        averages: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors.items():
-            if name.startswith(LEAF):
-                _, number, *average = name.split(".")
-                if average:
-                    averages.setdefault(int(number), {})[average[0]] = value
-                else:
-                    self._leaves[int(number)].data.copy_(value)
+        averages = {}
+        for number, leaf in enumerate(self._leaves):
+            leaf.data.copy_(tensors[f"{LEAF}.{number}"])
+            averages[number] = below(f"{LEAF}.{number}.", tensors)
         self._optimizer.load_state_dict(self._optimizer.state_dict() | {"state": averages})
         if facts["best"]:
             self._best = Evaluation(

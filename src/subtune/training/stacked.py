@@ -7,8 +7,7 @@ Shapes: ``k`` runs, ``p`` numbers of a row, ``o`` outputs, ``i`` inputs, ``r`` r
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -20,12 +19,8 @@ from subtune.models.weights import LowRankUpdate, PerRun, Weight
 from subtune.selections.entries import Entries, Entry, Indices, LowRank, Whole
 from subtune.training.delta import AddedUpdate, ChangedEntries, ChangedTensor, Delta
 
-
-class _Piece(NamedTuple):
-    """A piece of a row: a tensor's values, or one of the two matrices of a low-rank update."""
-
-    name: str
-    part: Literal["values", "lora_a", "lora_b"]
+# A piece of a row: a tensor's name, and "values", "lora_a" or "lora_b".
+Piece = tuple[str, str]
 
 
 class StackedParameters:
@@ -36,7 +31,8 @@ class StackedParameters:
     """
 
     def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
-        start = _start(model, members, seed)
+        trained = {name: entry for entries in members for name, entry in entries.items()}
+        start = _start(model, trained, seed)
         self._shapes = {piece: value.shape for piece, value in start.items()}
         self._start = torch.cat([value.flatten() for value in start.values()])
         self._members = [
@@ -44,10 +40,7 @@ class StackedParameters:
             for entries in members
         ]
         self._scales = {
-            name: entry.scale
-            for entries in members
-            for name, entry in entries.items()
-            if isinstance(entry, LowRank)
+            n: entry.scale for n, entry in trained.items() if isinstance(entry, LowRank)
         }
         self._indices = [
             torch.from_numpy(self._indices_in_row(entries)).to(model.device)
@@ -57,19 +50,15 @@ class StackedParameters:
 
     def weights(self) -> dict[str, Weight]:
         """Return the weights for the forward pass."""
-        rows = torch.stack(
-            [
-                self._start.index_copy(0, index, values)
-                for index, values in zip(self._indices, self.values, strict=True)
-            ]
-        )
-        pieces = self._split(rows)
+        trained = zip(self._indices, self.values, strict=True)
+        rows = [self._start.index_copy(0, index, values) for index, values in trained]
+        pieces = self._split(torch.stack(rows))
         weights: dict[str, Weight] = {}
         for (name, part), stacked in pieces.items():
             if part == "values":
                 weights[name] = PerRun(stacked)
             elif part == "lora_a":
-                lora_b = self._scales[name] * pieces[_Piece(name, "lora_b")]
+                lora_b = self._scales[name] * pieces[name, "lora_b"]
                 weights[name] = LowRankUpdate(stacked, lora_b)
         return weights
 
@@ -81,14 +70,14 @@ class StackedParameters:
         for name, entry in self._members[run].items():
             match entry:
                 case Whole():
-                    delta[name] = ChangedTensor(pieces[_Piece(name, "values")].clone())
+                    delta[name] = ChangedTensor(pieces[name, "values"].clone())
                 case Indices(flat):
                     index = torch.from_numpy(flat).to(row.device)
-                    values = pieces[_Piece(name, "values")].flatten()[index]
+                    values = pieces[name, "values"].flatten()[index]
                     delta[name] = ChangedEntries(values, index)
                 case LowRank(_, scale):
-                    lora_a, lora_b = (pieces[_Piece(name, p)] for p in ("lora_a", "lora_b"))
-                    delta[name] = AddedUpdate(lora_a.clone(), lora_b.clone(), scale)
+                    lora_a, lora_b = pieces[name, "lora_a"].clone(), pieces[name, "lora_b"].clone()
+                    delta[name] = AddedUpdate(lora_a, lora_b, scale)
         return delta
 
     def keep(self, runs: Sequence[int]) -> None:
@@ -97,7 +86,7 @@ class StackedParameters:
         self._indices = [self._indices[run] for run in runs]
         self.values = [self.values[run] for run in runs]
 
-    def _split(self, rows: Tensor) -> dict[_Piece, Tensor]:
+    def _split(self, rows: Tensor) -> dict[Piece, Tensor]:
         """Return the pieces of rows ``[…, p]``, each ``[…, *shape]``."""
         pieces = rows.split([shape.numel() for shape in self._shapes.values()], dim=-1)
         return {
@@ -107,11 +96,10 @@ class StackedParameters:
 
     def _indices_in_row(self, entries: Entries) -> np.ndarray:
         """Return the indices in a row that a run trains, in order."""
-        indices = []
-        start = 0
+        indices, start = [], 0
         for (name, _), shape in self._shapes.items():
-            entry = entries.get(name)
-            if entry is not None:
+            if name in entries:
+                entry = entries[name]
                 flat = entry.flat if isinstance(entry, Indices) else np.arange(shape.numel())
                 indices.append(start + flat)
             start += shape.numel()
@@ -124,20 +112,19 @@ def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
     return not is_vector and not isinstance(entry, LowRank)
 
 
-def _start(model: Encoder, members: Sequence[Entries], seed: int) -> Mapping[_Piece, Tensor]:
-    """Return the values from which every run starts."""
+def _start(model: Encoder, trained: Entries, seed: int) -> dict[Piece, Tensor]:
+    """Return the values from which every run starts; ``trained`` has what any run trains."""
     generator = torch.Generator().manual_seed(seed)
     pretrained = model.parameters | new_classifier(model, seed)
-    trained = {name: entry for entries in members for name, entry in entries.items()}
-    start: dict[_Piece, Tensor] = {}
+    start = {}
     for name, tensor in pretrained.items():
         entry = trained.get(name)
         if isinstance(entry, LowRank):
             outputs, inputs = tensor.shape
             lora_a = torch.empty(entry.rank, inputs)
             nn.init.kaiming_uniform_(lora_a, a=math.sqrt(5), generator=generator)
-            start[_Piece(name, "lora_a")] = lora_a.to(tensor)
-            start[_Piece(name, "lora_b")] = tensor.new_zeros(outputs, entry.rank)
+            start[name, "lora_a"] = lora_a.to(tensor)
+            start[name, "lora_b"] = tensor.new_zeros(outputs, entry.rank)
         elif entry is not None and not is_matrix(model, name, entry):
-            start[_Piece(name, "values")] = tensor
+            start[name, "values"] = tensor
     return start

@@ -6,7 +6,7 @@ from subtune.core.errors import SubtuneError
 from subtune.models.encoder import Encoder
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.checkpoints import Checkpoints, Keeper, State
+from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.groups import group_runs
 from subtune.training.padding import without_padding_where_it_is_seen
 from subtune.training.recipe import Member, OutOfMemoryError, train
@@ -40,7 +40,7 @@ def train_sweep(
         max_side_by_side: the largest number of runs in a group.
         checkpoints: of this sweep.
         share: the share of all steps to take.
-        names: the log's names for members; without them their numbers.
+        names: the log's names for members; without them their ids.
 
     Yields:
         A member's id and its result, as soon as it is known.
@@ -55,8 +55,8 @@ def train_sweep(
         report(Report(line, WITHOUT_PADDING))
     resumed = checkpoints.groups(members) if checkpoints else []
     new = [run for run in members if not any(run in runs for runs in resumed)]
-    waiting: list[tuple[list[str], State | None]] = [
-        ([runs[number] for number in group], None)
+    waiting = [
+        [runs[number] for number in group]
         for runs in [*resumed, new]
         for group in group_runs(
             model,
@@ -66,13 +66,13 @@ def train_sweep(
             lambda line: report(Report(line, ONE_BY_ONE)),
         )
     ]
-    in_log = names or {run: f"run {number}" for number, run in enumerate(members, 1)}
     while waiting:
-        runs, start = waiting.pop(0)
+        runs = waiting.pop(0)
 
         def report_of_run(number: int, of: Report, runs: Sequence[str] = runs) -> None:
             run = runs[number]
-            report(Report(f"{in_log[run]}  {of.text}", of.event, {"run": run, **of.facts}))
+            text = f"{names[run] if names else run}  {of.text}"
+            report(Report(text, of.event, {"run": run, **of.facts}))
 
         def report_line(line: str) -> None:
             report(Report(line))
@@ -80,30 +80,20 @@ def train_sweep(
         keeper = Keeper(checkpoints, runs, report_line) if checkpoints else None
         group = [members[run] for run in runs]
         try:
-            results = train(model, examples, task, group, report_of_run, keeper, start, share)
+            results = train(model, examples, task, group, report_of_run, keeper, share)
         except OutOfMemoryError as error:
             if len(runs) == 1:
                 batch_size = group[0].recipe.batch_size
                 raise SubtuneError(
                     f"run {runs[0]} by itself does not fit into memory with batch_size "
                     f"{batch_size}: a smaller batch_size or max_length would, or a device with "
-                    f"more memory ({error.cause})"
+                    f"more memory ({error})"
                 ) from None
-            halves = _halves(runs, error.state)
-            sizes = " and ".join(str(len(half)) for half, _ in halves)
+            half = len(runs) // 2
+            sizes = f"{half} and {len(runs) - half}"
             report_line(f"{len(runs)} runs side by side do not fit into memory: now {sizes}")
-            waiting = [*halves, *waiting]
+            waiting = [runs[:half], runs[half:], *waiting]
             continue
         yield from zip(runs, results, strict=True)
         if keeper:
             keeper.clear()
-
-
-def _halves(runs: list[str], state: State | None) -> list[tuple[list[str], State | None]]:
-    """Return runs in two halves, each with its part of the state."""
-    middle = len(runs) // 2
-    numbers = range(len(runs))
-    return [
-        ([runs[number] for number in part], state and state.of(part))
-        for part in (numbers[:middle], numbers[middle:])
-    ]

@@ -18,12 +18,14 @@ from subtune.tasks import TASKS
 from subtune.training import checkpoints, recipe, run
 from subtune.training.checkpoints import Checkpoints, Keeper, State
 from subtune.training.delta import to_stored
-from subtune.training.recipe import Member, seed_at, train
+from subtune.training.recipe import Member, train
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
 
 TASK = TASKS["sst2"]
-IDS = ["a", "b", "c"]
+IDS = "abcd"
+FOUR = ("bitfit", "layernorm", "bitfit", "top")
+X_AT_1 = State({"x": torch.zeros(1)}, {"step": 1})
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +34,6 @@ def model(tiny_bert):
     model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
     model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.1
     return model
-
-
-@pytest.fixture(scope="module")
-def rows(tiny_bert):
-    return examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
 
 
 def members(model, *kinds, **recipe):
@@ -52,16 +49,6 @@ def stopped_every(count, folder):
     return Checkpoints(folder, 3600, lambda: "a test" if next(occasions) % count == 0 else None)
 
 
-def train_in_attempts(model, rows, group, folder, count):
-    """Train until it is done, and say how many attempts that took."""
-    for attempt in itertools.count(1):
-        keeper = Keeper(stopped_every(count, folder), IDS[: len(group)], print)
-        try:
-            return train(model, rows, TASK, group, keeper=keeper), attempt
-        except StoppedError:
-            continue
-
-
 def facts_of(result):
     """Everything but how long it took."""
     history = [{k: v for k, v in row.items() if k != "seconds"} for row in result.history]
@@ -72,10 +59,26 @@ def assert_same(results, expected):
     """Check that results are the same to the last bit."""
     for one, other in zip(results, expected, strict=True):
         assert facts_of(one) == facts_of(other)
-        a, b = to_stored(one.best.delta), to_stored(other.best.delta)
-        assert a.keys() == b.keys()
-        assert all(torch.equal(values, a[name]) for name, values in b.items())
+        deltas = to_stored(one.best.delta), to_stored(other.best.delta)
+        torch.testing.assert_close(*deltas, rtol=0, atol=0)
         assert all((v == one.best.predictions[k]).all() for k, v in other.best.predictions.items())
+
+
+@pytest.fixture
+def in_attempts(model, rows, tmp_path):
+    """A function that trains a group, stopped at every ``count``-th occasion."""
+
+    def in_attempts(group, count):
+        for attempt in itertools.count(1):
+            keeper = Keeper(stopped_every(count, tmp_path), IDS[: len(group)], print)
+            try:
+                results = train(model, rows, TASK, group, keeper=keeper)
+            except StoppedError:
+                continue
+            assert attempt > 2
+            return results
+
+    return in_attempts
 
 
 # 3 steps, up to 3 evaluations and an epoch's end: one occasion after another is the last.
@@ -84,38 +87,26 @@ def assert_same(results, expected):
     "kinds", [("bitfit", "layernorm", "top"), ("lora-II", "lora-II"), ("full",), ("frozen",)]
 )
 def test_training_in_attempts_is_training_at_once_to_the_last_bit(
-    model, rows, kinds, count, tmp_path
+    model, rows, kinds, count, in_attempts
 ):
-    group = members(model, *kinds)
-    if count > 3 and len(kinds) == 1:
-        group = members(model, *kinds, epochs=3)
-    expected = train(model, rows, TASK, group)
-    results, attempts = train_in_attempts(model, rows, group, tmp_path, count)
-    assert attempts > 2
-    assert_same(results, expected)
+    group = members(model, *kinds, epochs=3 if count > 3 and len(kinds) == 1 else 2)
+    assert_same(in_attempts(group, count), train(model, rows, TASK, group))
 
 
-def test_a_run_that_diverged_before_the_cut_stays_so(model, rows, tmp_path):
-    group = members(model, "bitfit", "layernorm", epochs=3, schedule="constant", warmup=0.0)
-    group += members(model, "bitfit", learning_rate=1e38, epochs=3, schedule="constant", warmup=0)
+def test_a_run_that_diverged_before_the_cut_stays_so(model, rows, in_attempts):
+    settings = {"epochs": 3, "schedule": "constant", "warmup": 0.0}
+    group = members(model, "bitfit", "layernorm", **settings)
+    group += members(model, "bitfit", learning_rate=1e38, **settings)
     expected = train(model, rows, TASK, group)
     assert [result.diverged for result in expected] == [False, False, True]
-    results, attempts = train_in_attempts(model, rows, group, tmp_path, 4)
-    assert attempts > 2
-    assert str([facts_of(one) for one in results]) == str([facts_of(one) for one in expected])
-
-
-def keep_all_steps(folder):
-    return Checkpoints(folder, 0)
+    assert str([*map(facts_of, in_attempts(group, 4))]) == str([*map(facts_of, expected)])
 
 
 def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, tmp_path):
-    group = members(model, "bitfit")
     said = []
-    train(model, rows, TASK, group, keeper=Keeper(keep_all_steps(tmp_path), ["a"], said.append))
-    [folder] = tmp_path.iterdir()
-    older, newest = sorted(folder.iterdir())
-    keeper = Keeper(keep_all_steps(tmp_path), ["a"], said.append)
+    keeper = Keeper(Checkpoints(tmp_path, 0), ["a"], said.append)
+    train(model, rows, TASK, members(model, "bitfit"), keeper=keeper)
+    older, newest = sorted(tmp_path.glob("*/*"))
     assert keeper.newest().facts["step"] == int(newest.stem)
 
     whole = newest.read_bytes()
@@ -130,7 +121,7 @@ def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, t
 
 
 def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
-    path = checkpoints.write(tmp_path / "group", State({"x": torch.zeros(1)}, {"step": 1}), ["a"])
+    path = checkpoints.write(tmp_path / "group", X_AT_1, ["a"])
     assert checkpoints.read(path) is not None
     assert Checkpoints(tmp_path, 0).groups(["a"]) == [["a"]]
     monkeypatch.setattr(checkpoints, "FORMAT", "another")
@@ -139,8 +130,7 @@ def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
 
 
 def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
-    state = State({"x": torch.arange(3.0)}, {"step": 1})
-    checkpoints.write(tmp_path, state, ["a"])
+    checkpoints.write(tmp_path, X_AT_1, ["a"])
 
     def cut(tensors, path, header):
         path.write_bytes(b"half")
@@ -148,7 +138,7 @@ def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoints.safetensors.torch, "save_file", cut)
     with pytest.raises(KeyboardInterrupt):
-        checkpoints.write(tmp_path, State({"x": torch.zeros(3)}, {"step": 2}), ["a"])
+        checkpoints.write(tmp_path, State(X_AT_1.tensors, {"step": 2}), ["a"])
     assert [path.name for path in tmp_path.iterdir()] == ["000000000001.safetensors"]
 
 
@@ -170,60 +160,62 @@ def test_the_interval_decides_when_one_is_written(tmp_path, monkeypatch):
 def test_where_none_can_be_written_training_goes_on(model, rows, tmp_path):
     (tmp_path / "file").write_text("")
     said = []
-    group = members(model, "bitfit", epochs=1)
-    keeper = Keeper(keep_all_steps(tmp_path / "file"), ["a"], said.append)
-    [result] = train(model, rows, TASK, group, keeper=keeper)
-    assert len(result.history) == 1
+    keeper = Keeper(Checkpoints(tmp_path / "file", 0), ["a"], said.append)
+    [result] = train(model, rows, TASK, members(model, "bitfit"), keeper=keeper)
+    assert len(result.history) == 2
     assert "no checkpoint could be written" in said[0]
 
 
-def sweep(tiny_bert, store, specs, kept, report=print):
-    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASK.outputs)
-    tokens = examples.tokens(TASK, tiny_bert)
-    recording.train_and_record(specs, store, model, tokens, {}, report, None, kept)
+SPECS = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3)]
 
 
-def test_a_sweep_goes_on_where_it_was_cut_and_records_each_run_once(tiny_bert, tmp_path):
-    specs = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3)]
-    sweep(tiny_bert, tmp_path / "expected", specs, None)
+@pytest.fixture
+def record(model, tokens):
+    """A function that trains and records two runs."""
+
+    def record(store, kept, report=print):
+        recording.train_and_record(SPECS, store, model, tokens, {}, report, None, kept)
+
+    return record
+
+
+def test_a_sweep_goes_on_where_it_was_cut_and_records_each_run_once(record, tmp_path):
+    record(tmp_path / "expected", None)
     kept = tmp_path / "kept"
     stops = 0
-    while not all(records.is_recorded(tmp_path / "found", spec.id) for spec in specs):
+    while not all(records.is_recorded(tmp_path / "found", spec.id) for spec in SPECS):
         try:
-            sweep(tiny_bert, tmp_path / "found", specs, stopped_every(4, kept))
+            record(tmp_path / "found", stopped_every(4, kept))
         except StoppedError:
             stops += 1
     assert stops > 1
     assert not list(kept.iterdir())
-    for spec in specs:
+    for spec in SPECS:
         for name in ("delta.safetensors", "predictions.parquet", "scores.json", "changes.csv"):
             results, expected = (tmp_path / s / spec.id / name for s in ("found", "expected"))
             assert results.read_bytes() == expected.read_bytes()
 
 
-def test_a_cut_between_two_records_trains_nothing_again(tiny_bert, tmp_path, monkeypatch):
-    specs = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3)]
-    write, kept = recording.write_record, keep_all_steps(tmp_path / "kept")
+def test_a_cut_between_two_records_trains_nothing_again(record, tmp_path, monkeypatch):
+    write, kept = recording.write_record, Checkpoints(tmp_path / "kept", 0)
 
     def cut(store, spec, *rest):
-        if spec == specs[1]:
+        if spec == SPECS[1]:
             raise KeyboardInterrupt
         return write(store, spec, *rest)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(recording, "write_record", cut)
-        sweep(tiny_bert, tmp_path, specs, kept)
-    assert [records.is_recorded(tmp_path, spec.id) for spec in specs] == [True, False]
+        record(tmp_path, kept)
+    assert [records.is_recorded(tmp_path, spec.id) for spec in SPECS] == [True, False]
     lines = []
-    sweep(tiny_bert, tmp_path, specs, kept, lambda report: lines.append(report.text))
-    assert all(records.is_recorded(tmp_path, spec.id) for spec in specs)
+    record(tmp_path, kept, lambda report: lines.append(report.text))
+    assert all(records.is_recorded(tmp_path, spec.id) for spec in SPECS)
     assert any("from step 6 of 6" in line for line in lines)
     assert not any(" loss " in line for line in lines)
 
 
-def test_records_are_on_the_disk_before_their_checkpoint_is_deleted(
-    tiny_bert, tmp_path, monkeypatch
-):
+def test_records_are_on_the_disk_before_their_checkpoint_is_deleted(record, tmp_path, monkeypatch):
     calls = []
 
     def recorded(name, path_of):
@@ -238,11 +230,10 @@ def test_records_are_on_the_disk_before_their_checkpoint_is_deleted(
     recorded("fsync", lambda handle: Path(f"/proc/self/fd/{handle}").readlink())
     recorded("rename", lambda draft, target: target)
     recorded("unlink", lambda path: Path(path).name)
-    specs = [examples.run_spec(learning_rate=rate) for rate in (1e-3, 2e-3)]
     store = tmp_path / "runs"
-    sweep(tiny_bert, store, specs, keep_all_steps(tmp_path / "kept"))
+    record(store, Checkpoints(tmp_path / "kept", 0))
     deleted = calls.index(("unlink", "000000000006.safetensors"))
-    for spec in specs:
+    for spec in SPECS:
         renamed = calls.index(("rename", store / spec.id))
         flushed = [path for name, path in calls[:renamed] if name == "fsync"]
         of_run = {path.name for path in flushed if path.parent.name.startswith(f".{spec.id}.")}
@@ -250,15 +241,44 @@ def test_records_are_on_the_disk_before_their_checkpoint_is_deleted(
         assert ("fsync", store) in calls[renamed:deleted]
 
 
-def in_a_sweep(model, rows, group, folder, max_side_by_side=None, report=print, count=None):
-    """The results of a sweep's runs in order, trained as far as ``count`` occasions to stop."""
-    named = dict(zip("abcd", group, strict=False))
-    kept = stopped_every(count, folder) if count else Checkpoints(folder, 3600)
-    results = dict(train_sweep(model, rows, TASK, named, report, max_side_by_side, kept))
-    return [results[run] for run in named]
+class Sweep:
+    """Runs that train with checkpoints in a folder, and what was reported."""
+
+    def __init__(self, model, rows, folder, group):
+        self.model, self.rows, self.folder = model, rows, folder
+        self.group = dict(zip(IDS, group, strict=False))
+        self.reports = []
+
+    def results(self, size=None, kept=True, runs=IDS):
+        """Train some runs, at most ``size`` side by side; return their results in order."""
+        checkpoints = Checkpoints(self.folder, 3600) if kept is True else kept
+        named = {run: self.group[run] for run in runs if run in self.group}
+        self.reports.clear()
+        report = self.reports.append
+        results = train_sweep(self.model, self.rows, TASK, named, report, size, checkpoints)
+        results = dict(results)
+        return [results[run] for run in sorted(results)]
+
+    def cut(self, count, size=None):
+        """Train as far as ``count`` occasions to stop."""
+        with pytest.raises(StoppedError):
+            self.results(size, stopped_every(count, self.folder))
+
+    @property
+    def resumed(self):
+        """The steps from which groups of runs went on."""
+        return [of.facts["step"] for of in self.reports if of.event == "resumed"]
 
 
-FOUR = ("bitfit", "layernorm", "bitfit", "top")
+@pytest.fixture
+def sweep(model, rows, tmp_path):
+    return Sweep(model, rows, tmp_path, members(model, *FOUR))
+
+
+@pytest.fixture(scope="module")
+def expected(model, rows):
+    """What runs of `FOUR` give that nothing cuts."""
+    return train(model, rows, TASK, members(model, *FOUR))
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -267,171 +287,126 @@ def test_what_was_cut_goes_on_in_smaller_groups_to_the_last_bit(
     model, rows, kinds, size, count, tmp_path
 ):
     group = members(model, *kinds)
-    expected = train(model, rows, TASK, group)
-    with pytest.raises(StoppedError):
-        in_a_sweep(model, rows, group, tmp_path, count=count)
-    reports = []
-    results = in_a_sweep(model, rows, group, tmp_path, size, reports.append)
-    assert [of.event for of in reports].count("resumed") == 4 / size
-    assert_same(results, expected)
+    sweep = Sweep(model, rows, tmp_path, group)
+    sweep.cut(count)
+    assert_same(sweep.results(size), train(model, rows, TASK, group))
+    assert len(sweep.resumed) == 4 / size
 
 
-def test_runs_that_are_still_asked_for_go_on_without_the_others(model, rows, tmp_path):
-    group = members(model, *FOUR)
-    expected = train(model, rows, TASK, group)
-    with pytest.raises(StoppedError):
-        in_a_sweep(model, rows, group, tmp_path, count=5)
-    reports = []
-    named = {"d": group[3], "b": group[1]}
-    kept = Checkpoints(tmp_path, 3600)
-    results = dict(train_sweep(model, rows, TASK, named, reports.append, None, kept))
-    assert [of.event for of in reports].count("resumed") == 1
-    assert_same([results["b"], results["d"]], [expected[1], expected[3]])
+def test_runs_that_are_still_asked_for_go_on_without_the_others(sweep, expected):
+    sweep.cut(5)
+    assert_same(sweep.results(runs="db"), [expected[1], expected[3]])
+    assert len(sweep.resumed) == 1
 
 
-def test_parts_of_a_group_go_on_from_their_own_newest_checkpoint(model, rows, tmp_path):
-    group = members(model, *FOUR)
-    expected = train(model, rows, TASK, group)
-    with pytest.raises(StoppedError):
-        in_a_sweep(model, rows, group, tmp_path, count=2)
-    with pytest.raises(StoppedError):
-        in_a_sweep(model, rows, group, tmp_path, 2, count=2)
-    steps = []
-    results = in_a_sweep(
-        model, rows, group, tmp_path, 2, lambda of: steps.append(of.facts.get("step"))
-    )
-    assert [step for step in steps if step] == [3, 2]
-    assert_same(results, expected)
+def test_parts_of_a_group_go_on_from_their_own_newest_checkpoint(sweep, expected):
+    sweep.cut(2)
+    sweep.cut(2, size=2)
+    assert_same(sweep.results(2), expected)
+    assert sweep.resumed == [3, 2]
 
 
-def on_another_device(folder):
-    """Make a group's newest checkpoint one that another kind of device has written."""
-    [group] = folder.iterdir()
-    newest = max(group.iterdir())
+def test_a_checkpoint_of_another_kind_of_device_goes_on_with_new_masks_from_a_seed_that_is_told(
+    sweep, expected
+):
+    sweep.cut(2)
+    [newest] = sweep.folder.glob("*/*")
     state = checkpoints.read(newest)
     # 16 bytes are what a CUDA generator's state takes.
     masks = {"masks": torch.zeros(16, dtype=torch.uint8)}
     moved = State(masks, state.facts | {"device": "cuda"}, state.runs)
-    checkpoints.write(group, moved, checkpoints.runs_in(newest))
-    return state.facts["step"]
-
-
-def test_a_checkpoint_of_another_kind_of_device_goes_on_with_new_masks_from_a_seed_that_is_told(
-    model, rows, tmp_path
-):
-    group = members(model, "bitfit", "layernorm")
-    with pytest.raises(StoppedError):
-        in_a_sweep(model, rows, group, tmp_path, count=2)
-    step = on_another_device(tmp_path)
-    reports = []
-    results = in_a_sweep(model, rows, group, tmp_path, report=reports.append)
-    texts = [of.text for of in reports]
-    told = f"from cuda to cpu: dropout masks are drawn anew, from seed {seed_at(0, step)}"
-    assert any(told in text for text in texts)
+    checkpoints.write(newest.parent, moved, checkpoints.runs_in(newest))
+    results = sweep.results()
+    told = f"from cuda to cpu: dropout masks are drawn anew, from seed {state.facts['step']}"
+    assert any(told in of.text for of in sweep.reports)
     assert all(len(result.history) == 2 and not result.diverged for result in results)
-    again = train(model, rows, TASK, group)
-    assert results[0].history[0]["train_loss"] != again[0].history[0]["train_loss"]
-    assert results[0].history[0]["train_loss"] == pytest.approx(
-        again[0].history[0]["train_loss"], rel=0.2
-    )
+    losses = [of[0].history[0]["train_loss"] for of in (results, expected)]
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.2)
 
 
-def too_many(monkeypatch, fits, error, place="forward", after=0):
-    """Plant what an allocator says in the pass of more than ``fits`` runs, ``after`` such passes.
+DEVICE = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+PROCESSOR = RuntimeError(
+    "[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate memory"
+)
 
-    Args:
-        place: before the runs take their step, or in the midst of it.
-    """
-    passes = itertools.count()
-    if place == "forward":
-        real = recipe.logits
 
-        def logits(model, batch, trained, masks):
-            predicted = real(model, batch, trained, masks)
+@pytest.fixture
+def too_many(monkeypatch):
+    """A function that plants what an allocator says."""
+
+    def too_many(fits, error, after=0, in_step=False):
+        """Fail with more than ``fits`` runs, ``after`` so many passes, before or in a step."""
+        passes = itertools.count()
+        logits, step = recipe.logits, run.Run.step
+
+        def compute(*arguments):
+            predicted = logits(*arguments)
             if len(predicted) > fits and next(passes) >= after:
                 raise error
             return predicted
-
-        monkeypatch.setattr(recipe, "logits", logits)
-    else:
-        step = run.Run.step
 
         def take(self, learning_rate):
             if self.number >= fits and next(passes) >= after:
                 raise error
             step(self, learning_rate)
 
-        monkeypatch.setattr(run.Run, "step", take)
+        if in_step:
+            monkeypatch.setattr(run.Run, "step", take)
+        else:
+            monkeypatch.setattr(recipe, "logits", compute)
+
+    return too_many
 
 
-ERRORS = [
-    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-    RuntimeError(
-        "[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate memory"
-    ),
-    MemoryError(),
-]
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=["device", "processor", "python"])
+@pytest.mark.parametrize(
+    "error", [DEVICE, PROCESSOR, MemoryError()], ids=lambda e: type(e).__name__
+)
 @pytest.mark.parametrize("after", [0, 2, 4])
 def test_what_does_not_fit_goes_on_by_halves_from_where_it_was(
-    model, rows, tmp_path, monkeypatch, error, after
+    sweep, expected, too_many, error, after
 ):
-    group = members(model, *FOUR)
-    expected = train(model, rows, TASK, group)
-    too_many(monkeypatch, 2, error, after=after)
-    reports = []
-    results = in_a_sweep(model, rows, group, tmp_path, report=reports.append)
-    assert_same(results, expected)
-    texts = [of.text for of in reports]
+    too_many(2, error, after)
+    assert_same(sweep.results(), expected)
+    texts = [of.text for of in sweep.reports]
     assert "4 runs side by side do not fit into memory: now 2 and 2" in texts
-    assert [of.facts["step"] for of in reports if of.event == "resumed"] == [after, after]
+    assert sweep.resumed == [after, after]
 
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_in_the_midst_of_a_step_halves_go_on_from_a_checkpoint_or_the_beginning(
-    model, rows, tmp_path, monkeypatch, kept
+    sweep, expected, too_many, kept
 ):
-    group = members(model, *FOUR)
-    expected = train(model, rows, TASK, group)
-    too_many(monkeypatch, 2, ERRORS[0], "step", after=4)
-    reports = []
-    named = dict(zip("abcd", group, strict=True))
-    checkpoints = Checkpoints(tmp_path, 0) if kept else None
-    results = dict(train_sweep(model, rows, TASK, named, reports.append, None, checkpoints))
-    assert_same([results[run] for run in named], expected)
-    steps = [of.facts["step"] for of in reports if of.event == "resumed"]
-    assert steps == ([2, 2] if kept else [])
+    too_many(2, DEVICE, after=4, in_step=True)
+    every_step = Checkpoints(sweep.folder, 0) if kept else None
+    assert_same(sweep.results(kept=every_step), expected)
+    assert sweep.resumed == ([2, 2] if kept else [])
 
 
-def test_a_state_that_does_not_fit_as_it_is_restored_is_not_lost(
-    model, rows, tmp_path, monkeypatch
-):
+def test_a_state_that_does_not_fit_as_it_is_restored_is_not_lost(sweep, too_many, monkeypatch):
     restore, attempts = recipe._Group.restore, itertools.count()
 
     def fails_once(self, state):
         if next(attempts) == 0:
-            raise ERRORS[0]
-        restore(self, state)
+            raise DEVICE
+        return restore(self, state)
 
     monkeypatch.setattr(recipe._Group, "restore", fails_once)
-    too_many(monkeypatch, 2, ERRORS[0], after=4)
-    reports = []
-    in_a_sweep(model, rows, members(model, *FOUR), tmp_path, report=reports.append)
-    assert [of.facts["step"] for of in reports if of.event == "resumed"] == [4, 4, 4]
+    too_many(2, DEVICE, after=4)
+    sweep.results()
+    assert sweep.resumed == [4, 4, 4]
 
 
-def test_a_run_that_does_not_fit_by_itself_says_what_would(model, rows, tmp_path, monkeypatch):
-    too_many(monkeypatch, 0, ERRORS[0])
+def test_a_run_that_does_not_fit_by_itself_says_what_would(sweep, too_many):
+    too_many(0, DEVICE)
     with pytest.raises(SubtuneError, match=r"run a by itself does not fit .* batch_size 4: "):
-        in_a_sweep(model, rows, members(model, *FOUR), tmp_path)
+        sweep.results()
 
 
-def test_other_errors_are_no_want_of_memory(model, rows, tmp_path, monkeypatch):
-    too_many(monkeypatch, 0, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+def test_other_errors_are_no_want_of_memory(sweep, too_many):
+    too_many(0, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
-        in_a_sweep(model, rows, members(model, *FOUR), tmp_path)
+        sweep.results()
 
 
 LIMITED = """

@@ -3,30 +3,18 @@
 import pytest
 
 from subtune.core.batch_sizes import CPU_TOKENS
-from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models import encoder
-from subtune.models.load import load_model
-from subtune.selections.methods import METHODS
-from subtune.tasks import TASKS
 from subtune.training.groups import group_runs, runs_at_once
 from subtune.training.recipe import Member
 from tests.helpers import examples
 
 
-@pytest.fixture(scope="module")
-def model(tiny_bert):
-    return load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
-
-
-@pytest.fixture(scope="module")
-def train_rows(tiny_bert):
-    task = TASKS["sst2"]
-    return examples.examples_of(task, examples.tokens(task, tiny_bert))["train"]
+@pytest.fixture
+def train_rows(rows):
+    return rows["train"]
 
 
 def member(method, model, seed=0, **recipe):
-    entries = METHODS[method].resolve(encoder.shapes_of(model), seed)
-    return Member(entries, examples.recipe(**recipe), seed)
+    return Member(examples.entries_of(method, model), examples.recipe(**recipe), seed)
 
 
 def test_runs_share_a_pass_whatever_vectors_they_train_and_however_fast(model, train_rows):

@@ -26,6 +26,7 @@ from subtune.training.reports import ONE_BY_ONE, WITHOUT_PADDING
 from tests.helpers import examples
 
 RATES = (1e-3, 3e-3, 5e-3)
+TASK = TASKS["sst2"]
 
 
 def members_of(model, method, rates=RATES):
@@ -42,6 +43,25 @@ def curve(result):
 
 def in_double(model):
     return replace(model, parameters={name: v.double() for name, v in model.parameters.items()})
+
+
+@pytest.fixture
+def tiny(directory_of):
+    """A function from a family to a model, its tokens and its examples."""
+
+    def tiny(family):
+        tokens = examples.tokens(TASK, directory_of(family))
+        model = load_model(directory_of(family), SEQUENCE_CLASSIFICATION, 2)
+        return model, tokens, examples.examples_of(TASK, tokens)
+
+    return tiny
+
+
+def grouped(model, rows):
+    """Groups of three runs, and why they train one by one."""
+    told = []
+    members = members_of(model, "bitfit")
+    return groups.group_runs(model, rows["train"], members, None, told.append), told
 
 
 @pytest.fixture
@@ -93,42 +113,24 @@ def refused_by_vmap(monkeypatch):
 
 
 @pytest.mark.parametrize("family", ["electra", "deberta", "deberta-v2"])
-def test_runs_of_transformers_models_train_side_by_side(family, directory_of, as_on_a_gpu):
-    directory, task = directory_of(family), TASKS["sst2"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(task, examples.tokens(task, directory))
-    told = []
-    found = groups.group_runs(model, rows["train"], members_of(model, "bitfit"), None, told.append)
-    assert (found, told) == ([[0, 1, 2]], [])
+def test_runs_of_transformers_models_train_side_by_side(family, tiny, as_on_a_gpu):
+    model, _, rows = tiny(family)
+    assert grouped(model, rows) == ([[0, 1, 2]], [])
 
 
 @pytest.mark.parametrize(("family", "method"), [("deberta-v2", "bitfit"), ("deberta", "lora-I")])
-def test_debertas_runs_learn_side_by_side_what_each_learns_alone(family, method, directory_of):
-    directory, task = directory_of(family), TASKS["sst2"]
-    model = in_double(load_model(directory, SEQUENCE_CLASSIFICATION, 2))
-    rows = examples.examples_of(task, examples.tokens(task, directory))
+def test_debertas_runs_learn_side_by_side_what_each_learns_alone(family, method, tiny):
+    model, _, rows = tiny(family)
+    model = in_double(model)
     members = members_of(model, method)
-    for member, result in zip(members, train(model, rows, task, members), strict=True):
-        [alone] = train(model, rows, task, [member])
+    for member, result in zip(members, train(model, rows, TASK, members), strict=True):
+        [alone] = train(model, rows, TASK, [member])
         np.testing.assert_allclose(curve(result), curve(alone), rtol=1e-9, atol=1e-9)
         for key, values in to_stored(alone.best.delta).items():
             torch.testing.assert_close(to_stored(result.best.delta)[key], values, rtol=0, atol=1e-5)
 
 
-def test_runs_that_vmap_refuses_train_one_by_one_and_say_so(
-    directory_of, as_on_a_gpu, refused_by_vmap
-):
-    directory, task = directory_of("electra"), TASKS["sst2"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(task, examples.tokens(task, directory))
-    told = []
-    found = groups.group_runs(model, rows["train"], members_of(model, "bitfit"), None, told.append)
-    assert found == [[0], [1], [2]]
-    [line] = told
-    assert line.startswith("these runs train one by one: this model cannot compute several runs")
-
-
-def test_runs_whose_pass_mixes_them_up_train_one_by_one(directory_of, as_on_a_gpu, monkeypatch):
+def test_runs_whose_pass_mixes_them_up_train_one_by_one(tiny, as_on_a_gpu, monkeypatch):
     def mixed(compute, **of):
         def every_run_is_the_first(own, updates):
             first = compute({name: values[0] for name, values in own.items()}, {})
@@ -137,65 +139,50 @@ def test_runs_whose_pass_mixes_them_up_train_one_by_one(directory_of, as_on_a_gp
         return every_run_is_the_first
 
     monkeypatch.setattr(transformers_pass, "vmap", mixed)
-    directory, task = directory_of("electra"), TASKS["sst2"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(task, examples.tokens(task, directory))
-    told = []
-    found = groups.group_runs(model, rows["train"], members_of(model, "bitfit"), None, told.append)
+    model, _, rows = tiny("electra")
+    found, [reason] = grouped(model, rows)
     assert found == [[0], [1], [2]]
-    assert told[0].endswith("this model computes other gradients for several runs in one pass")
+    assert reason.endswith("this model computes other gradients for several runs in one pass")
 
 
-def test_runs_share_masks_that_torch_draws_as_on_a_gpu(directory_of, monkeypatch):
+def test_runs_share_masks_that_torch_draws_as_on_a_gpu(tiny, as_on_a_gpu, monkeypatch):
     def draw(masks, shape, p):
         return torch.empty(shape).bernoulli_(1 - p, generator=masks._generator) / (1 - p)
 
     monkeypatch.setattr(DropoutMasks, "draw", draw)
-    directory, task = directory_of("electra"), TASKS["sst2"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    model, _, rows = tiny("electra")
     for module in model.transformers.module.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.2
-    rows = examples.examples_of(task, examples.tokens(task, directory))
-    members = members_of(model, "bitfit")
-    assert groups.reason_to_train_alone(model, rows["train"], members) is None
+    assert grouped(model, rows) == ([[0, 1, 2]], [])
 
 
-def test_a_record_says_that_its_run_could_not_train_beside_others(
-    directory_of, as_on_a_gpu, refused_by_vmap, tmp_path
+def test_runs_that_vmap_refuses_train_one_by_one_and_their_records_say_so(
+    tiny, as_on_a_gpu, refused_by_vmap, tmp_path
 ):
-    directory, task = directory_of("electra"), TASKS["sst2"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    model, tokens, rows = tiny("electra")
+    assert grouped(model, rows)[0] == [[0], [1], [2]]
     specs = [examples.run_spec(METHODS["bitfit"], learning_rate=rate) for rate in RATES]
-    reports, tokens = [], examples.tokens(task, directory)
+    reports = []
     recording.train_and_record(specs, tmp_path, model, tokens, {}, reports.append)
     [reason] = [report.text for report in reports if report.event == ONE_BY_ONE]
+    assert reason.startswith("these runs train one by one: this model cannot compute several runs")
     for spec in specs:
         origin = json.loads((tmp_path / spec.id / "provenance.json").read_text())
         assert origin[ONE_BY_ONE] == reason
 
 
-def test_on_a_cpu_runs_of_transformers_own_models_train_one_by_one(directory_of):
-    directory, task = directory_of("electra"), TASKS["sst2"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(task, examples.tokens(task, directory))
-    assert groups.group_runs(model, rows["train"], members_of(model, "bitfit")) == [[0], [1], [2]]
-
-
-def sees_padding(model, rows):
-    return padding.without_padding_where_it_is_seen(model, rows.values()).transformers.sees_padding
+def test_on_a_cpu_runs_of_transformers_own_models_train_one_by_one(tiny):
+    model, _, rows = tiny("electra")
+    assert grouped(model, rows) == ([[0], [1], [2]], [])
 
 
 @pytest.mark.parametrize(("family", "sees"), [("fnet", True), ("electra", False), ("gpt2", False)])
-def test_a_model_that_sees_padding_predicts_what_it_does_of_each_text_alone(
-    family, sees, directory_of
-):
-    directory, task = directory_of(family), TASKS["sst2"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(task, examples.tokens(task, directory))
+def test_a_model_that_sees_padding_predicts_what_it_does_of_each_text_alone(family, sees, tiny):
+    model, _, rows = tiny(family)
     assert len(set(rows["train"].lengths)) > 1
-    assert sees_padding(model, rows) == sees
     proven = padding.without_padding_where_it_is_seen(model, rows.values())
+    assert proven.transformers.sees_padding == sees
     proven = replace(proven, parameters=proven.parameters | encoder.new_classifier(proven, 0))
     split = rows["train"]
     with torch.inference_mode():
@@ -204,34 +191,30 @@ def test_a_model_that_sees_padding_predicts_what_it_does_of_each_text_alone(
     np.testing.assert_allclose(together, torch.cat(alone).numpy(), rtol=0, atol=1e-6)
 
 
-def test_passes_of_a_model_that_sees_padding_have_texts_of_one_length(directory_of):
-    model = load_model(directory_of("fnet"), SEQUENCE_CLASSIFICATION, 2)
+def test_passes_of_a_model_that_sees_padding_have_texts_of_one_length(tiny):
+    model, _, _ = tiny("fnet")
     model = replace(model, transformers=replace(model.transformers, sees_padding=True))
     alike = micro_batches(np.array([7, 2, 5, 1]), np.array([3, 3, 4, 6]), model)
     assert [part.tolist() for part in alike] == [[7, 2], [5], [1]]
 
 
-def test_a_record_says_that_its_model_sees_padding(directory_of, tmp_path):
-    directory, task = directory_of("fnet"), TASKS["sst2"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+def test_a_record_says_that_its_model_sees_padding(tiny, tmp_path):
+    model, tokens, _ = tiny("fnet")
     spec = examples.run_spec(METHODS["bitfit"])
-    tokens = examples.tokens(task, directory)
     recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda report: None)
     origin = json.loads((tmp_path / spec.id / "provenance.json").read_text())
     assert origin[WITHOUT_PADDING].startswith("padding changes what this model computes")
 
 
-def test_what_transformers_code_raises_is_one_line(directory_of, monkeypatch):
-    directory, task = directory_of("electra"), TASKS["sst2"]
-    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
-    rows = examples.examples_of(task, examples.tokens(task, directory))
+def test_what_transformers_code_raises_is_one_line(tiny, monkeypatch):
+    model, _, rows = tiny("electra")
 
     def forward(*inputs, **named):
         raise ValueError("You have to specify pixel_values\nand more")
 
     monkeypatch.setattr(model.transformers.module, "forward", forward)
     with pytest.raises(SubtuneError) as error:
-        train(model, rows, task, members_of(model, "bitfit"))
+        train(model, rows, TASK, members_of(model, "bitfit"))
     assert str(error.value) == (
         "transformers' model of 'electra' fails on texts such as these: You have to specify "
         "pixel_values"

@@ -1,0 +1,24 @@
+"""A small model and its examples for tests of training."""
+
+import pytest
+
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models.load import load_model
+from subtune.tasks import TASKS
+from tests.helpers import examples
+
+
+@pytest.fixture
+def model(tiny_bert):
+    """A tiny BERT for SST-2, without dropout."""
+    return load_model(tiny_bert, SEQUENCE_CLASSIFICATION, TASKS["sst2"].outputs)
+
+
+@pytest.fixture(scope="package")
+def tokens(tiny_bert):
+    return examples.tokens(TASKS["sst2"], tiny_bert)
+
+
+@pytest.fixture(scope="package")
+def rows(tokens):
+    return examples.examples_of(TASKS["sst2"], tokens)
