@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from subtune.analysis import answers, summary
 from subtune.analysis.row_scores import NO_ROWS, NUMBERS
-from subtune.analysis.statistics import crossed
 from subtune.analysis.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED
 from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.summary import methods_by_score
@@ -152,21 +151,6 @@ def test_few_seeds_cannot_tell_and_the_answer_says_how_many_are_missing(seeds, m
     assert (row["verdict"], row["more_seeds"]) == (UNDECIDED, more)
     needed = f"An interval needs {more} more seed{'s' * (more > 1)}: write `seeds: [0, 1, 2]`."
     assert needed in row["answer"]
-
-
-@given(st.lists(st.floats(-0.1, 0.1), min_size=3, max_size=8, unique=True), st.floats(0.005, 0.05))
-def test_so_many_more_seeds_would_decide_and_one_less_would_not(differences, margin):
-    distance = abs(np.mean(differences) + margin)
-    more = crossed.more_seeds([crossed.study(differences, None, 0)], distance)
-    mean, spread = np.mean(differences), np.std(differences, ddof=1)
-
-    def decides(seeds):
-        half = scipy.stats.t.ppf(0.975, seeds - 1) * spread / math.sqrt(seeds)
-        return half <= abs(mean + margin)
-
-    beyond = range(len(differences) + 1, crossed.MOST_SEEDS + 1)
-    first = next((seeds for seeds in beyond if decides(seeds)), None)
-    assert more == (None if first is None else first - len(differences))
 
 
 def numbers_of(table, noise, rows=400):

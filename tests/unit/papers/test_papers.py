@@ -21,11 +21,6 @@ EXHIBITS = [
 ]
 
 
-def test_every_folder_of_the_package_is_a_paper():
-    folders = {path.parent.name for path in Path(papers.__file__).parent.glob("*/__init__.py")}
-    assert {paper.name for paper in PAPERS} == folders >= {"layernorm", "bitfit"}
-
-
 @pytest.mark.parametrize(("paper", "exhibit"), EXHIBITS)
 def test_an_exhibit_is_declared_whole(paper, exhibit):
     """It has a title, a caption, its printed numbers, and every argument of its function."""
@@ -40,6 +35,7 @@ def test_an_exhibit_is_declared_whole(paper, exhibit):
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
 def test_every_claim_is_declared_whole_and_says_where_it_is_printed(paper):
+    assert (Path(papers.__file__).parent / paper.name).is_dir()
     texts = [claim.text for claim in paper.claims]
     assert texts and len(texts) == len(set(texts))
     names = [exhibit.name for exhibit in all_exhibits(paper)]
