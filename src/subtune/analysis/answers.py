@@ -12,13 +12,7 @@ import pandas as pd
 from subtune.analysis import verdicts
 from subtune.analysis.row_scores import NO_ROWS
 from subtune.analysis.statistics import crossed
-from subtune.analysis.summary import (
-    QUESTION,
-    REFERENCE,
-    Candidate,
-    candidates,
-    with_differences,
-)
+from subtune.analysis.summary import QUESTION, REFERENCE, Candidate, candidates, with_differences
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 
 MARGIN = EQUIVALENCE_MARGINS["score"]

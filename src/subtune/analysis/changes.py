@@ -31,9 +31,6 @@ def changes_of_methods(
 ) -> pd.DataFrame:
     """Return `changes_by_parameter` for pairs of method and task, with every model.
 
-    Args:
-        methods_on_tasks: the pairs of method and task.
-
     Returns:
         ``parameter``, ``layer``, ``change``, ``model``, ``method``, ``task``.
 

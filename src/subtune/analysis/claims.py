@@ -93,7 +93,6 @@ def claims_table(
     """Test a paper's claims on our numbers and on the printed ones.
 
     Args:
-        claims: the claims.
         ours: our tables by name. A claim that reads a table which is not there has no cells.
         printed_tasks: the paper's tables by the same names, with scores of single tasks.
         printed_averages: the same, with averages over tasks.
@@ -167,7 +166,6 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     """Return the judgement on a claim in its paper's way; none without numbers.
 
     Args:
-        claim: the claim.
         data: the tables that it reads, or nothing.
     """
     if not data:

@@ -25,10 +25,6 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
     of that epoch is compared. A paper may show another epoch, whose predictions are not on record.
     Runs that diverged have none, and early records of spans lack the accepted answers.
 
-    Args:
-        runs: ids of recorded runs.
-        store: where the run records are.
-
     Raises:
         SubtuneError: a score on record differs from that of its predictions by more than
             `TOLERANCE`, or a record cannot be read.

@@ -90,13 +90,7 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
-    """Return what an interval says of a claim.
-
-    Args:
-        expects: what the claim expects, as in the head of this module.
-        interval: of the claim's statistic.
-        equivalence_margin: a value closer to 0 than this counts as no difference.
-    """
+    """Return what an interval says of a claim."""
     low, high, margin = interval.low, interval.high, equivalence_margin
     if math.isnan(low):
         return UNDECIDED

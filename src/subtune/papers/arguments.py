@@ -15,7 +15,6 @@ def make(name: str, declaration: Mapping[str, Any], files: Mapping[str, Any]) ->
     """Return the table or figure that a job makes.
 
     Args:
-        name: the exhibit's name.
         declaration: from `subtune.papers.experiments.declaration`.
         files: arguments that are data, to their file, or their files.
     """

@@ -154,12 +154,11 @@ def declaration(config: Config, experiment: Experiment, exhibit: Table) -> dict[
 def claims_on(paper: Paper, tasks: Sequence[str]) -> list[Claim]:
     """Return the claims of a paper that are about some of these tasks."""
     together, apart = set(tasks) - set(paper.tasks_apart), set(tasks) & set(paper.tasks_apart)
-
-    def is_tested(claim: Claim) -> bool:
-        names_one_apart = not set(claim.tasks).isdisjoint(paper.tasks_apart)
-        return not apart.isdisjoint(claim.tasks) if names_one_apart else bool(together)
-
-    return [claim for claim in paper.claims if is_tested(claim)]
+    return [
+        claim
+        for claim in paper.claims
+        if (apart & {*claim.tasks} if {*claim.tasks} & {*paper.tasks_apart} else together)
+    ]
 
 
 def data_of_claims(config: Config, experiment: Experiment) -> list[str]:

@@ -95,7 +95,6 @@ def tables_like_ours(paper: Paper, *, averages: bool) -> dict[str, pd.DataFrame]
     """Return a paper's numbers in the form of ours, by the name of the data.
 
     Args:
-        paper: the paper.
         averages: whether scores are averages over tasks, or those of single tasks.
     """
     scores = scores_like_ours(paper)

@@ -59,12 +59,9 @@ def test_both_columns_of_mnli_come_from_the_run_that_is_best_on_matched():
 
 
 def test_every_curve_ends_at_the_whole_selection():
-    table = scored(
-        ("rte", "layernorm", 1.0, None, 1e-3, 0, 0.7),
-        ("rte", "layernorm", 0.2, "cv", 1e-3, 0, 0.6),
-        ("rte", "full", 1.0, None, 1e-3, 0, 0.9),
-    )
-    curves = scores.with_whole_selection(table)
+    whole = [at_rates({1e-3: [0.7]}, "layernorm"), at_rates({1e-3: [0.9]})]
+    mask = at_rates({1e-3: [0.6]}, "layernorm", fraction=0.2, scope="cv")
+    curves = scores.with_whole_selection(pd.concat([*whole, mask]))
     ends = curves[(curves["scope"] == "cv") & (curves["fraction"] == 1)]
     assert ends["value"].tolist() == [0.7]
 
@@ -93,23 +90,18 @@ def test_masks_that_diverged_leave_the_whole_method_its_claims_and_have_none_of_
 
 
 def test_an_average_over_a_column_that_diverged_is_none():
-    table = scored(
-        ("rte", "full", 1.0, None, 1e-5, 0, 0.9),
-        ("cola", "full", 1.0, None, 1e-5, 0, math.nan),
-        ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.9),
-    )
+    full = [at_rates({1e-5: [0.9]}), at_rates({1e-5: [math.nan]}, task="cola")]
+    table = pd.concat([*full, at_rates({1e-3: [0.9]}, "bitfit")])
     [row] = scores.averages(table, ["rte", "cola"]).to_dict("records")
     assert row["method"] == "full" and math.isnan(row["value"])
 
 
 def test_scores_are_read_as_they_were_written(tmp_path):
-    table = scored(
-        ("NA", "full", 1.0, None, 1e-5, 0, math.nan), ("NA", "bitfit", 1.0, None, 1e-5, 0, 0.5)
-    ).assign(best_epoch=pd.array([pd.NA, 2], "Int64"))
+    epochs = pd.array([pd.NA, 2], "Int64")
+    table = at_rates({1e-5: [math.nan, 0.5]}, task="NA", best_epoch=epochs)
     table.to_csv(tmp_path / "scores.csv", index=False)
     read = scores.read_scores(tmp_path / "scores.csv")
-    assert read["value"].isna().tolist() == [True, False]
-    assert read["best_epoch"].isna().tolist() == [True, False]
+    assert read[["value", "best_epoch"]].isna().to_numpy().tolist() == [[True] * 2, [False] * 2]
     assert read["task"].tolist() == ["NA", "NA"]
 
 
@@ -127,7 +119,6 @@ def recorded(store, run, task, history, diverged=False):
     rows = [] if diverged else [(name, 0.1, size) for name, size in sizes.items()]
     changes = pd.DataFrame(rows, columns=["parameter", "mean_abs_change", "size"])
     changes.to_csv(store / run / "changes.csv", index=False)
-    write_checksums(store / run)
     predicted = {"split": "validation", "idx": [0, 1], "label": 0, "logit_0": [0.1, 0.2]}
     pd.DataFrame(predicted).to_parquet(store / run / "predictions.parquet", index=False)
     (store / run / "delta.safetensors").write_bytes(b"0" * 80)

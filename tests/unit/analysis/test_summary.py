@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.analysis import answers, summary
-from subtune.analysis.row_scores import NUMBERS
-from subtune.analysis.statistics import crossed
+from subtune.analysis.row_scores import NO_ROWS, NUMBERS
 from subtune.analysis.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED
 from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.summary import methods_by_score
@@ -36,15 +35,16 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
         classifier=CLASSIFIER,
         delta_bytes=4 * trained,
         seconds=2.0,
+        run=table.index.astype(str),
         best_epoch=1,
         one_answer=False,
         judges=True,
     )
 
 
-def answer_of(table, task="rte"):
+def answer_of(table, task="rte", row_scores=NO_ROWS):
     titles = {name: name for name in table["task"]}
-    rows = smallest_methods(table, titles).table
+    rows = smallest_methods(table, titles, row_scores).table
     return rows[rows["task"] == task].iloc[0]
 
 
@@ -153,24 +153,6 @@ def test_few_seeds_cannot_tell_and_the_answer_says_how_many_are_missing(seeds, m
     assert needed in row["answer"]
 
 
-@given(
-    st.lists(st.floats(-0.1, 0.1), min_size=3, max_size=8, unique=True),
-    st.floats(0.005, 0.05),
-)
-def test_so_many_more_seeds_would_decide_and_one_less_would_not(differences, margin):
-    distance = abs(np.mean(differences) + margin)
-    more = crossed.more_seeds([crossed.study(differences, None, 0)], distance)
-    mean, spread = np.mean(differences), np.std(differences, ddof=1)
-
-    def decides(seeds):
-        half = scipy.stats.t.ppf(0.975, seeds - 1) * spread / math.sqrt(seeds)
-        return half <= abs(mean + margin)
-
-    beyond = range(len(differences) + 1, crossed.MOST_SEEDS + 1)
-    first = next((seeds for seeds in beyond if decides(seeds)), None)
-    assert more == (None if first is None else first - len(differences))
-
-
 def numbers_of(table, noise, rows=400):
     """Values of fifty parts of the rows whose means are the scores, with noise of each part."""
     generator = np.random.default_rng(0)
@@ -184,13 +166,8 @@ def numbers_of(table, noise, rows=400):
 
 def test_rows_widen_the_interval_and_more_of_them_would_settle_it():
     table = runs({"full": [0.9, 0.901, 0.902], "bitfit": [0.897, 0.9, 0.9]})
-    table["run"] = [str(number) for number in range(len(table))]
-    titles = {"rte": "RTE"}
-    alone = smallest_methods(table, titles).table.iloc[0]
-    quiet, loud = (
-        smallest_methods(table, titles, numbers_of(table, noise)).table.iloc[0]
-        for noise in (0.001, 0.2)
-    )
+    alone = answer_of(table)
+    quiet, loud = (answer_of(table, row_scores=numbers_of(table, noise)) for noise in (0.001, 0.2))
     assert (alone["over"], quiet["over"]) == ("3 seeds", "3 seeds and 400 dev rows")
     assert (quiet["verdict"], loud["verdict"]) == (SUPPORTED, UNDECIDED)
     assert loud["low"] < quiet["low"] <= alone["low"] + 0.01
@@ -203,10 +180,7 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     scores = {"full": [0.8, 0.801, 0.802], "bitfit": [0.799, 0.8, 0.801]}
     test = runs(scores).assign(judges=True, decides=False, column="rte_test")
     table = pd.concat([dev, test], ignore_index=True)
-    table["run"] = [str(number % len(dev)) for number in range(len(table))]
-    made = smallest_methods(
-        table, {"rte": "RTE"}, numbers_of(table[6:].reset_index(drop=True), 0.2)
-    )
+    made = smallest_methods(table, {"rte": "RTE"}, numbers_of(test, 0.2))
     row = made.table.iloc[0]
     assert (row["score"], row["full"]) == pytest.approx((0.8, 0.801))
     assert row["over"] == "3 seeds and 400 test rows"
@@ -227,9 +201,8 @@ def test_a_title_is_no_link_in_the_sentences():
 @pytest.mark.parametrize(("rows", "verdict"), [(40, UNDECIDED), (400, SUPPORTED)])
 def test_few_rows_without_a_difference_do_not_decide(rows, verdict):
     table = runs({"full": [0.9] * 3, "bitfit": [0.9] * 3})
-    table["run"] = [str(number) for number in range(len(table))]
     same = pd.DataFrame(0.9, table.index, NUMBERS).assign(run=table["run"], rows=rows)
-    row = smallest_methods(table, {"rte": "RTE"}, same).table.iloc[0]
+    row = answer_of(table, row_scores=same)
     assert (row["verdict"], row["high"]) == (verdict, pytest.approx(3 / rows))
 
 

@@ -51,26 +51,25 @@ def test_a_number_holds_by_the_claims_kind(kind, value, holds):
     assert verdicts.holds(kind, value, 0.02) is holds
 
 
-def cells(*rows):
-    index = pd.MultiIndex.from_tuples([row[:3] for row in rows], names=["model", "column", "seed"])
-    return pd.Series([row[3] for row in rows], index=index)
+SEEDS_OF_TWO_TASKS = [("m", task, seed, n + seed / 10) for n, task in enumerate("ab")
+                      for seed in range(4)]  # fmt: skip
 
 
-def test_units_are_seeds_where_there_are_three_each_the_mean_over_tasks():
-    unit, units = verdicts.units(
-        cells(*(("m", t, s, base + s / 10) for t, base in (("a", 0), ("b", 1)) for s in (0, 1, 2)))
-    )
-    assert unit == "seed" and units.tolist() == pytest.approx([0.5, 0.6, 0.7])
-
-
-def test_units_are_tasks_where_there_are_fewer_seeds():
-    unit, units = verdicts.units(cells(("m", "a", 0, 0.2), ("m", "a", 1, 0.4), ("m", "b", 0, 0.1)))
-    assert unit == "task" and units.tolist() == pytest.approx([0.3, 0.1])
-    unit, _ = verdicts.units(cells(("m", "a", 0, 0.2), ("n", "a", 0, 0.4), ("n", "b", 0, 0.1)))
-    assert unit == "model × task"
-
-
-def test_a_seed_without_one_of_the_tasks_is_no_unit():
-    rows = [("m", t, s, 0.1 * s) for t in ("a", "b") for s in range(4)]
-    unit, units = verdicts.units(cells(*rows[:-1]))
-    assert unit == "seed" and list(units.index) == [0, 1, 2]
+@pytest.mark.parametrize(
+    ("cells", "unit", "means"),
+    [
+        # Each seed's mean over tasks; a seed that lacks one of the tasks is left out.
+        (SEEDS_OF_TWO_TASKS, "seed", [0.5, 0.6, 0.7, 0.8]),
+        (SEEDS_OF_TWO_TASKS[:-1], "seed", [0.5, 0.6, 0.7]),
+        ([("m", "a", 0, 0.2), ("m", "a", 1, 0.4), ("m", "b", 0, 0.1)], "task", [0.3, 0.1]),
+        (
+            [("m", "a", 0, 0.2), ("n", "a", 0, 0.4), ("n", "b", 0, 0.1)],
+            "model × task",
+            [0.2, 0.4, 0.1],
+        ),
+    ],
+)
+def test_units_are_seeds_where_there_are_three_and_otherwise_tasks(cells, unit, means):
+    table = pd.DataFrame(cells, columns=["model", "column", "seed", "value"])
+    found = verdicts.units(table.set_index(["model", "column", "seed"])["value"])
+    assert found[0] == unit and found[1].tolist() == pytest.approx(means)

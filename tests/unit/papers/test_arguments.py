@@ -1,12 +1,9 @@
 """An exhibit is made of the numbers of the tasks that it shows."""
 
-import pandas as pd
 import pytest
 
 from subtune.papers.arguments import make
 from tests.helpers.examples import scored
-
-DECLARATION = {"paper": "", "data": {"chosen": "chosen"}, "arguments": {}}
 
 
 @pytest.mark.parametrize(("left_out", "columns"), [([], 2), (["squad"], 1)])
@@ -15,6 +12,6 @@ def test_tasks_that_are_left_out_have_no_rows(tmp_path, left_out, columns):
             for method in ("full", "bitfit")]  # fmt: skip
     path = tmp_path / "chosen.csv"
     scored(*rows).to_csv(path, index=False)
-    declared = DECLARATION | {"left_out": left_out}
-    table: pd.DataFrame = make("paired_tests", declared, {"chosen": str(path)})
+    declared = {"paper": "", "data": {"chosen": "chosen"}, "arguments": {}, "left_out": left_out}
+    table = make("paired_tests", declared, {"chosen": str(path)})
     assert table["pairs"].tolist() == [columns]

@@ -58,8 +58,6 @@ def parameters_of_families(
 
     A claim that the second trains fewer holds only if even its largest method does.
     """
-    if "trainable" not in chosen:
-        return NOTHING
     rows = whole_methods(chosen)
     rows = rows.assign(count=trained_beside_classifier(rows))
     counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
@@ -97,7 +95,6 @@ def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) 
     Args:
         shares: from `subtune.analysis.information.component_shares`, or a ``rank`` per
             ``component``.
-        component: the component.
         without: components that are not compared.
     """
     if "rank" in shares:

@@ -66,8 +66,6 @@ def parameter_changes(
     Args:
         changes: ``model``, ``method``, ``task``, ``parameter`` (a name of
             `subtune.selections.methods.LAYER_PARAMETERS`), ``layer``, ``change``.
-        method: the trained method.
-        task: its task.
     """
     changes = changes[(changes["method"] == method) & (changes["task"] == task)]
     if changes.empty:

@@ -35,9 +35,7 @@ def methods_and_parameters(
     Layers are those of the first model.
 
     Args:
-        directories: where each model lies.
         printed: the paper's counts: ``model``, ``method``, ``printed``.
-        model_names: the models' names.
         selections: what each method trains, as JSON.
         labels: how many the classifier has.
     """

@@ -41,7 +41,6 @@ def minus_by_size(
 
     Args:
         train_rows: ``task`` and ``rows``.
-        first, second: methods.
     """
     deciding = chosen[chosen["decides"]]
     rows = train_rows.set_index("task")["rows"]

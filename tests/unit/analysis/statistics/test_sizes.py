@@ -20,10 +20,7 @@ def sizes(values, metric="exact_match", **columns):
 
 
 # The curves cross between 100 and 1,000 rows.
-CROSSING = {
-    "full": {10: 0.1, 100: 0.4, 1000: 0.8},
-    "bitfit": {10: 0.3, 100: 0.5, 1000: 0.7},
-}
+CROSSING = {"full": {10: 0.1, 100: 0.4, 1000: 0.8}, "bitfit": {10: 0.3, 100: 0.5, 1000: 0.7}}
 
 
 def test_methods_are_compared_on_the_fewest_and_on_the_most_rows_and_over_all():

@@ -9,6 +9,7 @@ from subtune.exhibits.figures import curves, drawing, heat_maps
 from subtune.exhibits.figures.curves import score_by_train_rows
 from subtune.exhibits.figures.points import score_by_parameters
 from tests.helpers.examples import scored
+from tests.unit.analysis.statistics import test_sizes
 from tests.unit.analysis.test_summary import runs
 
 STYLE = {"width": 6.3, "colormap": "viridis"}
@@ -50,18 +51,11 @@ def test_where_every_run_diverged_a_figure_says_so(tmp_path, recwarn):
 SQUAD = {"squad": "SQuAD"}
 
 
-def sizes(metric="exact_match", seeds=1, **methods):
-    """Scores on SQuAD: method to its scores on 100, 1,000 … rows; each seed adds 0.1."""
-    parts = [
-        scored(("squad", method, 1.0, None, 1e-3, seed, value + seed / 10)).assign(
-            train_rows=10 ** (2 + number)
-        )
-        for method, values in methods.items()
-        for number, value in enumerate(values)
-        for seed in range(seeds)
-    ]
-    table = pd.concat(parts, ignore_index=True)
-    return table.assign(metric=metric, decides=metric == "exact_match")
+def sizes(metric="exact_match", seed=0, **methods):
+    """Scores on SQuAD: method to its scores on 100, 1,000 … rows."""
+    numbers = (100, 1000, 10_000)
+    by_rows = {method: dict(zip(numbers, v, strict=False)) for method, v in methods.items()}
+    return test_sizes.sizes(by_rows, metric, decides=metric == "exact_match", seed=seed)
 
 
 def test_a_method_is_a_line_over_the_numbers_of_rows_on_a_logarithmic_axis():
@@ -76,8 +70,8 @@ def test_a_method_is_a_line_over_the_numbers_of_rows_on_a_logarithmic_axis():
 
 
 def test_a_band_shows_the_spread_over_seeds():
-    figure = score_by_train_rows(sizes(full=[0.1, 0.6], seeds=3), SQUAD, STYLE)
-    [panel] = figure.axes
+    seeds = [sizes(full=[0.1 + seed / 10, 0.6 + seed / 10], seed=seed) for seed in range(3)]
+    [panel] = score_by_train_rows(pd.concat(seeds), SQUAD, STYLE).axes
     assert panel.lines[0].get_ydata().tolist() == pytest.approx([0.2, 0.7])
     [band] = panel.collections
     heights = band.get_paths()[0].vertices[:, 1]
