@@ -35,22 +35,16 @@ BASE = {
 }
 
 
-def plan(**changes):
-    data = copy.deepcopy(BASE)
-    data["experiments"]["layernorm"].update(changes)
+def plan(top=None, **changes):
+    """The plan of `BASE`, with changes at the top of the configuration and of its experiment."""
+    data = copy.deepcopy(BASE) | (top or {})
+    data["experiments"]["layernorm"] |= changes
     return plan_of(config.check(data))
 
 
 @pytest.fixture(scope="module")
 def base():
     return plan()
-
-
-def plan_with_selection(name, pattern):
-    data = copy.deepcopy(BASE)
-    data["selections"] = {name: {"parameters": [pattern]}}
-    data["experiments"]["layernorm"]["fractions"]["of"] = name
-    return plan_of(config.check(data))
 
 
 def new_runs(base, other):
@@ -82,8 +76,9 @@ def test_masks_over_matrices_need_the_information_of_their_entries(of, in_full):
 
 
 def test_a_mask_of_nothing_is_an_error_before_any_work():
+    fractions = BASE["experiments"]["layernorm"]["fractions"] | {"of": "typo"}
     with pytest.raises(SubtuneError, match=r"fractions.of: 'typo' of .*'\*\*.quary' matches no"):
-        plan_with_selection("typo", "**.quary")
+        plan({"selections": {"typo": {"parameters": ["**.quary"]}}}, fractions=fractions)
 
 
 def test_a_method_of_layers_that_a_model_lacks_is_an_error_before_any_work():
@@ -97,16 +92,11 @@ def test_a_method_of_layers_that_a_model_lacks_is_an_error_before_any_work():
 
 
 def test_a_method_of_the_pooler_is_an_error_where_the_tasks_head_has_none():
-    data = copy.deepcopy(BASE)
-    data["selections"] = {"pooler": {"parameters": ["pooler.**"]}}
-    experiment = data["experiments"]["layernorm"]
-    experiment["methods"] = {"pooler": [1e-3]}
-    assert plan_of(config.check(data)).runs
-    experiment["tasks"] = ["cola", "squad"]
-    with pytest.raises(
-        SubtuneError, match=r"'pooler' of model 'minilm' on task 'squad': selection"
-    ):
-        plan_of(config.check(data))
+    top = {"selections": {"pooler": {"parameters": ["pooler.**"]}}}
+    assert plan(top, methods={"pooler": [1e-3]}).runs
+    expected = r"'pooler' of model 'minilm' on task 'squad': selection"
+    with pytest.raises(SubtuneError, match=expected):
+        plan(top, methods={"pooler": [1e-3]}, tasks=["cola", "squad"])
 
 
 def test_the_order_of_tasks_changes_nothing(base):
@@ -198,10 +188,8 @@ def test_a_search_is_one_run_of_what_names_no_learning_rate():
 
 def test_the_seeds_of_a_search_train_in_one_job():
     methods = {"bitfit": "search", "layernorm": {"search": [1e-2, 1e-3]}, "full": [1e-5]}
-    data = copy.deepcopy(BASE) | {"runs_per_job": 3}
     changes = {"methods": methods, "tasks": ["cola"], "fractions": None, "seeds": [3, 1, 2]}
-    data["experiments"]["layernorm"] |= changes
-    made = plan_of(config.check(data))
+    made = plan({"runs_per_job": 3}, **changes)
     jobs = [[made.runs[run] for run in sweep.runs] for sweep in made.sweeps.values()]
     searches = [
         [(run.seed, run.recipe.searched, run.recipe.search_seed) for run in j] for j in jobs
@@ -223,12 +211,10 @@ def test_the_seeds_of_a_search_train_in_one_job():
     ],
 )
 def test_jobs_that_train_at_once_have_about_the_same_work(jobs, expected):
-    data = copy.deepcopy(BASE) | {"jobs_at_once": jobs}
     methods = dict.fromkeys(("full", "bitfit", "layernorm", "lora-I"), "search")
     methods["frozen"] = [1e-3, 1e-2]
     changes = {"methods": methods, "tasks": ["cola"], "fractions": None, "seeds": [0, 1]}
-    data["experiments"]["layernorm"] |= changes
-    made = plan_of(config.check(data))
+    made = plan({"jobs_at_once": jobs}, **changes)
     method_of = {p.run.id: p.method for p in made.experiments["layernorm"]}
     jobs_made = [sorted({method_of[run] for run in s.runs}) for s in made.sweeps.values()]
     assert sorted(jobs_made) == expected
@@ -238,23 +224,19 @@ def test_jobs_that_train_at_once_have_about_the_same_work(jobs, expected):
 
 def test_a_changed_definition_makes_its_own_methods_runs_only():
     def runs(patterns):
-        data = copy.deepcopy(BASE)
-        data["selections"] = {"mine": {"parameters": patterns}}
-        data["experiments"]["layernorm"]["methods"]["mine"] = [1e-3]
-        return plan_of(config.check(data))
+        top = {"selections": {"mine": {"parameters": patterns}}}
+        return plan(top, methods={"mine": [1e-3]})
 
     first, second = runs(["pooler.**"]), runs(["pooler.dense.bias"])
     assert {planned.method for planned in new_runs(first, second)} == {"mine"}
     assert len(new_runs(first, second)) == 3
 
 
+TWO_MODELS = {"models": BASE["models"] | {"roberta": {"hub": "FacebookAI/roberta-base"}}}
+
+
 def test_runs_of_several_models_are_apart_and_their_rows_are_not():
-    data = copy.deepcopy(BASE)
-    data["models"]["roberta"] = {"hub": "FacebookAI/roberta-base"}
-    experiment = data["experiments"]["layernorm"]
-    experiment.update(paper="bitfit", models=["minilm", "roberta"])
-    del experiment["fractions"]
-    made = plan_of(config.check(data))
+    made = plan(TWO_MODELS, paper="bitfit", models=["minilm", "roberta"], fractions=None)
     assert len(made.datasets) == 3
     assert len(made.tokens) == 6
     assert {p.model for p in made.experiments["layernorm"]} == {"minilm", "roberta"}
@@ -262,13 +244,9 @@ def test_runs_of_several_models_are_apart_and_their_rows_are_not():
 
 
 def test_a_models_own_methods_are_trained_by_it_alone():
-    data = copy.deepcopy(BASE)
-    data["models"]["roberta"] = {"hub": "FacebookAI/roberta-base"}
-    experiment = data["experiments"]["layernorm"]
-    experiment.update(paper="bitfit", models=["minilm", "roberta"])
-    experiment["by_model"] = {"minilm": {"methods": {"b_q": [1e-3]}}}
-    del experiment["fractions"]
-    planned = plan_of(config.check(data)).experiments["layernorm"]
+    of_model = {"minilm": {"methods": {"b_q": [1e-3]}}}
+    changes = {"models": ["minilm", "roberta"], "by_model": of_model, "fractions": None}
+    planned = plan(TWO_MODELS, **changes).experiments["layernorm"]
     assert {p.model for p in planned if p.method == "b_q"} == {"minilm"}
     assert {p.model for p in planned if p.method == "full"} == {"minilm", "roberta"}
 
@@ -314,32 +292,11 @@ def test_two_experiments_share_the_runs_they_have_in_common():
 
 
 def test_a_sweep_holds_runs_of_one_task_and_no_more_than_a_job_may():
-    data = copy.deepcopy(BASE)
-    data["runs_per_job"] = 2
-    made = plan_of(config.check(data))
+    made = plan({"runs_per_job": 2})
     for sweep in made.sweeps.values():
         specs = [made.runs[run] for run in sweep.runs]
         assert len(specs) <= 2
         assert len({spec.tokens.id for spec in specs}) == 1
-
-
-def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
-    path = tmp_path / "rows.csv"
-    (tmp_path / "others.csv").write_text("text,label\nx,a\n")
-    data = copy.deepcopy(BASE)
-    files = {"train": str(path), "validation": str(tmp_path / "others.csv")}
-    data["tasks"] = {"mood": {"files": files, "text": ["text"], "labels": ["a", "b"],
-                              "metrics": ["accuracy"]}}  # fmt: skip
-    data["experiments"]["layernorm"]["tasks"] = ["cola", "mood"]
-
-    def runs(text):
-        path.write_text(text)
-        made = plan_of(config.check(data))
-        return {p.run.id for p in made.experiments["layernorm"] if p.task == "mood"}
-
-    first = runs("text,label\nx,a\nz,b\n")
-    assert not first & runs("text,label\ny,a\nz,b\n")
-    assert first == runs("text,label\nx,a\nz,b\n")
 
 
 @pytest.fixture
@@ -348,15 +305,22 @@ def mood(tmp_path):
     for name in ("train", "validation", "test"):
         (tmp_path / f"{name}.csv").write_text(f"text,label\n{name},a\n{name} too,b\n")
 
-    def plan(splits=("train", "validation"), **changes):
-        data = copy.deepcopy(BASE)
+    def planned(splits=("train", "validation"), **changes):
         files = {split: str(tmp_path / f"{split}.csv") for split in splits}
         task = {"files": files, "text": ["text"], "labels": ["a", "b"], "metrics": ["accuracy"]}
-        data["tasks"] = {"mood": task | changes}
-        data["experiments"]["layernorm"]["tasks"] = ["cola", "mood"]
-        return plan_of(config.check(data))
+        return plan({"tasks": {"mood": task | changes}}, tasks=["cola", "mood"])
 
-    return plan
+    return planned
+
+
+def test_the_content_of_a_users_file_is_part_of_its_runs(mood, tmp_path):
+    def runs(text):
+        (tmp_path / "train.csv").write_text(text)
+        return {p.run.id for p in mood().experiments["layernorm"] if p.task == "mood"}
+
+    first = runs("text,label\nx,a\nz,b\n")
+    assert not first & runs("text,label\ny,a\nz,b\n")
+    assert first == runs("text,label\nx,a\nz,b\n")
 
 
 STAGES = ("datasets", "tokens", "fishers", "rankings", "runs", "sweeps")
@@ -385,16 +349,11 @@ def test_labels_in_another_order_make_everything_of_their_task_anew(mood):
 
 def test_test_rows_that_are_submitted_have_a_version_of_their_own(tmp_path, glue_dir):
     shutil.copytree(glue_dir / "RTE", tmp_path / "RTE")
-
-    def plan():
-        data = copy.deepcopy(BASE) | {"source": "tsv", "glue_dir": str(tmp_path)}
-        data["experiments"]["layernorm"] |= {"tasks": ["rte"], "fractions": None}
-        return plan_of(config.check(data))
-
-    before = plan()
+    top = {"source": "tsv", "glue_dir": str(tmp_path)}
+    before = plan(top, tasks=["rte"], fractions=None)
     with (tmp_path / "RTE" / "test.tsv").open("a") as file:
         file.write("3000\tOne more.\tAnother.\n")
-    after = plan()
+    after = plan(top, tasks=["rte"], fractions=None)
     assert before.runs == after.runs
     [[key, tests]] = after.tests.items()
     assert key in before.tokens and tests.key not in before.tokens
@@ -406,9 +365,8 @@ SENTENCE = "1\tWalk\twalk\tVERB\tVB\t_\t0\troot\t_\t_\n2\t!\t!\tPUNCT\t.\t_\t1\t
 
 def plan_of_words(directory, **changes):
     """The plan of a task whose files lie in a directory."""
-    data = copy.deepcopy(BASE) | {"directories": {"ud_ewt": str(directory)}} | changes
-    data["experiments"]["layernorm"] |= {"tasks": ["ud_ewt"], "fractions": None}
-    return plan_of(config.check(data))
+    top = {"directories": {"ud_ewt": str(directory)}} | changes
+    return plan(top, tasks=["ud_ewt"], fractions=None)
 
 
 @pytest.fixture
@@ -443,9 +401,8 @@ def test_another_file_in_a_tasks_directory_makes_other_runs(treebank):
 
 
 def test_the_revision_of_a_configuration_is_that_of_glue(tmp_path):
-    data = copy.deepcopy(BASE) | {"source": "hub", "revision": 40 * "a", "results": str(tmp_path)}
-    data["experiments"]["layernorm"] |= {"tasks": ["rte", "squad"], "fractions": None}
-    datasets = plan_of(config.check(data)).datasets.values()
+    top = {"source": "hub", "revision": 40 * "a", "results": str(tmp_path)}
+    datasets = plan(top, tasks=["rte", "squad"], fractions=None).datasets.values()
     versions = {rows.task.name: rows.version for rows in datasets if "train" in rows.splits}
     assert versions == {"rte": 40 * "a", "squad": COMMITS[SQUAD]}
 
@@ -514,12 +471,9 @@ def test_the_largest_number_is_each_tasks_own(tmp_path):
     rows = "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(20))
     (tmp_path / "train.csv").write_text("text,label\n" + rows)
     (tmp_path / "validation.csv").write_text("text,label\nx,a\ny,b\n")
-    data = copy.deepcopy(BASE)
     files = {split: str(tmp_path / f"{split}.csv") for split in ("train", "validation")}
-    data["tasks"] = {"mood": {"files": files, "text": ["text"], "labels": ["a", "b"],
-                              "metrics": ["accuracy"]}}  # fmt: skip
-    data["experiments"]["layernorm"] |= {"tasks": ["rte", "mood"], "train_rows": [10, 50]}
-    made = plan_of(config.check(data))
+    task = {"files": files, "text": ["text"], "labels": ["a", "b"], "metrics": ["accuracy"]}
+    made = plan({"tasks": {"mood": task}}, tasks=["rte", "mood"], train_rows=[10, 50])
     largest = {(p.task, p.train_rows) for p in made.on_most_rows("layernorm")}
     assert largest == {("rte", 50), ("mood", 20)}
 
