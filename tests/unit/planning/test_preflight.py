@@ -66,26 +66,9 @@ CASES = {
         lambda s: s["tasks"]["mine"]["files"].pop("validation"),
         "tasks.mine.files: 'validation' is missing, expected a path",
     ),
-    "no such column": (
-        lambda s: s["tasks"]["mine"].update(text=["sentense"]),
-        "train.csv: line 2: no such column: found 'sentense', expected one of sentence, label",
-    ),
     "no such label": (
         lambda s: s["tasks"]["mine"].update(labels=["²", "³"]),
         "train.csv: line 2: label: found 'bad', expected one of ², ³",
-    ),
-    "no such model": (
-        lambda s: s["models"]["minilm"].update(path="no-model"),
-        "models.minilm: found no directory 'no-model'",
-    ),
-    "no such package": (
-        lambda s: s["models"].update(minilm={"package": "os.path"}),
-        "models.minilm: package 'os.path' is not installed here",
-    ),
-    "a pattern that matches nothing": (
-        lambda s: with_method(s, {"parameters": ["nothing.**"]}),
-        "experiments.first.methods: 'own' of model 'minilm' on task 'mine': selection: pattern "
-        "'nothing.**' matches no parameter of the model",
     ),
     "more layers than any model has": (
         lambda s: with_method(s, {"parameters": ["encoder.layer.7-99999999.**.bias"]}),
@@ -96,10 +79,6 @@ CASES = {
             s, {"lora": {"targets": ["embeddings.word_embeddings.weight"], "rank": 4, "alpha": 8}}
         ),
         "selection: 'embeddings.word_embeddings.weight' is not a linear layer's matrix",
-    ),
-    "a method of more layers than the model has": (
-        lambda s: s["experiments"]["first"]["methods"].update({"SPAFIT-4-9-I": [1e-3]}),
-        "'SPAFIT-4-9-I' of model 'minilm' on task 'mine': selection: pattern",
     ),
     "results in the place of a file": (
         lambda s: s.update(results="train.csv/runs"),
@@ -151,11 +130,6 @@ def test_results_of_letters_that_a_locale_lacks_are_refused_in_one_line(
     assert said == (
         "results: found 'größe', which has letters that this locale lacks; set PYTHONUTF8=1\n"
     )
-
-
-def test_a_layer_range_takes_what_layers_there_are(settings, capsys):
-    with_method(settings, {"parameters": ["encoder.layer.2-99999999.**.bias"]})
-    assert checked(settings, capsys)[0] == 0
 
 
 def test_what_only_the_hub_can_tell_is_no_mistake_where_it_cannot_be_reached(
