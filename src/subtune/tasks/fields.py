@@ -8,10 +8,6 @@ from pydantic import Field
 from subtune.core.content_ids import Value
 
 KindName = Literal["classification", "regression", "tokens", "span"]
-# Label words tell these kinds apart, so their names are part of no id.
-TOLD_BY_LABELS = ("classification", "regression")
-
-
 # An encoding of text that Python knows; `subtune.tasks.formats.text.read` refuses others.
 Encoding = str
 
@@ -37,7 +33,8 @@ class TaskFields(Value):
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
     kind: KindName = Field(
         default_factory=lambda data: kind_of_unnamed(data.get("labels")),
-        exclude_if=lambda kind: kind in TOLD_BY_LABELS,
+        # Label words tell these kinds apart, so their names are part of no id.
+        exclude_if=lambda kind: kind in ("classification", "regression"),
     )
     metrics: tuple[str, ...]
     evaluation: tuple[str, ...] = ("validation",)

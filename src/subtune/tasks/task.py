@@ -3,9 +3,10 @@
 import math
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
 
 from subtune.core import resources
+from subtune.core.content_ids import Value
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.kinds import KINDS
 from subtune.tasks.task_kind import TaskKind
@@ -60,13 +61,11 @@ def _listed(names: str | tuple[str, ...] | None) -> str:
     return repr(names) if isinstance(names, str) else ", ".join(names or ()) or "none"
 
 
-class TaskSize(BaseModel):
+class TaskSize(Value):
     """Rows of the training split, of all evaluation and of all test splits.
 
     ``tokens`` is the mean number of tokens of a training row, and often an estimate.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     train_rows: int
     evaluation_rows: int

@@ -48,12 +48,10 @@ def f1(prediction: str, answers: Sequence[str]) -> float:
     A word counts as often as both have it. Without a common word F1 is 0, also where neither text
     has any.
     """
-    return max(_overlap(prediction, answer) for answer in answers)
-
-
-def _overlap(prediction: str, answer: str) -> float:
-    """Return F1 of two bags of words: the harmonic mean of precision and recall."""
     predicted = Counter(normalised(prediction).split())
-    accepted = Counter(normalised(answer).split())
-    shared = (predicted & accepted).total()
-    return 2 * shared / (predicted.total() + accepted.total()) if shared else 0.0
+    best = 0.0
+    for answer in answers:
+        accepted = Counter(normalised(answer).split())
+        if shared := (predicted & accepted).total():
+            best = max(best, 2 * shared / (predicted.total() + accepted.total()))
+    return best
