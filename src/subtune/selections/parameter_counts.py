@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 import pandas as pd
 
@@ -32,18 +33,18 @@ def parameter_counts(
         that trains) and ``problem``. If a model lacks what a method selects, ``problem`` says so
         and the numbers are missing.
     """
-    rows: list[tuple[str, str, int | None, int, float | None, str | None]] = []
+    rows = []
     for method, selection in methods.items():
         for model, shapes in models.items():
             classifier = sum(math.prod(shapes[name]) for name in filter(is_classifier, shapes))
             pretrained = sum(map(math.prod, shapes.values())) - classifier
+            row: dict[str, Any] = {"model": model, "method": method, "classifier": classifier}
             try:
-                trained = count(selection.resolve(shapes, seed=0), shapes)
+                row["parameters"] = count(selection.resolve(shapes, seed=0), shapes)
+                row["share"] = (row["parameters"] - classifier) / pretrained
             except SubtuneError as error:
-                rows.append((model, method, None, classifier, None, str(error)))
-                continue
-            share = (trained - classifier) / pretrained
-            rows.append((model, method, trained, classifier, share, None))
+                row["problem"] = str(error)
+            rows.append(row)
     columns = ["model", "method", "parameters", "classifier", "share", "problem"]
     return pd.DataFrame(rows, columns=columns).astype({"parameters": "Int64"})
 

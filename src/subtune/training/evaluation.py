@@ -64,12 +64,12 @@ def evaluate(
             return without_scores(task)
         predictions[split] = task.of_kind.predict(examples[split], computed)
         scores[split] = task.of_kind.score(task, examples[split], predictions[split])
-    return Evaluation(
-        scores=scores,
-        predictions=predictions,
-        delta=from_stored({key: values.cpu() for key, values in to_stored(delta).items()}),
-        changes={name: _change(model, changed, name) for name in delta},
-    )
+    changes = {}
+    for name in delta:
+        difference = changed.parameters[name] - model.parameters[name]
+        changes[name] = difference.abs().mean(dtype=torch.float64).item(), difference.numel()
+    on_cpu = from_stored({key: values.cpu() for key, values in to_stored(delta).items()})
+    return Evaluation(scores, predictions, on_cpu, changes)
 
 
 def without_scores(task: TaskSpec) -> Evaluation:
@@ -90,8 +90,3 @@ def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
                 read = np.concatenate([np.arange(behind[n] - counts[n], behind[n]) for n in index])
                 every[torch.from_numpy(read)] = logits(model, batch)[0].float()
     return every.cpu().numpy()
-
-
-def _change(pretrained: Encoder, changed: Encoder, name: str) -> tuple[float, int]:
-    before, after = pretrained.parameters[name], changed.parameters[name]
-    return (after - before).abs().mean(dtype=torch.float64).item(), before.numel()

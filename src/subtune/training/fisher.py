@@ -12,8 +12,9 @@ Shapes: ``n`` examples, ``t`` and ``s`` rows of a module's input and output (all
 that the head reads), ``l`` rows of the longest example, ``o`` outputs, ``i`` inputs.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import datasets
@@ -83,8 +84,14 @@ def fisher_information(
     def nats(outputs: Tensor, batch: Packed) -> Tensor:
         return kind.nats * kind.losses(outputs, batch.labels, batch.read_of).sum()
 
-    names = [name for name in model.parameters if only is None or name in only]
-    mean = mean_squared_gradients(model, Examples(tokens, kind.reads), nats, names, in_full)
+    totals = {}
+    for name, value in model.parameters.items():
+        if only is None or name in only:
+            shape = value.shape if value.ndim == 1 or name in in_full else ()
+            totals[name] = torch.zeros(shape, dtype=torch.float64, device=model.device)
+    add = _add_by_modules if model.transformers is None else _add_example_by_example
+    add(model, Examples(tokens, kind.reads), nats, totals)
+    mean = {name: (total / len(tokens)).cpu().numpy() for name, total in totals.items()}
     return Fisher(
         entries={name: value for name, value in mean.items() if value.ndim},
         sums=pd.DataFrame(
@@ -97,40 +104,14 @@ def fisher_information(
     )
 
 
-def mean_squared_gradients(
-    model: Encoder,
-    examples: Examples,
-    nats: Nats,
-    names: Sequence[str],
-    in_full: Collection[str] = (),
-) -> dict[str, np.ndarray]:
-    """Return the mean over examples of squared gradients; matrices are summed over entries.
-
-    Args:
-        model: with a classifier.
-        examples: the mean is taken over all of them.
-        nats: decides the gradients.
-        names: of the tensors to compute.
-        in_full: names of the matrices whose single entries are needed.
-    """
-    totals = {}
-    for name in names:
-        shape = model.parameters[name].shape
-        of_entries = shape if len(shape) == 1 or name in in_full else ()
-        totals[name] = torch.zeros(of_entries, dtype=torch.float64, device=model.device)
-    add = _add_by_modules if model.transformers is None else _add_example_by_example
-    add(model, examples, nats, totals)
-    return {name: (total / len(examples)).cpu().numpy() for name, total in totals.items()}
-
-
 def _add_by_modules(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
     """Add each example's squared gradients to ``totals``, from inputs and gradients of modules."""
     for index in in_length_order(examples.lengths):
         batch = pack(examples, index, model)
         tokens = _Rows(batch.example, examples.lengths[index])
         read = _Rows(batch.read_of, examples.read_counts[index])
-        outputs = logits(model, batch, watch=_observer(model, tokens, read, totals))
-        nats(outputs, batch).backward()
+        watch = partial(_watch, model, tokens, read, totals)
+        nats(logits(model, batch, watch=watch), batch).backward()
 
 
 def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, totals: Totals) -> None:
@@ -169,43 +150,47 @@ class _Rows:
         self.size = (len(counts), int(counts.max()))
 
 
-def _observer(
-    model: Encoder, tokens: _Rows, read: _Rows, totals: Totals
-) -> Callable[[str, Tensor, Tensor], None]:
-    """Return a watcher that adds each example's squared gradients to ``totals``."""
+def _watch(
+    model: Encoder, tokens: _Rows, read: _Rows, totals: Totals, module: str, x: Tensor, y: Tensor
+) -> None:
+    """Add each example's squared gradients to ``totals``, once ``y`` has its gradient.
 
-    def watch(module: str, x: Tensor, y: Tensor) -> None:
-        name = f"{module}.weight"
-        weight, bias = totals.get(name), totals.get(f"{module}.bias")
-        if weight is None and bias is None:
+    Args:
+        tokens: the rows of a module that computes every token.
+        read: the rows of a module that computes the tokens that the head reads.
+        module: its canonical name.
+        x: the module's input ``[1, t, i]``, or a table's ids ``[t]``.
+        y: its output ``[1, t, o]``.
+    """
+    name = f"{module}.weight"
+    weight, bias = totals.get(name), totals.get(f"{module}.bias")
+    if weight is None and bias is None:
+        return
+    is_table = is_embedding(name)
+    inputs = x[:, None] if is_table else x.detach()[0]
+
+    def observe(gradient: Tensor) -> None:
+        g = gradient.detach()[0]
+        # If both have as many rows, they are the same rows.
+        rows = tokens if len(g) == len(tokens.example) else read
+        if bias is not None and not model.family.cancels(f"{module}.bias"):
+            bias.add_(_sum_of_squares(g, rows))
+        if weight is None:
             return
-        is_table = is_embedding(name)
-        inputs = x[:, None] if is_table else x.detach()[0]
+        if is_norm(name):
+            eps = model.config.layer_norm_eps
+            normalised = functional.layer_norm(inputs, inputs.shape[-1:], eps=eps)
+            weight.add_(_sum_of_squares(g * normalised, rows))
+        elif weight.ndim and is_table:
+            weight.index_add_(0, *_rows_of_a_table(x, g, rows))
+        elif weight.ndim:
+            weight.add_(_entries_of_a_matrix(inputs, g, rows))
+        else:
+            weight.add_(_sum_of_a_matrix(inputs, g, rows))
 
-        def observe(gradient: Tensor) -> None:
-            g = gradient.detach()[0]
-            # If both have as many rows, they are the same rows.
-            rows = tokens if len(g) == len(tokens.example) else read
-            if bias is not None and not model.family.cancels(f"{module}.bias"):
-                bias.add_(_sum_of_squares(g, rows))
-            if weight is None:
-                return
-            if is_norm(name):
-                eps = model.config.layer_norm_eps
-                normalised = functional.layer_norm(inputs, inputs.shape[-1:], eps=eps)
-                weight.add_(_sum_of_squares(g * normalised, rows))
-            elif weight.ndim and is_table:
-                weight.index_add_(0, *_rows_of_a_table(x, g, rows))
-            elif weight.ndim:
-                weight.add_(_entries_of_a_matrix(inputs, g, rows))
-            else:
-                weight.add_(_sum_of_a_matrix(inputs, g, rows))
-
-        if not y.requires_grad:
-            y.requires_grad_(True)
-        y.register_hook(observe)
-
-    return watch
+    if not y.requires_grad:
+        y.requires_grad_(True)
+    y.register_hook(observe)
 
 
 def _sum_of_a_matrix(x: Tensor, g: Tensor, rows: _Rows) -> Tensor:

@@ -34,13 +34,8 @@ def without_padding_where_it_is_seen(model: Encoder, splits: Iterable[Examples])
     with torch.inference_mode():
         together = replace(pack(every[0], index, model), longest=longest)
         padded = logits(with_classifier, together)
-        alone = torch.cat(
-            [
-                logits(with_classifier, pack(every[0], index[n : n + 1], model))
-                for n in range(len(index))
-            ],
-            dim=1,
-        )
+        texts = (pack(every[0], one, model) for one in index[:, None])
+        alone = torch.cat([logits(with_classifier, text) for text in texts], dim=1)
     # If the head reads no token of these texts, there is nothing to compare.
     if not alone.numel() or (padded - alone).abs().max() <= TOLERANCE * alone.abs().max():
         return model

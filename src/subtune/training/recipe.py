@@ -137,10 +137,8 @@ class _Group:
         self._stacked = StackedParameters(model, [member.entries for member in members], seed)
         self._matrices = Matrices(model, members[0].entries)
         self.runs = [
-            Run(number, member.recipe, [values, *self._matrices.leaves])
-            for number, (member, values) in enumerate(
-                zip(members, self._stacked.values, strict=True)
-            )
+            Run(number, members[number].recipe, [values, *self._matrices.leaves])
+            for number, values in enumerate(self._stacked.values)
         ]
         self.running = self.runs
         self.steps = math.ceil(share * len(self._batches) * self._recipe.epochs)

@@ -1,7 +1,7 @@
 """One run while it trains: its optimiser, its learning curve, its best epoch."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,7 +34,8 @@ class Result:
 
     @property
     def diverged(self) -> bool:
-        return has_diverged(self.history)
+        """True if a loss or a score is not finite."""
+        return self.best_epoch is None
 
 
 class Run:
@@ -59,17 +60,16 @@ class Run:
     def end_epoch(
         self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
     ) -> None:
-        self.history.append(
-            {"epoch": epoch, "train_loss": train_loss, "seconds": seconds} | evaluation.flat_scores
-        )
-        if self.diverged:
+        row = {"epoch": epoch, "train_loss": train_loss, "seconds": seconds}
+        self.history.append(row | evaluation.flat_scores)
+        if not all(map(math.isfinite, self.history[-1].values())):
             self._best, self._best_epoch = evaluation, None
         elif self._best is None or evaluation.first_score > self._best.first_score:
             self._best, self._best_epoch = evaluation, epoch
 
     @property
     def diverged(self) -> bool:
-        return has_diverged(self.history)
+        return bool(self.history) and self._best_epoch is None
 
     @property
     def has_ended(self) -> bool:
@@ -114,8 +114,3 @@ class Run:
                 delta=from_stored(below(DELTA, tensors)),
                 changes={name: (mean, n) for name, (mean, n) in facts["best"]["changes"].items()},
             )
-
-
-def has_diverged(history: Sequence[Mapping[str, float]]) -> bool:
-    """Return whether a run ended with a loss or a score that is not finite."""
-    return bool(history) and not all(math.isfinite(value) for value in history[-1].values())

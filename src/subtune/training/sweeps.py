@@ -49,10 +49,14 @@ def train_sweep(
         StoppedError: the sweep was asked to stop.
         SubtuneError: a run alone does not fit into memory.
     """
+
+    def say(line: str, event: str = "note") -> None:
+        report(Report(line, event))
+
     model = without_padding_where_it_is_seen(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
         line = "padding changes what this model computes: every pass has texts of one length"
-        report(Report(line, WITHOUT_PADDING))
+        say(line, WITHOUT_PADDING)
     resumed = checkpoints.groups(members) if checkpoints else []
     new = [run for run in members if not any(run in runs for runs in resumed)]
     waiting = [
@@ -63,7 +67,7 @@ def train_sweep(
             examples["train"],
             [members[run] for run in runs],
             max_side_by_side,
-            lambda line: report(Report(line, ONE_BY_ONE)),
+            lambda line: say(line, ONE_BY_ONE),
         )
     ]
     while waiting:
@@ -74,10 +78,7 @@ def train_sweep(
             text = f"{names[run] if names else run}  {of.text}"
             report(Report(text, of.event, {"run": run, **of.facts}))
 
-        def report_line(line: str) -> None:
-            report(Report(line))
-
-        keeper = Keeper(checkpoints, runs, report_line) if checkpoints else None
+        keeper = Keeper(checkpoints, runs, say) if checkpoints else None
         group = [members[run] for run in runs]
         try:
             results = train(model, examples, task, group, report_of_run, keeper, share)
@@ -91,7 +92,7 @@ def train_sweep(
                 ) from None
             half = len(runs) // 2
             sizes = f"{half} and {len(runs) - half}"
-            report_line(f"{len(runs)} runs side by side do not fit into memory: now {sizes}")
+            say(f"{len(runs)} runs side by side do not fit into memory: now {sizes}")
             waiting = [runs[:half], runs[half:], *waiting]
             continue
         yield from zip(runs, results, strict=True)
