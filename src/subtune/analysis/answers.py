@@ -1,10 +1,7 @@
 """The smallest method that is not worse than full fine-tuning by more than a margin."""
 
-import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import pandas as pd
@@ -31,6 +28,8 @@ class Answer:
         confident: the smallest method whose whole interval is within the margin.
         better: the best method whose whole interval is above full's score.
         missing: why there is no candidate.
+        more_seeds: how many further seeds would decide, if the runs are too few and it is known.
+        more_rows: how many further rows would, with the same seeds.
     """
 
     model: str
@@ -42,39 +41,8 @@ class Answer:
     confident: Candidate | None = None
     better: Candidate | None = None
     missing: Literal["full", "score of full", "smaller method"] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """True if the runs are too few to decide about the candidate."""
-        return self.verdict == verdicts.UNDECIDED
-
-    @property
-    def distance(self) -> float:
-        """The distance of the candidate's mean difference from the margin."""
-        return abs(self.candidate.difference.mean + MARGIN) if self.candidate else math.nan
-
-    @cached_property
-    def more_seeds(self) -> int | None:
-        """The number of further seeds that would decide, if it can be known."""
-        if not self.candidate or not self.is_open:
-            return None
-        if len(self.candidate.seeds) < verdicts.FEWEST_UNITS:
-            return verdicts.FEWEST_UNITS - len(self.candidate.seeds)
-        return crossed.more_seeds(self.candidate.studies, self.distance)
-
-    @property
-    def enough_seeds(self) -> list[int]:
-        """The seeds that would decide: those that are there, and unused numbers from 0."""
-        seeds = self.candidate.seeds if self.candidate else ()
-        unused = (number for number in itertools.count() if number not in seeds)
-        return [*seeds, *itertools.islice(unused, self.more_seeds or 0)]
-
-    @cached_property
-    def more_rows(self) -> int | None:
-        """The number of further dev rows that would decide with the same seeds, if it is known."""
-        if not self.candidate or not self.is_open or len(self.candidate.studies) != 1:
-            return None
-        return crossed.more_rows(self.candidate.studies[0], self.distance)
+    more_seeds: int | None = None
+    more_rows: int | None = None
 
 
 def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[Answer]:
@@ -105,18 +73,29 @@ def _of_runs(
 def _of_candidates(smaller: Sequence[Candidate], question: tuple[str, str, str]) -> Answer:
     """Return the answer from the methods smaller than full, which stand from the smallest."""
     within = [c for c in smaller if verdicts.holds("no less", c.difference.mean, MARGIN)]
-    if not within:
-        nearest = max(smaller, key=lambda c: c.difference.mean)
-        return Answer(*question, nearest, verdict=_verdict(nearest))
+    named = within[0] if within else max(smaller, key=lambda c: c.difference.mean)
+    verdict = _verdict(named)
+    seeds, rows = _more(named) if verdict == verdicts.UNDECIDED else (None, None)
     better = [c for c in smaller if c.difference.low > 0]
     return Answer(
         *question,
-        within[0],
-        is_within=True,
-        verdict=_verdict(within[0]),
+        named,
+        is_within=bool(within),
+        verdict=verdict,
         confident=next((c for c in within if _verdict(c) == verdicts.SUPPORTED), None),
         better=max(better, key=lambda c: c.difference.mean, default=None),
+        more_seeds=seeds,
+        more_rows=rows,
     )
+
+
+def _more(candidate: Candidate) -> tuple[int | None, int | None]:
+    """Return how many further seeds would decide, or dev rows with the same seeds, if known."""
+    distance, studies = abs(candidate.difference.mean + MARGIN), candidate.studies
+    rows = crossed.more_rows(studies[0], distance) if len(studies) == 1 else None
+    if len(candidate.seeds) < verdicts.FEWEST_UNITS:
+        return verdicts.FEWEST_UNITS - len(candidate.seeds), rows
+    return crossed.more_seeds(studies, distance), rows
 
 
 def _verdict(candidate: Candidate) -> str:

@@ -1,5 +1,6 @@
 """The smallest method that is good enough: as a table, in sentences, on a terminal."""
 
+import itertools
 import math
 import shutil
 import textwrap
@@ -12,7 +13,7 @@ from subtune.analysis.answers import ALL_TASKS, MARGIN, Answer, answers
 from subtune.analysis.row_scores import NO_ROWS
 from subtune.analysis.statistics.crossed import MOST_SEEDS
 from subtune.analysis.summary import Candidate
-from subtune.analysis.verdicts import FEWEST_UNITS, SUPPORTED
+from subtune.analysis.verdicts import FEWEST_UNITS, SUPPORTED, UNDECIDED
 from subtune.exhibits.tables.writing import EMPTY, Styled, escaped, interval, share, signed
 
 CONFIDENT = "smallest with 95 % confidence"
@@ -116,10 +117,11 @@ def in_words(answer: Answer) -> str:
     candidate, confident, better = answer.candidate, answer.confident, answer.better
     if not candidate:
         return MISSING[answer.missing or "smaller method"]
-    verdict = "Yes" if answer.verdict == SUPPORTED else "Undecided" if answer.is_open else "No"
+    is_open = answer.verdict == UNDECIDED
+    verdict = "Yes" if answer.verdict == SUPPORTED else "Undecided" if is_open else "No"
     none = "" if answer.is_within else f"none is within {MARGIN} of full. The nearest: "
     sentences = [f"{verdict}: {none}{_described(candidate)}."]
-    if answer.is_open:
+    if is_open:
         sentences.append(_what_settles(answer))
         if confident:
             sentences.append(f"With 95 % confidence: {_described(confident)}.")
@@ -151,8 +153,10 @@ def _what_settles(answer: Answer) -> str:
     needed = _needed(answer)
     if not needed:
         return f"More than {MOST_SEEDS} seeds would be needed."
+    unused = (number for number in itertools.count() if number not in answer.candidate.seeds)
+    enough = [*answer.candidate.seeds, *itertools.islice(unused, answer.more_seeds or 0)]
     changes = [
-        f"write `seeds: {answer.enough_seeds}`" if answer.more_seeds else "",
+        f"write `seeds: {enough}`" if answer.more_seeds else "",
         f"name a longer `{LONGER[answer.candidate.judged_by]}` file" if answer.more_rows else "",
     ]
     change = " or ".join(filter(None, changes))
