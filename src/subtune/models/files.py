@@ -178,11 +178,17 @@ def shapes_in(path: Path) -> dict[str, Shape]:
     """Return the name and shape of every tensor in a file.
 
     Raises:
-        SubtuneError: the file cannot be read.
+        SubtuneError: the file cannot be read, or a weight is stored as whole numbers, as in
+            quantized models. Older files store masks and positions so, beside the weights.
     """
     expected = "expected safetensors, from their beginning to their end"
     with one_line(f"{path} cannot be read, {expected}"), safe_open(path, framework="numpy") as file:
-        return {n: tuple(file.get_slice(n).get_shape()) for n in file.keys()}  # noqa: SIM118
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        for name, part in slices.items():
+            if name.endswith(".weight") and "F" not in part.get_dtype():
+                kind = part.get_dtype()
+                raise SubtuneError(f"{path}: {name} is stored as {kind}, expected floats")
+        return {name: tuple(part.get_shape()) for name, part in slices.items()}
 
 
 def _canonical(stored: str, backbone: str) -> str:

@@ -96,6 +96,15 @@ def test_weights_that_do_not_fit_are_refused_by_name(read, family, weights, prob
         read(directory)
 
 
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_weights_that_are_whole_numbers_are_refused(copied, family):
+    directory = copied(
+        family, lambda stored: {name: value.char() for name, value in stored.items()}
+    )
+    with pytest.raises(SubtuneError, match=r"weight is stored as I8, expected floats"):
+        version_of(directory)
+
+
 @pytest.mark.parametrize(
     "cut",
     [*(slice(rest) for rest in (0, 4, 100, -1)), None],
