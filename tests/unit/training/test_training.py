@@ -1,5 +1,8 @@
 """Training against plain loops, and what it must leave untouched."""
 
+from itertools import pairwise
+
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -8,10 +11,11 @@ from subtune.data.batches import in_length_order, shuffled
 from subtune.models.encoder import Encoder
 from subtune.selections.entries import Indices
 from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, to_stored
 from subtune.training.evaluation import logits_of
 from subtune.training.precision import autocast
-from subtune.training.recipe import Member, learning_rate_at, train
+from subtune.training.recipe import Member, examples_that_train, learning_rate_at, train
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
 from tests.unit.training.results import assert_same, member
@@ -212,3 +216,30 @@ def test_the_learning_rate_warms_up_and_falls_to_zero():
     assert rates == pytest.approx([0, 0.5, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
     constant = examples.recipe(learning_rate=1.0, warmup=0.0, schedule="constant")
     assert {learning_rate_at(step, 10, constant) for step in range(10)} == {1.0}
+
+
+def train_set(rows):
+    """A training set with the row of each example."""
+    columns = {"input_ids": [[1, 2]] * len(rows), "label": [0] * len(rows), "row": rows}
+    return Examples(datasets.Dataset.from_dict(columns))
+
+
+def rows_of(train, train_rows, seed=0):
+    generator = np.random.default_rng(seed)
+    return train.row[
+        examples_that_train(train, examples.recipe(train_rows=train_rows), generator)
+    ].tolist()
+
+
+def test_smaller_parts_of_a_training_set_are_within_larger_ones_and_depend_on_the_seed():
+    train = train_set(range(50))
+    parts = [set(rows_of(train, size)) for size in (5, 10, 40, None)]
+    assert [len(part) for part in parts] == [5, 10, 40, 50]
+    assert all(smaller < larger for smaller, larger in pairwise(parts))
+    assert parts[1] != set(rows_of(train, 10, seed=1))
+
+
+def test_a_row_of_several_examples_counts_once_and_trains_whole():
+    train = train_set([number // 3 for number in range(30)])
+    rows = rows_of(train, 4)
+    assert len(rows) == 12 and len(set(rows)) == 4
