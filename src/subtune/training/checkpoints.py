@@ -132,37 +132,34 @@ class Keeper:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def write(self, state: State) -> bool:
-        """Write a state; return whether that was possible."""
+        """Write a state, completely or not at all; return whether that was possible.
+
+        The file is named after ``state.facts["step"]``.
+        """
+        target = self._folder / f"{state.facts['step']:012d}{ENDING}"
+        draft = self._folder / f".{target.stem}.{uuid4().hex}"
+        tensors = dict(state.tensors)
+        for number, run in enumerate(state.runs):
+            tensors |= {f"{RUN}{number}.{name}": tensor for name, tensor in run.tensors.items()}
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        facts = json.dumps([state.facts, [run.facts for run in state.runs]])
+        header = {"format": FORMAT, "facts": facts, "hash": _hash(tensors, facts)}
+        header["runs"] = json.dumps(list(self.runs))
         try:
-            write(self._folder, state, self.runs)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            safetensors.torch.save_file(tensors, draft, header)
+            flush(draft)
+            draft.rename(target)
+            flush(self._folder)
         except (OSError, SafetensorError) as error:
             self.report(f"no checkpoint could be written to {self._folder}: {error}")
             return False
+        finally:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
         for path in sorted(self._folder.glob(f"*{ENDING}"))[:-CHECKPOINTS_KEPT]:
             path.unlink(missing_ok=True)
         return True
-
-
-def write(folder: Path, state: State, runs: Sequence[str]) -> Path:
-    """Write a checkpoint named after ``state.facts["step"]``, completely or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{state.facts['step']:012d}{ENDING}"
-    draft = folder / f".{target.stem}.{uuid4().hex}"
-    tensors = dict(state.tensors)
-    for number, run in enumerate(state.runs):
-        tensors |= {f"{RUN}{number}.{name}": tensor for name, tensor in run.tensors.items()}
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    facts = json.dumps([state.facts, [run.facts for run in state.runs]])
-    header = {"format": FORMAT, "facts": facts, "hash": _hash(tensors, facts)}
-    header["runs"] = json.dumps(list(runs))
-    try:
-        safetensors.torch.save_file(tensors, draft, header)
-        flush(draft)
-        draft.rename(target)
-        flush(folder)
-    finally:
-        draft.unlink(missing_ok=True)
-    return target
 
 
 def read(path: Path) -> State | None:

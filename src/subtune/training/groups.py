@@ -43,10 +43,11 @@ def group_runs(
         alike.setdefault(_shared_settings(model, member, number), []).append(number)
     groups = []
     for numbers in alike.values():
-        size = runs_at_once(model, train, [members[number] for number in numbers])
+        of_group = [members[number] for number in numbers]
+        size = runs_at_once(model, train, of_group)
         size = min(size, max_side_by_side or size)
         if model.transformers is not None and size > 1:
-            reason = reason_to_train_alone(model, train, [members[n] for n in numbers[:2]])
+            reason = reason_to_train_alone(model, train, of_group[:2])
             if reason:
                 report(f"these runs train one by one: {reason}")
                 size = 1
@@ -91,9 +92,7 @@ def _gradients(
 ) -> list[Tensor]:
     """Return the gradients of all values of each run, for one batch with dropout.
 
-    Args:
-        first: the number of the first member; it decides how far its values are moved, so that
-            runs differ.
+    The number of the ``first`` member decides how far its values are moved, so that runs differ.
     """
     index = np.arange(min(members[0].recipe.batch_size, len(train)))
     seed = members[0].seed
@@ -114,10 +113,8 @@ def _shared_settings(model: Encoder, member: Member, number: int) -> tuple:
     """Return what runs of a group have in common: batches, dropout and the work of a step."""
     if any(is_matrix(model, name, entry) for name, entry in member.entries.items()):
         return (number,)
-    recipe = member.recipe
-    ranks = {n: e for n, e in member.entries.items() if isinstance(e, LowRank)}
+    of = member.recipe
+    ranks = [(n, e) for n, e in member.entries.items() if isinstance(e, LowRank)]
     reaches_encoder = not all(map(is_classifier, member.entries))
-    return (
-        *(member.seed, recipe.batch_size, recipe.epochs, recipe.train_rows, recipe.precision),
-        *(tuple(ranks.items()), reaches_encoder),
-    )
+    settings = (of.batch_size, of.epochs, of.train_rows, of.precision)
+    return (member.seed, *settings, *ranks, reaches_encoder)

@@ -27,25 +27,14 @@ def test_random_is_as_many_as_layernorm_in_proportion_to_the_size_of_tensors(ber
     assert abs(len(drawn[words]) - expected) < 5 * math.sqrt(expected)
 
 
-def test_random_depends_on_the_seed_alone(bert_large):
+def test_a_draw_of_a_count_holds_that_many_entries_and_depends_on_the_seed_alone(bert_large):
     def flat(seed):
-        drawn = indices(METHODS["random"].resolve(bert_large, seed))
-        return {name: index.tolist() for name, index in drawn.items()}
+        drawn = Random(random=Draw(count=1234, within=("**.bias",))).resolve(bert_large, seed)
+        assert all(name.endswith(".bias") for name in drawn.keys() - set(CLASSIFIER))
+        return {name: index.tolist() for name, index in indices(drawn).items()}
 
-    assert flat(1) == flat(1)
-    assert flat(1) != flat(2)
-
-
-def test_a_draw_of_a_count_holds_that_many_entries(bert_large):
-    drawn = Random(random=Draw(count=1234, within=("**.bias",))).resolve(bert_large, seed=3)
-    assert sum(map(len, indices(drawn).values())) == 1234
-    assert all(name.endswith(".bias") for name in drawn.keys() - set(CLASSIFIER))
-
-
-def test_more_than_there_is_cannot_be_drawn():
-    draw = Random(random=Draw(count=13))
-    with pytest.raises(SubtuneError, match="cannot draw 13 entries, `within` holds 12"):
-        draw.resolve({"a": (3, 4), "classifier.weight": (2, 3)}, seed=0)
+    assert sum(map(len, flat(1).values())) == 1234
+    assert flat(1) == flat(1) != flat(2)
 
 
 def test_random_lines_are_whole_columns_or_as_many_entries_of_whole_rows():
@@ -61,6 +50,14 @@ def test_random_lines_are_whole_columns_or_as_many_entries_of_whole_rows():
     assert kinds == {(6, 1), (2, 3)}
 
 
-def test_a_vector_has_no_lines():
-    with pytest.raises(SubtuneError, match="'bias' is no matrix"):
-        Random(random=Lines(lines_of=("bias",))).resolve({"bias": (3,)}, seed=0)
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (Draw(count=16), "cannot draw 16 entries, `within` holds 15"),
+        (Lines(lines_of=("bias",)), "'bias' is no matrix"),
+    ],
+)
+def test_what_a_model_lacks_cannot_be_drawn(draw, message):
+    shapes = {"weight": (3, 4), "bias": (3,), "classifier.weight": (2, 3)}
+    with pytest.raises(SubtuneError, match=message):
+        Random(random=draw).resolve(shapes, seed=0)

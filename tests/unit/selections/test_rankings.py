@@ -49,10 +49,9 @@ def test_information_of_zero_is_an_error():
 
 def test_a_damaged_file_of_information_is_named_with_what_to_do(tmp_path):
     path = tmp_path / "sst2.safetensors"
-    for content in (b"", b"\x00" * 100):
-        path.write_bytes(content)
-        with pytest.raises(SubtuneError, match=r"sst2\.safetensors is damaged; delete it, and"):
-            read(path)
+    path.write_bytes(b"\x00" * 100)
+    with pytest.raises(SubtuneError, match=r"sst2\.safetensors is damaged; delete it, and"):
+        read(path)
 
 
 def test_each_scope_looks_at_its_tasks_and_cross_validation_needs_another_one():

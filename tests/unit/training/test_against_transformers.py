@@ -24,10 +24,10 @@ from subtune.tasks import TASKS
 from subtune.training import groups, recipe
 from subtune.training.delta import applied
 from subtune.training.evaluation import Evaluation, evaluate
-from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, reference
 from tests.helpers.families import FIELDS
+from tests.unit.training.results import member
 
 TOLERANCE = 1e-10
 # Transformers computes attention or norms of these families in float32, whatever the weights are.
@@ -117,17 +117,15 @@ def batches(task, train, index):
     if task.kind == "tokens":
         labels = torch.full_like(kwargs["input_ids"], IGNORED)
         for example, number in enumerate(index):
-            labels[example, train.reads[number].tolist()] = torch.tensor(
-                train.labels[number]
-            ).long()
+            labels[example, train.reads[number]] = torch.as_tensor(train.labels[number])
     else:
         labels = torch.from_numpy(train.labels[index])
         labels = labels.double() if task.kind == "regression" else labels
     yield kwargs | {"labels": labels}
 
 
-def parameters_by_epoch(model, rows, task, member):
-    """Every parameter after each epoch, by canonical name."""
+def parameters_after(model, rows, task, member):
+    """Every parameter after the last epoch, by canonical name."""
     recipe, train = member.recipe, rows["train"]
     theirs = transformers_own(model, task, member.seed)
     exported = {name: model.exported_name(name) for name in model.parameters}
@@ -170,7 +168,6 @@ def parameters_by_epoch(model, rows, task, member):
     chosen = np.concatenate(
         [np.flatnonzero(train.row == row) for row in order.permutation(train.rows)]
     )
-    epochs = []
     for _ in range(recipe.epochs):
         permutation = order.permutation(len(chosen))
         for first in range(0, len(chosen), recipe.batch_size):
@@ -189,8 +186,7 @@ def parameters_by_epoch(model, rows, task, member):
                 by_name[trained].data.copy_(torch.where(mask, by_name[trained], start[trained]))
             optimizer.zero_grad()
             schedule.step()
-        epochs.append({n: v.detach().clone() for n, v in values().items()})
-    return epochs
+    return {name: value.detach() for name, value in values().items()}
 
 
 @pytest.mark.parametrize(("model", "case", "runs"), CASES)
@@ -217,16 +213,13 @@ def test_training_ends_where_transformers_and_adamw_end(
     rows = examples.examples_of(task, examples.tokens(task, directory, rows=ROWS[task.kind]))
     atol = TOLERANCE_OF_ROUNDED if model in ROUNDED else TOLERANCE
     model = pretrained(directory, task)
-    entries = examples.entries_of(kind, model)
     members = {
-        str(number): Member(entries, examples.recipe(**settings), 3)
+        str(number): member(kind, model, seed=3, **settings)
         for number, settings in enumerate(SETTINGS[-runs:])
     }
     for run, result in train_sweep(model, rows, task, members, lambda report: None):
         assert result.best_epoch == members[run].recipe.epochs > 1
-        expected = parameters_by_epoch(model, rows, task, members[run])[-1]
-        parameters = applied(model.parameters, result.best.delta)
-        for name, values in expected.items():
-            torch.testing.assert_close(
-                parameters[name], values, rtol=0, atol=atol, msg=lambda m, n=name: f"{n}: {m}"
-            )
+        expected = parameters_after(model, rows, task, members[run])
+        trained = applied(model.parameters, result.best.delta)
+        parameters = {name: trained[name] for name in expected}
+        torch.testing.assert_close(parameters, expected, rtol=0, atol=atol)

@@ -17,10 +17,10 @@ from subtune.runs import recording, records
 from subtune.tasks import TASKS
 from subtune.training import checkpoints, recipe, run
 from subtune.training.checkpoints import Checkpoints, Keeper, State
-from subtune.training.delta import to_stored
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import train
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
+from tests.unit.training.results import assert_same, facts_of, member
 
 TASK = TASKS["sst2"]
 IDS = "abcd"
@@ -38,30 +38,13 @@ def model(tiny_bert):
 
 def members(model, *kinds, **recipe):
     settings = {"learning_rate": 3e-3, "epochs": 2} | recipe
-    return [
-        Member(examples.entries_of(kind, model), examples.recipe(**settings), 0) for kind in kinds
-    ]
+    return [member(kind, model, **settings) for kind in kinds]
 
 
 def stopped_every(count, folder):
     """Checkpoints of a sweep that is asked to stop at every ``count``-th occasion."""
     occasions = itertools.count(1)
     return Checkpoints(folder, 3600, lambda: "a test" if next(occasions) % count == 0 else None)
-
-
-def facts_of(result):
-    """Everything but how long it took."""
-    history = [{k: v for k, v in row.items() if k != "seconds"} for row in result.history]
-    return history, result.best_epoch, result.best.scores, result.best.changes, result.trainable
-
-
-def assert_same(results, expected):
-    """Check that results are the same to the last bit."""
-    for one, other in zip(results, expected, strict=True):
-        assert facts_of(one) == facts_of(other)
-        deltas = to_stored(one.best.delta), to_stored(other.best.delta)
-        torch.testing.assert_close(*deltas, rtol=0, atol=0)
-        assert all((v == one.best.predictions[k]).all() for k, v in other.best.predictions.items())
 
 
 @pytest.fixture
@@ -121,7 +104,8 @@ def test_only_the_newest_two_stay_and_a_broken_one_is_passed_over(model, rows, t
 
 
 def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
-    path = checkpoints.write(tmp_path / "group", X_AT_1, ["a"])
+    Keeper(Checkpoints(tmp_path, 0), "a", print).write(X_AT_1)
+    [path] = tmp_path.glob("*/*")
     assert checkpoints.read(path) is not None
     assert Checkpoints(tmp_path, 0).groups(["a"]) == [["a"]]
     monkeypatch.setattr(checkpoints, "FORMAT", "another")
@@ -130,7 +114,8 @@ def test_what_another_version_has_kept_is_left_aside(tmp_path, monkeypatch):
 
 
 def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
-    checkpoints.write(tmp_path, X_AT_1, ["a"])
+    keeper = Keeper(Checkpoints(tmp_path, 0), "a", print)
+    keeper.write(X_AT_1)
 
     def cut(tensors, path, header):
         path.write_bytes(b"half")
@@ -138,8 +123,8 @@ def test_a_cut_while_it_is_written_leaves_the_one_before(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoints.safetensors.torch, "save_file", cut)
     with pytest.raises(KeyboardInterrupt):
-        checkpoints.write(tmp_path, State(X_AT_1.tensors, {"step": 2}), ["a"])
-    assert [path.name for path in tmp_path.iterdir()] == ["000000000001.safetensors"]
+        keeper.write(State(X_AT_1.tensors, {"step": 2}))
+    assert [path.name for path in tmp_path.glob("*/*")] == ["000000000001.safetensors"]
 
 
 def test_the_interval_decides_when_one_is_written(tmp_path, monkeypatch):
@@ -315,7 +300,7 @@ def test_a_checkpoint_of_another_kind_of_device_goes_on_with_new_masks_from_a_se
     # 16 bytes are what a CUDA generator's state takes.
     masks = {"masks": torch.zeros(16, dtype=torch.uint8)}
     moved = State(masks, state.facts | {"device": "cuda"}, state.runs)
-    checkpoints.write(newest.parent, moved, checkpoints.runs_in(newest))
+    Keeper(Checkpoints(sweep.folder, 0), IDS, print).write(moved)
     results = sweep.results()
     told = f"from cuda to cpu: dropout masks are drawn anew, from seed {state.facts['step']}"
     assert any(told in of.text for of in sweep.reports)

@@ -4,17 +4,12 @@ import pytest
 
 from subtune.core.batch_sizes import CPU_TOKENS
 from subtune.training.groups import group_runs, runs_at_once
-from subtune.training.recipe import Member
-from tests.helpers import examples
+from tests.unit.training.results import member
 
 
 @pytest.fixture
 def train_rows(rows):
     return rows["train"]
-
-
-def member(method, model, seed=0, **recipe):
-    return Member(examples.entries_of(method, model), examples.recipe(**recipe), seed)
 
 
 def test_runs_share_a_pass_whatever_vectors_they_train_and_however_fast(model, train_rows):
@@ -29,22 +24,22 @@ def test_runs_share_a_pass_whatever_vectors_they_train_and_however_fast(model, t
 @pytest.mark.parametrize(
     "other",
     [
-        {"method": "layernorm", "seed": 1},
-        {"method": "layernorm", "batch_size": 8},
-        {"method": "layernorm", "epochs": 3},
-        {"method": "layernorm", "train_rows": 5},
-        {"method": "layernorm", "precision": "bf16"},
-        {"method": "lora-I"},
-        {"method": "full"},
-        {"method": "rand_row_col"},
+        {"kind": "layernorm", "seed": 1},
+        {"kind": "layernorm", "batch_size": 8},
+        {"kind": "layernorm", "epochs": 3},
+        {"kind": "layernorm", "train_rows": 5},
+        {"kind": "layernorm", "precision": "bf16"},
+        {"kind": "lora-I"},
+        {"kind": "full"},
+        {"kind": "rand_row_col"},
         # Alone it needs no backward pass through the encoder.
-        {"method": "frozen"},
+        {"kind": "frozen"},
     ],
     ids=lambda other: "-".join(map(str, other.values())),
 )
 def test_runs_of_another_kind_do_not(other, model, train_rows):
     members = [member("layernorm", model), member(model=model, **other)] * 2
-    others = [[1], [3]] if other["method"] in ("full", "rand_row_col") else [[1, 3]]
+    others = [[1], [3]] if other["kind"] in ("full", "rand_row_col") else [[1, 3]]
     assert group_runs(model, train_rows, members) == [[0, 2], *others]
 
 

@@ -10,9 +10,10 @@ import torch
 from subtune.tasks import TASKS
 from subtune.training.delta import ChangedTensor
 from subtune.training.evaluation import Evaluation, without_scores
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import train
 from subtune.training.run import Run
 from tests.helpers import examples
+from tests.unit.training.results import member
 
 TASK = TASKS["sst2"]
 
@@ -47,7 +48,7 @@ def test_a_run_that_predicts_nothing_finite_of_one_dev_row_diverges_though_its_l
     dev = datasets.Dataset.from_list(dev, tokens["validation"].features)
     rows = examples.examples_of(TASK, {**tokens, "validation": dev})
     events = []
-    members = [Member(examples.entries_of("bitfit", model), examples.recipe(), 0)]
+    members = [member("bitfit", model)]
     [result] = train(model, rows, TASK, members, lambda number, report: events.append(report.event))
     [epoch] = result.history
     assert math.isfinite(epoch["train_loss"]) and math.isnan(epoch["validation/accuracy"])

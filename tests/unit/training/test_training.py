@@ -1,5 +1,8 @@
 """Training against plain loops, and what it must leave untouched."""
 
+from itertools import pairwise
+
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -8,18 +11,16 @@ from subtune.data.batches import in_length_order, shuffled
 from subtune.models.encoder import Encoder
 from subtune.selections.entries import Indices
 from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, to_stored
 from subtune.training.evaluation import logits_of
 from subtune.training.precision import autocast
-from subtune.training.recipe import Member, learning_rate_at, train
+from subtune.training.recipe import Member, examples_that_train, learning_rate_at, train
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
+from tests.unit.training.results import assert_same, member
 
 TASK = TASKS["sst2"]
-
-
-def member(kind, model, seed=0, **recipe):
-    return Member(examples.entries_of(kind, model), examples.recipe(**recipe), seed)
 
 
 def train_alone(model, rows, member):
@@ -69,6 +70,10 @@ def test_selected_entries_alone_change_and_give_the_predictions_of_the_record(
     one = member(kind, model, weight_decay=weight_decay)
     result = train_alone(model, rows, one)
     assert all(torch.equal(model.parameters[name], pretrained[name]) for name in pretrained)
+    assert result.best.delta.keys() == one.entries.keys() == result.best.changes.keys()
+    for name, (change, size) in result.best.changes.items():
+        difference = values_after(model, result)[name] - pretrained[name]
+        assert (change, size) == (pytest.approx(difference.abs().mean().item()), difference.numel())
     for name, values in values_after(model, result).items():
         same = (values == model.parameters[name]).flatten()
         if name not in one.entries:
@@ -104,15 +109,6 @@ def test_a_keys_bias_decays_as_every_weight_that_trains(model, rows):
     torch.testing.assert_close(after[name], model.parameters[name] * (1 - 1e-3) ** 3)
 
 
-def test_a_delta_holds_the_selected_entries_only(model, rows):
-    members = [member("layernorm", model), member("top", model)]
-    for one, result in zip(members, train(model, rows, TASK, members), strict=True):
-        delta = result.best.delta
-        assert sum(change.values.numel() for change in delta.values()) == result.trainable
-        assert list(delta) == list(one.entries)
-    assert result.trainable == 77 + 66  # ⌈0.3·256⌉ of all LayerNorms, and the classifier
-
-
 def test_one_parameter_and_the_classifier_train_where_a_fraction_is_that_small(model, rows):
     whole = {n: e for n, e in examples.entries_of("full", model).items() if n.startswith("class")}
     name = "encoder.layer.1.output.LayerNorm.bias"
@@ -123,7 +119,7 @@ def test_one_parameter_and_the_classifier_train_where_a_fraction_is_that_small(m
     assert changed != model.parameters[name][3]
 
 
-def test_a_sweep_gives_every_member_its_own_result_in_any_order(model, rows):
+def test_a_run_is_reproducible_to_the_last_bit(model, rows):
     members = [
         member("layernorm", model),
         member("full", model, learning_rate=1e-3),
@@ -132,23 +128,16 @@ def test_a_sweep_gives_every_member_its_own_result_in_any_order(model, rows):
         member("lora-I", model),
     ]
 
-    def losses(chosen, max_side_by_side):
+    def results(chosen, max_side_by_side=None):
         named = {str(number): one for number, one in enumerate(chosen)}
-        results = dict(train_sweep(model, rows, TASK, named, lambda line: None, max_side_by_side))
-        return [results[name].history[-1]["train_loss"] for name in named]
+        found = dict(train_sweep(model, rows, TASK, named, lambda line: None, max_side_by_side))
+        return [found[name] for name in named]
 
-    together = losses(members, None)
-    assert together[0] != together[3]
-    assert losses(members[::-1], None) == together[::-1]
-    assert losses(members, 1) == together
-
-
-def test_a_run_is_reproducible_to_the_last_bit(model, rows):
-    members = [member("layernorm", model), member("bitfit", model)]
-    one, other = (train(model, rows, TASK, members) for _ in range(2))
-    for first, second in zip(one, other, strict=True):
-        a, b = to_stored(first.best.delta), to_stored(second.best.delta)
-        assert all(torch.equal(values, b[name]) for name, values in a.items())
+    together = results(members)
+    assert together[0].history[-1]["train_loss"] != together[3].history[-1]["train_loss"]
+    assert_same(results(members), together)
+    assert_same(results(members[::-1]), together[::-1])
+    assert_same(results(members, 1), together)
 
 
 def test_a_run_ends_when_its_patience_does_and_the_others_go_on(model, rows):
@@ -197,14 +186,6 @@ def test_a_run_whose_loss_is_not_finite_ends_and_the_others_go_on(model, rows):
         torch.testing.assert_close(beside, alone, rtol=1e-4, atol=2e-5)
 
 
-def test_changes_are_the_mean_absolute_difference_over_the_whole_tensor(model, rows):
-    result = train_alone(model, rows, member("top", model))
-    name = "encoder.layer.0.output.LayerNorm.weight"
-    change, size = result.best.changes[name]
-    difference = values_after(model, result)[name] - model.parameters[name]
-    assert (change, size) == (pytest.approx(difference.abs().mean().item()), 32)
-
-
 def test_bf16_learns_what_fp32_learns(model, rows):
     results = [
         train_alone(model, rows, member("layernorm", model, precision=precision))
@@ -235,3 +216,30 @@ def test_the_learning_rate_warms_up_and_falls_to_zero():
     assert rates == pytest.approx([0, 0.5, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
     constant = examples.recipe(learning_rate=1.0, warmup=0.0, schedule="constant")
     assert {learning_rate_at(step, 10, constant) for step in range(10)} == {1.0}
+
+
+def train_set(rows):
+    """A training set with the row of each example."""
+    columns = {"input_ids": [[1, 2]] * len(rows), "label": [0] * len(rows), "row": rows}
+    return Examples(datasets.Dataset.from_dict(columns))
+
+
+def rows_of(train, train_rows, seed=0):
+    generator = np.random.default_rng(seed)
+    return train.row[
+        examples_that_train(train, examples.recipe(train_rows=train_rows), generator)
+    ].tolist()
+
+
+def test_smaller_parts_of_a_training_set_are_within_larger_ones_and_depend_on_the_seed():
+    train = train_set(range(50))
+    parts = [set(rows_of(train, size)) for size in (5, 10, 40, None)]
+    assert [len(part) for part in parts] == [5, 10, 40, 50]
+    assert all(smaller < larger for smaller, larger in pairwise(parts))
+    assert parts[1] != set(rows_of(train, 10, seed=1))
+
+
+def test_a_row_of_several_examples_counts_once_and_trains_whole():
+    train = train_set([number // 3 for number in range(30)])
+    rows = rows_of(train, 4)
+    assert len(rows) == 12 and len(set(rows)) == 4

@@ -21,17 +21,17 @@ from subtune.tasks import TASKS
 from subtune.training import groups, padding
 from subtune.training.delta import to_stored
 from subtune.training.evaluation import logits_of
-from subtune.training.recipe import Member, train
+from subtune.training.recipe import train
 from subtune.training.reports import ONE_BY_ONE, WITHOUT_PADDING
 from tests.helpers import examples
+from tests.unit.training.results import member
 
 RATES = (1e-3, 3e-3, 5e-3)
 TASK = TASKS["sst2"]
 
 
-def members_of(model, method, rates=RATES):
-    entries = METHODS[method].resolve(encoder.shapes_of(model), 0)
-    return [Member(entries, examples.recipe(learning_rate=rate), 0) for rate in rates]
+def members_of(model, method):
+    return [member(method, model, learning_rate=rate) for rate in RATES]
 
 
 def curve(result):
@@ -123,11 +123,11 @@ def test_debertas_runs_learn_side_by_side_what_each_learns_alone(family, method,
     model, _, rows = tiny(family)
     model = in_double(model)
     members = members_of(model, method)
-    for member, result in zip(members, train(model, rows, TASK, members), strict=True):
-        [alone] = train(model, rows, TASK, [member])
+    for one, result in zip(members, train(model, rows, TASK, members), strict=True):
+        [alone] = train(model, rows, TASK, [one])
         np.testing.assert_allclose(curve(result), curve(alone), rtol=1e-9, atol=1e-9)
-        for key, values in to_stored(alone.best.delta).items():
-            torch.testing.assert_close(to_stored(result.best.delta)[key], values, rtol=0, atol=1e-5)
+        deltas = to_stored(result.best.delta), to_stored(alone.best.delta)
+        torch.testing.assert_close(*deltas, rtol=0, atol=1e-5)
 
 
 def test_runs_whose_pass_mixes_them_up_train_one_by_one(tiny, as_on_a_gpu, monkeypatch):

@@ -1,0 +1,26 @@
+"""Members of sweeps, and comparisons of their results to the last bit."""
+
+import torch
+
+from subtune.training.delta import to_stored
+from subtune.training.recipe import Member
+from tests.helpers import examples
+
+
+def member(kind, model, seed=0, **recipe):
+    return Member(examples.entries_of(kind, model), examples.recipe(**recipe), seed)
+
+
+def facts_of(result):
+    """Everything but how long it took."""
+    history = [{k: v for k, v in row.items() if k != "seconds"} for row in result.history]
+    return history, result.best_epoch, result.best.scores, result.best.changes, result.trainable
+
+
+def assert_same(results, expected):
+    """Check that results are the same to the last bit."""
+    for one, other in zip(results, expected, strict=True):
+        assert facts_of(one) == facts_of(other)
+        deltas = to_stored(one.best.delta), to_stored(other.best.delta)
+        torch.testing.assert_close(*deltas, rtol=0, atol=0)
+        assert all((v == one.best.predictions[k]).all() for k, v in other.best.predictions.items())
