@@ -31,51 +31,41 @@ def test_a_tasks_layernorm_shares_sum_to_1_and_the_global_ones_by_part_to_the_nu
     assert len(total) == 4
 
 
-@pytest.fixture
-def figure3():
-    return printed.table("layernorm", "figure3").rename(columns={"value": "share"})
+FIGURE_3 = printed.table("layernorm", "figure3").rename(columns={"value": "share"})
+# Printed with two digits, of which each may be half a digit off.
+FIGURE_4 = printed.table("layernorm", "figure4").set_index(["part", "layer"])["value"]
 
 
-@pytest.fixture
-def figure4():
-    """Printed with two digits, of which each may be half a digit off."""
-    return printed.table("layernorm", "figure4").set_index(["part", "layer"])["value"]
-
-
-def off_figure4(shares, figure4):
+def off_figure_4(shares):
     """Our global information of some shares, minus the printed: a column per part."""
     ours = information.global_by_layer(shares).set_index(["part", "layer"])["share"]
-    return (ours - figure4).unstack("part")
+    return (ours - FIGURE_4).unstack("part")
 
 
-def test_the_papers_figure_4_is_its_figure_3_with_weights_and_biases_normalised_apart(
-    figure3, figure4
-):
-    off = off_figure4(figure3, figure4)
+def test_the_papers_figure_4_is_its_figure_3_with_weights_and_biases_normalised_apart():
+    off = off_figure_4(FIGURE_3)
     assert off["bias"].notna().all() and off["bias"].abs().max().round(3) <= 0.005
     # Sums of weights lack what cannot be read, so that shares of them are too large.
     assert off["weight"].isna().sum() == 5
     assert off["weight"].dropna().between(0.005, 0.018).all()
 
 
-def test_values_between_0_and_1_in_the_unreadable_cells_explain_the_weights_of_figure_4(
-    figure3, figure4
-):
-    unreadable = figure3["share"].isna()
+def test_values_between_0_and_1_in_the_unreadable_cells_explain_the_weights_of_figure_4():
+    unreadable = FIGURE_3["share"].isna()
 
     def weights_off(values):
-        complete = figure3.assign(share=figure3["share"].where(~unreadable, 0.0))
+        complete = FIGURE_3.assign(share=FIGURE_3["share"].where(~unreadable, 0.0))
         complete.loc[unreadable, "share"] = values
-        return off_figure4(complete, figure4)["weight"].to_numpy()
+        return off_figure_4(complete)["weight"].to_numpy()
 
     solved = least_squares(weights_off, [0.7] * unreadable.sum(), bounds=(0, 1))
     assert abs(weights_off(solved.x)).max() < 0.005
 
 
-def test_a_layer_of_which_a_cell_is_missing_is_missing_in_the_sum_and_no_zero(figure3):
-    assert figure3["share"].isna().sum() == 6
-    total = information.global_by_layer(figure3).set_index(["part", "layer"])["share"]
+def test_a_layer_of_which_a_cell_is_missing_is_missing_in_the_sum_and_no_zero():
+    assert FIGURE_3["share"].isna().sum() == 6
+    total = information.global_by_layer(FIGURE_3).set_index(["part", "layer"])["share"]
     assert total[total.isna()].index.tolist() == [("weight", layer) for layer in (2, 4, 7, 8, 17)]
-    left = information.complete_layers(figure3)
+    left = information.complete_layers(FIGURE_3)
     assert left["share"].notna().all()
-    assert len(left) == len(figure3) - 2 * 6
+    assert len(left) == len(FIGURE_3) - 2 * 6

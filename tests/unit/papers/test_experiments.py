@@ -4,8 +4,9 @@ import pytest
 
 from subtune import papers
 from subtune.papers import experiments
+from subtune.papers.arguments import make
 from subtune.planning.plan import plan
-from tests.helpers.examples import config, experiment
+from tests.helpers.examples import config, experiment, scored
 
 FRACTIONS = {"values": [0.2], "learning_rates": [1e-3]}
 # Exhibits of every experiment, in order.
@@ -123,5 +124,16 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
     settings = experiment(paper="bitfit", train_rows=[16, "all"], max_length=64)
     made = config(settings, models={"minilm": {"path": str(tiny_bert)}})
     planned = plan(made)
-    [scored] = experiments.scored_on_training_rows(made, planned, "mine")
-    assert planned.runs[scored].recipe.train_rows is None
+    [run] = experiments.scored_on_training_rows(made, planned, "mine")
+    assert planned.runs[run].recipe.train_rows is None
+
+
+@pytest.mark.parametrize(("left_out", "columns"), [([], 2), (["squad"], 1)])
+def test_tasks_that_are_left_out_have_no_rows(tmp_path, left_out, columns):
+    rows = [(task, method, 1.0, None, 1e-3, 0, 0.5) for task in ("rte", "squad")
+            for method in ("full", "bitfit")]  # fmt: skip
+    path = tmp_path / "chosen.csv"
+    scored(*rows).to_csv(path, index=False)
+    declared = {"paper": "", "data": {"chosen": "chosen"}, "arguments": {}, "left_out": left_out}
+    table = make("paired_tests", declared, {"chosen": str(path)})
+    assert table["pairs"].tolist() == [columns]

@@ -13,21 +13,14 @@ from subtune.tasks.metrics import TITLES
 
 def metrics(tasks: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the tasks' metrics; the first of a task decides and is shown in the tables."""
-    return pd.DataFrame(
-        {
-            "task": [task["title"] for task in tasks],
-            "metric": [_metric_title(task) for task in tasks],
-            "also computed": [
-                ", ".join(TITLES[name] for name in task["metrics"][1:]) or EMPTY for task in tasks
-            ],
-        }
-    )
-
-
-def _metric_title(task: Mapping[str, Any]) -> str:
-    name = TITLES[task["metrics"][0]]
-    kinds = [split.removeprefix("validation_") for split in task["evaluation"]]
-    return name if len(kinds) == 1 else " / ".join(f"{kind} {name}" for kind in kinds)
+    rows = []
+    for task in tasks:
+        first, *others = [TITLES[name] for name in task["metrics"]]
+        kinds = [split.removeprefix("validation_") for split in task["evaluation"]]
+        if len(kinds) > 1:
+            first = " / ".join(f"{kind} {first}" for kind in kinds)
+        rows.append([task["title"], first, ", ".join(others) or EMPTY])
+    return pd.DataFrame(rows, columns=["task", "metric", "also computed"])
 
 
 def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFrame:

@@ -13,9 +13,7 @@ STYLE = {"width": 6.3, "colormap": "viridis"}
 TITLES = {name: TASKS[name].title for name in ("qnli", "sst2")}
 
 
-@pytest.fixture
-def shares():
-    return information.layernorm_by_layer({"qnli": sums(), "sst2": sums(output_LayerNorm=3.0)})
+SHARES = information.layernorm_by_layer({"qnli": sums(), "sst2": sums(output_LayerNorm=3.0)})
 
 
 def heat_maps(figure):
@@ -26,8 +24,8 @@ def texts(axes):
     return [text.get_text() for text in axes.texts]
 
 
-def test_cells_that_cannot_be_read_are_hatched_and_have_no_number(shares):
-    figure = made("layernorm", "figure3", shares=shares, task_titles=TITLES, style=STYLE)
+def test_cells_that_cannot_be_read_are_hatched_and_have_no_number():
+    figure = made("layernorm", "figure3", shares=SHARES, task_titles=TITLES, style=STYLE)
     hatched = {axes.get_title(): len(axes.patches) for axes in heat_maps(figure)}
     assert hatched == {
         "this run: weight": 0, "this run: bias": 0, "paper: weight": 5, "paper: bias": 0,
@@ -36,8 +34,8 @@ def test_cells_that_cannot_be_read_are_hatched_and_have_no_number(shares):
     assert len(texts(weights)) == 2 * 24 - 5
 
 
-def test_ours_and_the_papers_global_information_are_on_one_scale(shares):
-    ours = information.global_by_layer(shares)
+def test_ours_and_the_papers_global_information_are_on_one_scale():
+    ours = information.global_by_layer(SHARES)
     figure = made("layernorm", "figure4", shares=ours, style=STYLE)
     run, paper = heat_maps(figure)
     assert texts(run) == ["1.00"] * 4

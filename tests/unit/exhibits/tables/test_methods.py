@@ -13,12 +13,8 @@ from tests.helpers.exhibits import made
 
 LORA = "LoRA (rank 64, alpha 128) on W_q, W_k, W_v"
 OTHERS = "b_m2, b_m3, b_LN2"
+BERT_LARGE = dimensions_of("bert-large-cased").shapes(outputs=3)
 FROZEN_THEN_BIASES = ("nothing", "all biases")
-
-
-@pytest.fixture(scope="module")
-def bert_large():
-    return dimensions_of("bert-large-cased").shapes(outputs=3)
 
 
 @pytest.mark.parametrize(
@@ -39,19 +35,19 @@ def bert_large():
         ("g_LN1,b_q", ("–", "–", *["b_q, g_LN1"] * 3, "nothing")),
     ],
 )
-def test_each_group_of_layers_says_what_trains_in_it(method, expected, bert_large):
-    assert strata(named(method, {}), bert_large) == expected
+def test_each_group_of_layers_says_what_trains_in_it(method, expected):
+    assert strata(named(method, {}), BERT_LARGE) == expected
 
 
-def test_layers_that_fall_into_two_groups_have_one_border(bert_large):
+def test_layers_that_fall_into_two_groups_have_one_border():
     late = WholeTensors(parameters=("encoder.layer.20-.**.bias",))
-    assert strata(late, bert_large) == ("19", "–", "nothing", "all biases", "–", "nothing")
+    assert strata(late, BERT_LARGE) == ("19", "–", "nothing", "all biases", "–", "nothing")
 
 
-def test_what_is_drawn_or_has_more_groups_is_told_once_for_all_layers(bert_large):
+def test_what_is_drawn_or_has_more_groups_is_told_once_for_all_layers():
     ends = WholeTensors(parameters=("encoder.layer.1-2.**.bias", "encoder.layer.5.**.bias"))
     for selection in (ends, named("rand_bias", {})):
-        assert strata(selection, bert_large)[2:5] == (selection.in_words(),) * 3
+        assert strata(selection, BERT_LARGE)[2:5] == (selection.in_words(),) * 3
 
 
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):

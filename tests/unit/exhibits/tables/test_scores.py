@@ -1,8 +1,11 @@
-"""Scores by the number of training rows, as a table."""
+"""Scores by the number of training rows, and on training rows against dev rows, as tables."""
 
 import pandas as pd
 
+from subtune.analysis import gap
 from subtune.exhibits.tables.scores import scores_by_train_rows
+from tests.helpers.examples import scored
+from tests.helpers.exhibits import made
 from tests.unit.analysis.statistics.test_sizes import sizes
 
 COLUMNS = {"squad": "SQuAD"}
@@ -10,14 +13,31 @@ COLUMNS = {"squad": "SQuAD"}
 
 def test_a_row_is_a_number_of_training_rows_and_a_column_a_method():
     table = sizes({"full": {1000: 0.9, 100: 0.5}, "bitfit": {100: 0.6}})
-    made = scores_by_train_rows(table, COLUMNS)
-    assert made.table.to_numpy().tolist() == [
+    shown = scores_by_train_rows(table, COLUMNS)
+    assert shown.table.to_numpy().tolist() == [
         ["minilm", "SQuAD", "exact match", "100", "0.5000", "0.6000"],
         ["minilm", "SQuAD", "exact match", "1,000", "0.9000", "–"],
     ]
-    assert list(made.table)[-2:] == ["Full", "BitFit"]
-    assert made.bold[["Full", "BitFit"]].to_numpy().tolist() == [[False, True], [True, False]]
+    assert list(shown.table)[-2:] == ["Full", "BitFit"]
+    assert shown.bold[["Full", "BitFit"]].to_numpy().tolist() == [[False, True], [True, False]]
     diverged = pd.concat([table, sizes({"full": {100: float("nan")}}, seed=1)])
-    made = scores_by_train_rows(diverged, COLUMNS)
-    assert made.table["Full"].tolist() == ["diverged", "0.9000"]
-    assert made.bold["BitFit"].tolist() == [True, False]
+    shown = scores_by_train_rows(diverged, COLUMNS)
+    assert shown.table["Full"].tolist() == ["diverged", "0.9000"]
+    assert shown.bold["BitFit"].tolist() == [True, False]
+
+
+def test_the_table_says_train_minus_dev_beside_what_the_paper_says():
+    rows = [("rte", method, 1.0, None, 1e-5, 0, 0.7) for method in ("full", "bitfit")]
+    chosen = scored(*rows)
+    chosen["run"] = chosen["method"]
+    trained = pd.DataFrame({"run": ["full", "bitfit"], "accuracy": [0.99, 0.71], "f1": 0.1})
+    scores = gap.train_and_dev(chosen, trained)
+    table = made("bitfit", "generalisation_gap", scores=scores, column_titles={"rte": "RTE"})
+    assert table[["method", "score", "RTE", "paper"]].to_numpy().tolist() == [
+        ["Full", "train", "0.9900", "nearly 100 %"],
+        ["Full", "dev", "0.7000", "–"],
+        ["Full", "train − dev", "0.2900", "–"],
+        ["BitFit", "train", "0.7100", "–"],
+        ["BitFit", "dev", "0.7000", "–"],
+        ["BitFit", "train − dev", "0.0100", "often less than 2 %"],
+    ]
