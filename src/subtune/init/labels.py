@@ -30,10 +30,10 @@ class Labels(NamedTuple):
     def metrics(self) -> tuple[str, ...]:
         """Return metrics that suit the labels. The first one decides."""
         if self.words is None:
-            return DEFAULTS.metrics["regression"]
+            return tuple(DEFAULTS.metrics["regression"])
         share = self.train[self.most_frequent] / self.train.total()
         is_unbalanced = share * len(self.words) > DEFAULTS.imbalance
-        return DEFAULTS.metrics["unbalanced" if is_unbalanced else "classification"]
+        return tuple(DEFAULTS.metrics["unbalanced" if is_unbalanced else "classification"])
 
 
 def labels_of(train: Table, dev: Table, column: str, kind: str | None = None) -> Labels:

@@ -20,7 +20,7 @@ def test_learning_rates_lie_between_those_of_the_nearest_widths():
 def test_learning_rates_of_any_width_are_different_ones():
     for width in range(64, 1200, 16):
         for method in DEFAULTS.methods.values():
-            rates = learning_rates(method.learning_rates, width)
+            rates = learning_rates(method["learning_rates"], width)
             assert len(set(rates)) == len(rates)
 
 

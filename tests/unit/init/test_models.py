@@ -11,7 +11,7 @@ from subtune.tasks import TASKS
 
 def test_without_a_name_it_is_the_package_that_is_here():
     model = model_called(None)
-    reference = DEFAULTS.model.package
+    reference = DEFAULTS.model["package"]
     assert (model.source, model.reference, model.name) == ("package", reference, "minilm")
     assert (model.hidden_size, model.longest_text) == (384, 512)
     assert "nothing is downloaded" in model.reason
@@ -20,7 +20,7 @@ def test_without_a_name_it_is_the_package_that_is_here():
 def test_without_the_package_it_is_the_same_model_on_the_hub(monkeypatch):
     monkeypatch.setattr(models.importlib.util, "find_spec", lambda name: None)
     model = model_called(None)
-    assert (model.source, model.reference, model.name) == ("hub", DEFAULTS.model.hub, "minilm")
+    assert (model.source, model.reference, model.name) == ("hub", DEFAULTS.model["hub"], "minilm")
     assert (model.hidden_size, model.directory, model.dimensions) == (384, None, None)
 
 

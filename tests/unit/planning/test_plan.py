@@ -501,15 +501,6 @@ def test_a_number_that_is_no_smaller_than_the_training_set_is_all_of_it(base):
     assert plan(train_rows=ROWS).runs == base.runs
 
 
-def test_several_numbers_that_are_all_the_whole_training_set_are_refused():
-    with pytest.raises(SubtuneError) as error:
-        plan(train_rows=[500, 3000, "all"])
-    assert str(error.value) == (
-        "experiments.layernorm.train_rows: found 500, 3000, all, which are all 200 rows of task "
-        "'cola'; expected a number below 200 among them, or only `all`"
-    )
-
-
 def test_the_largest_number_is_each_tasks_own(tmp_path):
     rows = "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(20))
     (tmp_path / "train.csv").write_text("text,label\n" + rows)

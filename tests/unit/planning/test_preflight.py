@@ -142,17 +142,6 @@ def test_a_workflow_in_a_directory_with_braces_is_refused_in_one_line():
         require_no_braces("/home/{x}")
 
 
-def test_results_of_letters_that_a_locale_lacks_are_refused_in_one_line(
-    settings, capsys, monkeypatch
-):
-    monkeypatch.setattr("os.fsencode", lambda path: str(path).encode("ascii"))
-    status, said = checked(settings | {"results": "größe"}, capsys)
-    assert status == 1
-    assert said == (
-        "results: found 'größe', which has letters that this locale lacks; set PYTHONUTF8=1\n"
-    )
-
-
 def test_a_layer_range_takes_what_layers_there_are(settings, capsys):
     with_method(settings, {"parameters": ["encoder.layer.2-99999999.**.bias"]})
     assert checked(settings, capsys)[0] == 0
