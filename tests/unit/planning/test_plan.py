@@ -35,22 +35,16 @@ BASE = {
 }
 
 
-def plan(**changes):
-    data = copy.deepcopy(BASE)
-    data["experiments"]["layernorm"].update(changes)
+def plan(of_all=None, **changes):
+    """Plan `BASE` with other sections, ``of_all``, and other settings of its experiment."""
+    data = copy.deepcopy(BASE) | (of_all or {})
+    data["experiments"]["layernorm"] |= changes
     return plan_of(config.check(data))
 
 
 @pytest.fixture(scope="module")
 def base():
     return plan()
-
-
-def plan_with_selection(name, pattern):
-    data = copy.deepcopy(BASE)
-    data["selections"] = {name: {"parameters": [pattern]}}
-    data["experiments"]["layernorm"]["fractions"]["of"] = name
-    return plan_of(config.check(data))
 
 
 def new_runs(base, other):
@@ -82,31 +76,18 @@ def test_masks_over_matrices_need_the_information_of_their_entries(of, in_full):
 
 
 def test_a_mask_of_nothing_is_an_error_before_any_work():
+    selections = {"typo": {"parameters": ["**.quary"]}}
+    fractions = BASE["experiments"]["layernorm"]["fractions"] | {"of": "typo"}
     with pytest.raises(SubtuneError, match=r"fractions.of: 'typo' of .*'\*\*.quary' matches no"):
-        plan_with_selection("typo", "**.quary")
-
-
-def test_a_method_of_layers_that_a_model_lacks_is_an_error_before_any_work():
-    with pytest.raises(SubtuneError) as error:
-        plan(methods={"SPAFIT-4-9-I": [1e-3]})
-    assert str(error.value) == (
-        "experiments.layernorm.methods: 'SPAFIT-4-9-I' of model 'minilm' on task 'cola': "
-        "selection: pattern 'encoder.layer.10-.intermediate.dense.bias' matches no parameter of "
-        "the model"
-    )
+        plan({"selections": selections}, fractions=fractions)
 
 
 def test_a_method_of_the_pooler_is_an_error_where_the_tasks_head_has_none():
-    data = copy.deepcopy(BASE)
-    data["selections"] = {"pooler": {"parameters": ["pooler.**"]}}
-    experiment = data["experiments"]["layernorm"]
-    experiment["methods"] = {"pooler": [1e-3]}
-    assert plan_of(config.check(data)).runs
-    experiment["tasks"] = ["cola", "squad"]
-    with pytest.raises(
-        SubtuneError, match=r"'pooler' of model 'minilm' on task 'squad': selection"
-    ):
-        plan_of(config.check(data))
+    selections, methods = {"pooler": {"parameters": ["pooler.**"]}}, {"pooler": [1e-3]}
+    assert plan({"selections": selections}, methods=methods).runs
+    problem = "'pooler' of model 'minilm' on task 'squad': selection"
+    with pytest.raises(SubtuneError, match=problem):
+        plan({"selections": selections}, methods=methods, tasks=["cola", "squad"])
 
 
 def test_the_order_of_tasks_changes_nothing(base):
@@ -198,10 +179,9 @@ def test_a_search_is_one_run_of_what_names_no_learning_rate():
 
 def test_the_seeds_of_a_search_train_in_one_job():
     methods = {"bitfit": "search", "layernorm": {"search": [1e-2, 1e-3]}, "full": [1e-5]}
-    data = copy.deepcopy(BASE) | {"runs_per_job": 3}
-    changes = {"methods": methods, "tasks": ["cola"], "fractions": None, "seeds": [3, 1, 2]}
-    data["experiments"]["layernorm"] |= changes
-    made = plan_of(config.check(data))
+    made = plan(
+        {"runs_per_job": 3}, methods=methods, tasks=["cola"], fractions=None, seeds=[3, 1, 2]
+    )
     jobs = [[made.runs[run] for run in sweep.runs] for sweep in made.sweeps.values()]
     searches = [
         [(run.seed, run.recipe.searched, run.recipe.search_seed) for run in j] for j in jobs
@@ -223,12 +203,11 @@ def test_the_seeds_of_a_search_train_in_one_job():
     ],
 )
 def test_jobs_that_train_at_once_have_about_the_same_work(jobs, expected):
-    data = copy.deepcopy(BASE) | {"jobs_at_once": jobs}
     methods = dict.fromkeys(("full", "bitfit", "layernorm", "lora-I"), "search")
     methods["frozen"] = [1e-3, 1e-2]
-    changes = {"methods": methods, "tasks": ["cola"], "fractions": None, "seeds": [0, 1]}
-    data["experiments"]["layernorm"] |= changes
-    made = plan_of(config.check(data))
+    made = plan(
+        {"jobs_at_once": jobs}, methods=methods, tasks=["cola"], fractions=None, seeds=[0, 1]
+    )
     method_of = {p.run.id: p.method for p in made.experiments["layernorm"]}
     jobs_made = [sorted({method_of[run] for run in s.runs}) for s in made.sweeps.values()]
     assert sorted(jobs_made) == expected
@@ -238,23 +217,21 @@ def test_jobs_that_train_at_once_have_about_the_same_work(jobs, expected):
 
 def test_a_changed_definition_makes_its_own_methods_runs_only():
     def runs(patterns):
-        data = copy.deepcopy(BASE)
-        data["selections"] = {"mine": {"parameters": patterns}}
-        data["experiments"]["layernorm"]["methods"]["mine"] = [1e-3]
-        return plan_of(config.check(data))
+        methods = BASE["experiments"]["layernorm"]["methods"] | {"mine": [1e-3]}
+        return plan({"selections": {"mine": {"parameters": patterns}}}, methods=methods)
 
     first, second = runs(["pooler.**"]), runs(["pooler.dense.bias"])
     assert {planned.method for planned in new_runs(first, second)} == {"mine"}
     assert len(new_runs(first, second)) == 3
 
 
+def plan_of_two_models(**changes):
+    models = BASE["models"] | {"roberta": {"hub": "FacebookAI/roberta-base"}}
+    return plan({"models": models}, models=["minilm", "roberta"], fractions=None, **changes)
+
+
 def test_runs_of_several_models_are_apart_and_their_rows_are_not():
-    data = copy.deepcopy(BASE)
-    data["models"]["roberta"] = {"hub": "FacebookAI/roberta-base"}
-    experiment = data["experiments"]["layernorm"]
-    experiment.update(paper="bitfit", models=["minilm", "roberta"])
-    del experiment["fractions"]
-    made = plan_of(config.check(data))
+    made = plan_of_two_models()
     assert len(made.datasets) == 3
     assert len(made.tokens) == 6
     assert {p.model for p in made.experiments["layernorm"]} == {"minilm", "roberta"}
@@ -262,13 +239,8 @@ def test_runs_of_several_models_are_apart_and_their_rows_are_not():
 
 
 def test_a_models_own_methods_are_trained_by_it_alone():
-    data = copy.deepcopy(BASE)
-    data["models"]["roberta"] = {"hub": "FacebookAI/roberta-base"}
-    experiment = data["experiments"]["layernorm"]
-    experiment.update(paper="bitfit", models=["minilm", "roberta"])
-    experiment["by_model"] = {"minilm": {"methods": {"b_q": [1e-3]}}}
-    del experiment["fractions"]
-    planned = plan_of(config.check(data)).experiments["layernorm"]
+    made = plan_of_two_models(by_model={"minilm": {"methods": {"b_q": [1e-3]}}})
+    planned = made.experiments["layernorm"]
     assert {p.model for p in planned if p.method == "b_q"} == {"minilm"}
     assert {p.model for p in planned if p.method == "full"} == {"minilm", "roberta"}
 
@@ -314,49 +286,40 @@ def test_two_experiments_share_the_runs_they_have_in_common():
 
 
 def test_a_sweep_holds_runs_of_one_task_and_no_more_than_a_job_may():
-    data = copy.deepcopy(BASE)
-    data["runs_per_job"] = 2
-    made = plan_of(config.check(data))
+    made = plan({"runs_per_job": 2})
     for sweep in made.sweeps.values():
         specs = [made.runs[run] for run in sweep.runs]
         assert len(specs) <= 2
         assert len({spec.tokens.id for spec in specs}) == 1
 
 
-def test_the_content_of_a_users_file_is_part_of_its_runs(tmp_path):
-    path = tmp_path / "rows.csv"
-    (tmp_path / "others.csv").write_text("text,label\nx,a\n")
-    data = copy.deepcopy(BASE)
-    files = {"train": str(path), "validation": str(tmp_path / "others.csv")}
-    data["tasks"] = {"mood": {"files": files, "text": ["text"], "labels": ["a", "b"],
-                              "metrics": ["accuracy"]}}  # fmt: skip
-    data["experiments"]["layernorm"]["tasks"] = ["cola", "mood"]
-
-    def runs(text):
-        path.write_text(text)
-        made = plan_of(config.check(data))
-        return {p.run.id for p in made.experiments["layernorm"] if p.task == "mood"}
-
-    first = runs("text,label\nx,a\nz,b\n")
-    assert not first & runs("text,label\ny,a\nz,b\n")
-    assert first == runs("text,label\nx,a\nz,b\n")
+def own_task(folder, train="x,a\ny,b\n", splits=("train", "validation"), **changes):
+    """A task of a user's own, whose files are written."""
+    files = {split: folder / f"{split}.csv" for split in splits}
+    for split, path in files.items():
+        path.write_text("text,label\n" + (train if split == "train" else f"{split},a\nno,b\n"))
+    paths = {split: str(path) for split, path in files.items()}
+    task = {"files": paths, "text": ["text"], "labels": ["a", "b"], "metrics": ["accuracy"]}
+    return task | changes
 
 
 @pytest.fixture
 def mood(tmp_path):
     """Plan a task of one's own, with what a test changes of its definition."""
-    for name in ("train", "validation", "test"):
-        (tmp_path / f"{name}.csv").write_text(f"text,label\n{name},a\n{name} too,b\n")
 
-    def plan(splits=("train", "validation"), **changes):
-        data = copy.deepcopy(BASE)
-        files = {split: str(tmp_path / f"{split}.csv") for split in splits}
-        task = {"files": files, "text": ["text"], "labels": ["a", "b"], "metrics": ["accuracy"]}
-        data["tasks"] = {"mood": task | changes}
-        data["experiments"]["layernorm"]["tasks"] = ["cola", "mood"]
-        return plan_of(config.check(data))
+    def plan_with(**changes):
+        return plan({"tasks": {"mood": own_task(tmp_path, **changes)}}, tasks=["cola", "mood"])
 
-    return plan
+    return plan_with
+
+
+def test_the_content_of_a_users_file_is_part_of_its_runs(mood):
+    def runs(rows):
+        return {p.run.id for p in mood(train=rows).experiments["layernorm"] if p.task == "mood"}
+
+    first = runs("x,a\nz,b\n")
+    assert not first & runs("y,a\nz,b\n")
+    assert first == runs("x,a\nz,b\n")
 
 
 STAGES = ("datasets", "tokens", "fishers", "rankings", "runs", "sweeps")
@@ -386,15 +349,11 @@ def test_labels_in_another_order_make_everything_of_their_task_anew(mood):
 def test_test_rows_that_are_submitted_have_a_version_of_their_own(tmp_path, glue_dir):
     shutil.copytree(glue_dir / "RTE", tmp_path / "RTE")
 
-    def plan():
-        data = copy.deepcopy(BASE) | {"source": "tsv", "glue_dir": str(tmp_path)}
-        data["experiments"]["layernorm"] |= {"tasks": ["rte"], "fractions": None}
-        return plan_of(config.check(data))
-
-    before = plan()
+    glue = {"source": "tsv", "glue_dir": str(tmp_path)}
+    before = plan(glue, tasks=["rte"], fractions=None)
     with (tmp_path / "RTE" / "test.tsv").open("a") as file:
         file.write("3000\tOne more.\tAnother.\n")
-    after = plan()
+    after = plan(glue, tasks=["rte"], fractions=None)
     assert before.runs == after.runs
     [[key, tests]] = after.tests.items()
     assert key in before.tokens and tests.key not in before.tokens
@@ -406,9 +365,8 @@ SENTENCE = "1\tWalk\twalk\tVERB\tVB\t_\t0\troot\t_\t_\n2\t!\t!\tPUNCT\t.\t_\t1\t
 
 def plan_of_words(directory, **changes):
     """The plan of a task whose files lie in a directory."""
-    data = copy.deepcopy(BASE) | {"directories": {"ud_ewt": str(directory)}} | changes
-    data["experiments"]["layernorm"] |= {"tasks": ["ud_ewt"], "fractions": None}
-    return plan_of(config.check(data))
+    of_all = {"directories": {"ud_ewt": str(directory)}} | changes
+    return plan(of_all, tasks=["ud_ewt"], fractions=None)
 
 
 @pytest.fixture
@@ -443,9 +401,8 @@ def test_another_file_in_a_tasks_directory_makes_other_runs(treebank):
 
 
 def test_the_revision_of_a_configuration_is_that_of_glue(tmp_path):
-    data = copy.deepcopy(BASE) | {"source": "hub", "revision": 40 * "a", "results": str(tmp_path)}
-    data["experiments"]["layernorm"] |= {"tasks": ["rte", "squad"], "fractions": None}
-    datasets = plan_of(config.check(data)).datasets.values()
+    hub = {"source": "hub", "revision": 40 * "a", "results": str(tmp_path)}
+    datasets = plan(hub, tasks=["rte", "squad"], fractions=None).datasets.values()
     versions = {rows.task.name: rows.version for rows in datasets if "train" in rows.splits}
     assert versions == {"rte": 40 * "a", "squad": COMMITS[SQUAD]}
 
@@ -503,14 +460,9 @@ def test_a_number_that_is_no_smaller_than_the_training_set_is_all_of_it(base):
 
 def test_the_largest_number_is_each_tasks_own(tmp_path):
     rows = "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(20))
-    (tmp_path / "train.csv").write_text("text,label\n" + rows)
-    (tmp_path / "validation.csv").write_text("text,label\nx,a\ny,b\n")
-    data = copy.deepcopy(BASE)
-    files = {split: str(tmp_path / f"{split}.csv") for split in ("train", "validation")}
-    data["tasks"] = {"mood": {"files": files, "text": ["text"], "labels": ["a", "b"],
-                              "metrics": ["accuracy"]}}  # fmt: skip
-    data["experiments"]["layernorm"] |= {"tasks": ["rte", "mood"], "train_rows": [10, 50]}
-    made = plan_of(config.check(data))
+    made = plan(
+        {"tasks": {"mood": own_task(tmp_path, rows)}}, tasks=["rte", "mood"], train_rows=[10, 50]
+    )
     largest = {(p.task, p.train_rows) for p in made.on_most_rows("layernorm")}
     assert largest == {("rte", 50), ("mood", 20)}
 
@@ -547,7 +499,7 @@ def test_a_plan_defines_and_reads_each_task_as_often_however_many_there_are(tmp_
     counts = {}
     for number in (4, 16):
         data = copy.deepcopy(BASE)
-        data["tasks"] = {f"task-{n}": own_task_in(tmp_path, f"task-{n}") for n in range(number)}
+        data["tasks"] = {f"task-{n}": own_task_of(tmp_path, f"task-{n}") for n in range(number)}
         experiment = data["experiments"]["layernorm"] | {"tasks": list(data["tasks"])}
         data["experiments"] = {"one": experiment, "two": experiment}
         checked = config.check(data)
@@ -558,11 +510,7 @@ def test_a_plan_defines_and_reads_each_task_as_often_however_many_there_are(tmp_
     assert counts[16]["read"] == 1
 
 
-def own_task_in(folder, name):
-    """A task of a user's own, with the same few rows to train and to judge by."""
-    files = {split: folder / f"{name}-{split}.csv" for split in ("train", "validation")}
-    for path in files.values():
-        path.write_text(f"text,label\n{name},sad\nno,happy\n")
-    paths = {split: str(path) for split, path in files.items()}
-    labels = {"labels": ["sad", "happy"], "metrics": ["accuracy"], "title": name}
-    return {"files": paths, "text": ["text"], **labels}
+def own_task_of(folder, name):
+    """One of several tasks, whose rows differ."""
+    (folder / name).mkdir(exist_ok=True)
+    return own_task(folder / name, f"{name},a\nno,b\n", title=name)
