@@ -65,15 +65,9 @@ def choices(
                 )
 
 
-def learning_rates(by_width: Mapping[int, tuple[float, ...]], width: int) -> tuple[float, ...]:
-    """Return learning rates for a model's width, with two significant digits.
-
-    Between two widths, their logarithms are interpolated. Beyond the outermost they stay.
-    """
-    widths = sorted(by_width)
-    logarithms = np.log([by_width[each] for each in widths]).T
-    at = np.log(width), np.log(widths)
-    return tuple(float(f"{math.exp(np.interp(*at, rates)):.1e}") for rates in logarithms)
+def learning_rates(by_width: Mapping[int, list[float]], width: int) -> tuple[float, ...]:
+    """Return the learning rates of the width that is nearest to a model's."""
+    return tuple(by_width[min(by_width, key=lambda known: abs(known - width))])
 
 
 def token_counts(task: TaskSpec, columns: Mapping[str, list], directory: Path | None) -> np.ndarray:

@@ -74,14 +74,6 @@ CASES = {
         lambda s: s["tasks"]["mine"].update(labels=["²", "³"]),
         "train.csv: line 2: label: found 'bad', expected one of ², ³",
     ),
-    "no such model": (
-        lambda s: s["models"]["minilm"].update(path="no-model"),
-        "models.minilm: found no directory 'no-model'",
-    ),
-    "no such package": (
-        lambda s: s["models"].update(minilm={"package": "os.path"}),
-        "models.minilm: package 'os.path' is not installed here",
-    ),
     "a pattern that matches nothing": (
         lambda s: with_method(s, {"parameters": ["nothing.**"]}),
         "experiments.first.methods: 'own' of model 'minilm' on task 'mine': selection: pattern "
