@@ -15,29 +15,16 @@ ROWS = [{"sentence": f"a sentence {n}", "label": "good" if n % 2 else "bad"} for
 @pytest.fixture
 def settings(tmp_path, monkeypatch, minilm):
     monkeypatch.chdir(tmp_path)
-    for split in ("train", "validation"):
-        write(tmp_path / f"{split}.csv", COLUMNS, ROWS)
     files = {split: f"{split}.csv" for split in ("train", "validation")}
+    for name in files.values():
+        write(tmp_path / name, COLUMNS, ROWS)
+    task = {"text": ["sentence"], "labels": ["bad", "good"], "metrics": ["accuracy"]}
+    experiment = {"models": ["minilm"], "tasks": ["mine"], "methods": {"bitfit": [1e-3]}}
     return {
         "source": "builtin",
         "models": {"minilm": {"path": str(minilm)}},
-        "tasks": {
-            "mine": {
-                "files": files,
-                "text": ["sentence"],
-                "labels": ["bad", "good"],
-                "metrics": ["accuracy"],
-            }
-        },
-        "experiments": {
-            "first": {
-                "models": ["minilm"],
-                "tasks": ["mine"],
-                "methods": {"bitfit": [1e-3]},
-                "epochs": 1,
-                "batch_size": 4,
-            }
-        },
+        "tasks": {"mine": {"files": files} | task},
+        "experiments": {"first": experiment | {"epochs": 1, "batch_size": 4}},
     }
 
 
