@@ -132,8 +132,7 @@ def init(request: Request) -> Iterator[str]:
 def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str, ...]]:
     """Return the column of the label, and the one or two columns of the text."""
     label = request.label or tables.label_column(train)
-    text = tuple(column for column in (request.text, request.text2) if column is not None)
-    text = text or tables.text_columns(train, label)
+    text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, label)
     for column in (*text, label):
         tables.require_column(train, column)
         tables.require_column(dev, column)

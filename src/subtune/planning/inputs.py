@@ -27,6 +27,9 @@ from subtune.selections.specs import DataSpec, ModelSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.task import TaskSize
 
+# Hashing a model's files takes a while.
+_version_of_model = cache(version_of)
+
 
 @dataclass
 class Inputs:
@@ -72,7 +75,7 @@ def add_model(inputs: Inputs, config: Config, name: str, model: str) -> ModelSpe
         try:
             package = source.package
             location = str(directory_of_package(package) if package else source.path)
-            spec = ModelSpec(source="files", version=_version_of_model(location))
+            spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
         except SubtuneError as error:
             raise SubtuneError(f"models.{model}: {error}") from None
         _require_positions(name, config.experiments[name], model, location)
@@ -195,8 +198,3 @@ def _data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
     else:
         version = builtin.version(task)
     return DataSpec(task=task, source=source, version=version, splits=tuple(splits))
-
-
-@cache
-def _version_of_model(directory: str) -> str:
-    return version_of(Path(directory))

@@ -222,12 +222,3 @@ def test_a_table_that_training_would_refuse_is_refused(here, capsys, content, me
     status, _, problem = call(capsys, *arguments)
     assert (status, problem.count("\n")) == (1, 1)
     assert problem.startswith(f"films-train.csv: {message}")
-
-
-@pytest.mark.slow
-def test_the_time_is_an_estimate_from_this_machines_speed(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    checked, _, said = written(capsys, *tables(tmp_path))
-    assert checked.assumptions.teraflops["fp32"] > 0.001
-    assert "time: about " in said
-    assert "an estimate from one timed matrix product" in said

@@ -23,8 +23,6 @@ def table_of(tmp_path, **columns):
     [
         ("a.xlsx", b"", "a.xlsx: found '.xlsx', expected one of .csv, .tsv, .jsonl as the"),
         ("a.csv", b"", "a.csv: found no rows, expected at least one"),
-        ("a.csv", bytes(range(256)), "a.csv: line 2: found the byte 0x80, which is not UTF-8"),
-        ("a.jsonl", b"x\n", "a.jsonl: not a readable .jsonl file: line 1: Expecting value in"),
         ("a.csv", None, "a.csv: no such file or directory"),
     ],
 )
@@ -36,23 +34,6 @@ def test_what_is_no_table_is_refused_in_a_line(tmp_path, name, content, message)
         tables.read(path)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "encoding"),
-    [
-        ("text;label\r\ncafé, noir;1\r\n".encode(), None),
-        ('text\tlabel\n"café, noir"\t1\n'.encode("utf-16"), None),
-        ('\ntext,label\n"café, noir",1\n'.encode("latin-1"), "latin-1"),
-        ('\ufefftext,label\n"café, noir",1\n'.encode(), None),
-    ],
-    ids=["semicolons", "utf-16", "latin-1", "byte-order mark"],
-)
-def test_tables_are_read_as_other_programs_write_them(tmp_path, content, encoding):
-    path = tmp_path / "a.csv"
-    path.write_bytes(content)
-    [(_, row)] = tables.read(path, encoding).rows
-    assert row == {"text": "café, noir", "label": "1"}
 
 
 @pytest.mark.parametrize(
