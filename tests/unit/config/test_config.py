@@ -66,7 +66,6 @@ def message(data):
 MISTAKES = {
     "unknown key": [
         ("experimets", {}, "", "found 'experimets', expected one of results, "),
-        ("models.minilm.pakage", "x", "", "found 'pakage'"),
         ("E.by_task", {"rte": {"batch_sise": 16}}, ".rte.batch_sise",
          "one of learning_rates, batch_size, epochs, max_length (did you mean 'batch_size'?)"),
         ("selections.mine", {"lora": {"targets": ["**"], "rank": 4, "alpha": 1, "alhpa": 1}},
@@ -92,21 +91,16 @@ MISTAKES = {
     ],
     "missing": [
         ("experiments", NO_LONGER, "", "missing, and needed"),
-        ("experiments", {}, "", "found {}, expected at least 1"),
         ("E.train_rows", [], "", "found [], expected at least 1"),
         ("tasks.mood.text", [], "", "found none, expected 1 or 2 columns"),
-        ("selections.pooler", {}, ".parameters", "missing, and needed"),
         ("assumptions", {"teraflops": {"fp32": 1}}, ".teraflops", "expected at least 2"),
     ],
     "number": [
-        ("runs_per_job", 0, "", "found 0, expected greater than or equal to 1"),
         ("E.train_rows", "al", "", "found 'al', expected a number of rows from 1, or 'all'"),
         ("E.train_rows", [10, 0], "", "found 0, expected a number of rows from 1, or 'all'"),
         ("E.methods.full", ["fast"], ".0", "found 'fast', expected a valid number"),
-        ("E.methods.full", {"search": [1e-3]}, ".search", "expected at least 2"),
         ("E.methods.full", {"search": [1e-3, 1e-3]}, ".search", "found 0.001 twice, expected each"),
         ("E.learning_rates", "serach", "", "expected a list of learning rates, or search"),
-        ("E.fractions.values", [0.1, 0], ".1", "found 0, expected greater than 0"),
         ("E.epochs", 2.5, "", "found 2.5, expected a valid integer"),
         ("E.seeds", [2**64], ".0", "expected less than or equal to 9223372036854775807"),
     ],
@@ -255,20 +249,17 @@ def test_every_configuration_of_this_repository_is_valid(path):
 NOT_A_CONFIGURATION = {
     "a: [1": "is not YAML",
     "[" * 10_000: "config.yaml is not YAML: maximum recursion depth exceeded",
-    "- 1": "found list, expected keys and values",
     "# empty": "found nothing, expected keys and values",
     "a: " + "9" * 5000: "config.yaml is not YAML: Exceeds the limit",
-    "a: 2024-99-99": "config.yaml is not YAML: month must be in 1..12",
     "experiments: 3": "experiments: found 3, expected keys and values",
     "experiments: &a {x: *a}": "experiments.x",
     "mine:\n  epochs: 1\n  epochs: 2\n": "config.yaml: line 3: found 'epochs' a second time, the "
     "first is in line 2, expected each key once",
-    '{"a": 1,\n "a": 2}': "config.yaml: line 2: found 'a' a second time, the first is in line 1",
     "full: {a: 1, a: 2}": "config.yaml: line 1: found 'a' a second time, the first is in line 1",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIGURATION.items(), ids=range(11))
+@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIGURATION.items(), ids=range(8))
 def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, capsys):
     path = tmp_path / "config.yaml"
     path.write_text(text)
@@ -282,11 +273,9 @@ def test_the_command_says_that_a_file_is_missing(capsys):
 
 
 def test_a_key_may_stand_beside_the_one_that_it_is_merged_over(tmp_path):
-    text = "a: &a {x: 1, y: 1}\nlist:\n- b: &b {<<: *a, x: 2}\nc: {<<: *b, y: 3}\n"
-    (tmp_path / "config.yaml").write_text(text)
-    loaded = load(tmp_path / "config.yaml")
-    assert loaded["list"][0]["b"] == {"x": 2, "y": 1}
-    assert loaded["c"] == {"x": 2, "y": 3}
+    path = tmp_path / "config.yaml"
+    path.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, x: 2}\n")
+    assert load(path)["b"] == {"x": 2, "y": 1}
 
 
 @pytest.mark.parametrize(
@@ -319,7 +308,6 @@ def test_the_schema_for_editors_is_up_to_date(capsys):
     ("given", "limits"),
     [
         (None, {200: None}),
-        ("all", {200: None}),
         (50, {50: 50}),
         (200, {200: None}),
         ([50, "all", 300], {50: 50, 200: None}),

@@ -206,19 +206,9 @@ def test_a_mistake_is_said_in_one_line_and_nothing_is_written(here, capsys, argu
     assert not list(here.glob("*.yaml"))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("sentence,label\n,good\nb,bad\n", "line 2: found no text, expected some to learn from"),
-        (
-            'sentence,label\n"a,good\nb,bad\nc",good\nd,bad\n',
-            "line 2: found a '\"' that nothing closes before line 4, expected",
-        ),
-    ],
-)
-def test_a_table_that_training_would_refuse_is_refused(here, capsys, content, message):
+def test_a_table_that_training_would_refuse_is_refused(here, capsys):
     arguments = tables(here)
-    (here / "films-train.csv").write_text(content)
+    (here / "films-train.csv").write_text("sentence,label\n,good\nb,bad\n")
     status, _, problem = call(capsys, *arguments)
-    assert (status, problem.count("\n")) == (1, 1)
-    assert problem.startswith(f"films-train.csv: {message}")
+    assert status == 1
+    assert problem == "films-train.csv: line 2: found no text, expected some to learn from\n"

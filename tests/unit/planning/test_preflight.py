@@ -66,16 +66,6 @@ CASES = {
         "experiments.first.methods: 'own' of model 'minilm' on task 'mine': selection: pattern "
         "'nothing.**' matches no parameter of the model",
     ),
-    "more layers than any model has": (
-        lambda s: with_method(s, {"parameters": ["encoder.layer.7-99999999.**.bias"]}),
-        "selection: pattern 'encoder.layer.7-99999999.**.bias' matches no parameter",
-    ),
-    "low-rank updates of what is no linear layer's": (
-        lambda s: with_method(
-            s, {"lora": {"targets": ["embeddings.word_embeddings.weight"], "rank": 4, "alpha": 8}}
-        ),
-        "selection: 'embeddings.word_embeddings.weight' is not a linear layer's matrix",
-    ),
     "a method of more layers than the model has": (
         lambda s: s["experiments"]["first"]["methods"].update({"SPAFIT-4-9-I": [1e-3]}),
         "'SPAFIT-4-9-I' of model 'minilm' on task 'mine': selection: pattern",
