@@ -55,9 +55,8 @@ def read(path: Path) -> Config:
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
-    except RecursionError:
-        raise SubtuneError(f"{path}: found lists in lists too deep to read") from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: impossible numbers or dates
+    # Lists may be too deep, and numbers or dates impossible.
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         kind = "nothing" if data is None else type(data).__name__

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pydantic import ValidationError
 
 from subtune.config.messages import text_of
-from subtune.config.schema import HUB_MODELS, Config, Experiment, Fractions
+from subtune.config.schema import Config, Experiment, Fractions
 from subtune.core.errors import SubtuneError, one_of
 from subtune.data.builtin import MINI_TASKS
 from subtune.data.official import RELEASES
@@ -24,10 +24,6 @@ AVERAGE = "average of "
 def problems_of(config: Config) -> Iterator[str]:
     """Yield one line per mistake in a configuration whose sections are valid by themselves."""
     yield from _task_definitions(config)
-    for name, repository in HUB_MODELS.items():
-        hub = config.models[name].hub if name in config.models else None
-        if hub and hub.rpartition("/")[2].casefold() != name:
-            yield f"models.{name}.hub: found {hub!r}, expected {repository}, or another name for it"
     for name in filter(is_built_in, config.selections):
         yield f"selections.{name}: found the name of a built-in method, expected one of its own"
     for name, experiment in config.experiments.items():
@@ -38,14 +34,10 @@ def _task_definitions(config: Config) -> Iterator[str]:
     for name, definition in config.tasks.items():
         if name in TASKS:
             yield f"tasks.{name}: found the name of a built-in task, expected a name of its own"
-        split_of: dict[str, str] = {}
-        for split, path in definition.files.items():
-            other_split = split_of.setdefault(os.path.normpath(path), split)
-            if other_split != split:
-                yield (
-                    f"tasks.{name}.files: found {path!r} for {other_split} and for {split}, "
-                    "expected a different file for each"
-                )
+        paths = [os.path.normpath(path) for path in definition.files.values()]
+        if len(set(paths)) < len(paths):
+            found = ", ".join(definition.files.values())
+            yield f"tasks.{name}.files: found {found}, expected a different file for each split"
         try:
             definition.task(name)
         except ValidationError as error:
@@ -127,12 +119,10 @@ def _without_rows(config: Config, path: str, tasks: Iterable[str]) -> Iterator[s
     }[config.source]
     for task in tasks:
         if task in TASKS and task not in config.directories and not has(task):
-            instead = f"another source, or `tasks` without {task!r}"
-            if task in RELEASES:
-                instead = f"`directories.{task}`, the directory with its files"
+            own = f"`directories.{task}`, the directory with its files"
             yield (
                 f"{path}: found {task!r}, which `source: {config.source}` does not have, expected "
-                f"{instead}"
+                f"{own if task in RELEASES else 'another source'}"
             )
 
 

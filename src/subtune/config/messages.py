@@ -51,10 +51,7 @@ def text_of(problem: Any) -> str:
     value = problem["input"]
     kind = problem["type"]
     if isinstance(value, bool):
-        return (
-            f"found {value}, expected a number or text; in YAML text such as yes, no or on has "
-            "quotes"
-        )
+        return f"found {value}, expected a number or text; in YAML yes, no and on need quotes"
     if kind == "too_short":
         return f"found {value!r}, expected at least {problem['ctx']['min_length']}"
     if kind == "missing":
@@ -68,11 +65,8 @@ def text_of(problem: Any) -> str:
         return f"found {cut(value)!r}, expected {PATTERNS_IN_WORDS[problem['ctx']['pattern']]}"
     if kind in IN_YAML:
         return f"found {cut(repr(value))}, expected {IN_YAML[kind]}"
-    shortened = repr(value) if len(repr(value)) < 60 else type(value).__name__
-    if isinstance(value, str):
-        shortened = repr(cut(value))
     message = problem["msg"].removeprefix("Input should be ").removeprefix("String should have ")
-    return f"found {shortened}, expected {message[0].lower()}{message[1:]}"
+    return f"found {cut(repr(value))}, expected {message[0].lower()}{message[1:]}"
 
 
 def _keys_at(path: list) -> list[str]:

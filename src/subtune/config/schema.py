@@ -76,14 +76,12 @@ def _one_of(name: str, allowed: Iterable[str]) -> str:
 def _numbers_of_rows(given: Any) -> tuple[int | str, ...]:
     """Return a list of numbers of training rows. One number is a list of one, None is `all`."""
     numbers = given if isinstance(given, list | tuple) else [ALL_ROWS if given is None else given]
-    if not numbers:
-        raise ValueError("found an empty list, expected numbers of rows, or 'all'")
     # Profiles and the command line give every value as text.
     numbers = [int(n) if isinstance(n, str) and n.isdecimal() else n for n in numbers]
     for number in numbers:
         if number != ALL_ROWS and not (isinstance(number, int) and number >= 1):
             raise ValueError(f"found {number!r}, expected a number of rows from 1, or 'all'")
-    return _distinct(tuple(numbers))
+    return tuple(numbers)
 
 
 def _search(given: str) -> str:
@@ -162,6 +160,8 @@ _NUMBERS_OF_ROWS = {"type": "array", "items": _NUMBER_OF_ROWS, "minItems": 1, "u
 NumbersOfRows = Annotated[
     tuple[int | Literal["all"], ...],
     BeforeValidator(_numbers_of_rows),
+    Field(min_length=1),
+    AfterValidator(_distinct),
     WithJsonSchema({"anyOf": [*_NUMBER_OF_ROWS["anyOf"], _NUMBERS_OF_ROWS, {"type": "null"}]}),
 ]
 
@@ -354,22 +354,16 @@ class Experiment(Section):
                 f"found {len(self.models)} models, expected one: masks are of one model; write an "
                 "experiment for each"
             )
-        bare = [t for t in self.tasks if self.settings(t).learning_rates is None]
-        if not bare:
-            return self
-        for model in self.models:
-            for method, rates in self.methods_of(model).items():
-                if rates is None:
-                    raise ValueError(
-                        f"found no learning rates for method {method!r} on task {bare[0]!r}, "
-                        f"expected them under methods.{method}, by_task.{bare[0]}.learning_rates "
-                        "or learning_rates; `search` finds one"
-                    )
-        if self.fractions and self.fractions.learning_rates is None:
-            raise ValueError(
-                f"found no learning rates for fractions on task {bare[0]!r}, expected them under "
-                f"fractions.learning_rates or by_task.{bare[0]}.learning_rates"
-            )
+        bare = next((t for t in self.tasks if self.settings(t).learning_rates is None), None)
+        given = [(f"methods.{m}", r) for of in self.models for m, r in self.methods_of(of).items()]
+        if self.fractions:
+            given.append(("fractions.learning_rates", self.fractions.learning_rates))
+        for key, rates in given:
+            if bare and rates is None:
+                raise ValueError(
+                    f"found no learning rates for task {bare!r}, expected them under {key}, "
+                    f"by_task.{bare}.learning_rates or learning_rates; `search` finds one"
+                )
         return self
 
     def methods_of(self, model: str) -> dict[str, LearningRates | None]:

@@ -45,35 +45,29 @@ def choices(
         hidden_size: the model's.
         methods: the methods that the model has parameters for.
     """
-    by_width = {method: DEFAULTS.methods[method].learning_rates for method in methods}
-    rates = {method: learning_rates(by, hidden_size) for method, by in by_width.items()}
+    rates = {m: learning_rates(DEFAULTS.methods[m]["learning_rates"], hidden_size) for m in methods}
     parts = [rows]
     while parts[-1] // 2 >= DEFAULTS.fewest_rows:
         parts.append(parts[-1] // 2)
     for train_rows in parts:
-        size = next(s for s in DEFAULTS.sizes if s.rows is None or train_rows <= s.rows)
+        size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
         last = [DEFAULTS.shortest] if train_rows == parts[-1] else []
         for shorter in [*DEFAULTS.shorter, *last]:
-            for epochs in range(size.epochs, math.ceil(shorter.epochs * size.epochs) - 1, -1):
+            fewest = math.ceil(shorter["epochs"] * size["epochs"])
+            for epochs in range(size["epochs"], fewest - 1, -1):
                 yield Settings(
-                    methods={m: rates[m] for m in rates if m not in shorter.without},
+                    methods={m: rates[m] for m in rates if m not in shorter["without"]},
                     seeds=tuple(range(DEFAULTS.seeds)),
                     epochs=epochs,
-                    batch_size=size.batch_size,
+                    batch_size=size["batch_size"],
                     max_length=max_length,
                     train_rows=train_rows,
                 )
 
 
-def learning_rates(by_width: Mapping[int, tuple[float, ...]], width: int) -> tuple[float, ...]:
-    """Return learning rates for a model's width, with two significant digits.
-
-    Between two widths, their logarithms are interpolated. Beyond the outermost they stay.
-    """
-    widths = sorted(by_width)
-    logarithms = np.log([by_width[each] for each in widths]).T
-    at = np.log(width), np.log(widths)
-    return tuple(float(f"{math.exp(np.interp(*at, rates)):.1e}") for rates in logarithms)
+def learning_rates(by_width: Mapping[int, list[float]], width: int) -> tuple[float, ...]:
+    """Return the learning rates of the width that is nearest to a model's."""
+    return tuple(by_width[min(by_width, key=lambda known: abs(known - width))])
 
 
 def token_counts(task: TaskSpec, columns: Mapping[str, list], directory: Path | None) -> np.ndarray:

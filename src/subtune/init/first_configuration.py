@@ -63,24 +63,16 @@ def init(request: Request) -> Iterator[str]:
     """
     name = task_named_after(request.train)
     target = request.to or Path(f"{name}.yaml")
-    writing.require_free(target)
-    train = tables.read("--train", request.train, request.encoding)
     if request.dev is None:
         raise SubtuneError(
             "--dev: missing, expected a file of rows to evaluate on, not to train on, such as "
             f"every fifth row of {request.train}"
         )
-    dev = tables.read("--dev", request.dev, request.encoding)
-    if request.train.samefile(request.dev):
-        raise SubtuneError("--dev: found the file of --train, expected a different file")
-    paths = {"train": str(request.train), "validation": str(request.dev)}
-    test = None
-    if request.test is not None:
-        test = tables.read("--test", request.test, request.encoding)
-        if any(map(request.test.samefile, (request.train, request.dev))):
-            raise SubtuneError("--test: found a file of --train or --dev, expected a different one")
-        paths[TEST] = str(request.test)
-    yield from messages.of_tables(train, dev, test)
+    given = {"train": request.train, "validation": request.dev, TEST: request.test}
+    paths = {split: str(path) for split, path in given.items() if path}
+    read = {split: tables.read(Path(path), request.encoding) for split, path in paths.items()}
+    train, dev = read["train"], read["validation"]
+    yield from messages.of_tables(train, dev, read.get(TEST))
     label, text = _columns(request, train, dev)
     labels = labels_of(train, dev, label, request.kind)
     task = Task(
@@ -139,22 +131,11 @@ def init(request: Request) -> Iterator[str]:
 
 def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str, ...]]:
     """Return the column of the label, and the one or two columns of the text."""
-    asked = {"--label": request.label, "--text": request.text, "--text2": request.text2}
-    for option, column in asked.items():
-        if column is not None:
-            tables.require_column(option, train, column)
     label = request.label or tables.label_column(train)
-    named = tuple(column for column in (request.text, request.text2) if column is not None)
-    text = named if request.text is not None else tables.text_columns(train, label)
-    if request.text is None and request.text2 is not None:
-        raise SubtuneError(f"--text: missing, and needed beside --text2 {request.text2!r}")
-    columns = (*text, label)
-    if len(set(columns)) < len(columns):
-        raise SubtuneError(
-            f"--text, --label: found a column twice ({', '.join(columns)}), expected different ones"
-        )
-    for column in columns:
-        tables.require_column("--dev", dev, column)
+    text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, label)
+    for column in (*text, label):
+        tables.require_column(train, column)
+        tables.require_column(dev, column)
     return label, text
 
 
@@ -178,9 +159,7 @@ def _command(target: Path, cores: int, at_once: int) -> str:
     """Return the command that trains a configuration when it is called in this folder."""
     snakemake = "snakemake"
     if not shutil.which(snakemake):
-        beside_python = Path(sys.executable).with_name(snakemake)
-        inside = beside_python.is_relative_to(Path.cwd())
-        snakemake = str(beside_python.relative_to(Path.cwd()) if inside else beside_python)
+        snakemake = str(Path(sys.executable).with_name(snakemake))
     elsewhere = Path(sources.__file__).resolve().parents[2] / SNAKEFILE
     workflow = [] if is_file(Path(SNAKEFILE)) or not is_file(elsewhere) else ["-s", str(elsewhere)]
     gpu = ["--resources", "gpu=1"] if at_once < cores else []

@@ -7,9 +7,9 @@ import numpy as np
 
 from subtune.core.errors import cut
 from subtune.init.choosing import Settings
-from subtune.init.labels import Labels, finite_number
+from subtune.init.labels import Labels
 from subtune.init.models import StartingModel
-from subtune.init.tables import Table
+from subtune.init.tables import Table, number_in
 from subtune.tasks import Task
 from subtune.tasks.formats.text import shown
 
@@ -42,7 +42,7 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
     else:
         counts = [f"{cut(word)} ({labels.train[word]:,})" for word in labels.words]
-        are_numbers = None not in map(finite_number, labels.train)
+        are_numbers = None not in map(number_in, labels.train)
         hint = " (if they are numbers to predict: --regression)" if are_numbers else ""
         yield f"{len(counts)} classes: {_first_of(counts)}{hint}"
         answer = _first_of([labels.most_frequent])
@@ -101,16 +101,12 @@ def of_runs(settings: Settings) -> str:
 
 def of_shorter(usual: Settings, chosen: Settings, minutes: float) -> Iterator[str]:
     """Yield a line about what was made shorter to fit the minutes, if anything was."""
-    left_out = [method for method in usual.methods if method not in chosen.methods]
-    found = []
-    if left_out:
-        found.append(f"without {', '.join(left_out)}")
-    if chosen.train_rows < usual.train_rows:
-        found.append(f"{chosen.train_rows:,} of {usual.train_rows:,} rows train")
-    if chosen.epochs < usual.epochs:
-        found.append(f"{chosen.epochs} epochs in place of {usual.epochs}")
-    if found:
-        yield f"shorter, to fit into {minutes:g} minutes: {', '.join(found)}"
+    if chosen != usual:
+        yield (
+            f"shorter, to fit into {minutes:g} minutes: {len(chosen.methods)} of "
+            f"{len(usual.methods)} methods, {chosen.train_rows:,} of {usual.train_rows:,} rows "
+            f"train, {chosen.epochs} epochs in place of {usual.epochs}"
+        )
 
 
 def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iterator[str]:

@@ -35,7 +35,7 @@ class StartingModel(Value):
         """Return its name in the configuration."""
         if self.reference in HUB_MODELS.values():
             return next(name for name, hub in HUB_MODELS.items() if hub == self.reference)
-        if self.reference in (DEFAULTS.model.package, DEFAULTS.model.hub):
+        if self.reference in DEFAULTS.model.values():
             return "minilm"
         last = Path(self.reference).resolve().name if self.source == "path" else self.reference
         return named_like(last.rpartition("/")[2], HUB_MODELS, "model")
@@ -76,13 +76,13 @@ def model_called(name: str | None) -> StartingModel:
     Raises:
         SubtuneError: it is none of these, or the directory or package has no model.
     """
-    package = DEFAULTS.model.package
+    package = DEFAULTS.model["package"]
     if name is None and importlib.util.find_spec(package):
         reason = "small, good at sentences, and installed here: nothing is downloaded"
         return StartingModel(source="package", reference=package, reason=reason)
     if name is None:
         reason = "small and good at sentences; it is downloaded from the hub"
-        return StartingModel(source="hub", reference=DEFAULTS.model.hub, reason=reason)
+        return StartingModel(source="hub", reference=DEFAULTS.model["hub"], reason=reason)
     try:
         if is_directory(Path(name)):
             read_config(Path(name))

@@ -1,11 +1,11 @@
 """Tables with any columns, and guesses of their label and text columns."""
 
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from subtune.core.errors import SubtuneError, listed, one_of
 from subtune.init.defaults import DEFAULTS
-from subtune.tasks.formats.paths import is_file
 from subtune.tasks.sentences import FORMATS, rows_of
 
 
@@ -21,21 +21,17 @@ class Table(NamedTuple):
         return [row.get(column) for _, row in self.rows]
 
 
-def read(option: str, path: Path, encoding: str | None = None) -> Table:
+def read(path: Path, encoding: str | None = None) -> Table:
     """Read a whole file.
 
     Args:
-        option: the option of the command line, which opens error messages.
         encoding: that of a file that does not tell it.
 
     Raises:
         SubtuneError: the file is missing, is not in the format of its ending, or has no rows.
     """
-    if not is_file(path):
-        raise SubtuneError(f"{option}: found no file {str(path)!r}")
     if path.suffix not in FORMATS:
-        expected = one_of(path.suffix, FORMATS)
-        raise SubtuneError(f"{option}: {expected} as the ending of {path}")
+        raise SubtuneError(f"{path}: {one_of(path.suffix, FORMATS)} as the ending")
     # Unclosed quotation marks are found later, once the label column is known.
     rows = list(rows_of(path, (), is_row=lambda cells: False, encoding=encoding))
     if not rows:
@@ -44,15 +40,14 @@ def read(option: str, path: Path, encoding: str | None = None) -> Table:
     return Table(path, tuple(columns), rows)
 
 
-def require_column(option: str, table: Table, column: str) -> None:
+def require_column(table: Table, column: str) -> None:
     """Check that a table has a column.
 
     Raises:
         SubtuneError: the table does not have it.
     """
     if column not in table.columns:
-        expected = one_of(column, table.columns)
-        raise SubtuneError(f"{option}: no such column in {table.path}: {expected}")
+        raise SubtuneError(f"{table.path}: no such column: {one_of(column, table.columns)}")
 
 
 def label_column(table: Table) -> str:
@@ -102,15 +97,15 @@ def _holds_sentences(cells: list[Any]) -> bool:
 
 
 def _holds_words(cells: list[Any]) -> bool:
-    """Return whether most cells have text. Empty cells are refused later, with their lines."""
-    texts = [cell for cell in cells if isinstance(cell, str)]
-    are_words = any(cell.strip() and number_in(cell) is None for cell in texts)
-    return 2 * len(texts) > len(cells) and are_words
+    """Return whether most cells are no numbers. Empty ones are refused later, with their lines."""
+    texts = [cell for cell in cells if isinstance(cell, str) and number_in(cell) is None]
+    return 2 * len(texts) > len(cells) and any(map(str.strip, texts))
 
 
 def number_in(text: str) -> float | None:
-    """Return the number that a text writes, or None."""
+    """Return the finite number that a text writes, or None."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

@@ -1,6 +1,5 @@
 """The text of a first configuration, with comments on what to change."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from subtune.init.choosing import Settings
 from subtune.init.defaults import DEFAULTS
 from subtune.init.models import StartingModel
 from subtune.tasks import Task
-from subtune.tasks.formats.paths import is_directory
 
 # Name of the only experiment. The name of a paper would make the paper's tables.
 EXPERIMENT = "mine"
@@ -84,22 +82,8 @@ def precision_for(assumptions: Assumptions) -> str:
 
 def _rates(rates: Sequence[float]) -> str:
     """Return learning rates as YAML: one as a list, several as a search."""
-    # YAML needs a decimal point in numbers with an exponent.
-    parts = (f"{rate:.1e}".partition("e") for rate in rates)
-    listed = ", ".join(f"{digits}e{int(exponent)}" for digits, _, exponent in parts)
-    return f"{{search: [{listed}]}}" if len(rates) > 1 else f"[{listed}]"
-
-
-def require_free(path: Path) -> None:
-    """Check that a file can be written here, before any other work.
-
-    Raises:
-        SubtuneError: the file exists, or its folder does not.
-    """
-    if os.path.lexists(path):
-        raise SubtuneError(f"--to: {path} is there already; move it away or name another file")
-    if not is_directory(path.parent):
-        raise SubtuneError(f"--to: found no directory {str(path.parent)!r}")
+    written = yaml.safe_dump([*rates], default_flow_style=True).strip()
+    return f"{{search: {written}}}" if len(rates) > 1 else written
 
 
 def write(path: Path, text: str) -> None:

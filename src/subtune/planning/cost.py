@@ -89,17 +89,15 @@ class Estimates:
 
     def train_scores(self, runs: Iterable[str]) -> Cost:
         """Return the cost of scoring runs on the rows that they were trained on."""
-        total = self.start()
-        for spec in [self._plan.runs[run] for run in runs]:
-            rows = self._size(spec.tokens).rows_within(spec.recipe.train_rows)
-            total += self._evaluation(rows, spec)
-        return total
+        specs = [self._plan.runs[run] for run in runs]
+        rows = [self._size(s.tokens).rows_within(s.recipe.train_rows) for s in specs]
+        return sum(map(self._evaluation, rows, specs), self.start())
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
         """Return the cost of predicting the test rows of the runs' tasks."""
         specs = [self._plan.runs[run] for run in runs]
-        costs = (self._evaluation(self._size(spec.tokens).test_rows, spec) for spec in specs)
-        return sum(costs, self.start())
+        rows = [self._size(spec.tokens).test_rows for spec in specs]
+        return sum(map(self._evaluation, rows, specs), self.start())
 
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
         """Return the minutes to ask a scheduler for, more after every attempt.

@@ -27,6 +27,9 @@ from subtune.selections.specs import DataSpec, ModelSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.task import TaskSize
 
+# Hashing a model's files takes a while.
+_version_of_model = cache(version_of)
+
 
 @dataclass
 class Inputs:
@@ -72,10 +75,15 @@ def add_model(inputs: Inputs, config: Config, name: str, model: str) -> ModelSpe
         try:
             package = source.package
             location = str(directory_of_package(package) if package else source.path)
-            spec = ModelSpec(source="files", version=_version_of_model(location))
+            spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
         except SubtuneError as error:
             raise SubtuneError(f"models.{model}: {error}") from None
-        _require_fit(name, config.experiments[name], model, location)
+        _require_positions(name, config.experiments[name], model, location)
+    if model in HUB_MODELS and dimensions_of(location) != dimensions_of(HUB_MODELS[model]):
+        raise SubtuneError(
+            f"models.{model}: found a model of other dimensions in {location!r}, expected "
+            f"{HUB_MODELS[model]} under its name, or another name"
+        )
     inputs.models[spec.id] = spec
     inputs.model_ids[model] = spec.id
     inputs.model_locations[spec.id] = location
@@ -123,18 +131,12 @@ def _add_tokens_of_rows(
     return tokens
 
 
-def _require_fit(name: str, experiment: Experiment, model: str, directory: str) -> None:
-    """Check that a local model is the one that its name says, and takes texts long enough.
+def _require_positions(name: str, experiment: Experiment, model: str, directory: str) -> None:
+    """Check that a local model has as many positions as the longest texts have tokens.
 
     Raises:
-        SubtuneError: it has other dimensions than the papers' model of its name, or fewer positions
-            than the experiment's longest texts have tokens.
+        SubtuneError: it has fewer.
     """
-    if model in HUB_MODELS and dimensions_of(directory) != dimensions_of(HUB_MODELS[model]):
-        raise SubtuneError(
-            f"models.{model}: found a model of other dimensions in {directory!r}, expected "
-            f"{HUB_MODELS[model]} under its name, or another name"
-        )
     longest = longest_text(read_config(Path(directory)))
     for task in experiment.tasks:
         max_length = experiment.settings(task).max_length
@@ -177,26 +179,22 @@ def _require_parameters(name: str, config: Config, model: str, location: str) ->
 def _data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
     """Return those of some splits that a task has, with their version."""
     own, directory = config.tasks.get(task.name), config.directories.get(task.name)
-    if own or directory or config.source == "tsv":
-        source: Literal["tsv", "files"] = "files" if own or directory else "tsv"
+    source: Literal["hub", "tsv", "builtin", "files"]
+    source = "files" if own or directory else config.source
+    if source in ("tsv", "files"):
         if own:
             paths = files.own_paths(own.files, task)
         else:
             every = (*task.labelled, *task.test)
             paths = files.paths_of(task, source, every, config.glue_dir, directory=directory)
-        present = {split: paths[split] for split in splits if split in paths}
-        version = files.version_of(present)
-        return DataSpec(task=task, source=source, version=version, splits=tuple(present))
-    if config.source == "hub":
+        paths = {split: paths[split] for split in splits if split in paths}
+        version = files.version_of(paths)
+        splits = paths
+    elif source == "hub":
         repository = repository_of(task.name)
         revision = config.revision if repository == OF_GLUE else None
         kept = Path(Layout(config.results).pinned())
         version = pinned(repository.name, revision, "dataset", kept, "revision")
     else:
         version = builtin.version(task)
-    return DataSpec(task=task, source=config.source, version=version, splits=tuple(splits))
-
-
-@cache
-def _version_of_model(directory: str) -> str:
-    return version_of(Path(directory))
+    return DataSpec(task=task, source=source, version=version, splits=tuple(splits))

@@ -1,6 +1,5 @@
 """All that can be known of a configuration before anything runs."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,13 +40,6 @@ def preflight(
 
 def _require_place(results: Path) -> None:
     """Refuse results that cannot be a directory here, as a file stands in their place or above."""
-    try:
-        os.fsencode(results)
-    except UnicodeEncodeError:
-        raise SubtuneError(
-            f"results: found {str(results)!r}, which has letters that this locale lacks; set "
-            "PYTHONUTF8=1"
-        ) from None
     try:
         nearest = next(place for place in (results, *results.parents) if place.exists())
         is_directory = nearest.is_dir()

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from subtune.config import Config, Experiment
 from subtune.config.schema import each_trained
-from subtune.core.errors import SubtuneError
 from subtune.planning.inputs import Inputs, add_model, add_tokens
 from subtune.selections import Selection
 from subtune.selections.kind import Work
@@ -68,8 +67,7 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
     """Add an experiment's runs to the grid, and what they are trained with.
 
     Raises:
-        SubtuneError: a local file that a run needs is missing or of the wrong kind, or all of
-            several numbers of training rows are a whole training set.
+        SubtuneError: a local file that a run needs is missing or of the wrong kind.
     """
     experiment = config.experiments[name]
     planned = []
@@ -79,7 +77,7 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
         grid.experiment_fishers[name] = fishers
         for task in experiment.tasks:
             tokens = fishers[task].tokens
-            limits = _limits_of_rows(name, experiment, task, grid.sizes[tokens.data.key].train_rows)
+            limits = experiment.limits_of_rows(grid.sizes[tokens.data.key].train_rows)
             cells = [
                 cell
                 for rows in limits
@@ -98,24 +96,6 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
                 place = cell.method, cell.train_rows, cell.fraction, cell.scope
                 planned.append(Planned(run, model, task, *place))
     grid.experiments[name] = planned
-
-
-def _limits_of_rows(
-    name: str, experiment: Experiment, task: str, rows: int
-) -> dict[int, int | None]:
-    """Return the numbers of training rows, each with the limit of its runs' recipes.
-
-    Raises:
-        SubtuneError: several numbers are asked for, and all are the whole training set.
-    """
-    limits = experiment.limits_of_rows(rows)
-    if len(limits) == 1 and len(experiment.train_rows) > 1:
-        found = ", ".join(map(str, experiment.train_rows))
-        raise SubtuneError(
-            f"experiments.{name}.train_rows: found {found}, which are all {rows} rows of task "
-            f"{task!r}; expected a number below {rows} among them, or only `all`"
-        )
-    return limits
 
 
 def _add_fishers(

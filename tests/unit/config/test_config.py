@@ -3,17 +3,12 @@
 import copy
 import json
 
-import numpy as np
 import pytest
-import safetensors.numpy
-from transformers import BertConfig
 
 from subtune import cli, config
 from subtune.config.loading import load
 from subtune.core.errors import SubtuneError
-from subtune.models.dimensions import dimensions_of
 from subtune.planning.plan import plan as plan_of
-from tests.helpers.families import save_tokenizer
 from tests.helpers.project import ROOT
 
 GOOD = {
@@ -73,8 +68,8 @@ MISTAKES = {
         ("experimets", {}, "", "found 'experimets', expected one of results, "),
         ("E.by_task", {"rte": {"batch_sise": 16}}, ".rte.batch_sise",
          "one of learning_rates, batch_size, epochs, max_length (did you mean 'batch_size'?)"),
-        ("selections.mine", {"random": {"cuont": 3}}, ".random.cuont",
-         "one of as_many_as, count, within, lines_of, whole (did you mean 'count'?)"),
+        ("selections.mine", {"lora": {"targets": ["**"], "rank": 4, "alpha": 1, "alhpa": 1}},
+         ".lora.alhpa", "one of targets, rank, alpha (did you mean 'alpha'?)"),
         ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
          "one of random, lora, parameters, without (did you mean 'without'?)"),
     ],
@@ -85,6 +80,9 @@ MISTAKES = {
         ("tasks.mood.metrics", ["acuracy"], ".0", "(did you mean 'accuracy'?)"),
         ("E.models", ["minlm"], "", "(did you mean 'minilm'?)"),
         ("E.by_model", {"minlm": {"methods": {"full": [1e-5]}}}, "", "expected one of minilm"),
+        ("E.by_model", {"minilm": {"methods": {"fulll": [1e-5]}}}, ".minilm.methods",
+         "found 'fulll', expected one of full"),
+        ("E.by_task", {"ret": {"batch_size": 16}}, "", "found 'ret', expected one of cola, rte"),
         ("E.tasks", ["cola", "ret"], "", "found 'ret', expected one of qnli, sst2, mnli, cola, "
          "mrpc, stsb, rte, qqp, wnli, ptb, ud_ewt, squad, mood (did you mean 'rte'?)"),
         ("E.methods", {"layernrom": [1e-3]}, "", "g_LN2, pooler (did you mean 'layernorm'?)"),
@@ -93,35 +91,35 @@ MISTAKES = {
     ],
     "missing": [
         ("experiments", NO_LONGER, "", "missing, and needed"),
-        ("E.epochs", NO_LONGER, "", "missing, and needed"),
-        ("E.train_rows", [], "", "found an empty list, expected numbers of rows, or 'all'"),
+        ("E.train_rows", [], "", "found [], expected at least 1"),
         ("tasks.mood.text", [], "", "found none, expected 1 or 2 columns"),
         ("assumptions", {"teraflops": {"fp32": 1}}, ".teraflops", "expected at least 2"),
     ],
     "number": [
-        ("E.train_rows", 0, "", "found 0, expected a number of rows from 1, or 'all'"),
         ("E.train_rows", "al", "", "found 'al', expected a number of rows from 1, or 'all'"),
-        ("E.methods.full", [-1], ".0", "found -1, expected greater than 0"),
+        ("E.train_rows", [10, 0], "", "found 0, expected a number of rows from 1, or 'all'"),
         ("E.methods.full", ["fast"], ".0", "found 'fast', expected a valid number"),
-        ("E.methods.full", {"search": [1e-3]}, ".search", "expected at least 2"),
+        ("E.methods.full", {"search": [1e-3, 1e-3]}, ".search", "found 0.001 twice, expected each"),
         ("E.learning_rates", "serach", "", "expected a list of learning rates, or search"),
-        ("E.fractions.values", [0.1, 0], ".1", "found 0, expected greater than 0"),
         ("E.epochs", 2.5, "", "found 2.5, expected a valid integer"),
         ("E.seeds", [2**64], ".0", "expected less than or equal to 9223372036854775807"),
     ],
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected keys and values"),
         ("tasks.mood.labels", ["yes", False], ".1", "found False, expected a number or text; in "
-         "YAML text such as yes, no or on has quotes"),
+         "YAML yes, no and on need quotes"),
     ],
     "twice": [
         ("E.train_rows", [10, 100, 10], "", "found 10 twice, expected each value once"),
+        ("E.tasks", ["rte", "rte"], "", "found 'rte' twice"),
         ("E.methods.full", [1e-5, 0.00001], "", "found 1e-05 twice, expected each value once"),
+        ("tasks.mood.labels", ["sad", "sad"], "", "found 'sad' twice"),
     ],
     # Names become names of files and folders.
     "form of a text": [
         (("experiments", "a/.."), GOOD["experiments"]["layernorm"], "",
          "found 'a/..', expected a letter or digit, then letters,"),
+        (("models", "../m"), {"path": "m"}, "", "found '../m', expected a letter or digit"),
         (("selections", ".."), {"parameters": ["**"]}, "", "found '..', expected a letter"),
         ("E.methods", {"b_q,  b_k": [1e-3]}, ".b_q,  b_k", "words with one space between two"),
         ("E.methods", {"b_m2" + ",b_q" * 60: [1e-3]}, ".b_m2,b_q,", "expected at most 200"),
@@ -132,8 +130,6 @@ MISTAKES = {
         ("tasks.mood.title", "one\ntwo", "", "found 'one\\ntwo', expected text in one line"),
     ],
     "built-in name": [
-        ("models.bert-base-cased", {"hub": "prajjwal1/bert-tiny"}, ".hub",
-         "found 'prajjwal1/bert-tiny', expected google-bert/bert-"),
         ("tasks.cola", MOOD, "", "found the name of a built-in task"),
         *((f"selections.{name}", {"parameters": ["**"]}, "", "found the name of a built-in method")
           # Tables call full fine-tuning "Full".
@@ -142,15 +138,15 @@ MISTAKES = {
     "one contradicts another": [
         ("models.minilm", {"hub": "a/b", "path": "c"}, "",
          "found hub and path, expected exactly one of hub, path, package"),
-        ("tasks.mood.metrics", ["spearmanr"], "",
-         "found spearmanr, expected some of those of 'classification'"),
         ("tasks.mood", {**MOOD, "labels": ["bad", "fair", "good"], "metrics": ["f1"]}, ".metrics",
          "'f1' is of the second of two labels, found 3 labels, expected accuracy, f1_macro or "),
         ("tasks.mood", {**MOOD, "label": "text"}, "", "found column 'text' as text and as label"),
         ("tasks.mood", {**MOOD, "files": {"train": "a.csv", "validation": "./a.csv"}}, ".files",
-         "found './a.csv' for train and for validation, expected a different file for each"),
+         "found a.csv, ./a.csv, expected a different file for each split"),
         ("selections.mine", {"random": {"count": 3, "as_many_as": ["**"]}}, ".random",
          "expected exactly one of as_many_as, count"),
+        ("E.models", ["minilm", "roberta-base"], "!experiments.layernorm",
+         "found 2 models, expected one: "),
         ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found 'cv' with one task"),
         ("E.methods", {"random,b_q": [1e-3]}, "", "expected names of whole parameters"),
         ("E.methods", {"SPAFIT-9-4-I": [1e-3]}, "", "expected its first number below its second"),
@@ -159,11 +155,10 @@ MISTAKES = {
     ],
     "no learning rates": [
         ("E.by_model", {"minilm": {"methods": {"full": None}}}, "!experiments.layernorm",
-         "found no learning rates for method 'full' on task 'cola', expected them under "
+         "found no learning rates for task 'cola', expected them under "
          "methods.full, by_task.cola.learning_rates or learning_rates; `search` finds one"),
         ("E.fractions", {"values": [0.1]}, "!experiments.layernorm",
-         "found no learning rates for fractions on task 'cola', expected them under "
-         "fractions.learning_rates or by_task.cola.learning_rates"),
+         "found no learning rates for task 'cola', expected them under fractions.learning_rates, "),
     ],
 }  # fmt: skip
 
@@ -182,11 +177,6 @@ def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(
     assert line.startswith(place[1:] if place.startswith("!") else written + place)
     assert part in line
     assert kind != "unknown key" or ": unknown key, found " in line
-
-
-def test_fractions_are_of_one_model():
-    line = message(changed("E.models", ["minilm", "roberta-base"]))
-    assert line.startswith("experiments.layernorm: found 2 models, expected one: ")
 
 
 @pytest.mark.parametrize("title", ["method", "paper", "% of full", "average of all", "RTE"])
@@ -214,38 +204,15 @@ def test_numbers_written_as_text_are_read_as_a_profile_hands_them_over():
     ("source", "message"),
     [
         ({"path": "no/where"}, "models.minilm: found no directory 'no/where'"),
-        (
-            {"package": "no_such_package"},
-            "models.minilm: package 'no_such_package' is not installed",
-        ),
+        ({"path": "EMPTY"}, "has no config.json"),
+        ({"package": "no_such_package"}, "models.minilm: package 'no_such_package' is not install"),
         ({"package": "json"}, "models.minilm: package 'json' holds 0 model.safetensors"),
     ],
 )
-def test_a_model_that_is_not_there_is_found_out_before_any_work(source, message):
+def test_what_is_no_model_is_found_out_before_any_work(source, message, tmp_path):
+    source = {key: value.replace("EMPTY", str(tmp_path)) for key, value in source.items()}
     with pytest.raises(SubtuneError, match=message):
         plan_of(config.check(changed("models.minilm", source)))
-
-
-WHOLE = {"model.safetensors": "", "tokenizer.json": ""}
-NOT_A_MODEL = {
-    "has no config.json": {},
-    "has no model.safetensors; weights in another format": {"config.json": "{}"},
-    "has no tokenizer.json": {"config.json": "{}", "model.safetensors": ""},
-    "config.json is not a model's configuration": {"config.json": "not json", **WHOLE},
-    "model_type: found 3, expected a model's name": {"config.json": '{"model_type": 3}', **WHOLE},
-    "is_decoder: found true, expected false": {
-        "config.json": '{"model_type": "bert", "is_decoder": true}', **WHOLE
-    },
-    "model.safetensors cannot be read": {"config.json": '{"model_type": "gpt2"}', **WHOLE},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("message", NOT_A_MODEL)
-def test_a_directory_that_is_not_a_model_is_found_out_before_any_work(tmp_path, message):
-    for name, text in NOT_A_MODEL[message].items():
-        (tmp_path / name).write_text(text)
-    with pytest.raises(SubtuneError, match=message):
-        plan_of(config.check(changed("models.minilm", {"path": str(tmp_path)})))
 
 
 def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert):
@@ -259,20 +226,15 @@ def test_a_text_longer_than_a_model_takes_is_found_out_before_any_work(tiny_bert
     )
 
 
-def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, tmp_path):
-    data = changed("models.bert-base-cased", {"path": str(tiny_bert)})
+@pytest.mark.parametrize(
+    "source", [{"path": "TINY"}, {"hub": "someone/tiny", "revision": "a" * 40}]
+)
+def test_a_model_named_as_one_of_the_papers_has_its_dimensions(tiny_bert, source):
+    source = {key: value.replace("TINY", str(tiny_bert)) for key, value in source.items()}
+    data = changed("models.bert-base-cased", source)
     data["experiments"]["layernorm"] |= {"models": ["bert-base-cased"], "max_length": 64}
-    with pytest.raises(
-        SubtuneError, match=r"models\.bert-base-cased: found a model of other dimen"
-    ):
+    with pytest.raises(SubtuneError, match="found a model of other dimensions"):
         plan_of(config.check(data))
-    base = dimensions_of("bert-base-cased")
-    weights = {name: np.zeros(s, np.float16) for name, s in base.family.shapes(base).items()}
-    safetensors.numpy.save_file(weights, tmp_path / "model.safetensors")
-    save_tokenizer(tmp_path)
-    BertConfig(vocab_size=28996).save_pretrained(tmp_path)
-    data["models"]["bert-base-cased"]["path"] = str(tmp_path)
-    assert plan_of(config.check(data)).runs
 
 
 @pytest.mark.parametrize(
@@ -286,21 +248,18 @@ def test_every_configuration_of_this_repository_is_valid(path):
 
 NOT_A_CONFIGURATION = {
     "a: [1": "is not YAML",
-    "[" * 10_000: "config.yaml: found lists in lists too deep to read",
-    "- 1": "found list, expected keys and values",
+    "[" * 10_000: "config.yaml is not YAML: maximum recursion depth exceeded",
     "# empty": "found nothing, expected keys and values",
     "a: " + "9" * 5000: "config.yaml is not YAML: Exceeds the limit",
-    "a: 2024-99-99": "config.yaml is not YAML: month must be in 1..12",
     "experiments: 3": "experiments: found 3, expected keys and values",
     "experiments: &a {x: *a}": "experiments.x",
     "mine:\n  epochs: 1\n  epochs: 2\n": "config.yaml: line 3: found 'epochs' a second time, the "
     "first is in line 2, expected each key once",
-    '{"a": 1,\n "a": 2}': "config.yaml: line 2: found 'a' a second time, the first is in line 1",
     "full: {a: 1, a: 2}": "config.yaml: line 1: found 'a' a second time, the first is in line 1",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIGURATION.items(), ids=range(11))
+@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIGURATION.items(), ids=range(8))
 def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, capsys):
     path = tmp_path / "config.yaml"
     path.write_text(text)
@@ -314,31 +273,28 @@ def test_the_command_says_that_a_file_is_missing(capsys):
 
 
 def test_a_key_may_stand_beside_the_one_that_it_is_merged_over(tmp_path):
-    text = "a: &a {x: 1, y: 1}\nlist:\n- b: &b {<<: *a, x: 2}\nc: {<<: *b, y: 3}\n"
-    (tmp_path / "config.yaml").write_text(text)
-    loaded = load(tmp_path / "config.yaml")
-    assert loaded["list"][0]["b"] == {"x": 2, "y": 1}
-    assert loaded["c"] == {"x": 2, "y": 3}
+    path = tmp_path / "config.yaml"
+    path.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, x: 2}\n")
+    assert load(path)["b"] == {"x": 2, "y": 1}
 
 
 @pytest.mark.parametrize(
-    ("task", "source"),
-    [("ptb", "tsv"), ("ud_ewt", "tsv"), ("squad", "tsv"), ("ptb", "hub"), ("ptb", "builtin")],
+    ("task", "source", "instead"),
+    [
+        ("ptb", "tsv", "`directories.ptb`, the directory with its files"),
+        ("squad", "tsv", "`directories.squad`, the directory with its files"),
+        ("ptb", "hub", "`directories.ptb`, the directory with its files"),
+        ("wnli", "builtin", "another source"),
+    ],
 )
-def test_a_task_that_a_source_does_not_have_is_read_from_its_directory(task, source):
+def test_a_task_that_a_source_does_not_have_is_refused(task, source, instead):
     data = changed("E.tasks", ["cola", task]) | {"source": source, "glue_dir": "glue"}
     assert message(data) == (
         f"experiments.layernorm.tasks: found {task!r}, which `source: {source}` does not have, "
-        f"expected `directories.{task}`, the directory with its files"
+        f"expected {instead}"
     )
-    assert config.check(data | {"directories": {task: "here"}}).directories == {task: "here"}
-
-
-def test_a_glue_task_without_a_mini_task_needs_another_source():
-    assert message(changed("E.tasks", ["cola", "wnli"])) == (
-        "experiments.layernorm.tasks: found 'wnli', which `source: builtin` does not have, "
-        "expected another source, or `tasks` without 'wnli'"
-    )
+    if task != "wnli":
+        assert config.check(data | {"directories": {task: "here"}}).directories == {task: "here"}
 
 
 def test_the_schema_for_editors_is_up_to_date(capsys):
@@ -352,7 +308,6 @@ def test_the_schema_for_editors_is_up_to_date(capsys):
     ("given", "limits"),
     [
         (None, {200: None}),
-        ("all", {200: None}),
         (50, {50: 50}),
         (200, {200: None}),
         ([50, "all", 300], {50: 50, 200: None}),

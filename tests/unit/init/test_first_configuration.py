@@ -121,7 +121,7 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, capsys, glue_dir, mo
     assert seconds[600] > seconds[60] > seconds[0.1]
     # Not even the shortest settings take seconds.
     assert experiment.train_rows == (1000,)
-    assert "without lora-I, frozen, 1,000 of 2,000 rows train, 3 epochs in place of 10" in said
+    assert "3 of 5 methods, 1,000 of 2,000 rows train, 3 epochs in place of 10" in said
 
 
 def test_what_is_named_is_not_guessed(here, capsys, tiny_bert):
@@ -177,18 +177,20 @@ def test_what_may_be_a_mistake_is_said(here, capsys, tiny_bert):
 # Arguments, of which TABLES are two good ones, and the only line that is printed.
 REFUSED = [
     ("--train films-train.csv", "--dev: missing, expected a file of rows to evaluate on, not to"),
-    ("--train films-train.csv --dev ./films-train.csv", "--dev: found the file of --train, expec"),
-    ("--train none.csv --dev films-dev.csv", "--train: found no file 'none.csv'"),
-    ("TABLES --test ./films-dev.csv", "--test: found a file of --train or --dev, expected a diff"),
-    ("TABLES --test none.csv", "--test: found no file 'none.csv'"),
-    ("TABLES --label lable", "--label: no such column in films-train.csv: found 'lable', expec"),
-    ("TABLES --text text", "--text: no such column in films-train.csv: found 'text', expected on"),
-    ("--train films-train.csv --dev other.csv", "--dev: no such column in other.csv: found 'sent"),
-    ("TABLES --text2 sentence", "--text: missing, and needed beside --text2 'sentence'"),
-    ("TABLES --text label", "--text, --label: found a column twice (label, label), expected"),
+    (
+        "--train films-train.csv --dev ./films-train.csv",
+        "tasks.films.files: found films-train.csv,",
+    ),
+    ("--train none.csv --dev films-dev.csv", "none.csv: no such file or directory, expected a"),
+    (
+        "TABLES --test ./films-dev.csv",
+        "tasks.films.files: found films-train.csv, films-dev.csv, f",
+    ),
+    ("TABLES --label lable", "films-train.csv: no such column: found 'lable', expected one of"),
+    ("--train films-train.csv --dev other.csv", "other.csv: no such column: found 'sentence', exp"),
+    ("TABLES --text label", "tasks.films: found column 'label' as text and as label, expected"),
     ("TABLES --regression", "films-train.csv: line 2: label: found 'good', expected a number"),
-    ("TABLES --to films-dev.csv", "--to: films-dev.csv is there already; move it away or name"),
-    ("TABLES --to none/mine.yaml", "--to: found no directory 'none'"),
+    ("TABLES --to films-dev.csv", "--to: cannot write films-dev.csv: file exists"),
     ("TABLES --model ./none", "--model: found './none', expected an existing directory, an inst"),
 ]
 
@@ -204,30 +206,9 @@ def test_a_mistake_is_said_in_one_line_and_nothing_is_written(here, capsys, argu
     assert not list(here.glob("*.yaml"))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("sentence,label\n,good\nb,bad\n", "line 2: found no text, expected some to learn from"),
-        ("sentence,label\na b c\0,good\nd e f,bad\n", "line 2: found '\\x00', expected text"),
-        ("sentence,label\na,b,good\n", "line 2: found 3 cells, expected 2 (sentence, label)"),
-        (
-            'sentence,label\n"a,good\nb,bad\nc",good\nd,bad\n',
-            "line 2: found a '\"' that nothing closes before line 4, expected",
-        ),
-    ],
-)
-def test_a_table_that_training_would_refuse_is_refused(here, capsys, content, message):
+def test_a_table_that_training_would_refuse_is_refused(here, capsys):
     arguments = tables(here)
-    (here / "films-train.csv").write_text(content)
+    (here / "films-train.csv").write_text("sentence,label\n,good\nb,bad\n")
     status, _, problem = call(capsys, *arguments)
-    assert (status, problem.count("\n")) == (1, 1)
-    assert problem.startswith(f"films-train.csv: {message}")
-
-
-@pytest.mark.slow
-def test_the_time_is_an_estimate_from_this_machines_speed(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    checked, _, said = written(capsys, *tables(tmp_path))
-    assert checked.assumptions.teraflops["fp32"] > 0.001
-    assert "time: about " in said
-    assert "an estimate from one timed matrix product" in said
+    assert status == 1
+    assert problem == "films-train.csv: line 2: found no text, expected some to learn from\n"

@@ -11,17 +11,13 @@ from subtune.init.names import named_like, task_named_after
     ("path", "name"),
     [
         ("reviews-train.csv", "reviews"),
-        ("reviews_train.tsv", "reviews"),
         ("reviews.train.jsonl", "reviews"),
-        ("reviews.csv", "reviews"),
         ("restrain.csv", "restrain"),
         ("my films/train.csv", "my-films"),
         ("größe & Güte TRAIN.csv", "groe-Gute"),
-        ("2024.csv", "2024"),
         ("критика.csv", "my-task"),
         ("rte-train.csv", "rte-task"),
         ("score.csv", "score-task"),
-        ("Model.csv", "Model-task"),
         (f"{'long' * 40}.csv", "long" * 14),
     ],
 )

@@ -15,18 +15,15 @@ def table_of(tmp_path, **columns):
     rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     path = tmp_path / "table.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    return tables.read("--train", path)
+    return tables.read(path)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.xlsx", b"", "--train: found '.xlsx', expected one of .csv, .tsv, .jsonl as the ending"),
+        ("a.xlsx", b"", "a.xlsx: found '.xlsx', expected one of .csv, .tsv, .jsonl as the"),
         ("a.csv", b"", "a.csv: found no rows, expected at least one"),
-        ("a.csv", b"text,label\n", "a.csv: found no rows, expected at least one"),
-        ("a.csv", bytes(range(256)), "a.csv: line 2: found the byte 0x80, which is not UTF-8"),
-        ("a.jsonl", b"x\n", "a.jsonl: not a readable .jsonl file: line 1: Expecting value in"),
-        ("a.csv", None, "--train: found no file"),
+        ("a.csv", None, "a.csv: no such file or directory"),
     ],
 )
 def test_what_is_no_table_is_refused_in_a_line(tmp_path, name, content, message):
@@ -34,33 +31,9 @@ def test_what_is_no_table_is_refused_in_a_line(tmp_path, name, content, message)
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(SubtuneError) as error:
-        tables.read("--train", path)
+        tables.read(path)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "encoding"),
-    [
-        ("text;label\r\ncafé, noir;1\r\n".encode(), None),
-        ('text\tlabel\n"café, noir"\t1\n'.encode("utf-16"), None),
-        ('\ntext,label\n"café, noir",1\n'.encode("latin-1"), "latin-1"),
-        ('\ufefftext,label\n"café, noir",1\n'.encode(), None),
-    ],
-    ids=["semicolons", "utf-16", "latin-1", "byte-order mark"],
-)
-def test_tables_are_read_as_other_programs_write_them(tmp_path, content, encoding):
-    path = tmp_path / "a.csv"
-    path.write_bytes(content)
-    [(_, row)] = tables.read("--train", path, encoding).rows
-    assert row == {"text": "café, noir", "label": "1"}
-
-
-def test_an_encoding_that_no_one_knows_is_named(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("text,label\n")
-    with pytest.raises(SubtuneError, match="encoding: found 'latn1', expected one such as latin-1"):
-        tables.read("--train", path, "latn1")
 
 
 @pytest.mark.parametrize(
@@ -118,5 +91,5 @@ def test_where_the_text_cannot_be_guessed_it_is_asked_for(tmp_path, columns, mes
 def test_a_column_that_is_not_there_is_named_with_the_nearest(tmp_path):
     table = table_of(tmp_path, sentence=["a"], label=["x"])
     with pytest.raises(SubtuneError) as error:
-        tables.require_column("--text", table, "sentense")
+        tables.require_column(table, "sentense")
     assert "(did you mean 'sentence'?)" in str(error.value)
