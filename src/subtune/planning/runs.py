@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from subtune.config import Config, Experiment
 from subtune.config.schema import each_trained
+from subtune.core.errors import SubtuneError, listed
 from subtune.planning.inputs import Inputs, add_model, add_tokens
 from subtune.selections import Selection
 from subtune.selections.kind import Work
@@ -67,7 +68,8 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
     """Add an experiment's runs to the grid, and what they are trained with.
 
     Raises:
-        SubtuneError: a local file that a run needs is missing or of the wrong kind.
+        SubtuneError: a local file that a run needs is missing or of the wrong kind, or all of
+            several numbers of training rows are a whole training set.
     """
     experiment = config.experiments[name]
     planned = []
@@ -77,11 +79,17 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
         grid.experiment_fishers[name] = fishers
         for task in experiment.tasks:
             tokens = fishers[task].tokens
-            limits = experiment.limits_of_rows(grid.sizes[tokens.data.key].train_rows)
+            rows = grid.sizes[tokens.data.key].train_rows
+            limits = experiment.limits_of_rows(rows)
+            if len(limits) < min(2, len(experiment.train_rows)):
+                raise SubtuneError(
+                    f"experiments.{name}.train_rows: found {listed(map(str, experiment.train_rows))}"
+                    f", which are all {rows} rows of task {task!r}; expected a number below {rows}"
+                )
             cells = [
                 cell
-                for rows in limits
-                for cell in _whole_methods(config, experiment, model, task, rows)
+                for number in limits
+                for cell in _whole_methods(config, experiment, model, task, number)
             ]
             cells += _top_fractions(grid, config, experiment, task, fishers, max(limits))
             for cell in cells:

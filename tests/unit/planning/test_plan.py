@@ -451,6 +451,12 @@ def test_a_number_that_is_no_smaller_than_the_training_set_is_all_of_it(base):
     assert plan(train_rows=ROWS).runs == base.runs
 
 
+def test_several_numbers_that_are_all_the_whole_training_set_are_refused():
+    expected = r"train_rows: found 500, 3000, all, which are all 200 rows of task 'cola'; expected"
+    with pytest.raises(SubtuneError, match=expected):
+        plan(train_rows=[500, 3000, "all"])
+
+
 def test_the_largest_number_is_each_tasks_own(tmp_path):
     rows = "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(20))
     made = plan(
