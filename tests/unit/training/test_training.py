@@ -225,10 +225,8 @@ def train_set(rows):
 
 
 def rows_of(train, train_rows, seed=0):
-    generator = np.random.default_rng(seed)
-    return train.row[
-        examples_that_train(train, examples.recipe(train_rows=train_rows), generator)
-    ].tolist()
+    recipe = examples.recipe(train_rows=train_rows)
+    return train.row[examples_that_train(train, recipe, np.random.default_rng(seed))].tolist()
 
 
 def test_smaller_parts_of_a_training_set_are_within_larger_ones_and_depend_on_the_seed():
