@@ -36,7 +36,7 @@ def split_runs(grid: Grid, config: Config) -> list[Sweep]:
             users[planned.run.id].add(name)
     groups: dict[tuple, list[str]] = {}
     for run, spec in grid.runs.items():
-        shared = spec.recipe.model_dump_json(exclude={"learning_rate", "search_seed"})
+        shared = spec.recipe.model_dump_json(exclude={"learning_rate", "search_seed", "trial"})
         key = (spec.model.id, spec.tokens.id, shared, tuple(sorted(users[run])))
         groups.setdefault(key, []).append(run)
     return [

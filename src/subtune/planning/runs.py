@@ -1,5 +1,6 @@
 """Runs of experiments: model × task × method × learning rate × seed, and masks."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -13,8 +14,17 @@ from subtune.selections import Selection
 from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top
 from subtune.selections.rankings import Scope, fishers_in_scope
-from subtune.selections.specs import FisherSpec, ModelSpec, RankingSpec, Recipe, RunSpec, Searched
+from subtune.selections.specs import (
+    FisherSpec,
+    ModelSpec,
+    RankingSpec,
+    Recipe,
+    RunSpec,
+    Searched,
+    trial_share,
+)
 from subtune.selections.whole import WholeTensors, require_whole
+from subtune.tasks.task import TaskSize
 
 
 @dataclass(frozen=True)
@@ -79,12 +89,14 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
         grid.experiment_fishers[name] = fishers
         for task in experiment.tasks:
             tokens = fishers[task].tokens
-            rows = grid.sizes[tokens.data.key].train_rows
-            limits = experiment.limits_of_rows(rows)
+            size = grid.sizes[tokens.data.key]
+            limits = experiment.limits_of_rows(size.train_rows)
             if len(limits) < min(2, len(experiment.train_rows)):
+                found = listed(map(str, experiment.train_rows))
                 raise SubtuneError(
-                    f"experiments.{name}.train_rows: found {listed(map(str, experiment.train_rows))}"
-                    f", which are all {rows} rows of task {task!r}; expected a number below {rows}"
+                    f"experiments.{name}.train_rows: found {found}, which are all "
+                    f"{size.train_rows} rows of task {task!r}; expected a number below "
+                    f"{size.train_rows} among them, or only `all`"
                 )
             cells = [
                 cell
@@ -97,7 +109,7 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
                     model=spec,
                     tokens=tokens,
                     selection=cell.selection,
-                    recipe=_recipe(experiment, task, cell.learning_rate, limits[cell.train_rows]),
+                    recipe=_recipe(experiment, cell, task, size),
                     seed=cell.seed,
                 )
                 run = grid.runs.setdefault(run.id, run)
@@ -178,14 +190,16 @@ def _top_fractions(
     return cells
 
 
-def _recipe(
-    experiment: Experiment, task: str, learning_rate: float | Searched, limit_of_rows: int | None
-) -> Recipe:
+def _recipe(experiment: Experiment, cell: _Cell, task: str, size: TaskSize) -> Recipe:
     """Return a run's recipe: the task's settings that a recipe has."""
     fields = Recipe.model_fields.keys() & Experiment.model_fields.keys()
     settings = experiment.settings(task)
-    shared = {name: getattr(settings, name) for name in fields}
-    # The first seed searches for all.
-    search_seed = experiment.seeds[0] if isinstance(learning_rate, tuple) else None
-    own = {"learning_rate": learning_rate, "search_seed": search_seed}
-    return Recipe(**shared | own | {"train_rows": limit_of_rows})
+    recipe = {name: getattr(settings, name) for name in fields} | {
+        "learning_rate": cell.learning_rate,
+        "train_rows": experiment.limits_of_rows(size.train_rows)[cell.train_rows],
+    }
+    if isinstance(cell.learning_rate, tuple):
+        steps = math.ceil(cell.train_rows / settings.batch_size) * settings.epochs
+        # The first seed searches for all.
+        recipe |= {"search_seed": experiment.seeds[0], "trial": trial_share(steps)}
+    return Recipe(**recipe)

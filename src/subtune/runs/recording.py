@@ -25,7 +25,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.delta import to_stored
-from subtune.training.reports import ONE_BY_ONE, WITHOUT_PADDING, Report
+from subtune.training.reports import Report
 from subtune.training.run import Result
 
 
@@ -68,8 +68,8 @@ def train_and_record(
     origin = provenance(model.device)
 
     def report_and_note(of: Report) -> None:
-        if of.event in (ONE_BY_ONE, WITHOUT_PADDING):
-            origin[of.event] = of.text
+        if of.name:
+            origin[of.name] = of.text
         report(of)
 
     def train(named: Mapping[str, RunSpec]) -> None:

@@ -1,6 +1,6 @@
 """Runs that search their learning rate.
 
-Every learning rate first trains on trial, for a tenth of the steps, over which it rises and falls
+Every learning rate first trains on trial, for a part of the steps, over which it rises and falls
 as in a whole run. The best rate and the next smaller one, since few steps favour large rates, then
 train whole. One seed does this, and all seeds train with the better of the two finalists. Each is
 an ordinary run with a record of its own. The record of a run that searched is a copy of the run
@@ -22,7 +22,7 @@ from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.runs.integrity import write_checksums
 from subtune.runs.job import Job
-from subtune.selections.specs import TRIAL, RunSpec
+from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.training.reports import Report
 from subtune.training.run import Result
@@ -136,9 +136,12 @@ def on_trial(
 
     Args:
         job: what the runs share.
-        searches: the runs, by what the log calls them.
+        searches: the runs, by what the log calls them. Their trials take as many steps.
         report: is told of every trial.
     """
+    if not searches:
+        return {}
+    [share] = {spec.recipe.trial for spec in searches.values()}
     folder = job.checkpoints and job.checkpoints.folder / "trials"
     candidates = each_once(
         {
@@ -150,7 +153,7 @@ def on_trial(
     runs = [spec.id for spec in candidates.values()]
     trials = {run: trial for run in runs if folder and (trial := _kept(folder, run))}
     missing = {name: spec for name, spec in candidates.items() if spec.id not in trials}
-    for name, result in job.train(missing, lambda of: report(Report(of.text)), TRIAL):
+    for name, result in job.train(missing, lambda of: report(Report(of.text)), share):
         spec = missing[name]
         trials[spec.id] = trial_of(spec.recipe.one_learning_rate, result, job.task)
         if folder:

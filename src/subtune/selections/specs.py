@@ -4,6 +4,7 @@ Each stage's code has a version. Raise it when the same value no longer gives th
 Defaults are left out of ids and records, so a default never changes without a new version.
 """
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -19,8 +20,8 @@ FISHER_VERSION = 1
 RANKING_VERSION = 1
 RECIPE_VERSION = 5
 
-# A search tries each learning rate for this share of all steps.
-TRIAL = 0.1
+# A search tries each learning rate for this share of all steps, and for at least so many steps.
+TRIAL, TRIAL_STEPS = 0.1, 45
 # Then it trains the best ones to the end: this many.
 FINALISTS = 2
 
@@ -116,7 +117,8 @@ class Recipe(Value):
     """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
 
     From several learning rates a search finds one, as `subtune.runs.search` describes. It trains
-    runs of ``search_seed``, or of the run's own seed without one.
+    runs of ``search_seed``, or of the run's own seed without one; each learning rate first trains
+    for ``trial``, a share of all steps.
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
     ``train_rows`` only the first rows of the training set's first shuffle train. With ``patience``
     a run ends after so many epochs without a better score.
@@ -133,6 +135,7 @@ class Recipe(Value):
     train_rows: int | None = Field(default=None, ge=1)
     patience: int | None = Field(default=None, ge=1)
     search_seed: int | None = None
+    trial: float = Field(default=TRIAL, gt=0, le=1)
 
     @property
     def one_learning_rate(self) -> float:
@@ -144,6 +147,11 @@ class Recipe(Value):
     def searched(self) -> tuple[float, ...]:
         """The learning rates among which the run finds one; empty if it has one already."""
         return self.learning_rate if isinstance(self.learning_rate, tuple) else ()
+
+
+def trial_share(steps: int) -> float:
+    """Return the share of a run's steps that a trial of its search takes, in whole percents."""
+    return min(1.0, max(TRIAL, math.ceil(100 * TRIAL_STEPS / steps) / 100))
 
 
 class RunSpec(Value):
@@ -158,7 +166,7 @@ class RunSpec(Value):
 
     def at(self, learning_rate: float) -> "RunSpec":
         """Return the same run with one learning rate."""
-        recipe = self.recipe.replaced(learning_rate=learning_rate, search_seed=None)
+        recipe = self.recipe.replaced(learning_rate=learning_rate, search_seed=None, trial=TRIAL)
         return self.replaced(recipe=recipe)
 
     @property
@@ -172,5 +180,5 @@ class RunSpec(Value):
     def whole_runs(self) -> float:
         """The cost in whole runs; the seed that searches counts the trials and finalists."""
         if self.recipe.searched and self.recipe.search_seed in (None, self.seed):
-            return len(self.recipe.searched) * TRIAL + FINALISTS
+            return len(self.recipe.searched) * self.recipe.trial + FINALISTS
         return 1

@@ -23,11 +23,10 @@ from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import evaluate, without_scores
 from subtune.training.matrices import Matrices
 from subtune.training.precision import autocast, cast_once
-from subtune.training.reports import Report
 from subtune.training.run import Result, Run
 from subtune.training.stacked import StackedParameters
 
-DIVERGED = Report("the loss or a prediction is not finite: this run ends here", "diverged")
+DIVERGED = "the loss or a prediction is not finite: this run ends here"
 
 
 class OutOfMemoryError(SubtuneError):
@@ -48,7 +47,7 @@ def train(
     examples: Mapping[str, Examples],
     task: TaskSpec,
     members: Sequence[Member],
-    report: Callable[[int, Report], None] = lambda number, report: None,
+    report: Callable[[int, str], None] = lambda number, report: None,
     keeper: Keeper | None = None,
     share: float = 1.0,
 ) -> list[Result]:
@@ -89,7 +88,7 @@ def train(
                 if keeper:
                     keeper.keep(group.state)
             for run in group.unevaluated():
-                report(run.number, _report_of_epoch(group.evaluate(run), group.last_epoch, task))
+                report(run.number, _line_of_epoch(group.evaluate(run), group.last_epoch, task))
                 if run.diverged:
                     report(run.number, DIVERGED)
                 if keeper:
@@ -225,7 +224,7 @@ class _Group:
         }
         return State({"masks": generator}, facts, runs)
 
-    def restore(self, state: State) -> Report:
+    def restore(self, state: State) -> str:
         """Continue from a state of the same runs.
 
         On another kind of device dropout masks are drawn anew, as for the seed that the report
@@ -254,7 +253,7 @@ class _Group:
             told += f", from {was} to {now}: dropout masks are drawn anew, from seed {seed}"
         self._masks_state = self._masks.state()
         self.is_whole = True
-        return Report(told, "resumed", {"step": self.step, "steps": self.steps})
+        return told
 
     def _keep(self, positions: Sequence[int]) -> None:
         """Keep the running runs at these positions only."""
@@ -266,15 +265,13 @@ class _Group:
         return shuffled(len(self._training), self._recipe.batch_size, self._order)
 
 
-def _report_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> Report:
+def _line_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str:
     metric = task.metrics[0]
     score = row[f"{task.evaluation[0]}/{metric}"]
-    text = (
+    return (
         f"epoch {row['epoch']}/{epochs}  loss {row['train_loss']:.4f}  "
         f"{metric} {score:.4f}  {row['seconds']:.1f} s"
     )
-    facts = {name: row[name] for name in ("epoch", "train_loss", "seconds")}
-    return Report(text, "epoch", facts | {"epochs": epochs, "metric": metric, "score": score})
 
 
 def examples_that_train(

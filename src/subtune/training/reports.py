@@ -1,22 +1,19 @@
 """Reports of a training in progress."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-# The event of runs whose model cannot compute them side by side.
+# Why runs train one by one: their model cannot compute them side by side.
 ONE_BY_ONE = "one_by_one"
-# The event of a model whose batches have no padding, because padding changes its results.
+# Why batches have no padding: it changes what their model computes.
 WITHOUT_PADDING = "without_padding"
 
 
 @dataclass(frozen=True)
 class Report:
-    """An event: a line for people, and facts for programs."""
+    """A line for the log. With a name it also stands in the records of the runs."""
 
     text: str
-    event: str = "note"
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
 
     def __str__(self) -> str:
         return self.text

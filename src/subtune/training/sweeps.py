@@ -50,8 +50,8 @@ def train_sweep(
         SubtuneError: a run alone does not fit into memory.
     """
 
-    def say(line: str, event: str = "note") -> None:
-        report(Report(line, event))
+    def say(line: str, name: str | None = None) -> None:
+        report(Report(line, name))
 
     model = without_padding_where_it_is_seen(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
@@ -73,15 +73,13 @@ def train_sweep(
     while waiting:
         runs = waiting.pop(0)
 
-        def report_of_run(number: int, of: Report, runs: Sequence[str] = runs) -> None:
-            run = runs[number]
-            text = f"{names[run] if names else run}  {of.text}"
-            report(Report(text, of.event, {"run": run, **of.facts}))
+        def say_of_run(number: int, line: str, runs: Sequence[str] = runs) -> None:
+            say(f"{names[runs[number]] if names else runs[number]}  {line}")
 
         keeper = Keeper(checkpoints, runs, say) if checkpoints else None
         group = [members[run] for run in runs]
         try:
-            results = train(model, examples, task, group, report_of_run, keeper, share)
+            results = train(model, examples, task, group, say_of_run, keeper, share)
         except OutOfMemoryError as error:
             if len(runs) == 1:
                 batch_size = group[0].recipe.batch_size

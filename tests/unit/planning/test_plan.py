@@ -17,6 +17,7 @@ from subtune.planning import inputs
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of
 from subtune.selections.ranked import Top
+from subtune.selections.specs import RunSpec
 from tests.helpers.project import ROOT
 
 BASE = {
@@ -171,6 +172,16 @@ def test_a_search_is_one_run_of_what_names_no_learning_rate():
             ("layernorm", 0.1, "rte", 7e-4),
         ]
     )
+
+
+@pytest.mark.parametrize(("rows", "share"), [(200, 0.45), (40, 1.0)])
+def test_trials_of_short_runs_take_a_larger_share_of_their_steps(rows, share):
+    """Of 200 rows, two epochs in batches of four are a hundred steps."""
+    made = plan(methods={"bitfit": "search", "full": [1e-5]}, batch_size=4, train_rows=rows)
+    trials = {run.recipe.trial for run in made.runs.values() if run.recipe.searched}
+    assert trials == {share}
+    found = next(run for run in made.runs.values() if run.recipe.searched).at(1e-3)
+    assert found == RunSpec.model_validate(found.model_dump(exclude={"recipe": {"trial"}}))
 
 
 def test_the_seeds_of_a_search_train_in_one_job():

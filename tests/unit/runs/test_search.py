@@ -132,6 +132,15 @@ def test_a_search_of_one_seed_costs_a_run_of_every_other(searching):
     assert costs == [1, 1, 1, len(GRID) * 0.1 + 2, 1]
 
 
+def test_a_trial_takes_the_share_of_the_steps_that_is_asked(tmp_path, tiny_bert, searching):
+    """Ten epochs of three steps each: a third of them end in the fourth epoch."""
+    asked = searching.replaced(recipe=searching.recipe.replaced(trial=0.34))
+    lines = record(tmp_path, [asked], tiny_bert)
+    ends = [line for line in lines if "on trial" in line and "epoch 4/4" in line]
+    assert len(ends) == len(GRID)
+    assert asked.whole_runs == pytest.approx(len(GRID) * 0.34 + 2)
+
+
 def test_finalists_that_are_on_record_are_not_trained_again(tmp_path, tiny_bert, searching):
     record(tmp_path, [searching.at(rate) for rate in GRID], tiny_bert)
     lines = record(tmp_path, [searching], tiny_bert)

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -252,7 +253,8 @@ class Sweep:
     @property
     def resumed(self):
         """The steps from which groups of runs went on."""
-        return [of.facts["step"] for of in self.reports if of.event == "resumed"]
+        steps = (re.search(r"goes on from step (\d+)", str(line)) for line in self.reports)
+        return [int(step[1]) for step in steps if step]
 
 
 @pytest.fixture

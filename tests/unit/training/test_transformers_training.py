@@ -165,7 +165,7 @@ def test_runs_that_vmap_refuses_train_one_by_one_and_their_records_say_so(
     specs = [examples.run_spec(METHODS["bitfit"], learning_rate=rate) for rate in RATES]
     reports = []
     recording.train_and_record(specs, tmp_path, model, tokens, {}, reports.append)
-    [reason] = [report.text for report in reports if report.event == ONE_BY_ONE]
+    [reason] = [report.text for report in reports if report.name == ONE_BY_ONE]
     assert reason.startswith("these runs train one by one: this model cannot compute several runs")
     for spec in specs:
         origin = json.loads((tmp_path / spec.id / "provenance.json").read_text())
