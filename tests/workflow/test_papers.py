@@ -31,9 +31,9 @@ def test_nothing_is_left_to_do_for_any_experiment(finished_papers, tmp_path):
     [
         ("bitfit", ["table1", "table2", "table3", "table5", "table6", "generalisation_gap",
                     "scores_by_size"],
-         ["figure1", "figure3", "sizes"]),
+         ["figure1", "sizes"]),
         ("bitfit_plus", ["figure3", "figure7", "repeat_variance"],
-         ["figure4", "figure6", "figure10", "figure12"]),
+         ["figure4", "figure10", "figure12"]),
         ("spafit", ["table1", "table2"], []),
     ],
 )  # fmt: skip
@@ -96,7 +96,7 @@ def test_tables_and_training_scores_are_of_the_largest_size(results):
     assert set(chosen["train_rows"]) == {16}
     runs = pd.read_csv(results / "runs.csv")
     of_bitfit = runs[runs["experiments"].str.split().map(lambda names: "bitfit" in names)]
-    assert of_bitfit["train_rows"].value_counts().to_dict() == {8: 10, 16: 10}
+    assert of_bitfit["train_rows"].value_counts().to_dict() == {8: 5, 16: 5}
 
 
 def test_spafit_is_scored_in_its_own_metrics(results):
@@ -108,7 +108,7 @@ def test_spafit_is_scored_in_its_own_metrics(results):
 def test_repeated_runs_have_a_spread(results):
     table = pd.read_csv(results / "experiments" / "bitfit_plus" / "repeat_variance.csv")
     assert set(table["seeds"]) == {2}
-    assert len(table) == 8
+    assert len(table) == 4
 
 
 def test_training_scores_stand_beside_dev_scores(results):

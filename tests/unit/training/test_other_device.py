@@ -17,7 +17,9 @@ def on_other_device(directory, *arguments):
     ("model", "task", "kinds", "precision"),
     [
         ("tiny_bert", "sst2", "full,layernorm,top", "fp32"),
-        ("tiny_roberta", "stsb", "rand_row_col,lora-II", "bf16"),
+        pytest.param(
+            "tiny_roberta", "stsb", "rand_row_col,lora-II", "bf16", marks=pytest.mark.nightly
+        ),
         # Through transformers' own code.
         pytest.param("modernbert", "stsb", "layernorm", "fp32", marks=pytest.mark.nightly),
     ],

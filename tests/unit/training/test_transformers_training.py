@@ -75,7 +75,10 @@ def without_dropout(minilm, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "task"), [("bitfit", "cola"), ("lora-II", "stsb")])
+@pytest.mark.parametrize(
+    ("method", "task"),
+    [("bitfit", "cola"), pytest.param("lora-II", "stsb", marks=pytest.mark.nightly)],
+)
 def test_minilm_learns_as_in_the_packed_pass(method, task, without_dropout):
     task = TASKS[task]
     kind = task.of_kind
