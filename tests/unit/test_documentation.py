@@ -5,11 +5,9 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 from docs._ext import api_pages, offline, repository_links, settings
 
 from tests.helpers.project import ROOT
@@ -18,8 +16,6 @@ PAGES = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob(".github/**/*.md")],
     key=lambda path: path.relative_to(ROOT).parts,
 )
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = [path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"]
 
@@ -145,14 +141,3 @@ def test_a_file_that_others_read_fits_their_schema(schema, files):
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
     done = subprocess.run([*command, *files], capture_output=True, text=True)
     assert files and done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_citation_names_this_version_and_the_four_papers():
-    assert CITATION["version"] == PROJECT["version"] and CITATION["license"] == PROJECT["license"]
-    titles = [reference["title"].partition(":")[0] for reference in CITATION["references"]]
-    assert sorted(titles) == ["BitFit", "BitFit+", "LayerNorm", "SPAFIT"]
-
-
-def test_the_changelog_begins_with_what_is_not_released_or_with_this_version():
-    [first, *_] = re.findall(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
-    assert first in ("Unreleased", PROJECT["version"])

@@ -52,10 +52,6 @@ def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_
     assert "Nothing to be done" in copied.run(copied.config, "-n")
 
 
-def test_nothing_is_to_be_done_in_a_copy(project):
-    assert "Nothing to be done" in project.run(project.config, "-n")
-
-
 def test_a_figures_colour_redraws_that_figure_only(project):
     config = project.changed()
     config["figures"] = {"figure3": {"colormap": "cividis"}}
@@ -128,23 +124,6 @@ def test_a_changed_title_remakes_tables_and_figures_only(project):
     config = copy.deepcopy(project.config)
     config["tasks"]["mood"]["title"] = "How it feels"
     assert set(project.planned(config)) == {"table", "figure", "summary", "report_page"}
-
-
-def test_an_added_test_file_judges_the_runs_of_its_task_which_train_anew(project):
-    config = copy.deepcopy(project.config)
-    (project.directory / "mood-test.csv").write_text("text,label\nthe cow is happy,happy\n")
-    config["tasks"]["mood"]["files"]["test"] = "mood-test.csv"
-    planned = project.planned(config)
-    assert (planned["dataset"], planned["tokens"]) == (1, 1)
-    assert planned["train"] >= 1
-
-
-def test_labels_in_another_order_train_their_task_anew(project):
-    config = copy.deepcopy(project.config)
-    config["tasks"]["mood"]["labels"] = ["happy", "sad"]
-    planned = project.planned(config)
-    assert (planned["dataset"], planned["tokens"], planned["fisher"]) == (1, 1, 1)
-    assert planned["train"] >= 1
 
 
 def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(

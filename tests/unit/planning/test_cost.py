@@ -140,12 +140,6 @@ def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
         assert 10 < found.minutes(found.sweep(sweep)) <= 24 * 60
 
 
-def test_the_longest_job_of_the_papers_ends_within_the_attempts_that_the_profile_gives():
-    found, plan = estimates(papers())
-    profile = yaml.safe_load((ROOT / "slurm" / "config.yaml").read_text())
-    assert cost_table.longest_sweep(plan, found) < (1 + profile["restart-times"]) * 24
-
-
 def test_a_request_grows_with_model_task_runs_and_attempt():
     found, plan = estimates(bitfit(tasks=["cola", "qqp"]))
     runs = {
