@@ -202,10 +202,10 @@ class OwnTask(Section):
     kind: KindName | None = None
     """default: `classification` if the task has `labels`, else `regression`"""
     files: dict[str, str]
-    """path of each split's file: `train`, `validation`, which chooses epochs and learning rates,
-    and perhaps `test`, which then judges. Texts: .csv, .tsv or .jsonl; a cell that begins with a
-    quotation mark is quoted. Tokens: .conllu, whose columns have names; .conll or .txt, whose
-    columns are 1, 2, …; or .jsonl with lists. Spans: .json in SQuAD's format"""
+    """the file of each split, which are `train`, `validation`, which chooses epochs and learning
+    rates, and perhaps `test`, which then judges. Texts: .csv, .tsv or .jsonl; a cell that begins
+    with a quotation mark is quoted. Tokens: .conllu, whose columns have names; .conll or .txt,
+    whose columns are 1, 2, …; or .jsonl with lists. Spans: .json in SQuAD's format"""
     encoding: Encoding | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-8, or UTF-16 if a file begins
     with its mark"""
@@ -440,7 +440,7 @@ class Config(Section):
     container: Annotated[str, Field(pattern=IMAGE)] | None = None
     """image in which `--sdm apptainer` runs every job"""
     glue_dir: str | None = None
-    """directory with GLUE's official files, for `source: tsv`"""
+    """directory with GLUE's official files, for the source `tsv`"""
     directories: dict[OfficialTask, Annotated[str, Field(min_length=1)]] = {}
     """each task's directory with its official files; it is used whatever `source` is"""
     test_scores: str | None = None
