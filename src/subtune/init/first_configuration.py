@@ -72,6 +72,10 @@ def init(request: Request) -> Iterator[str]:
     paths = {split: str(path) for split, path in given.items() if path}
     read = {split: tables.read(Path(path), request.encoding) for split, path in paths.items()}
     train, dev = read["train"], read["validation"]
+    # A link to the training file has another name.
+    if len({path.resolve() for path in map(Path, paths.values())}) < len(paths):
+        found = ", ".join(paths.values())
+        raise SubtuneError(f"--train, --dev, --test: found {found}, expected different files")
     yield from messages.of_tables(train, dev, read.get(TEST))
     label, text = _columns(request, train, dev)
     labels = labels_of(train, dev, label, request.kind)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from subtune.core.errors import SubtuneError, cut
+from subtune.core.errors import SubtuneError, cut, listed
 from subtune.init.defaults import DEFAULTS
 from subtune.init.tables import Table, number_in
 
@@ -48,7 +48,7 @@ def labels_of(train: Table, dev: Table, column: str, kind: str | None = None) ->
     labels = Labels(column, None, Counter(_cells(train, column)), Counter(_cells(dev, column)))
     if kind == "regression" or (kind is None and _are_measured(labels.train)):
         return labels
-    _require_classes(train, labels)
+    _require_classes(train, dev, labels)
     return labels._replace(words=tuple(sorted(labels.train | labels.dev, key=_order)))
 
 
@@ -80,7 +80,7 @@ def _order(label: str) -> tuple[float, str]:
     return (math.inf if number is None else number), label
 
 
-def _require_classes(train: Table, labels: Labels) -> None:
+def _require_classes(train: Table, dev: Table, labels: Labels) -> None:
     if len(labels.train) == 1:
         raise SubtuneError(
             f"{train.path}: found the label {cut(labels.most_frequent)!r} in every row, expected "
@@ -91,6 +91,12 @@ def _require_classes(train: Table, labels: Labels) -> None:
         raise SubtuneError(
             f"--label: found {len(labels.train):,} different labels in {len(train.rows):,} rows of "
             f"column {labels.column!r} of {train.path}, expected at most {limit} classes"
+        )
+    unknown = labels.dev.keys() - labels.train
+    if 2 * sum(labels.dev[label] for label in unknown) > labels.dev.total():
+        raise SubtuneError(
+            f"{dev.path}: column {labels.column!r}: found {listed(sorted(unknown)[:5])} in most "
+            f"rows, expected labels of {train.path} ({listed(sorted(labels.train)[:5])})"
         )
 
 

@@ -177,14 +177,12 @@ def test_what_may_be_a_mistake_is_said(here, capsys, tiny_bert):
 # Arguments, of which TABLES are two good ones, and the only line that is printed.
 REFUSED = [
     ("--train films-train.csv", "--dev: missing, expected a file of rows to evaluate on, not to"),
-    (
-        "--train films-train.csv --dev ./films-train.csv",
-        "tasks.films.files: found films-train.csv,",
-    ),
+    ("--train films-train.csv --dev ./films-train.csv", "--train, --dev, --test: found films-t"),
+    ("--train films-train.csv --dev link.csv", "--train, --dev, --test: found films-train.csv, l"),
     ("--train none.csv --dev films-dev.csv", "none.csv: no such file or directory, expected a"),
     (
         "TABLES --test ./films-dev.csv",
-        "tasks.films.files: found films-train.csv, films-dev.csv, f",
+        "--train, --dev, --test: found films-train.csv, films-dev.csv, f",
     ),
     ("TABLES --label lable", "films-train.csv: no such column: found 'lable', expected one of"),
     ("--train films-train.csv --dev other.csv", "other.csv: no such column: found 'sentence', exp"),
@@ -198,6 +196,7 @@ REFUSED = [
 @pytest.mark.parametrize(("arguments", "message"), REFUSED)
 def test_a_mistake_is_said_in_one_line_and_nothing_is_written(here, capsys, arguments, message):
     (here / "other.csv").write_text("text,label\na b c,good\n")
+    (here / "link.csv").symlink_to(here / "films-train.csv")
     words = arguments.replace("TABLES", " ".join(tables(here))).split()
     status, _, problem = call(capsys, *words)
     assert status == 1

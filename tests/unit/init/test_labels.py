@@ -47,6 +47,7 @@ def test_a_guess_can_be_overridden():
         (["a", ""], None, "train.csv: line 3: found no text or number in column 'label', "),
         (["a", "b"], ["a", None], "dev.csv: line 3: found no text or number in column 'label'"),
         (["a", "a"], None, "train.csv: found the label 'a' in every row, expected at least two"),
+        (["a", "b"], ["A", "B"], "dev.csv: column 'label': found A, B in most rows, expected lab"),
         ([f"w{n}" for n in range(12)], None, "--label: found 12 different labels in 12 rows of"),
     ],
 )
