@@ -7,6 +7,7 @@ from typing import Any
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.families import FAMILIES, family_of, first_position
+from subtune.families.base import Family
 
 CONFIG = "config.json"
 # The id of padding in RoBERTa and families like it, if a configuration does not say.
@@ -29,16 +30,14 @@ def read_config(directory: Path) -> dict[str, Any]:
     with one_line(f"{path} is not a model's configuration"):
         fields = json.loads(path.read_text())
         model_type = fields.get("model_type")
+        method = (fields.get("quantization_config") or {}).get("quant_method")
     if not isinstance(model_type, str):
         raise _error(path, "model_type", model_type, "a model's name")
-    # Our own forward pass would ignore other values.
-    computed = family_of(model_type).computed if model_type in FAMILIES else {}
-    for name, values in computed.items():
-        if fields.get(name) is not None and fields[name] not in values:
-            expected = " or ".join(map(json.dumps, values)) or "nothing"
-            raise _error(path, name, fields[name], expected)
-    if quantization := fields.get("quantization_config"):
-        method = quantization.get("quant_method")
+    if model_type in FAMILIES:
+        _require_computed(path, fields, family_of(model_type))
+    elif first_position(model_type, 0):
+        _require_number(path, "pad_token_id", fields.get("pad_token_id", PADDING))
+    if fields.get("quantization_config"):
         raise _error(path, "quantization_config", method, "weights that are not quantized")
     return fields
 
@@ -57,6 +56,26 @@ def longest_text(config: Mapping[str, Any]) -> int:
 def has_token_types(config: Mapping[str, Any]) -> bool:
     """Return whether a model tells the two texts of a pair apart, by its configuration's fields."""
     return config.get("type_vocab_size", 1) > 1
+
+
+def _require_computed(path: Path, fields: Mapping[str, Any], family: Family) -> None:
+    """Refuse settings that our own forward pass would ignore, and sizes that are no sizes."""
+    for name, values in family.computed.items():
+        if fields.get(name) is not None and fields[name] not in values:
+            expected = " or ".join(map(json.dumps, values)) or "nothing"
+            raise _error(path, name, fields[name], expected)
+    for name, default in family.defaults.items():
+        _require_number(path, name, fields.get(name, default))
+    dimensions = family.dimensions(fields)
+    if dimensions.hidden_size % dimensions.num_attention_heads:
+        expected = f"a multiple of num_attention_heads, {dimensions.num_attention_heads}"
+        raise _error(path, "hidden_size", dimensions.hidden_size, expected)
+
+
+def _require_number(path: Path, name: str, value: object) -> None:
+    lowest = 0 if name.endswith("_id") else 1
+    if type(value) is not int or value < lowest:
+        raise _error(path, name, value, f"a whole number from {lowest}")
 
 
 def _error(path: Path, field: str, value: object, expected: str) -> SubtuneError:

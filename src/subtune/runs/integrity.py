@@ -37,7 +37,7 @@ def read_checksums(store: Path, run: str) -> dict[str, str]:
         raise SubtuneError(f"{path.parent} is missing; {how_to_repair(store)}")
     try:
         sums = json.loads(_checked(path, {}))
-    except ValueError:
+    except (ValueError, RecursionError):
         sums = None
     if not isinstance(sums, dict) or not sums:
         raise SubtuneError(f"{path} is not readable JSON; {how_to_repair(store)}")

@@ -63,7 +63,7 @@ JSONL = [
     (f'{ROW}\n{{"txt": ""}}\n', "line 3: no such column: found 'text', expected one of txt (did"),
     ('{"text": "\\ud83d", "label": 0}\n', "line 1: found '\\ud83d', expected text"),
     ('{"text": "x"\n', "not a readable .jsonl file: line 1: Expecting ',' delimiter in column 13"),
-    ("[[0]]\n", "not a readable .jsonl file: line 1: found a list, expected an object"),
+    ("[" * 20_000, "not a readable .jsonl file: line 1: too many brackets, expected an object"),
 ]
 REFUSED = [
     (ending, *case)

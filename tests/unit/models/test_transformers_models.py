@@ -24,8 +24,6 @@ from tests.helpers import examples, families
         ("llama", {"model_type": ["llama"]}, 'model_type: found ["llama"], expected a model\'s'),
         ("llama", {"hidden_act": "geluu"}, "cannot be loaded: 'geluu' is not known"),
         ("llama", {"hidden_size": -32}, "cannot be loaded: Trying to create tensor with negative"),
-        ("llama", {"rms_norm_eps": "small"}, "Validation error for field 'rms_norm_eps': Type"),
-        ("llama", {"rope_parameters": {"rope_type": "no"}}, "cannot be loaded: 'no' is not known"),
     ],
 )
 def test_a_configuration_that_makes_no_model_is_one_line(family, fields, problem, copied):

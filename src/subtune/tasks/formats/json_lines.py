@@ -28,6 +28,8 @@ def rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         except json.JSONDecodeError as error:
             said = f"{error.msg} in column {error.colno}"
             raise SubtuneError(f"{place}: {said}, expected an object") from None
+        except RecursionError:
+            raise SubtuneError(f"{place}: too many brackets, expected an object") from None
         if not isinstance(row, dict):
             raise SubtuneError(f"{place}: found {text.in_words(row)}, expected an object")
         yield line, row
