@@ -1,6 +1,7 @@
 """The few parameters of a pretrained model that are worth fine-tuning."""
 
 from pathlib import Path
+from typing import Any
 
 from subtune.models import dimensions
 
@@ -14,4 +15,11 @@ def _read_other_dimensions(directory: Path) -> dimensions.OtherDimensions:
     return read_dimensions(directory)
 
 
+def _shapes_with_peft(*arguments: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    from subtune.models.injected import shapes_with
+
+    return shapes_with(*arguments)
+
+
+dimensions.shapes_with_peft = _shapes_with_peft
 dimensions.read_other_dimensions = _read_other_dimensions

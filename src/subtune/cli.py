@@ -169,8 +169,8 @@ def _params(options: argparse.Namespace) -> None:
     import pandas as pd
 
     from subtune.models.dimensions import AnyDimensions, dimensions_by, dimensions_in, papers_models
+    from subtune.models.parameter_counts import parameter_counts
     from subtune.selections.methods import COMBINATIONS, METHODS, named
-    from subtune.selections.parameter_counts import parameter_counts
 
     selections = config.read(options.config).selections if options.config else {}
     models: dict[str, AnyDimensions] = {
@@ -181,8 +181,9 @@ def _params(options: argparse.Namespace) -> None:
     methods = options.method or [*METHODS, *COMBINATIONS, *selections]
     counts = pd.concat(
         parameter_counts(
-            {name: model.shapes(options.labels)},
+            {name: model},
             {method: named(method, selections, name) for method in methods},
+            options.labels,
         )
         for name, model in models.items()
     )
@@ -214,11 +215,13 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
     """Print which tensors of a local model train."""
     import pandas as pd
 
-    from subtune.models.dimensions import dimensions_in, exported_names
-    from subtune.selections.parameter_counts import trained_tensors
+    from subtune.models.dimensions import dimensions_in, names_for, shapes_for
+    from subtune.models.parameter_counts import trained_tensors
 
-    shapes = dimensions_in(directory).shapes(labels)
+    dimensions = dimensions_in(directory)
+    shapes = shapes_for(selection, dimensions, labels)
     entries = selection.resolve(shapes, seed=0)
+    own_names = names_for(selection, dimensions, labels)
     rows = [
         (
             row.tensor + (f" × {row.times}" if row.times > 1 else ""),
@@ -226,7 +229,7 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
             " × ".join(map(str, row.shape)),
             f"{row.trains:,}" + ("" if row.how == "whole" else f" ({row.how})"),
         )
-        for row in trained_tensors(entries, shapes, exported_names(directory)).itertuples()
+        for row in trained_tensors(entries, shapes, own_names).itertuples()
     ]
     columns = ["tensor", "in transformers", "shape", "trains"]
     print(

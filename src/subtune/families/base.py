@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from subtune.families.naming import CLASSIFIER, LAYERS, is_embedding
+from subtune.families.naming import ADDED, CLASSIFIER, FIXED, LAYERS, is_embedding
 
 # Names of heads. Each head is that of transformers' class with this name.
 SEQUENCE_CLASSIFICATION = "sequence_classification"
@@ -200,3 +200,13 @@ def is_classifier(name: str) -> bool:
     Every run draws it anew and trains it whole, whatever the selection.
     """
     return name.partition(".")[0] == CLASSIFIER
+
+
+def is_added(name: str) -> bool:
+    """Return whether PEFT trains a parameter that it has added or unfrozen."""
+    return name.partition(".")[0] == ADDED
+
+
+def is_pretrained(name: str) -> bool:
+    """Return whether a pretrained checkpoint holds a parameter."""
+    return name.partition(".")[0] not in (ADDED, CLASSIFIER, FIXED)

@@ -11,6 +11,8 @@ from subtune.families import FAMILIES, family_of
 from subtune.families.base import SEQUENCE_CLASSIFICATION, Dimensions, Shape, is_classifier
 from subtune.families.naming import is_embedding
 from subtune.models.configuration import CONFIG, read_config
+from subtune.selections import Selection
+from subtune.selections.peft import Peft
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class OtherDimensions:
     ``first_head``: a head that transformers has for the model. ``shapes``: returns canonical name
     to shape of every parameter, for a number of outputs and a head. ``exported_names``: returns
     canonical name to transformers' name of every parameter, for a head. Both raise a SubtuneError
-    if weights in the directory are not those of the configuration.
+    if weights in the directory are not those of the configuration. ``config``: returns
+    transformers' configuration for a number of outputs.
     """
 
     hidden_size: int
@@ -30,6 +33,7 @@ class OtherDimensions:
     first_head: str
     shapes: Callable[..., dict[str, Shape]]
     exported_names: Callable[[str], dict[str, str]]
+    config: Callable[[int], Any]
 
     @property
     def parameters(self) -> int:
@@ -60,6 +64,37 @@ def _unknown(directory: Path) -> OtherDimensions:
 # Only transformers knows the shapes of its models, and planning does without transformers unless a
 # configuration names such a model. Importing `subtune` sets this function.
 read_other_dimensions: Callable[[Path], OtherDimensions] = _unknown
+
+
+def _without_peft(*_: Any) -> tuple[dict[str, Shape], dict[str, str]]:
+    raise NotImplementedError("import subtune first")
+
+
+# The same holds for models with modules of PEFT inside: `subtune.models.injected.shapes_with`.
+shapes_with_peft: Callable[..., tuple[dict[str, Shape], dict[str, str]]] = _without_peft
+
+
+def shapes_for(
+    selection: Selection,
+    dimensions: AnyDimensions,
+    outputs: int,
+    head: str = SEQUENCE_CLASSIFICATION,
+) -> dict[str, Shape]:
+    """Return the shapes of all parameters of a model in which a selection trains.
+
+    Raises:
+        SubtuneError: the model cannot have the selection's modules of PEFT.
+    """
+    if isinstance(selection, Peft):
+        return shapes_with_peft(dimensions, selection.peft, outputs, head)[0]
+    return dimensions.shapes(outputs, head)
+
+
+def names_for(selection: Selection, dimensions: AnyDimensions, outputs: int) -> dict[str, str]:
+    """Return canonical name to the name in transformers' or PEFT's model, as `shapes_for` does."""
+    if isinstance(selection, Peft):
+        return shapes_with_peft(dimensions, selection.peft, outputs, SEQUENCE_CLASSIFICATION)[1]
+    return dimensions.exported_names(SEQUENCE_CLASSIFICATION)
 
 
 def papers_models() -> dict[str, dict[str, Any]]:
@@ -93,12 +128,3 @@ def dimensions_in(directory: Path) -> AnyDimensions:
     if fields["model_type"] in FAMILIES:
         return dimensions_by(fields)
     return read_other_dimensions(directory)
-
-
-def exported_names(directory: Path) -> dict[str, str]:
-    """Return canonical name to transformers' name of every parameter of a sequence classifier.
-
-    Raises:
-        SubtuneError: there is no configuration, or none of a model that transformers loads.
-    """
-    return dimensions_in(directory).exported_names(SEQUENCE_CLASSIFICATION)

@@ -35,6 +35,10 @@ class DropoutMasks:
         kept = bits >= round(p * STEPS) - STEPS // 2
         return kept.float().mul_(1 / (1 - p))
 
+    def draw_seed(self) -> int:
+        """Return a seed for code that draws from torch's own generator."""
+        return int(self._bits.random_raw() >> 1)
+
     def state(self) -> "MasksState":
         """Return the position in the sequence."""
         bits = self._bits.state

@@ -24,7 +24,8 @@ class TransformersModule:
     name. ``transposed``: own names of matrices that the module stores as ``[i, o]``. ``buffers``:
     own name to tensors that the module reads beside parameters. ``without_effect``: canonical names
     of parameters that change no output. ``sees_padding``: whether padding behind a text changes
-    what the module computes, so that batches must have none.
+    what the module computes, so that batches must have none. ``injected``: whether modules of PEFT
+    are inside.
     """
 
     module: nn.Module
@@ -33,6 +34,7 @@ class TransformersModule:
     buffers: Mapping[str, Tensor]
     without_effect: frozenset[str]
     sees_padding: bool = False
+    injected: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,13 @@ class Encoder:
         """Return whether transformers' model stores a matrix as ``[i, o]``."""
         of = self.transformers
         return of is not None and of.own_names[name] in of.transposed
+
+    def exported(self) -> dict[str, Tensor]:
+        """Return every parameter by its name in transformers' model, and as it is stored there."""
+        return {
+            self.exported_name(name): (value.mT if self.is_transposed(name) else value).contiguous()
+            for name, value in self.parameters.items()
+        }
 
 
 def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:

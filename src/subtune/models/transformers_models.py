@@ -55,7 +55,26 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
         else value.clone(memory_format=torch.contiguous_format)
         for name, value in _parameters(module).items()
     }
-    return Encoder(config, parameters, head, _emptied(module))
+    return Encoder(config, parameters, head, emptied(module, _own_names(module)))
+
+
+def with_values(model: Encoder, **settings: Any) -> PreTrainedModel:
+    """Return transformers' model of ``model.config`` with a model's values.
+
+    Args:
+        settings: further arguments of transformers' ``from_config``.
+    """
+    with quiet():
+        whole = AUTO_CLASSES[model.head].from_config(model.config, **settings)
+    exported = model.exported()
+    # Twins share a parameter, and each has a name of its own.
+    values = {id(value): exported[own] for own, value in whole.named_parameters()}
+    twins = whole.named_parameters(remove_duplicate=False)
+    buffers = model.transformers.buffers if model.transformers else {}
+    every = dict(buffers) | {own: values[id(value)] for own, value in twins}
+    whole.to(next(iter(exported.values())).dtype)
+    whole.load_state_dict({own: every[own] for own in whole.state_dict()})
+    return whole
 
 
 def read_dimensions(directory: Path) -> OtherDimensions:
@@ -81,6 +100,7 @@ def read_dimensions(directory: Path) -> OtherDimensions:
         first_head=next(iter(_classes(with_head)), SEQUENCE_CLASSIFICATION),
         shapes=partial(_shapes, directory),
         exported_names=lambda head: _own_names(_on_meta(directory, head, outputs=1)),
+        config=partial(read_config, directory),
     )
 
 
@@ -197,14 +217,14 @@ def _own_names(module: PreTrainedModel) -> dict[str, str]:
 
 def _parameters(module: PreTrainedModel) -> dict[str, Tensor]:
     """Return every parameter by canonical name; matrices are ``[o, i]``."""
-    held, transposed = dict(module.named_parameters()), _transposed(module)
+    held, transposed = dict(module.named_parameters()), transposed_in(module)
     return {
         name: held[own].detach().mT if own in transposed else held[own].detach()
         for name, own in _own_names(module).items()
     }
 
 
-def _transposed(module: nn.Module) -> frozenset[str]:
+def transposed_in(module: nn.Module) -> frozenset[str]:
     """Return own names of the matrices that are stored as ``[i, o]``."""
     convolutions = (name for name, inner in module.named_modules() if isinstance(inner, Conv1D))
     return frozenset(f"{name}.weight" for name in convolutions)
@@ -230,10 +250,9 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
     )
 
 
-def _emptied(module: PreTrainedModel) -> TransformersModule:
+def emptied(module: PreTrainedModel, own_names: Mapping[str, str]) -> TransformersModule:
     """Return the module after removing the values of its parameters."""
-    own_names, transposed = _own_names(module), _transposed(module)
-    buffers = dict(module.named_buffers())
+    transposed, buffers = transposed_in(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
     key_bias = f".{naming.KEY}.bias"
     cancels = naming_of(module.config.model_type).key_bias_cancels

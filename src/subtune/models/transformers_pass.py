@@ -64,7 +64,7 @@ def logits(
                 shared[own_name] = weight
     theirs.module.train(masks is not None)
     compute = partial(_logits_of_run, model, batch, shared)
-    with _Dropout(masks), _in_one_line(model.config.model_type):
+    with _Dropout(masks), _noise(theirs, masks), _in_one_line(model.config.model_type):
         runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
         if max(runs, default=1) > 1:
             # Masks of dropout are drawn once for all runs.
@@ -96,6 +96,8 @@ def _logits_of_run(
         every = outputs.logits
     if batch.reads is None:
         return every
+    # PEFT's virtual tokens stand before a text.
+    every = every[:, every.shape[1] - batch.longest :]
     return every[batch.read_of, batch.reads - batch.first[batch.read_of]]
 
 
@@ -144,6 +146,18 @@ def _in_one_line(model_type: str) -> Iterator[None]:
             f"transformers' model of {model_type!r} fails on texts such as these: "
             f"{reason_of(error)}"
         ) from error
+
+
+@contextmanager
+def _noise(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
+    """Seed torch's own generator by the masks: some modules of PEFT draw from it in training."""
+    if masks is None or not theirs.injected:
+        yield
+        return
+    on_gpu = [masks.device] if masks.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=on_gpu):
+        torch.manual_seed(masks.draw_seed())
+        yield
 
 
 class _Dropout(TorchFunctionMode):

@@ -20,7 +20,7 @@ from subtune.data.repositories import OF_GLUE, repository_of
 from subtune.data.sizes import size_of
 from subtune.hub.commits import pinned
 from subtune.models.configuration import longest_text, read_config
-from subtune.models.dimensions import dimensions_of
+from subtune.models.dimensions import dimensions_of, shapes_for
 from subtune.models.files import directory_of_package, version_of
 from subtune.selections.kind import Work
 from subtune.selections.specs import DataSpec, ModelSpec, TokensSpec
@@ -169,7 +169,8 @@ def _require_parameters(name: str, config: Config, model: str, location: str) ->
         if selection.work() is Work.ENTRIES:
             continue
         try:
-            selection.resolve(dimensions.shapes(all_tasks[task].outputs, head), seed=0)
+            shapes = shapes_for(selection, dimensions, all_tasks[task].outputs, head)
+            selection.resolve(shapes, seed=0)
         except SubtuneError as error:
             raise SubtuneError(
                 f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}: {error}"

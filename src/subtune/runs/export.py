@@ -3,15 +3,13 @@
 import copy
 import json
 import shutil
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import safetensors.torch
 import torch
-import transformers
 from tokenizers import Tokenizer
-from torch import Tensor
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import PretrainedConfig
 
 from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
@@ -20,30 +18,34 @@ from subtune.families.base import is_classifier
 from subtune.models.encoder import Encoder
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.load import load_model
-from subtune.models.transformers_models import quiet
+from subtune.models.transformers_models import quiet, with_values
 from subtune.runs import records
+from subtune.runs.job import model_of
 from subtune.selections.lora import Lora
+from subtune.selections.peft import Peft
 from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
-from subtune.training.delta import AddedUpdate, Delta, applied, from_stored
+from subtune.training.delta import AddedUpdate, ChangedTensor, Delta, applied, from_stored
 
 
 def export_model(layout: Layout, run: str, target: Path) -> None:
     """Write a run's model: configuration, all weights in float32 as safetensors, tokenizer.
 
     ``from_pretrained(target)`` of transformers' class for the task, such as
-    ``AutoModelForSequenceClassification``, predicts what the record says.
+    ``AutoModelForSequenceClassification``, predicts what the record says. A run with modules of
+    PEFT is written as `export_adapter` does, since only PEFT has their code.
 
     Raises:
         SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
             cannot be made.
     """
     spec, delta, pretrained, model = _trained(layout, run)
+    if isinstance(spec.selection, Peft):
+        return _export_peft(spec, delta, pretrained, target)
     task = spec.tokens.data.task
     weights = applied(model.parameters, delta)
     config = _config(model, task)
-    whole = getattr(transformers, task.of_kind.auto_class).from_config(config)
-    whole.load_state_dict(_state(weights, model, whole))
+    whole = with_values(replace(model, config=config, parameters=weights))
     with new_directory(target) as draft, quiet():
         whole.save_pretrained(draft)
         for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
@@ -63,16 +65,18 @@ def _name_padding(directory: Path, padding: int) -> None:
 
 
 def export_adapter(layout: Layout, run: str, target: Path) -> None:
-    """Write a LoRA run as an adapter: ``PeftModel.from_pretrained(base, target)`` loads it.
+    """Write a run of LoRA or PEFT as an adapter: ``PeftModel.from_pretrained(base, target)``.
 
     The base is the pretrained model with a classifier of its own; the adapter brings the trained
     one. What trained whole beside LoRA is saved with the module that it belongs to. All is float32,
     which a base that is loaded in half precision would round.
 
     Raises:
-        SubtuneError: the run trained without LoRA, or as for `export_model`.
+        SubtuneError: the run trained neither, or as for `export_model`.
     """
     spec, delta, pretrained, model = _trained(layout, run)
+    if isinstance(spec.selection, Peft):
+        return _export_peft(spec, delta, pretrained, target)
     if not isinstance(spec.selection, Lora):
         raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
     updates = {name: c for name, c in delta.items() if isinstance(c, AddedUpdate)}
@@ -81,7 +85,7 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     applied_whole = applied(model.parameters, others)
     weights = {
         f"base_model.model.{name}": value
-        for name, value in _exported(applied_whole, model).items()
+        for name, value in replace(model, parameters=applied_whole).exported().items()
         if any(name.startswith(f"{module}.") for module in saved)
     }
     for name, update in updates.items():
@@ -106,6 +110,24 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
         (draft / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
+def _export_peft(spec: RunSpec, delta: Delta, pretrained: Path, target: Path) -> None:
+    """Write the folder that PEFT itself writes for a run with its modules."""
+    from subtune.models.injected import with_modules
+
+    assert isinstance(spec.selection, Peft)
+    task = spec.tokens.data.task
+    base = load_model(pretrained, task.of_kind.head, task.outputs)
+    module, names = with_modules(base, spec.selection.peft, spec.seed)
+    values = dict(module.named_parameters())
+    with torch.no_grad():
+        for name, change in delta.items():
+            assert isinstance(change, ChangedTensor)
+            values[names[name]].copy_(change.values)
+    module.peft_config["default"].base_model_name_or_path = str(pretrained)
+    with new_directory(target) as draft, quiet():
+        module.save_pretrained(str(draft))
+
+
 def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Path, Encoder]:
     """Return a run, its changes, and the directory and the model that it started from."""
     store = Path(layout.records())
@@ -115,7 +137,7 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Path, Encoder]:
     if not pretrained.is_dir():
         raise SubtuneError(f"found no pretrained model {pretrained}, which the run started from")
     task = spec.tokens.data.task
-    model = load_model(pretrained, task.of_kind.head, task.outputs)
+    model = model_of(spec, load_model(pretrained, task.of_kind.head, task.outputs))
     for name in delta:
         if name not in model.parameters:
             raise SubtuneError(
@@ -143,22 +165,3 @@ def _saved_module(name: str, model: Encoder) -> str:
     exported = model.exported_name(name)
     # For PEFT, transformers' head is one module, however many layers it has.
     return exported.partition(".")[0] if is_classifier(name) else exported.rpartition(".")[0]
-
-
-def _state(
-    parameters: Mapping[str, Tensor], model: Encoder, whole: PreTrainedModel
-) -> dict[str, Tensor]:
-    """All that transformers' model keeps: parameters, buffers, and twins under all their names."""
-    exported = _exported(parameters, model)
-    numbers = {id(value): exported[own] for own, value in whole.named_parameters()}
-    twins = whole.named_parameters(remove_duplicate=False)
-    buffers = model.transformers.buffers if model.transformers else {}
-    every = dict(buffers) | {own: numbers[id(value)] for own, value in twins}
-    return {own: every[own] for own in whole.state_dict()}
-
-
-def _exported(parameters: Mapping[str, Tensor], model: Encoder) -> dict[str, Tensor]:
-    return {
-        model.exported_name(name): (value.mT if model.is_transposed(name) else value).contiguous()
-        for name, value in parameters.items()
-    }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from subtune.models.encoder import Encoder, shapes_of
+from subtune.selections.peft import Peft
 from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
@@ -40,23 +41,39 @@ class Job:
         """
         # Checkpoints of a share of the steps are not those of the whole run.
         part = "" if share == 1 else f"@{share}"
-        names = {spec.id + part: name for name, spec in runs.items()}
-        results = train_sweep(
-            self.model,
-            self.examples,
-            self.task,
-            {key: self._member(runs[name]) for key, name in names.items()},
-            report,
-            self.max_side_by_side,
-            self.checkpoints,
-            share,
-            names,
-        )
-        for key, result in results:
-            yield names[key], result
+        # PEFT draws its modules' start, so every seed has a model of its own.
+        alike: dict[tuple, dict[str, str]] = {}
+        for name, spec in runs.items():
+            start = (spec.selection, spec.seed) if isinstance(spec.selection, Peft) else ()
+            alike.setdefault(start, {})[spec.id + part] = name
+        for names in alike.values():
+            model = model_of(runs[next(iter(names.values()))], self.model)
+            results = train_sweep(
+                model,
+                self.examples,
+                self.task,
+                {key: self._member(runs[name], model) for key, name in names.items()},
+                report,
+                self.max_side_by_side,
+                self.checkpoints,
+                share,
+                names,
+            )
+            for key, result in results:
+                yield names[key], result
 
-    def _member(self, spec: RunSpec) -> Member:
+    def _member(self, spec: RunSpec, model: Encoder) -> Member:
         ranking = spec.selection.ranking
         ranks = self.rankings[ranking] if ranking else None
-        entries = spec.selection.resolve(shapes_of(self.model), spec.seed, ranks)
+        entries = spec.selection.resolve(shapes_of(model), spec.seed, ranks)
         return Member(entries, spec.recipe, spec.seed)
+
+
+def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
+    """Return the model in which a run trains: with PEFT's modules, if it selects them."""
+    if not isinstance(spec.selection, Peft):
+        return pretrained
+    # Importing PEFT takes seconds, and other runs do not need it.
+    from subtune.models.injected import injected
+
+    return injected(pretrained, spec.selection.peft, spec.seed)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from subtune.models.encoder import Encoder
 from subtune.runs import records
+from subtune.runs.job import model_of
 from subtune.selections.specs import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, from_stored
@@ -82,7 +83,8 @@ def trained_model(store: Path, spec: RunSpec, model: Encoder) -> Encoder:
         SubtuneError: the run's delta cannot be read, or the run diverged.
     """
     delta = from_stored(records.read_delta(store, spec.id))
-    return replace(model, parameters=applied(model.parameters, delta))
+    started_from = model_of(spec, model)
+    return replace(started_from, parameters=applied(started_from.parameters, delta))
 
 
 def _logits(trained: Encoder, examples: Examples, spec: RunSpec) -> np.ndarray:

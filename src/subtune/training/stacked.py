@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from subtune.families.base import is_classifier
+from subtune.families.base import is_added, is_classifier
 from subtune.models.encoder import Encoder, new_classifier
 from subtune.models.weights import LowRankUpdate, PerRun, Weight
 from subtune.selections.entries import Entries, Entry, Indices, LowRank, Whole
@@ -108,8 +108,8 @@ class StackedParameters:
 
 def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
     """Return whether entries of a whole matrix train: such a run trains alone, to save memory."""
-    is_vector = model.parameters[name].ndim == 1 or is_classifier(name)
-    return not is_vector and not isinstance(entry, LowRank)
+    is_small = model.parameters[name].ndim == 1 or is_classifier(name) or is_added(name)
+    return not is_small and not isinstance(entry, LowRank)
 
 
 def _start(model: Encoder, trained: Entries, seed: int) -> dict[Piece, Tensor]:

@@ -13,7 +13,7 @@ from subtune.core.errors import SubtuneError
 from subtune.families import FAMILIES, NAMINGS
 from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
 from subtune.models import files
-from subtune.models.dimensions import dimensions_in, exported_names
+from subtune.models.dimensions import dimensions_in
 from subtune.models.load import load_model
 from subtune.selections import SELECTION
 from subtune.selections.methods import named
@@ -76,7 +76,7 @@ def test_a_family_has_what_the_page_says(row, directory_of):
     model_type = words_in_code(model_types)[0]
     if model_type in FAMILIES:
         return
-    names = exported_names(directory_of(model_type))
+    names = dimensions_in(directory_of(model_type)).exported_names(SEQUENCE_CLASSIFICATION)
     inside = {name.partition("encoder.layer.")[2].partition(".")[2] for name in names} - {""}
     assert ("attention.self.query.weight" in inside) == attention.startswith("apart")
     assert ("attention.self.qkv.weight" in inside) == attention.startswith("one matrix")
@@ -96,7 +96,9 @@ def test_a_family_has_what_the_page_says(row, directory_of):
 def test_the_names_of_the_page_are_those_of_transformers_models(directory_of):
     header, rows = table("here")
     for column, family in enumerate(header[1:], 1):
-        names = exported_names(directory_of(family.casefold().replace("-", "")))
+        names = dimensions_in(directory_of(family.casefold().replace("-", ""))).exported_names(
+            SEQUENCE_CLASSIFICATION
+        )
         modules = {name.rpartition(".")[0]: own.rpartition(".")[0] for name, own in names.items()}
         for row in rows:
             here, there = (words_in_code(cell) for cell in (row[0], row[column]))

@@ -9,10 +9,10 @@ from subtune import papers
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
 from subtune.models.dimensions import dimensions_of, papers_models
+from subtune.models.parameter_counts import parameter_counts
 from subtune.papers import printed
 from subtune.selections.entries import LowRank, Whole
 from subtune.selections.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
-from subtune.selections.parameter_counts import parameter_counts
 from subtune.selections.whole import WholeTensors
 
 
@@ -23,7 +23,7 @@ def bert():
 
 @pytest.fixture(scope="module")
 def models():
-    return {name: dimensions_of(name).shapes(outputs=2) for name in papers_models()}
+    return {name: dimensions_of(name) for name in papers_models()}
 
 
 def trained(name, shapes, users=None):
@@ -44,9 +44,10 @@ def test_the_components_of_bitfit_are_all_biases_of_the_layers(bert):
     assert trained(biases, bert) == trained("bitfit", bert) - outside
 
 
-def test_full_bitfit_is_the_biases_of_the_layers_by_its_text_and_far_more_by_its_count(bert_large):
+def test_full_bitfit_is_the_biases_of_the_layers_by_its_text_and_far_more_by_its_count(models):
     names = ["full-bitfit", "full-bitfit-text"]
-    counts = parameter_counts({"b": bert_large}, {name: METHODS[name] for name in names})
+    bert_large = {"b": models["bert-large-cased"]}
+    counts = parameter_counts(bert_large, {name: METHODS[name] for name in names}, outputs=2)
     classifier = 2 * 1024 + 2
     embeddings, pooler = (28_996 + 512 + 2 + 2) * 1024, 1024 * 1024 + 1024
     # Seven biases of a layer have 1,024 entries, one has 4,096.
@@ -108,11 +109,9 @@ PRINTED = pd.concat(printed.counts(paper).assign(source=paper) for paper in pape
 
 @pytest.mark.parametrize("row", PRINTED.itertuples(), ids=lambda row: f"{row.source}-{row.method}")
 def test_counts_are_those_that_the_papers_print(row, models):
-    shapes = models[row.model]
-    if row.source == "spafit":
-        shapes = dimensions_of(row.model).shapes(outputs=3)
-    selection = named(row.method, {}, row.model)
-    counts = parameter_counts({row.model: shapes}, {row.method: selection}).iloc[0]
+    model = {row.model: models[row.model]}
+    selection = {row.method: named(row.method, {}, row.model)}
+    [counts] = parameter_counts(model, selection, 3 if row.source == "spafit" else 2).iloc
     if row.printed.endswith("%"):
         digits = len(row.printed.rstrip("%").partition(".")[2])
         # The papers do not say which way they round, and do not always go the same way.
@@ -126,7 +125,7 @@ def test_counts_are_those_that_the_papers_print(row, models):
 
 
 def test_every_method_fits_every_model_of_the_papers_and_random_ones_are_as_large_as_bitfit(models):
-    counts = parameter_counts(models, METHODS)
+    counts = parameter_counts(models, METHODS, outputs=2)
     assert counts["parameters"].notna().all()
     by_method = counts.pivot(index="model", columns="method", values="parameters").astype(float)
     assert (by_method["rand_uniform"] == by_method["bitfit"]).all()
@@ -139,7 +138,7 @@ def test_every_method_fits_every_model_of_the_papers_and_random_ones_are_as_larg
 )
 def test_rand_uniform_draws_as_many_as_the_published_code(model, drawn, models):
     selection = {"rand_uniform": named("rand_uniform", {}, model)}
-    [count] = parameter_counts({model: models[model]}, selection).itertuples()
+    [count] = parameter_counts({model: models[model]}, selection, outputs=2).itertuples()
     assert count.parameters == drawn + count.classifier
 
 

@@ -7,10 +7,11 @@ import pytest
 from transformers import AutoModelForSequenceClassification
 
 from subtune import cli
-from subtune.models.dimensions import dimensions_in, exported_names
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models.dimensions import dimensions_in
+from subtune.models.parameter_counts import trained_tensors
 from subtune.selections.entries import Whole, count
 from subtune.selections.methods import named
-from subtune.selections.parameter_counts import trained_tensors
 from subtune.selections.whole import WholeTensors
 
 
@@ -26,10 +27,14 @@ def cells(printed, first):
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
+def names_in(directory):
+    return dimensions_in(directory).exported_names(SEQUENCE_CLASSIFICATION)
+
+
 def tensors(method, directory):
     shapes = dimensions_in(directory).shapes(2)
     entries = named(method, {}).resolve(shapes, seed=0)
-    table = trained_tensors(entries, shapes, exported_names(directory))
+    table = trained_tensors(entries, shapes, names_in(directory))
     assert table["trains"].sum() == count(entries, shapes)
     return table
 
@@ -91,7 +96,7 @@ def test_entries_of_a_tensor_are_counted(directory_of):
 def test_the_names_of_transformers_are_its_models(family, directory_of):
     directory = directory_of(family)
     module = AutoModelForSequenceClassification.from_pretrained(directory)
-    assert set(exported_names(directory).values()) == set(dict(module.named_parameters()))
+    assert set(names_in(directory).values()) == set(dict(module.named_parameters()))
 
 
 def test_what_a_model_lacks_is_said_below_the_table_and_has_no_number(directory_of, capsys):

@@ -8,12 +8,12 @@ import pandas as pd
 
 from subtune.exhibits.tables.writing import EMPTY, Styled
 from subtune.families import CANONICAL
-from subtune.families.base import is_classifier
-from subtune.models.dimensions import dimensions_in
+from subtune.families.base import is_added, is_pretrained
+from subtune.models.dimensions import dimensions_in, shapes_for
+from subtune.models.parameter_counts import parameter_counts
 from subtune.selections import SELECTION, Selection
 from subtune.selections.entries import Entry, Indices, LowRank, Shapes, Whole
 from subtune.selections.methods import LAYER_PARAMETERS, title_of
-from subtune.selections.parameter_counts import parameter_counts
 
 # Columns that wrap in LaTeX, and their share of the text's width.
 WIDE = {"group 1": 0.16, "group 2": 0.16, "group 3": 0.22, "outside the layers": 0.16}
@@ -40,17 +40,19 @@ def methods_and_parameters(
         labels: how many the classifier has.
     """
     selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
-    parameters = {
-        name: dimensions_in(directory).shapes(labels)
+    models = {
+        name: dimensions_in(directory)
         for name, directory in zip(model_names, directories, strict=True)
     }
-    counts = parameter_counts(parameters, selected)
+    counts = parameter_counts(models, selected, labels)
     millions = counts.assign(
         millions=[f"{number / 1e6:.2f}M" for number in counts["parameters"]]
     ).pivot(index="method", columns="model", values="millions")
     table = pd.DataFrame({"method": [title_of(method) for method in selections]})
-    first = next(iter(parameters.values()))
-    table[GROUPS] = [strata(selection, first) for selection in selected.values()]
+    first = next(iter(models.values()))
+    table[GROUPS] = [
+        strata(selection, shapes_for(selection, first, labels)) for selection in selected.values()
+    ]
     for model in counts["model"].unique():
         table[f"parameters: {model}"] = [millions.loc[method, model] for method in selections]
     for model, rows in printed.groupby("model", sort=False):
@@ -63,8 +65,8 @@ def strata(selection: Selection, shapes: Shapes) -> tuple[str, ...]:
     """Return the cells below `GROUPS` for a selection.
 
     A group is a run of layers in which the same parameters train. If all layers are alike, the
-    three groups are the same. A selection with random entries, or with more than three groups, is
-    described once for all layers.
+    three groups are the same. A selection with random entries, of PEFT, or with more than three
+    groups, is described once for all layers.
 
     Raises:
         SubtuneError: the model lacks a selected parameter.
@@ -74,9 +76,10 @@ def strata(selection: Selection, shapes: Shapes) -> tuple[str, ...]:
     layers = sorted({layer_of[n] or 0 for n in shapes if n.startswith(CANONICAL.layers)})
     texts = [_in_words(entries, [n for n in shapes if layer_of[n] == layer]) for layer in layers]
     groups = [(text, len(list(alike))) for text, alike in groupby(texts)]
-    outside_layers = [n for n in shapes if layer_of[n] is None and not is_classifier(n)]
+    outside_layers = [n for n in shapes if layer_of[n] is None and is_pretrained(n)]
     outside = _in_words(entries, outside_layers)
-    if len(groups) > 3 or any(isinstance(entry, Indices) for entry in entries.values()):
+    by_layer = not any(isinstance(entry, Indices) for entry in entries.values())
+    if len(groups) > 3 or not by_layer or any(map(is_added, entries)):
         groups, outside = [(selection.in_words(), len(layers))], EMPTY
     borders = [str(layer - 1) for layer in accumulate(size for _, size in groups)][:-1]
     n1, n2, *_ = [*borders, EMPTY, EMPTY]

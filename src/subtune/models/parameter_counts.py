@@ -10,13 +10,14 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
+from subtune.models.dimensions import AnyDimensions, shapes_for
 from subtune.selections import Selection
 from subtune.selections.entries import Entries, Entry, LowRank, Shapes, Whole, count
 from subtune.selections.patterns import LAYER_NUMBER
 
 
 def parameter_counts(
-    models: Mapping[str, Shapes], methods: Mapping[str, Selection]
+    models: Mapping[str, AnyDimensions], methods: Mapping[str, Selection], outputs: int
 ) -> pd.DataFrame:
     """Count every method's trained parameters.
 
@@ -24,8 +25,9 @@ def parameter_counts(
     train in all; so it is counted, but left out of the share (as in BitFit, Table 1).
 
     Args:
-        models: model's name to its parameters' shapes.
+        models: model's name to its dimensions.
         methods: method's name to its selection.
+        outputs: how many the classifier has.
 
     Returns:
         One row per model and method: ``model``, ``method``, ``parameters`` (with the classifier's),
@@ -35,11 +37,13 @@ def parameter_counts(
     """
     rows = []
     for method, selection in methods.items():
-        for model, shapes in models.items():
+        for model, dimensions in models.items():
+            shapes = dimensions.shapes(outputs)
             classifier = sum(math.prod(shapes[name]) for name in filter(is_classifier, shapes))
             pretrained = sum(map(math.prod, shapes.values())) - classifier
             row: dict[str, Any] = {"model": model, "method": method, "classifier": classifier}
             try:
+                shapes = shapes_for(selection, dimensions, outputs)
                 row["parameters"] = count(selection.resolve(shapes, seed=0), shapes)
                 row["share"] = (row["parameters"] - classifier) / pretrained
             except SubtuneError as error:

@@ -1,0 +1,253 @@
+"""Transformers' models with modules of PEFT inside.
+
+PEFT's own code puts the modules in and computes with them. A parameter that it trains is named
+``peft.<its name in PEFT's model>``, one that it adds and leaves as it is ``peft-fixed.<its name>``.
+All others keep their canonical names.
+"""
+
+import copy
+import dataclasses
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+
+import peft
+import torch
+from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
+from peft.utils import ModulesToSaveWrapper
+from transformers import AutoConfig, PreTrainedModel
+
+from subtune.core.errors import SubtuneError, listed, one_line, one_of, reason_of
+from subtune.families.base import (
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+    Dimensions,
+    Shape,
+    is_classifier,
+)
+from subtune.families.naming import ADDED, FIXED
+from subtune.models.dimensions import AnyDimensions
+from subtune.models.encoder import Encoder
+from subtune.models.transformers_models import (
+    AUTO_CLASSES,
+    emptied,
+    quiet,
+    transposed_in,
+    with_values,
+)
+from subtune.selections.peft import PeftSettings
+
+# PEFT's class for question answering passes on no token types, so the plain one computes there.
+TASK_TYPES = {SEQUENCE_CLASSIFICATION: "SEQ_CLS", TOKEN_CLASSIFICATION: "TOKEN_CLS"}
+TYPES = {of.value: made for of, made in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
+UNFIT = {
+    "ADALORA": "it moves its ranks between layers in calls between steps",
+    "ADAMSS": "the number of its values depends on the weights, which a plan does not read",
+    "ADAPTION_PROMPT": "PEFT has it for generators of text only",
+    "CPT": "PEFT has it for generators of text only",
+    "LILY": "a row's result would depend on the other rows of its batch",
+    "MULTITASK_PROMPT_TUNING": "it reads the id of each row's task",
+    "OSF": "it changes its gradients in hooks of PEFT's own parameters",
+    "POLY": "it reads the id of each row's task",
+    "XLORA": "it mixes adapters that are trained already",
+}
+# Fields that this package decides, that load files, or that import code by its name.
+RESERVED = {
+    "auto_mapping",
+    "base_model_name_or_path",
+    "inference_mode",
+    "megatron_config",
+    "megatron_core",
+    "peft_type",
+    "peft_version",
+    "revision",
+    "task_type",
+    "tokenizer_kwargs",
+    "tokenizer_name_or_path",
+}
+
+
+def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
+    """Return PEFT's configuration.
+
+    Raises:
+        SubtuneError: PEFT has no such type, field or value, or not for this head.
+    """
+    fit = sorted(TYPES.keys() - UNFIT)
+    if settings.type not in fit:
+        why = UNFIT.get(settings.type)
+        message = f"{settings.type} cannot train here, since {why}"
+        raise SubtuneError(f"peft.type: {message if why else one_of(settings.type, fit)}")
+    made = TYPES[settings.type]
+    fields = [of.name for of in dataclasses.fields(made) if of.init and of.name not in RESERVED]
+    for name in settings.fields:
+        if name not in fields:
+            raise SubtuneError(f"peft.{name}: {one_of(name, fields)}")
+    if head == QUESTION_ANSWERING and issubclass(made, peft.PromptLearningConfig):
+        raise SubtuneError(f"peft.type: {settings.type} has no head for question answering")
+    with one_line(f"peft: {settings.type}"):
+        return made(task_type=TASK_TYPES.get(head), **settings.fields)
+
+
+def injected(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
+    """Return a model with PEFT's modules, as a seed draws them, on the same device.
+
+    Raises:
+        SubtuneError: PEFT cannot put such modules into this model.
+    """
+    module, names = with_modules(model, settings, seed)
+    held, transposed = dict(module.named_parameters()), transposed_in(module)
+    parameters = {
+        name: (held[own].mT if own in transposed else held[own]).detach().contiguous()
+        for name, own in names.items()
+    }
+    inside = replace(emptied(module, names), injected=True)
+    return replace(model, parameters=parameters, transformers=inside).to(model.device)
+
+
+def with_modules(
+    model: Encoder, settings: PeftSettings, seed: int
+) -> tuple[peft.PeftModel, dict[str, str]]:
+    """Return PEFT's model of a model's values on a CPU, and the names of its parameters.
+
+    The names are canonical name to PEFT's name of every parameter that computes.
+    """
+    config = copy.deepcopy(model.config)
+    config.num_labels = model.outputs
+    on_cpu = replace(model, config=config).to("cpu")
+    own_names = {name: model.exported_name(name) for name in model.parameters}
+    module = with_values(on_cpu, attn_implementation="eager")
+    return _inject(module, own_names, settings, model.head, seed)
+
+
+@cache
+def shapes_with(
+    dimensions: AnyDimensions, settings: PeftSettings, outputs: int, head: str
+) -> tuple[dict[str, Shape], dict[str, str]]:
+    """Return canonical name to shape, and to PEFT's name, of every parameter that computes.
+
+    Raises:
+        SubtuneError: PEFT cannot put such modules into a model of these dimensions.
+    """
+    own_names = dimensions.exported_names(head)
+
+    def inject(device: str) -> tuple[peft.PeftModel, dict[str, str]]:
+        module = _without_values(dimensions, outputs, head, device)
+        return _inject(module, own_names, settings, head, seed=0)
+
+    try:
+        module, names = inject("meta")
+    except _NeedsValuesError:
+        module, names = inject("cpu")
+    _require_input(module, settings)
+    held, transposed = dict(module.named_parameters()), transposed_in(module)
+    shapes = {
+        name: tuple((held[own].mT if own in transposed else held[own]).shape)
+        for name, own in names.items()
+    }
+    return shapes, names
+
+
+class _NeedsValuesError(Exception):
+    """A start that depends on the model's values."""
+
+
+def _inject(
+    module: PreTrainedModel,
+    own_names: Mapping[str, str],
+    settings: PeftSettings,
+    head: str,
+    seed: int,
+) -> tuple[peft.PeftModel, dict[str, str]]:
+    """Return PEFT's model around a model, and canonical name to own name of its parameters."""
+    config = peft_config(settings, head)
+    device = next(module.parameters()).device
+    with_weights = {own.split(".")[-2] for own in own_names.values() if "." in own}
+    canonical = {own: name for name, own in own_names.items()}
+    known = {id(value): canonical[own] for own, value in module.named_parameters()}
+    try:
+        with torch.random.fork_rng(devices=[]), device, _quiet():
+            torch.manual_seed(seed)
+            made = peft.get_peft_model(module, config, autocast_adapter_dtype=False)
+    except Exception as error:
+        if device.type == "meta" and isinstance(error, RuntimeError):
+            raise _NeedsValuesError from None
+        asks = "target_modules" in str(error)
+        choice = f"; the model's modules: {listed(sorted(with_weights))}" if asks else ""
+        raise SubtuneError(f"peft: {settings.type}: {reason_of(error)}{choice}") from None
+    return made, _names(made, known)
+
+
+def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
+    """Return canonical name to own name of every parameter that computes, the classifier's last.
+
+    ``known`` has the canonical names of the parameters before, by their Python identity.
+    """
+    unused = set()
+    for wrapper in module.modules():
+        if isinstance(wrapper, ModulesToSaveWrapper):
+            # PEFT trains a copy of this module, and never computes with the original.
+            copied = dict(wrapper.modules_to_save["default"].named_parameters())
+            for own, value in wrapper.original_module.named_parameters():
+                known[id(copied[own])] = known[id(value)]
+                unused.add(id(value))
+    names = {}
+    for own, value in module.named_parameters():
+        name = known.get(id(value))
+        if name is None or (value.requires_grad and not is_classifier(name)):
+            name = f"{ADDED if value.requires_grad else FIXED}.{own}"
+        if id(value) not in unused:
+            names[name] = own
+    return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
+
+
+def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
+    """Refuse a type whose code cannot read texts in this model.
+
+    Without values the computation ends where it asks for one, after PEFT has looked at its inputs.
+    """
+    device = next(module.parameters()).device
+    ids = torch.ones(1, 4, dtype=torch.long, device=device)
+    try:
+        with device, torch.no_grad(), _quiet():
+            module(input_ids=ids, attention_mask=torch.ones_like(ids))
+    except RuntimeError:
+        pass
+    except Exception as error:
+        raise SubtuneError(f"peft: {settings.type}: {reason_of(error)}") from None
+
+
+def _without_values(
+    dimensions: AnyDimensions, outputs: int, head: str, device: str
+) -> PreTrainedModel:
+    """Return transformers' model of these dimensions: of zeros, or on ``meta`` without values."""
+    if isinstance(dimensions, Dimensions):
+        fields = dimensions._asdict()
+        config = AutoConfig.for_model(fields.pop("family").model_type, **fields)
+        config.num_labels = outputs
+    else:
+        config = dimensions.config(outputs)
+    with torch.device("meta"), quiet():
+        module = AUTO_CLASSES[head].from_config(config, attn_implementation="eager")
+    if device != "meta":
+        module.to_empty(device=device)
+        for value in (*module.parameters(), *module.buffers()):
+            value.data.zero_()
+    return module
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence PEFT's warnings and progress bars."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with quiet(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,231 @@
+"""Selections of PEFT, against a plain loop over PEFT's model and AdamW."""
+
+from dataclasses import replace
+
+import numpy as np
+import peft
+import pytest
+import torch
+from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
+from transformers import AutoModelForSequenceClassification
+
+from subtune.core.errors import SubtuneError
+from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
+from subtune.models.dimensions import dimensions_in, shapes_for
+from subtune.models.encoder import new_classifier, shapes_of
+from subtune.models.injected import UNFIT, injected, peft_config
+from subtune.models.load import load_model
+from subtune.selections import SELECTION
+from subtune.tasks import TASKS
+from subtune.training import groups
+from subtune.training.recipe import Member
+from subtune.training.sweeps import train_sweep
+from tests.helpers import examples
+
+# In float64, except for norms that transformers computes in float32.
+TOLERANCE = 1e-5
+TASK = TASKS["sst2"]
+SEED = 3
+# What these types need for models of width 32. All others have only defaults.
+FIELDS = {
+    "BOFT": {"boft_block_size": 4},
+    "C3A": {"block_size": 8},
+    "CARTRIDGE": {"num_virtual_tokens": 3},
+    "FOURIERFT": {"n_frequency": 10},
+    "MISS": {"r": 4},
+    "OFT": {"oft_block_size": 4},
+    "PREFIX_TUNING": {"num_virtual_tokens": 3},
+    "PROMPT_TUNING": {"num_virtual_tokens": 3},
+    "PSOFT": {"r": 4},
+    "PVERA": {"r": 4},
+    "P_TUNING": {"num_virtual_tokens": 3, "encoder_hidden_size": 8},
+    "RANDLORA": {"r": 4},
+    "ROAD": {"group_size": 8},
+    "SHIRA": {"r": 2},
+    "TRAINABLE_TOKENS": {"token_indices": [4, 5, 6]},
+    "VBLORA": {"vector_length": 4, "num_vectors": 8},
+    "VERA": {"r": 4},
+    "WAVEFT": {"n_frequency": 10},
+}
+TARGETS = {
+    "bert": ["query", "value", "output.dense"],
+    "modernbert": ["Wqkv", "Wo"],
+    "qwen2": ["q_proj", "v_proj", "down_proj"],
+}
+NORMS = {"bert": ["LayerNorm"], "modernbert": ["mlp_norm"], "qwen2": ["input_layernorm"]}
+WITHOUT_TARGETS = ("PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE", "TRAINABLE_TOKENS")
+TYPES = sorted({of.value for of in PEFT_TYPE_TO_CONFIG_MAPPING} - set(UNFIT))
+# `torch.func.vmap` cannot compute these.
+ALONE = ["C3A", "DELORA", "FOURIERFT", "FROD", "GRALORA", "LOHA"]
+ALONE += ["OFT", "RANDLORA", "SHIRA", "VBLORA", "WAVEFT"]
+CONSTANT = {"schedule": "constant", "warmup": 0.0}
+REFUSED = "PEFT refuses this model"
+ROUNDING = "PEFT computes Shadow in float32, and AdamW makes steps of its rounding"
+SKIPPED = {
+    ("bert", "SHADOW"): REFUSED,
+    ("modernbert", "CARTRIDGE"): REFUSED,
+    ("modernbert", "PREFIX_TUNING"): REFUSED,
+    ("modernbert", "SHADOW"): ROUNDING,
+    ("qwen2", "SHADOW"): ROUNDING,
+}
+
+
+def selection_of(of_type, family):
+    fields = {"type": of_type} | FIELDS.get(of_type, {})
+    if of_type == "LN_TUNING":
+        fields["target_modules"] = NORMS[family]
+    elif of_type == "IA3":
+        fields |= {"target_modules": TARGETS[family], "feedforward_modules": TARGETS[family][-1:]}
+    elif of_type == "SHADOW":
+        fields["shadow_dropout"] = 0.0
+    elif of_type not in WITHOUT_TARGETS:
+        fields["target_modules"] = TARGETS[family]
+    return SELECTION.validate_python({"peft": fields})
+
+
+@pytest.fixture(params=list(TARGETS))
+def family(request):
+    return request.param
+
+
+@pytest.fixture
+def directory(family, tiny_bert, directory_of):
+    return tiny_bert if family == "bert" else directory_of(family)
+
+
+def pretrained(directory, of_type):
+    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    if of_type == "PSOFT":  # which refuses float64
+        return model
+    return replace(model, parameters={n: v.double() for n, v in model.parameters.items()})
+
+
+def model_of_peft(directory, base, settings):
+    """PEFT's model as a user makes it, with the classifier of the seed."""
+    theirs = AutoModelForSequenceClassification.from_pretrained(
+        directory, num_labels=2, attn_implementation="eager", dtype=torch.float32
+    ).to(next(iter(base.parameters.values())).dtype)
+    theirs.config.pad_token_id = base.config.pad_token_id
+    classifier = {base.exported_name(n): v for n, v in new_classifier(base, SEED).items()}
+    theirs.load_state_dict(classifier, strict=False)
+    torch.manual_seed(SEED)
+    config = peft_config(settings, SEQUENCE_CLASSIFICATION)
+    return peft.get_peft_model(theirs, config, autocast_adapter_dtype=False)
+
+
+def outputs_of_peft(model, split, number, **labels):
+    inputs = {name: torch.tensor([of[number]]) for name, of in split.inputs.items()}
+    attention_mask = torch.ones(1, split.lengths[number], dtype=torch.long)
+    return model(**inputs, attention_mask=attention_mask, **labels)
+
+
+def logits_of_peft(model, split):
+    with torch.no_grad():
+        every = [outputs_of_peft(model, split, number).logits for number in range(len(split))]
+    return torch.cat(every).numpy()
+
+
+def train_peft(model, heads, rows, recipe):
+    """Train what PEFT trains, and the classifier, in plain steps of AdamW."""
+    for name, value in model.named_parameters():
+        if any(f"model.{head}." in name for head in heads) and "original_module" not in name:
+            value.requires_grad_(True)
+    leaves = [value for value in model.train().parameters() if value.requires_grad]
+    optimizer = torch.optim.AdamW(leaves, lr=recipe.learning_rate, weight_decay=0.0)
+    train, order = rows["train"], np.random.default_rng(SEED)
+    chosen = order.permutation(train.rows)
+    permutation = order.permutation(len(chosen))
+    for first in range(0, len(chosen), recipe.batch_size):
+        index = chosen[permutation[first : first + recipe.batch_size]]
+        losses = [
+            outputs_of_peft(model, train, number, labels=torch.tensor([train.labels[number]])).loss
+            for number in index
+        ]
+        torch.stack(losses).mean().backward()
+        torch.nn.utils.clip_grad_norm_(leaves, recipe.max_grad_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("of_type", TYPES)
+def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, monkeypatch):
+    if (family, of_type) in SKIPPED:
+        pytest.skip(SKIPPED[family, of_type])
+    # On a CPU such runs train one by one, to save time.
+    monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
+    if of_type == "PVERA":
+        monkeypatch.setattr(torch, "randn_like", torch.zeros_like)
+    selection = selection_of(of_type, family)
+    base = pretrained(directory, of_type)
+    model = injected(base, selection.peft, SEED)
+    rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
+    entries = selection.resolve(shapes_of(model), SEED)
+    rates = {"slow": 3e-4, "fast": 1e-3}
+    members = {
+        name: Member(entries, examples.recipe(epochs=1, **CONSTANT, learning_rate=rate), SEED)
+        for name, rate in rates.items()
+    }
+    lines = []
+    for run, result in train_sweep(model, rows, TASK, members, lambda of: lines.append(of.text)):
+        theirs = model_of_peft(directory, base, selection.peft)
+        heads = [base.exported_name(n).rpartition(".")[0] for n in new_classifier(base, SEED)]
+        own = {n for n, v in theirs.named_parameters() if v.requires_grad}
+        train_peft(theirs, heads, rows, members[run].recipe)
+        held = dict(theirs.named_parameters())
+        trained = {model.exported_name(n): of.values for n, of in result.best.delta.items()}
+        assert own <= set(trained)
+        for name, values in trained.items():
+            assert (values - held[name].detach()).abs().max() < TOLERANCE, name
+        predicted = logits_of_peft(theirs.eval(), rows["validation"])
+        assert np.abs(result.best.predictions["validation"] - predicted).max() < TOLERANCE
+    alone = any("one by one" in line for line in lines)
+    assert alone == (of_type in ALONE), lines
+
+
+@pytest.mark.parametrize("of_type", TYPES)
+def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
+    if SKIPPED.get((family, of_type)) == REFUSED:
+        pytest.skip(REFUSED)
+    selection = selection_of(of_type, family)
+    planned = shapes_for(selection, dimensions_in(directory), 2)
+    model = injected(load_model(directory, SEQUENCE_CLASSIFICATION, 2), selection.peft, SEED)
+    assert planned == shapes_of(model)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"type": "IA4"}, "peft.type: found 'IA4', expected one of BEFT, .*did you mean 'IA3'"),
+        ({"type": "ADALORA"}, "peft.type: ADALORA cannot train here, since it moves its ranks"),
+        ({"type": "IA3", "target_module": ["key"]}, "peft.target_module: .*'target_modules'"),
+        ({"type": "LORA", "megatron_core": "os"}, "peft.megatron_core: found 'megatron_core'"),
+        (
+            {"type": "LORA", "target_modules": ["kee"]},
+            "peft: LORA: No modules were targeted .*the model's modules: LayerNorm, c",
+        ),
+        (
+            {"type": "LN_TUNING"},
+            "the model's modules: LayerNorm, classifier, dense, key, position_emb",
+        ),
+        ({"type": "BOFT", "boft_block_size": 5}, "peft: BOFT: "),
+    ],
+)
+def test_a_configuration_that_peft_refuses_is_one_line_before_any_work(fields, message, tiny_bert):
+    selection = SELECTION.validate_python({"peft": fields})
+    with pytest.raises(SubtuneError, match=message) as error:
+        shapes_for(selection, dimensions_in(tiny_bert), 2)
+    assert "\n" not in str(error.value)
+
+
+def test_prompts_cannot_answer_questions(tiny_bert):
+    selection = selection_of("PROMPT_TUNING", "bert")
+    with pytest.raises(SubtuneError, match="PROMPT_TUNING has no head for question answering"):
+        shapes_for(selection, dimensions_in(tiny_bert), 2, QUESTION_ANSWERING)
+
+
+def test_a_selection_of_peft_is_the_same_value_however_its_fields_are_ordered():
+    one = SELECTION.validate_python({"peft": {"type": "LORA", "r": 4, "target_modules": ["key"]}})
+    other = SELECTION.validate_python({"peft": {"target_modules": ["key"], "r": 4, "type": "LORA"}})
+    assert one.id == other.id
+    assert SELECTION.validate_json(one.canonical()) == one
+    assert one.in_words() == 'PEFT LORA (r 4, target_modules ["key"])'
