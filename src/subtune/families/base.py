@@ -203,7 +203,7 @@ def is_classifier(name: str) -> bool:
 
 
 def is_added(name: str) -> bool:
-    """Return whether PEFT trains a parameter that it has added or unfrozen."""
+    """Return whether a parameter trains in a module that was put into the model."""
     return name.partition(".")[0] == ADDED
 
 

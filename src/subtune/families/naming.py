@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# Parameters that PEFT adds to a model: those that it trains, and those that stay as they are.
-ADDED, FIXED = "peft", "peft-fixed"
+# Parameters of modules that are put into a model: those that train, and those that stay as they are.
+ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
 # The roles in a layer, in the order of the forward pass: BERT's, and those of modules that BERT
 # lacks. A norm belongs to the attention or to the feed-forward part, whether it stands before or

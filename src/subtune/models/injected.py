@@ -1,7 +1,7 @@
 """Transformers' models with modules of PEFT inside.
 
 PEFT's own code puts the modules in and computes with them. A parameter that it trains is named
-``peft.<its name in PEFT's model>``, one that it adds and leaves as it is ``peft-fixed.<its name>``.
+``added.<its name in PEFT's model>``, one that it adds and leaves as it is ``fixed.<its name>``.
 All others keep their canonical names.
 """
 
