@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# Parameters of modules that are put into a model: those that train, and those that stay as they are.
+# Parameters of modules that are put into a model: those that train, and the others.
 ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
 # The roles in a layer, in the order of the forward pass: BERT's, and those of modules that BERT

@@ -8,10 +8,17 @@ from typing import Any
 
 from subtune.core import resources
 from subtune.families import FAMILIES, family_of
-from subtune.families.base import SEQUENCE_CLASSIFICATION, Dimensions, Shape, is_classifier
+from subtune.families.base import (
+    SEQUENCE_CLASSIFICATION,
+    Dimensions,
+    Shape,
+    is_added,
+    is_classifier,
+)
 from subtune.families.naming import is_embedding
 from subtune.models.configuration import CONFIG, read_config
 from subtune.selections import Selection
+from subtune.selections.adapter import Adapter
 from subtune.selections.peft import Peft
 
 
@@ -87,14 +94,20 @@ def shapes_for(
     """
     if isinstance(selection, Peft):
         return shapes_with_peft(dimensions, selection.peft, outputs, head)[0]
-    return dimensions.shapes(outputs, head)
+    shapes = dimensions.shapes(outputs, head)
+    if isinstance(selection, Adapter) and isinstance(dimensions, Dimensions):
+        layers, width = dimensions.num_hidden_layers, dimensions.hidden_size
+        return selection.adapter.shapes(layers, width) | shapes
+    return shapes
 
 
 def names_for(selection: Selection, dimensions: AnyDimensions, outputs: int) -> dict[str, str]:
-    """Return canonical name to the name in transformers' or PEFT's model, as `shapes_for` does."""
+    """Return canonical name to the name in transformers' or PEFT's model; adapters keep theirs."""
     if isinstance(selection, Peft):
         return shapes_with_peft(dimensions, selection.peft, outputs, SEQUENCE_CLASSIFICATION)[1]
-    return dimensions.exported_names(SEQUENCE_CLASSIFICATION)
+    shapes = shapes_for(selection, dimensions, outputs)
+    added = {name: name for name in filter(is_added, shapes)}
+    return added | dimensions.exported_names(SEQUENCE_CLASSIFICATION)
 
 
 def papers_models() -> dict[str, dict[str, Any]]:

@@ -14,6 +14,7 @@ from transformers import PretrainedConfig
 
 from subtune.families import family_of
 from subtune.families.base import Family, is_classifier
+from subtune.selections.adapter import AdapterSettings
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,14 @@ class Encoder:
 
     ``parameters``: every weight by canonical name, in the model's order, the classifier's last.
     ``head``: its name. ``transformers``: the module of a model outside the packed families.
+    ``adapters``: of a packed family's model that has some.
     """
 
     config: PretrainedConfig
     parameters: dict[str, Tensor]
     head: str
     transformers: TransformersModule | None = None
+    adapters: AdapterSettings | None = None
 
     @property
     def family(self) -> Family:

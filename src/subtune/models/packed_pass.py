@@ -25,6 +25,7 @@ from subtune.models.packed import Grid, Packed, from_grid, to_grid
 from subtune.models.products import product_of_each_run, shared_product
 from subtune.models.sparse_grad import sparse_embedding, sparse_linear
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
+from subtune.selections.adapter import down_and_up
 
 Watch = Callable[[str, Tensor, Tensor], None]
 # Common activations, without importing transformers' model code, which takes seconds.
@@ -158,7 +159,16 @@ def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value
 
 
 def _add_and_norm(run: _Pass, dense: str, norm: str, x: Tensor, residual: Tensor) -> Tensor:
+    """Return the end of attention or of a feed-forward part, with its adapter, if it has one."""
     x = _dropped(run, _linear(run, dense, x), run.model.config.hidden_dropout_prob)
+    down, up = down_and_up(dense)
+    if f"{down}.weight" in run.model.parameters:
+        assert run.model.adapters is not None
+        if run.model.adapters.type == "houlsby":
+            bottleneck = functional.gelu(_linear(run, down, x), approximate="tanh")
+        else:
+            bottleneck = torch.relu(_linear(run, down, _layer_norm(run, norm, x + residual)))
+        x = x + _linear(run, up, bottleneck)
     return _layer_norm(run, norm, x + residual)
 
 

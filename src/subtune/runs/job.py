@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from subtune.models.adapters import with_adapters
 from subtune.models.encoder import Encoder, shapes_of
+from subtune.selections import Selection
+from subtune.selections.adapter import Adapter
 from subtune.selections.peft import Peft
 from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
@@ -41,10 +44,10 @@ class Job:
         """
         # Checkpoints of a share of the steps are not those of the whole run.
         part = "" if share == 1 else f"@{share}"
-        # PEFT draws its modules' start, so every seed has a model of its own.
+        # The start of added modules is drawn, so every seed has a model of its own.
         alike: dict[tuple, dict[str, str]] = {}
         for name, spec in runs.items():
-            start = (spec.selection, spec.seed) if isinstance(spec.selection, Peft) else ()
+            start = (spec.selection, spec.seed) if adds_modules(spec.selection) else ()
             alike.setdefault(start, {})[spec.id + part] = name
         for names in alike.values():
             model = model_of(runs[next(iter(names.values()))], self.model)
@@ -69,11 +72,23 @@ class Job:
         return Member(entries, spec.recipe, spec.seed)
 
 
-def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
-    """Return the model in which a run trains: with PEFT's modules, if it selects them."""
-    if not isinstance(spec.selection, Peft):
-        return pretrained
-    # Importing PEFT takes seconds, and other runs do not need it.
-    from subtune.models.injected import injected
+def adds_modules(selection: Selection) -> bool:
+    """Return whether a selection puts modules into the model."""
+    return isinstance(selection, Adapter | Peft)
 
-    return injected(pretrained, spec.selection.peft, spec.seed)
+
+def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:
+    """Return the model in which a run trains, with the modules that its selection adds.
+
+    Raises:
+        SubtuneError: the model cannot have them.
+    """
+    match spec.selection:
+        case Adapter(adapter=settings) if pretrained.transformers is None:
+            return with_adapters(pretrained, settings, spec.seed)
+        case Peft(peft=of_peft):
+            # Importing PEFT takes seconds, and other runs do not need it.
+            from subtune.models.injected import injected
+
+            return injected(pretrained, of_peft, spec.seed)
+    return pretrained

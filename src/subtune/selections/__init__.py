@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag, TypeAdapter
 
+from subtune.selections.adapter import Adapter
 from subtune.selections.lora import Lora
 from subtune.selections.peft import Peft
 from subtune.selections.random import Random
@@ -14,7 +15,9 @@ from subtune.selections.whole import WholeTensors
 
 def _kind_meant(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-    return next((f"[{key}]" for key in ("random", "lora", "peft") if key in keys), "[whole]")
+    return next(
+        (f"[{key}]" for key in ("random", "lora", "peft", "adapter") if key in keys), "[whole]"
+    )
 
 
 # Selections that a name can stand for. A name is a paper's method or the user's own.
@@ -22,6 +25,7 @@ NamedSelection = Annotated[
     Annotated[Random, Tag("[random]")]
     | Annotated[Lora, Tag("[lora]")]
     | Annotated[Peft, Tag("[peft]")]
+    | Annotated[Adapter, Tag("[adapter]")]
     | Annotated[WholeTensors, Tag("[whole]")],
     Discriminator(_kind_meant),
 ]

@@ -1,0 +1,67 @@
+"""Adapters: bottlenecks between the layers of a packed family's model."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from subtune.core.content_ids import Value
+from subtune.core.errors import SubtuneError
+from subtune.families import CANONICAL
+from subtune.families.base import Shape, is_added
+from subtune.families.naming import ADDED, is_norm
+from subtune.selections.entries import Entries, Ranks, Shapes, Whole
+from subtune.selections.kind import AbstractSelection, Work
+
+
+class AdapterSettings(Value):
+    """Bottlenecks of ``size`` numbers per token.
+
+    ``houlsby`` (Houlsby et al., 2019, section 2.1): one after attention and one after the
+    feed-forward part, before the residual is added, with the tanh form of GELU as in the published
+    code; all norms of layers and embeddings train too. ``pfeiffer`` (Pfeiffer et al., 2021,
+    appendix A.2): one after the feed-forward part, which reads what the norm returns; the norm
+    computes again behind it; ReLU.
+    """
+
+    type: Literal["houlsby", "pfeiffer"]
+    size: int = Field(ge=1)
+
+    def names(self, layer: int) -> list[str]:
+        """Return the modules of a layer behind which an adapter stands."""
+        of_layer = CANONICAL.components_of(layer)
+        both = [of_layer.attention_output, of_layer.output]
+        return both if self.type == "houlsby" else both[1:]
+
+    def shapes(self, layers: int, width: int) -> dict[str, Shape]:
+        """Return the names and shapes of all adapters' parameters, in a model so wide."""
+        shapes: dict[str, Shape] = {}
+        for module in (name for layer in range(layers) for name in self.names(layer)):
+            down, up = down_and_up(module)
+            shapes |= {f"{down}.weight": (self.size, width), f"{down}.bias": (self.size,)}
+            shapes |= {f"{up}.weight": (width, self.size), f"{up}.bias": (width,)}
+        return shapes
+
+
+class Adapter(AbstractSelection):
+    """Adapters, and with those of Houlsby et al. all norms."""
+
+    adapter: AdapterSettings
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        if not any(map(is_added, shapes)):
+            raise SubtuneError("selection: only BERT, RoBERTa and XLM-RoBERTa can have adapters")
+        norms = self.adapter.type == "houlsby"
+        names = [name for name in shapes if is_added(name) or (norms and is_norm(name))]
+        return dict.fromkeys(names, Whole())
+
+    def work(self, of: AbstractSelection | None = None) -> Work:
+        return Work.LOW_RANK
+
+    def in_words(self) -> str:
+        norms = " and all norms" if self.adapter.type == "houlsby" else ""
+        return f"adapters ({self.adapter.type}, size {self.adapter.size}){norms}"
+
+
+def down_and_up(module: str) -> tuple[str, str]:
+    """Return the names of an adapter's two projections; it stands behind ``module``."""
+    return f"{ADDED}.{module}.adapter.down", f"{ADDED}.{module}.adapter.up"
