@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from subtune.models.encoder import Encoder
 from subtune.selections.adapter import AdapterSettings
 
-# Houlsby et al., 2019, section 3.6, cuts normal draws at two standard deviations; adapter-hub, whose
-# code is that of Pfeiffer et al., 2021, does not. Biases start at 0.
+# Houlsby et al., 2019, section 3.6, cuts normal draws at two standard deviations. adapter-hub, the
+# code of Pfeiffer et al., 2021, does not. Biases start at 0.
 DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 
 

@@ -1,8 +1,8 @@
 """Adapters: bottlenecks between the layers of a packed family's model."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
@@ -14,7 +14,7 @@ from subtune.selections.kind import AbstractSelection, Work
 
 
 class AdapterSettings(Value):
-    """Bottlenecks of ``size`` numbers per token.
+    """Bottlenecks of ``size`` numbers per token, or of the model's width over ``reduction``.
 
     ``houlsby`` (Houlsby et al., 2019, section 2.1): one after attention and one after the
     feed-forward part, before the residual is added, with the tanh form of GELU as in the published
@@ -24,7 +24,14 @@ class AdapterSettings(Value):
     """
 
     type: Literal["houlsby", "pfeiffer"]
-    size: int = Field(ge=1)
+    size: int | None = Field(default=None, ge=1)
+    reduction: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        if (self.size is None) == (self.reduction is None):
+            raise ValueError("expected either size or reduction")
+        return self
 
     def names(self, layer: int) -> list[str]:
         """Return the modules of a layer behind which an adapter stands."""
@@ -34,11 +41,12 @@ class AdapterSettings(Value):
 
     def shapes(self, layers: int, width: int) -> dict[str, Shape]:
         """Return the names and shapes of all adapters' parameters, in a model so wide."""
+        size = self.size or max(1, width // (self.reduction or 1))
         shapes: dict[str, Shape] = {}
         for module in (name for layer in range(layers) for name in self.names(layer)):
             down, up = down_and_up(module)
-            shapes |= {f"{down}.weight": (self.size, width), f"{down}.bias": (self.size,)}
-            shapes |= {f"{up}.weight": (width, self.size), f"{up}.bias": (width,)}
+            shapes |= {f"{down}.weight": (size, width), f"{down}.bias": (size,)}
+            shapes |= {f"{up}.weight": (width, size), f"{up}.bias": (width,)}
         return shapes
 
 
@@ -59,7 +67,9 @@ class Adapter(AbstractSelection):
 
     def in_words(self) -> str:
         norms = " and all norms" if self.adapter.type == "houlsby" else ""
-        return f"adapters ({self.adapter.type}, size {self.adapter.size}){norms}"
+        of = self.adapter
+        size = f"size {of.size}" if of.size else f"reduction {of.reduction}"
+        return f"adapters ({of.type}, {size}){norms}"
 
 
 def down_and_up(module: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from subtune.tasks import TASKS
 from subtune.training import groups
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
-from tests.helpers import examples
+from tests.helpers import examples, plain_training
 
 # In float64, except for norms that transformers computes in float32.
 TOLERANCE = 1e-5
@@ -113,40 +113,6 @@ def model_of_peft(directory, base, settings):
     return peft.get_peft_model(theirs, config, autocast_adapter_dtype=False)
 
 
-def outputs_of_peft(model, split, number, **labels):
-    inputs = {name: torch.tensor([of[number]]) for name, of in split.inputs.items()}
-    attention_mask = torch.ones(1, split.lengths[number], dtype=torch.long)
-    return model(**inputs, attention_mask=attention_mask, **labels)
-
-
-def logits_of_peft(model, split):
-    with torch.no_grad():
-        every = [outputs_of_peft(model, split, number).logits for number in range(len(split))]
-    return torch.cat(every).numpy()
-
-
-def train_peft(model, heads, rows, recipe):
-    """Train what PEFT trains, and the classifier, in plain steps of AdamW."""
-    for name, value in model.named_parameters():
-        if any(f"model.{head}." in name for head in heads) and "original_module" not in name:
-            value.requires_grad_(True)
-    leaves = [value for value in model.train().parameters() if value.requires_grad]
-    optimizer = torch.optim.AdamW(leaves, lr=recipe.learning_rate, weight_decay=0.0)
-    train, order = rows["train"], np.random.default_rng(SEED)
-    chosen = order.permutation(train.rows)
-    permutation = order.permutation(len(chosen))
-    for first in range(0, len(chosen), recipe.batch_size):
-        index = chosen[permutation[first : first + recipe.batch_size]]
-        losses = [
-            outputs_of_peft(model, train, number, labels=torch.tensor([train.labels[number]])).loss
-            for number in index
-        ]
-        torch.stack(losses).mean().backward()
-        torch.nn.utils.clip_grad_norm_(leaves, recipe.max_grad_norm)
-        optimizer.step()
-        optimizer.zero_grad()
-
-
 @pytest.mark.parametrize("of_type", TYPES)
 def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, monkeypatch):
     if (family, of_type) in SKIPPED:
@@ -170,13 +136,16 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
         theirs = model_of_peft(directory, base, selection.peft)
         heads = [base.exported_name(n).rpartition(".")[0] for n in new_classifier(base, SEED)]
         own = {n for n, v in theirs.named_parameters() if v.requires_grad}
-        train_peft(theirs, heads, rows, members[run].recipe)
+        for name, value in theirs.named_parameters():
+            if any(f"model.{head}." in name for head in heads) and "original_module" not in name:
+                value.requires_grad_(True)
+        plain_training.train(theirs, rows["train"], members[run].recipe, SEED)
         held = dict(theirs.named_parameters())
         trained = {model.exported_name(n): of.values for n, of in result.best.delta.items()}
         assert own <= set(trained)
         for name, values in trained.items():
             assert (values - held[name].detach()).abs().max() < TOLERANCE, name
-        predicted = logits_of_peft(theirs.eval(), rows["validation"])
+        predicted = plain_training.logits(theirs, rows["validation"])
         assert np.abs(result.best.predictions["validation"] - predicted).max() < TOLERANCE
     alone = any("one by one" in line for line in lines)
     assert alone == (of_type in ALONE), lines

@@ -1,0 +1,93 @@
+"""Adapters, against transformers' model with plain ones, and a plain loop of AdamW."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from subtune.core.errors import SubtuneError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models.adapters import with_adapters
+from subtune.models.dimensions import dimensions_in, dimensions_of, shapes_for
+from subtune.models.encoder import new_classifier, shapes_of
+from subtune.models.load import load_model
+from subtune.selections import SELECTION
+from subtune.selections.entries import count
+from subtune.selections.methods import METHODS
+from subtune.tasks import TASKS
+from subtune.training.recipe import Member
+from subtune.training.sweeps import train_sweep
+from tests.helpers import examples, plain_training
+from tests.helpers.plain_adapters import insert_houlsby, insert_pfeiffer
+
+TASK = TASKS["sst2"]
+SEED = 3
+TOLERANCE = 1e-10
+CASES = {
+    "houlsby": (insert_houlsby, {"size": 8}),
+    "pfeiffer": (insert_pfeiffer, {"reduction": 4}),
+}
+
+
+@pytest.mark.parametrize("of_type", CASES)
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+def test_training_ends_where_plain_adapters_and_adamw_end(of_type, family, request):
+    directory = request.getfixturevalue(family)
+    insert, size = CASES[of_type]
+    selection = SELECTION.validate_python({"adapter": {"type": of_type} | size})
+    base = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    base = replace(base, parameters={n: v.double() for n, v in base.parameters.items()})
+    model = with_adapters(base, selection.adapter, SEED)
+    rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
+    entries = selection.resolve(shapes_of(model), SEED)
+    constant = {"epochs": 1, "schedule": "constant", "warmup": 0.0}
+    members = {
+        str(rate): Member(entries, examples.recipe(**constant, learning_rate=rate), SEED)
+        for rate in (1e-3, 1e-2)
+    }
+    for run, result in train_sweep(model, rows, TASK, members, lambda report: None):
+        theirs = AutoModelForSequenceClassification.from_pretrained(
+            directory, num_labels=2, dtype=torch.float64
+        )
+        start = model.parameters | new_classifier(base, SEED)
+        values = {theirs_of(name, base): start[name] for name in entries}
+        trained = insert(theirs, **size, values=values)
+        theirs.double()
+        assert set(trained) == set(values)
+        plain_training.train(theirs, rows["train"], members[run].recipe, SEED)
+        for name, change in result.best.delta.items():
+            expected = trained[theirs_of(name, base)].detach()
+            assert (change.values - expected).abs().max() < TOLERANCE, name
+        predicted = plain_training.logits(theirs, rows["validation"])
+        assert np.abs(result.best.predictions["validation"] - predicted).max() < 1e-6
+
+
+def theirs_of(name, base):
+    """Return the name of a parameter in the plain model."""
+    if not name.startswith("added."):
+        return base.exported_name(name)
+    return f"{base.config.model_type}.{name.removeprefix('added.').replace('dense.', '')}"
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    # As 48 · (2·1024·64 + 1024 + 64), 49 norms and the classifier; and with one adapter per layer.
+    [("adapter", 6_446_082), ("adapter-pfeiffer", 3_173_890)],
+)
+def test_the_adapters_of_bert_large_have_as_many_parameters_as_published(method, parameters):
+    selection, dimensions = METHODS[method], dimensions_of("bert-large-cased")
+    shapes = shapes_for(selection, dimensions, 2)
+    assert count(selection.resolve(shapes, seed=0), shapes) == parameters
+
+
+def test_a_model_of_another_family_has_no_adapters(directory_of):
+    shapes = shapes_for(METHODS["adapter"], dimensions_in(directory_of("modernbert")), 2)
+    with pytest.raises(SubtuneError, match="only BERT, RoBERTa and XLM-RoBERTa can have adapters"):
+        METHODS["adapter"].resolve(shapes, seed=0)
+
+
+def test_an_adapter_has_a_size_or_a_reduction():
+    with pytest.raises(ValueError, match="expected either size or reduction"):
+        SELECTION.validate_python({"adapter": {"type": "houlsby"}})
