@@ -99,6 +99,11 @@ def shapes_of(model: Encoder) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in model.parameters.items()}
 
 
+def with_new_classifier(model: Encoder, seed: int) -> Encoder:
+    """Return the model with the classifier that a seed draws."""
+    return replace(model, parameters=model.parameters | new_classifier(model, seed))
+
+
 def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
     """Return a classifier as transformers draws it.
 

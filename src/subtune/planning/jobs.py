@@ -120,7 +120,7 @@ def _examples(grid: Grid, run: str) -> int:
 
 def trains_alone(grid: Grid, run: str) -> bool:
     """Return whether a run trains entries of matrices, and so shares no steps with others."""
-    return work(grid, run) in (Work.ENTRIES, Work.MATRICES)
+    return work(grid, run) in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
 
 
 def work(grid: Grid, run: str) -> Work:

@@ -7,13 +7,15 @@ import numpy as np
 
 from subtune.models.adapters import with_adapters
 from subtune.models.encoder import Encoder, shapes_of
-from subtune.selections import Selection
 from subtune.selections.adapter import Adapter
+from subtune.selections.diff_pruning import DiffPruning
 from subtune.selections.peft import Peft
 from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.checkpoints import Checkpoints
+from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.delta import applied, entries_of
+from subtune.training.diff_pruning import first_training
 from subtune.training.recipe import Member
 from subtune.training.reports import Report
 from subtune.training.run import Result
@@ -44,18 +46,22 @@ class Job:
         """
         # Checkpoints of a share of the steps are not those of the whole run.
         part = "" if share == 1 else f"@{share}"
-        # The start of added modules is drawn, so every seed has a model of its own.
-        alike: dict[tuple, dict[str, str]] = {}
+        alike: dict[tuple, dict[str, RunSpec]] = {}
         for name, spec in runs.items():
-            start = (spec.selection, spec.seed) if adds_modules(spec.selection) else ()
-            alike.setdefault(start, {})[spec.id + part] = name
-        for names in alike.values():
-            model = model_of(runs[next(iter(names.values()))], self.model)
+            alike.setdefault(_start_of(spec), {})[name] = spec
+        for of_start in alike.values():
+            model = model_of(next(iter(of_start.values())), self.model)
+            names = {spec.id + part: name for name, spec in of_start.items()}
+            keepers = {key: self._keeper_of_first_training(key, report) for key in names}
+            members = {
+                key: self._member(of_start[name], model, keepers[key], share)
+                for key, name in names.items()
+            }
             results = train_sweep(
                 model,
                 self.examples,
                 self.task,
-                {key: self._member(runs[name], model) for key, name in names.items()},
+                members,
                 report,
                 self.max_side_by_side,
                 self.checkpoints,
@@ -64,17 +70,40 @@ class Job:
             )
             for key, result in results:
                 yield names[key], result
+                if keeper := keepers[key]:
+                    keeper.clear()
 
-    def _member(self, spec: RunSpec, model: Encoder) -> Member:
+    def _keeper_of_first_training(
+        self, key: str, report: Callable[[Report], None]
+    ) -> Keeper | None:
+        """Return what keeps the first training of a run by Diff pruning, if anything does."""
+        if self.checkpoints is None:
+            return None
+        return Keeper(self.checkpoints, [f"{key}@first"], lambda line: report(Report(line)))
+
+    def _member(self, spec: RunSpec, model: Encoder, keeper: Keeper | None, share: float) -> Member:
+        if isinstance(spec.selection, DiffPruning):
+            settings = spec.selection.diff_pruning
+            arguments = model, self.examples, self.task, spec.recipe, spec.seed, settings
+            delta = first_training(*arguments, keeper, share)
+            begun = applied(model.parameters, delta)
+            start = {name: begun[name] for name in delta}
+            return Member(entries_of(delta), spec.recipe, spec.seed, start)
         ranking = spec.selection.ranking
         ranks = self.rankings[ranking] if ranking else None
         entries = spec.selection.resolve(shapes_of(model), spec.seed, ranks)
         return Member(entries, spec.recipe, spec.seed)
 
 
-def adds_modules(selection: Selection) -> bool:
-    """Return whether a selection puts modules into the model."""
-    return isinstance(selection, Adapter | Peft)
+def _start_of(spec: RunSpec) -> tuple:
+    """Return what runs have in common that start at the same values: only they share a sweep."""
+    match spec.selection:
+        case DiffPruning():
+            return (spec.id,)
+        case Adapter() | Peft():
+            # The start of added modules is drawn.
+            return (spec.selection, spec.seed)
+    return ()
 
 
 def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:

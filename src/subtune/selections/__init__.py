@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag, TypeAdapter
 
 from subtune.selections.adapter import Adapter
+from subtune.selections.diff_pruning import DiffPruning
 from subtune.selections.lora import Lora
 from subtune.selections.peft import Peft
 from subtune.selections.random import Random
@@ -15,9 +16,8 @@ from subtune.selections.whole import WholeTensors
 
 def _kind_meant(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-    return next(
-        (f"[{key}]" for key in ("random", "lora", "peft", "adapter") if key in keys), "[whole]"
-    )
+    kinds = ("random", "lora", "peft", "adapter", "diff_pruning")
+    return next((f"[{kind}]" for kind in kinds if kind in keys), "[whole]")
 
 
 # Selections that a name can stand for. A name is a paper's method or the user's own.
@@ -26,6 +26,7 @@ NamedSelection = Annotated[
     | Annotated[Lora, Tag("[lora]")]
     | Annotated[Peft, Tag("[peft]")]
     | Annotated[Adapter, Tag("[adapter]")]
+    | Annotated[DiffPruning, Tag("[diff_pruning]")]
     | Annotated[WholeTensors, Tag("[whole]")],
     Discriminator(_kind_meant),
 ]

@@ -21,6 +21,8 @@ class Work(Enum):
     ENTRIES = 2.1
     LOW_RANK = 2.3
     MATRICES = 3.0
+    # Diff pruning trains all matrices, and then some entries.
+    DIFFERENCES = 5.1
 
 
 class AbstractSelection(Value):

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from subtune.selections.entries import Entries, Indices, Whole
+
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
 
 
@@ -60,6 +62,14 @@ def applied(parameters: Mapping[str, Tensor], delta: Mapping[str, Change]) -> di
     """Return pretrained parameters with a delta's values; other parameters are shared."""
     changed = {name: change.applied_to(parameters[name]) for name, change in delta.items()}
     return {**parameters, **changed}
+
+
+def entries_of(delta: Mapping[str, Change]) -> Entries:
+    """Return the entries that trained, where no update is of low rank."""
+    return {
+        name: Indices(change.index.cpu().numpy()) if isinstance(change, ChangedEntries) else Whole()
+        for name, change in delta.items()
+    }
 
 
 def to_stored(delta: Mapping[str, Change]) -> dict[str, Tensor]:

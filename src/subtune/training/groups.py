@@ -10,7 +10,7 @@ from subtune.core.batch_sizes import CPU_TOKENS
 from subtune.core.errors import SubtuneError, reason_of
 from subtune.families.base import is_classifier
 from subtune.models.dropout import DropoutMasks
-from subtune.models.encoder import Encoder
+from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import pack
 from subtune.selections.entries import LowRank
@@ -96,7 +96,8 @@ def _gradients(
     """
     index = np.arange(min(members[0].recipe.batch_size, len(train)))
     seed = members[0].seed
-    stacked = StackedParameters(model, [member.entries for member in members], seed)
+    begun = with_new_classifier(model, seed)
+    stacked = StackedParameters(begun, [member.entries for member in members], seed)
     for number, values in enumerate(stacked.values, first):
         values.data.add_(0.1 * (number + 1))
     masks = DropoutMasks(seed, model.device)
@@ -111,7 +112,8 @@ def _gradients(
 
 def _shared_settings(model: Encoder, member: Member, number: int) -> tuple:
     """Return what runs of a group have in common: batches, dropout and the work of a step."""
-    if any(is_matrix(model, name, entry) for name, entry in member.entries.items()):
+    matrices = any(is_matrix(model, name, entry) for name, entry in member.entries.items())
+    if matrices or member.start:
         return (number,)
     of = member.recipe
     ranks = [(n, e) for n, e in member.entries.items() if isinstance(e, LowRank)]

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from subtune.data.batches import by_length
-from subtune.models.encoder import Encoder, new_classifier
+from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import pack
 from subtune.tasks.examples import Examples
@@ -30,7 +30,7 @@ def without_padding_where_it_is_seen(model: Encoder, splits: Iterable[Examples])
     longest = max(int(split.lengths.max()) for split in every)
     in_order = by_length(np.arange(len(every[0])), every[0].lengths)
     index = np.unique(in_order[np.linspace(0, len(in_order) - 1, EXAMPLES).astype(int)])
-    with_classifier = replace(model, parameters=model.parameters | new_classifier(model, seed=0))
+    with_classifier = with_new_classifier(model, seed=0)
     with torch.inference_mode():
         together = replace(pack(every[0], index, model), longest=longest)
         padded = logits(with_classifier, together)

@@ -3,16 +3,17 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from subtune.core.errors import SubtuneError
 from subtune.core.hardware import is_out_of_memory
 from subtune.data.batches import by_length, shuffled
 from subtune.models.dropout import DropoutMasks, MasksState
-from subtune.models.encoder import Encoder
+from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
 from subtune.selections.entries import Entries
@@ -35,11 +36,16 @@ class OutOfMemoryError(SubtuneError):
 
 @dataclass(frozen=True)
 class Member:
-    """One run of a sweep: its trainable entries, recipe and seed."""
+    """One run of a sweep: its trainable entries, recipe and seed.
+
+    ``start``: tensors at which training starts in place of the model's own. They differ from these
+    in trainable entries only.
+    """
 
     entries: Entries
     recipe: Recipe
     seed: int
+    start: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def train(
@@ -133,8 +139,11 @@ class _Group:
         # The state after the last step of all runs: a step that fails has drawn masks too.
         self._masks_state = self._masks.state()
         self._frozen = replace(model, parameters=cast_once(model, self._recipe.precision))
-        self._stacked = StackedParameters(model, [member.entries for member in members], seed)
-        self._matrices = Matrices(model, members[0].entries)
+        # Runs with a start of their own train alone.
+        begun = with_new_classifier(model, seed)
+        begun = replace(begun, parameters={**begun.parameters, **members[0].start})
+        self._stacked = StackedParameters(begun, [member.entries for member in members], seed)
+        self._matrices = Matrices(begun, members[0].entries)
         self.runs = [
             Run(number, members[number].recipe, [values, *self._matrices.leaves])
             for number, values in enumerate(self._stacked.values)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from subtune.families.base import is_added, is_classifier
-from subtune.models.encoder import Encoder, new_classifier
+from subtune.models.encoder import Encoder
 from subtune.models.weights import LowRankUpdate, PerRun, Weight
 from subtune.selections.entries import Entries, Entry, Indices, LowRank, Whole
 from subtune.training.delta import AddedUpdate, ChangedEntries, ChangedTensor, Delta
@@ -28,6 +28,11 @@ class StackedParameters:
 
     As in LoRA's code, ``A`` ``[r, i]`` is drawn like a linear layer's weights, and ``B`` ``[o, r]``
     is 0, so that training starts at the pretrained model (Hu et al., 2022).
+
+    Args:
+        model: its values are the start of all others.
+        members: the entries of each run.
+        seed: draws ``A``.
     """
 
     def __init__(self, model: Encoder, members: Sequence[Entries], seed: int):
@@ -115,9 +120,8 @@ def is_matrix(model: Encoder, name: str, entry: Entry) -> bool:
 def _start(model: Encoder, trained: Entries, seed: int) -> dict[Piece, Tensor]:
     """Return the values from which every run starts; ``trained`` has what any run trains."""
     generator = torch.Generator().manual_seed(seed)
-    pretrained = model.parameters | new_classifier(model, seed)
     start = {}
-    for name, tensor in pretrained.items():
+    for name, tensor in model.parameters.items():
         entry = trained.get(name)
         if isinstance(entry, LowRank):
             outputs, inputs = tensor.shape

@@ -1,0 +1,110 @@
+"""Diff pruning, against plain trainings of transformers' model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from subtune.core.stopping import StoppedError
+from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
+from subtune.models.encoder import new_classifier
+from subtune.models.load import load_model
+from subtune.runs.job import Job
+from subtune.selections import SELECTION
+from subtune.selections.diff_pruning import DiffPruningSettings
+from subtune.tasks import TASKS
+from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.delta import applied, to_stored
+from subtune.training.diff_pruning import first_training
+from tests.helpers import examples, plain_diff_pruning, reference
+
+TASK = TASKS["sst2"]
+SEED = 3
+SHARE = 0.05
+TOLERANCE = 1e-10
+RECIPE = {"epochs": 1, "schedule": "linear", "warmup": 0.0, "learning_rate": 1e-3}
+
+
+def pretrained(directory):
+    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    return replace(model, parameters={n: v.double() for n, v in model.parameters.items()})
+
+
+def draws(model, steps, structured):
+    """The uniform draws of a run, in the order in which it asks for them, by transformers' name."""
+    generator = torch.Generator().manual_seed(SEED)
+    uniform = {}
+    for step in range(steps + 1):
+        for name, value in model.parameters.items():
+            if not is_classifier(name):
+                for shape in [value.shape, ()] if structured else [value.shape]:
+                    drawn = torch.rand(shape, generator=generator, dtype=torch.float64)
+                    uniform[step, model.exported_name(name), tuple(shape)] = drawn
+    return lambda step, name, shape: uniform[step, name, tuple(shape)]
+
+
+def batches(train, batch_size):
+    order = np.random.default_rng(SEED)
+    chosen = order.permutation(train.rows)
+    permutation = order.permutation(len(chosen))
+    for first in range(0, len(chosen), batch_size):
+        index = chosen[permutation[first : first + batch_size]]
+        inputs = reference.padded(reference.rows_at(train.inputs, index))
+        yield inputs | {"labels": torch.from_numpy(train.labels[index])}
+
+
+@pytest.mark.parametrize("structured", [True, False])
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+def test_both_trainings_end_where_plain_ones_end(structured, family, request, monkeypatch):
+    directory = request.getfixturevalue(family)
+    # At the published first α most gates are open, and draws decide little.
+    monkeypatch.setattr(plain_diff_pruning, "FIRST_GATE", 1.0)
+    monkeypatch.setattr("subtune.training.diff_pruning.FIRST_GATE", 1.0)
+    model = pretrained(directory)
+    settings = {"share": SHARE, "structured": structured, "penalty": 1e-5}
+    selection = SELECTION.validate_python({"diff_pruning": settings})
+    rows = examples.examples_of(TASK, examples.tokens(TASK, directory))
+    spec = examples.run_spec(selection, **RECIPE).replaced(seed=SEED)
+    [(_, result)] = Job(model, rows, TASK, {}, None, None).train({"run": spec}, lambda of: None)
+
+    theirs = AutoModelForSequenceClassification.from_pretrained(
+        directory, num_labels=2, dtype=torch.float64
+    )
+    start = model.parameters | new_classifier(model, SEED)
+    theirs.load_state_dict({model.exported_name(n): v for n, v in start.items()})
+    every = list(batches(rows["train"], spec.recipe.batch_size))
+    noise = draws(model, len(every), structured)
+    torch.set_default_dtype(torch.float64)
+    try:
+        state = plain_diff_pruning.train(
+            theirs, every, noise, structured, penalty_weight=1e-5, learning_rate=1e-3
+        )
+        masks = plain_diff_pruning.project(state, SHARE)
+        differences = plain_diff_pruning.train_masked(
+            theirs, every, state.weights, masks, learning_rate=1e-3
+        )
+    finally:
+        torch.set_default_dtype(torch.float32)
+    trained = applied(model.parameters, result.best.delta)
+    for name, value in start.items():
+        expected = value + differences[model.exported_name(name)]
+        assert (trained[name] - expected).abs().max() < TOLERANCE, name
+    classifier = sum(value.numel() for value in new_classifier(model, SEED).values())
+    assert result.trainable == classifier + sum(int(mask.sum()) for mask in masks.values())
+
+
+def test_a_first_training_that_was_stopped_goes_on_to_the_same_differences(tiny_bert, tmp_path):
+    model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, 2)
+    rows = examples.examples_of(TASK, examples.tokens(TASK, tiny_bert))
+    settings = DiffPruningSettings(share=SHARE)
+    recipe = examples.recipe(**RECIPE)
+    arguments = model, rows, TASK, recipe, SEED, settings
+    whole = to_stored(first_training(*arguments))
+    steps = iter([None, "a signal"])
+    stopping = Checkpoints(tmp_path, 0, lambda: next(steps))
+    with pytest.raises(StoppedError):
+        first_training(*arguments, Keeper(stopping, ["run"], print))
+    resumed = first_training(*arguments, Keeper(Checkpoints(tmp_path, 0), ["run"], print))
+    torch.testing.assert_close(to_stored(resumed), whole, rtol=0, atol=0)
