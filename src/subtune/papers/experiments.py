@@ -113,7 +113,7 @@ def _meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
         set(needs.methods) <= set(experiment.all_methods())
         and set(needs.tasks) <= set(experiment.tasks)
         and needs.seeds <= len(experiment.seeds)
-        and needs.sizes <= len(experiment.train_rows)
+        and needs.sizes <= max(len(experiment.settings(t).train_rows) for t in experiment.tasks)
         and (not needs.fractions or experiment.fractions is not None)
         and (not needs.test_scores or config.test_scores is not None)
         and (not needs.submissions or bool(submissions(config, experiment)))
