@@ -103,8 +103,9 @@ def left_out(experiment: Experiment, exhibit: Table) -> list[str]:
 def has_data(config: Config, experiment: Experiment, data: str) -> bool:
     """Return whether these numbers can be made of an experiment's runs."""
     paper, tasks = paper_of(experiment), set(experiment.tasks)
-    if data == "reproduction" and tasks <= set(paper.tasks_apart):
-        return bool(tasks & set(printed.scores(paper.name)["task"]))
+    if data == "reproduction":
+        tasks_printed = set(printed.scores(paper.name)["task"])
+        return bool(tasks_printed & tasks if tasks <= set(paper.tasks_apart) else tasks_printed)
     return _meets(config, experiment, NEEDS_OF_DATA.get(data, Needs()))
 
 
