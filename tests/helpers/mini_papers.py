@@ -1,6 +1,6 @@
 """Papers on a tiny model and a few rows of the mini tasks.
 
-They are BitFit, BitFit+, SPAFIT and the one that CONTRIBUTING adds.
+They are BEFT, BitFit, BitFit+, SPAFIT and the one that CONTRIBUTING adds.
 """
 
 from pathlib import Path
@@ -11,6 +11,13 @@ from tests.helpers.project import Project
 SETTINGS = {"models": ["tiny"], "epochs": 1, "batch_size": 8, "max_length": 16, "train_rows": 16}
 RATES = [1e-3]
 EXPERIMENTS = {
+    "beft": {
+        **SETTINGS,
+        "tasks": ["rte"],
+        "by_task": {"rte": {"train_rows": [8, 16], "learning_rates": RATES}},
+        "methods": dict.fromkeys(["full", "bitfit", "b_q", "b_k", "b_v", "frozen"]),
+        "fisher": {"rows": 8},
+    },
     "bitfit": {
         **SETTINGS,
         "paper": "bitfit",

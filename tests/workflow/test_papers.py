@@ -29,6 +29,7 @@ def test_nothing_is_left_to_do_for_any_experiment(finished_papers, tmp_path):
 @pytest.mark.parametrize(
     ("experiment", "tables", "figures"),
     [
+        ("beft", ["table1", "choice_by_information", "scores_by_size"], ["sizes"]),
         ("bitfit", ["table1", "table2", "table3", "table5", "table6", "generalisation_gap",
                     "scores_by_size"],
          ["figure1", "sizes"]),
@@ -42,7 +43,14 @@ def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
     for table in ["answers", "summary", *tables, "claims", "choices", "paired_tests"]:
         for ending in ("csv", "md", "tex"):
             assert (folder / f"{table}.{ending}").stat().st_size > 0, table
-    figures = ["front", *figures, "reproduction", "ranks", "learning_curves"]
+    # BEFT has no printed scores.
+    figures = [
+        "front",
+        *figures,
+        *["reproduction"] * (experiment != "beft"),
+        "ranks",
+        "learning_curves",
+    ]
     for figure in figures:
         for ending in ("png", "pdf"):
             assert (folder / f"{figure}.{ending}").stat().st_size > 1000, figure
@@ -66,6 +74,15 @@ def test_there_is_no_rule_for_a_table_that_an_experiment_does_not_have(finished_
     target = "results/experiments/bitfit/table9.csv"
     with pytest.raises(AssertionError, match=f"No rule to produce {target}"):
         finished_papers.run(finished_papers.config, "-n", "--", target)
+
+
+def test_the_keys_bias_has_no_information_and_no_effect(results):
+    folder = results / "experiments" / "beft"
+    choice = pd.read_csv(folder / "choice_by_information.csv")
+    assert set(choice["training rows"]) == {8, 16}
+    assert choice["by information"].str.contains("b_k 0.0%").all()
+    claims = pd.read_csv(folder / "claims.csv").set_index("claim")
+    assert claims.loc["Training b_k has no effect", "this run"] == "0.000"
 
 
 def test_papers_share_the_runs_they_have_in_common(results):
@@ -131,7 +148,7 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
         )
         assert page.evaluate(nowhere) == 0
         headings = page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
-        assert headings[:5] == ["All experiments", *sorted(EXPERIMENTS)]
+        assert headings[: len(EXPERIMENTS) + 1] == ["All experiments", *sorted(EXPERIMENTS)]
         subtitles = page.evaluate(
             "[...document.querySelectorAll('.subtitle')].map(p => p.textContent)"
         )

@@ -174,6 +174,7 @@ rule information:
         layers=PATHS.data("{experiment}", "layernorm_information"),
         layers_of_all_tasks=PATHS.data("{experiment}", "global_layernorm_information"),
         shares=PATHS.data("{experiment}", "component_shares"),
+        parameters=PATHS.data("{experiment}", "parameter_information"),
     log:
         PATHS.log("{experiment}", "information"),
     localrule: True

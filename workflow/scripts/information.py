@@ -1,4 +1,4 @@
-"""Fisher information by layer and component. In: the tasks' sums. Out: three tables."""
+"""Fisher information by layer and component. In: the tasks' sums. Out: four tables."""
 
 from subtune.core.logs import job
 
@@ -14,3 +14,5 @@ with job(snakemake.log[0]):
     total = information.global_by_layer(layers)
     total.to_csv(snakemake.output.layers_of_all_tasks, index=False)
     information.component_shares(sums).to_csv(snakemake.output.shares, index=False)
+    parameters = information.parameter_information(sums)
+    parameters.to_csv(snakemake.output.parameters, index=False)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.information import with_places
+from subtune.analysis.information import of_layer_parameters, with_places
 from subtune.analysis.scores import whole_methods
 from subtune.runs import records
-from subtune.selections.methods import LAYER_PARAMETERS
 
 
 def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
@@ -73,8 +72,6 @@ def changes_by_parameter(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     Returns:
         ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``, ``change`` (the mean over seeds).
     """
-    names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
-    table = with_places(pd.concat(tables, ignore_index=True)).dropna(subset="layer")
-    table["parameter"] = (table["component"] + "." + table["part"]).map(names)
+    table = of_layer_parameters(pd.concat(tables, ignore_index=True))
     means = table.groupby(["parameter", "layer"], as_index=False)["mean_abs_change"].mean()
     return means.rename(columns={"mean_abs_change": "change"}).astype({"layer": int})

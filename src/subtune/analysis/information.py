@@ -6,6 +6,7 @@ import pandas as pd
 
 from subtune.families import CANONICAL, naming
 from subtune.families.base import Component
+from subtune.selections.methods import LAYER_PARAMETERS
 
 
 def with_places(table: pd.DataFrame) -> pd.DataFrame:
@@ -16,6 +17,30 @@ def with_places(table: pd.DataFrame) -> pd.DataFrame:
     places = [CANONICAL.component_of(name) for name in table["parameter"]]
     columns = pd.DataFrame(places, table.index, Component._fields)
     return pd.concat([table, columns], axis="columns")
+
+
+def of_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `with_places`, with each ``parameter`` by its name in `LAYER_PARAMETERS`.
+
+    Other parameters of the layers have no name, and those outside the layers no row.
+    """
+    names = {tensor: name for name, tensor in LAYER_PARAMETERS.items()}
+    table = with_places(table).dropna(subset="layer")
+    return table.assign(parameter=(table["component"] + "." + table["part"]).map(names))
+
+
+def parameter_information(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the information of each parameter that a layer has: the mean over all its entries.
+
+    Args:
+        sums: as in `component_shares`.
+
+    Returns:
+        ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`), ``information``.
+    """
+    table = pd.concat([of_layer_parameters(rows).assign(task=task) for task, rows in sums.items()])
+    added = table.groupby(["task", "parameter"], sort=False)[["information", "size"]].sum()
+    return (added["information"] / added["size"]).rename("information").reset_index()
 
 
 def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

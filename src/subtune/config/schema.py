@@ -286,6 +286,8 @@ class TaskSettings(Section):
     """passes over the training set"""
     max_length: int | None = Field(default=None, ge=4, le=512)
     """most tokens of an example"""
+    train_rows: NumbersOfRows | None = None
+    """number of training rows, `all`, or a list of them"""
 
 
 class ModelSettings(Section):

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from subtune.analysis.claims import Claim
-from subtune.analysis.statistics import parameters, scores
+from subtune.analysis.statistics import parameters, scores, sizes
 from subtune.core import resources
 
 
@@ -19,7 +19,7 @@ def read_claims(package: str, *own: ModuleType) -> tuple[Claim, ...]:
     `subtune.analysis.statistics` and of the paper's ``own`` modules.
     """
     statistics: dict[str, Any] = {}
-    for module in (scores, parameters, *own):
+    for module in (scores, parameters, sizes, *own):
         statistics |= inspect.getmembers(module, inspect.isfunction)
     rows = [dict(row) for row in resources.read_yaml(package, "claims.yaml")]
     for row in rows:

@@ -103,8 +103,9 @@ def left_out(experiment: Experiment, exhibit: Table) -> list[str]:
 def has_data(config: Config, experiment: Experiment, data: str) -> bool:
     """Return whether these numbers can be made of an experiment's runs."""
     paper, tasks = paper_of(experiment), set(experiment.tasks)
-    if data == "reproduction" and tasks <= set(paper.tasks_apart):
-        return bool(tasks & set(printed.scores(paper.name)["task"]))
+    if data == "reproduction":
+        tasks_printed = set(printed.scores(paper.name)["task"])
+        return bool(tasks_printed & tasks if tasks <= set(paper.tasks_apart) else tasks_printed)
     return _meets(config, experiment, NEEDS_OF_DATA.get(data, Needs()))
 
 
@@ -113,7 +114,7 @@ def _meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
         set(needs.methods) <= set(experiment.all_methods())
         and set(needs.tasks) <= set(experiment.tasks)
         and needs.seeds <= len(experiment.seeds)
-        and needs.sizes <= len(experiment.train_rows)
+        and needs.sizes <= max(len(experiment.settings(t).train_rows) for t in experiment.tasks)
         and (not needs.fractions or experiment.fractions is not None)
         and (not needs.test_scores or config.test_scores is not None)
         and (not needs.submissions or bool(submissions(config, experiment)))

@@ -15,10 +15,11 @@ from subtune.papers.from_config import FROM_CONFIG
 DATA = (
     "scores", "chosen", "row_scores", "sizes", "learning_curves", "train_scores", "test_scores",
     "claims", "reproduction", "changes", "parameter_changes", "component_shares",
-    "layernorm_information", "global_layernorm_information", "submission", "models",
+    "parameter_information", "layernorm_information", "global_layernorm_information",
+    "submission", "models",
 )  # fmt: skip
 # Tables that are made from the Fisher information of one model.
-INFORMATION = {"component_shares", "layernorm_information"}
+INFORMATION = {"component_shares", "parameter_information", "layernorm_information"}
 
 
 @dataclass(frozen=True)

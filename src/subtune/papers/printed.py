@@ -111,10 +111,10 @@ def tables_like_ours(paper: Paper, *, averages: bool) -> dict[str, pd.DataFrame]
 def scores_like_ours(paper: Paper) -> pd.DataFrame:
     """Return a paper's scores in the form of chosen runs, with their ``exhibit`` and ``split``."""
     rows = scores(paper.name).rename(columns={"task": "column"})
-    parts = rows["column"].str.partition("_")
+    name = rows["column"].str
     rows = rows.assign(
-        task=parts[0], decides=parts[2] != "mismatched", scope=None, fraction=1.0, seed=0
-    )
+        task=name.split("_").str[0], decides=~name.endswith("_mismatched").astype(bool)
+    ).assign(scope=None, fraction=1.0, seed=0)
     keys = ["model", "method"]
     rows = rows.merge(trained_parameters(paper.name), on=keys, how="left")
     rates = [

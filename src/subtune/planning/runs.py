@@ -90,11 +90,13 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
         for task in experiment.tasks:
             tokens = fishers[task].tokens
             size = grid.sizes[tokens.data.key]
-            limits = experiment.limits_of_rows(size.train_rows)
-            if len(limits) < min(2, len(experiment.train_rows)):
-                found = listed(map(str, experiment.train_rows))
+            settings = experiment.settings(task)
+            limits = settings.limits_of_rows(size.train_rows)
+            if len(limits) < min(2, len(settings.train_rows)):
+                own = "" if settings.train_rows == experiment.train_rows else f"by_task.{task}."
+                found = listed(map(str, settings.train_rows))
                 raise SubtuneError(
-                    f"experiments.{name}.train_rows: found {found}, which are all "
+                    f"experiments.{name}.{own}train_rows: found {found}, which are all "
                     f"{size.train_rows} rows of task {task!r}; expected a number below "
                     f"{size.train_rows} among them, or only `all`"
                 )
@@ -196,7 +198,7 @@ def _recipe(experiment: Experiment, cell: _Cell, task: str, size: TaskSize) -> R
     settings = experiment.settings(task)
     recipe = {name: getattr(settings, name) for name in fields} | {
         "learning_rate": cell.learning_rate,
-        "train_rows": experiment.limits_of_rows(size.train_rows)[cell.train_rows],
+        "train_rows": settings.limits_of_rows(size.train_rows)[cell.train_rows],
     }
     if isinstance(cell.learning_rate, tuple):
         steps = math.ceil(cell.train_rows / settings.batch_size) * settings.epochs

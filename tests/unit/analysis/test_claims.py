@@ -327,3 +327,15 @@ def test_a_claim_about_the_size_of_training_data_is_asked_of_every_size():
         row = verdict_of("bitfit", text, sizes=sizes)
         assert row["ours"] == pytest.approx(ours)
         assert (row["judged"], row["paper_judged"]) == (HOLDS, NOT_PRINTED)
+
+
+@pytest.mark.parametrize(("most", "ours"), [("b_q", 0.1), ("b_v", 0)])
+def test_information_guides_well_if_its_bias_scores_as_the_best(most, ours):
+    few = scores(b_q=[0.6], b_k=[0.5], b_v=[0.7]).assign(train_rows=100)
+    many = scores(b_q=[0.9], b_k=[0.5], b_v=[0.7]).assign(train_rows=1000)
+    table = pd.DataFrame({"task": "task0", "parameter": ["b_q", "b_k", "b_v", "b_LN2"]})
+    table["information"] = [float(most == "b_q"), 0.0, float(most == "b_v"), 9.0]
+    both = {"sizes": pd.concat([few, many]), "parameter_information": table}
+    row = verdict_of("beft", "little guidance", **both)
+    assert row["ours"] == pytest.approx(ours)
+    assert row["judged"] == (HOLDS if ours else DOES_NOT_HOLD)

@@ -5,6 +5,7 @@ from scipy.optimize import least_squares
 
 from subtune.analysis import information
 from subtune.papers import printed
+from subtune.selections.methods import LAYER_PARAMETERS
 from tests.helpers.examples import sums
 from tests.helpers.exhibits import made
 
@@ -21,6 +22,16 @@ def test_components_are_ranked_by_mean_information_normalised_per_task():
     table = made("layernorm", "table1", shares=shares).set_index("component")
     assert table.loc["attention.self.query", "rank"] == 1
     assert table.loc["output.LayerNorm", "paper's rank"] == 1
+
+
+def test_a_parameters_information_is_the_mean_over_its_entries_in_all_layers():
+    table = sums()
+    table.loc[table["parameter"] == "encoder.layer.0.attention.self.value.bias", "information"] = 5
+    found = information.parameter_information({"a": table, "b": sums()})
+    values = found.set_index(["task", "parameter"])["information"]
+    # Both layers have two entries: (5 + 1) / 4.
+    assert (values["a", "b_v"], values["b", "b_v"]) == (1.5, 0.5)
+    assert set(found["parameter"]) == set(LAYER_PARAMETERS) and len(values) == 20
 
 
 def test_a_tasks_layernorm_shares_sum_to_1_and_the_global_ones_by_part_to_the_number_of_tasks():

@@ -67,7 +67,7 @@ MISTAKES = {
     "unknown key": [
         ("experimets", {}, "", "found 'experimets', expected one of results, "),
         ("E.by_task", {"rte": {"batch_sise": 16}}, ".rte.batch_sise",
-         "one of learning_rates, batch_size, epochs, max_length (did you mean 'batch_size'?)"),
+         "one of learning_rates, batch_size, epochs, max_length, train_rows (did you mean "),
         ("selections.mine", {"lora": {"targets": ["**"], "rank": 4, "alpha": 1, "alhpa": 1}},
          ".lora.alhpa", "one of targets, rank, alpha (did you mean 'alpha'?)"),
         ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
@@ -95,6 +95,7 @@ MISTAKES = {
     "number": [
         ("E.train_rows", "al", "", "found 'al', expected a number of rows from 1, or 'all'"),
         ("E.train_rows", [10, 0], "", "found 0, expected a number of rows from 1, or 'all'"),
+        ("E.by_task", {"rte": {"train_rows": [0]}}, ".rte.train_rows", "found 0, expected a num"),
         ("E.methods.full", ["fast"], ".0", "found 'fast', expected a valid number"),
         ("E.methods.full", {"search": [1e-3, 1e-3]}, ".search", "found 0.001 twice, expected each"),
         ("E.learning_rates", "serach", "", "expected a list of learning rates, or search"),

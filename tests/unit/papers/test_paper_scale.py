@@ -32,11 +32,12 @@ def test_every_method_that_a_paper_prints_is_trained_with_its_model_on_its_tasks
     assert expected <= {(run.model, run.method, run.task) for run in planned[paper]}
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", papers.names())
 def test_every_method_that_a_claim_asks_after_is_trained(paper, planned):
     methods = {run.method for run in planned[paper]}
     claims = papers.find(paper).claims
-    arguments = [of for claim in claims if "chosen" in claim.reads for of in claim.of]
+    reads = {"chosen"} if printed.folder_of(paper).is_dir() else {"sizes"}
+    arguments = [of for claim in claims if reads & {*claim.reads} for of in claim.of]
     named_methods = {of for of in arguments if isinstance(of, str) and is_built_in(of)}
     assert named_methods <= methods
     # Others name a family by a pattern of its methods' names, or several methods.
@@ -67,6 +68,8 @@ def test_methods_are_searched_over_the_learning_rates_of_their_papers(planned):
         ("bitfit_plus", ("constant", 0, 0, 16)),
         # The Trainer's schedule; the rest is in appendix A.2.
         ("spafit", ("linear", 0, 0.01, 10)),
+        # Its published code.
+        ("beft_roberta", ("constant", 0, 0, 30)),
     ],
 )
 def test_experiments_train_as_their_papers_say(paper, recipe, planned):
@@ -86,3 +89,13 @@ def test_the_size_curve_is_of_nested_parts_of_squad(planned):
     assert sizes[:-1] == [1000 * 4**n for n in range(4)]
     assert sizes[-1] > 64000
     assert {run.method for run in planned["bitfit_squad"]} == {"full", "bitfit"}
+
+
+def test_little_data_is_as_little_as_in_the_code_of_beft(planned):
+    """Low, medium and high are other numbers on each task, and so are epochs and learning rates."""
+    runs = [run for run in planned["beft"] if run.method == "b_v"]
+    rows = {task: [run.train_rows for run in runs if run.task == task] for task in ("rte", "cola")}
+    assert rows == {"rte": [300, 900, 1200], "cola": [1710, 3420, 4275]}
+    assert {
+        (r.run.recipe.learning_rate, r.run.recipe.epochs) for r in runs if r.task == "stsb"
+    } == {(1e-4, 60)}

@@ -468,6 +468,14 @@ def test_several_numbers_that_are_all_the_whole_training_set_are_refused():
         plan(train_rows=[500, 3000, "all"])
 
 
+def test_a_task_may_have_numbers_of_training_rows_of_its_own():
+    made = plan(train_rows=10, by_task={"rte": {"train_rows": [20, "all"]}})
+    rows = {(p.task, p.train_rows) for p in made.experiments["layernorm"]}
+    assert rows == {("cola", 10), ("sst2", 10), ("rte", 20), ("rte", ROWS)}
+    with pytest.raises(SubtuneError, match=r"layernorm.by_task.rte.train_rows: found 500, all, wh"):
+        plan(by_task={"rte": {"train_rows": [500, "all"]}})
+
+
 def test_the_largest_number_is_each_tasks_own(tmp_path):
     rows = "".join(f"row {n},{'ab'[n % 2]}\n" for n in range(20))
     made = plan(

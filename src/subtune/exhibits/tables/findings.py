@@ -98,6 +98,45 @@ def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFra
     )
 
 
+def choice_by_information(
+    sizes: pd.DataFrame,
+    parameter_information: pd.DataFrame,
+    task_titles: Mapping[str, str],
+    methods: Sequence[str],
+) -> pd.DataFrame:
+    """Rank methods of one parameter each by Fisher information and by score.
+
+    Args:
+        sizes: from `subtune.analysis.scores.in_every_metric`.
+        parameter_information: from `subtune.analysis.information.parameter_information`.
+        methods: their names, which are those of the parameters.
+
+    Returns:
+        A row per model, task and number of training rows: both orders, and how much less the
+        first by information scores than the best. Runs that diverged have no rank.
+    """
+    of_methods = parameter_information[parameter_information["parameter"].isin(methods)]
+    wide = of_methods.pivot(index="task", columns="parameter", values="information")
+    shares = wide.div(wide.sum(axis=1), axis=0)
+    rows = []
+    decide = sizes[sizes["decides"] & sizes["method"].isin(methods)]
+    for (model, task, number), same in decide.groupby(["model", "task", "train_rows"], sort=False):
+        scores = same.groupby("method")["value"].mean().dropna().sort_values(ascending=False)
+        share = shares.loc[task].dropna().sort_values(ascending=False)
+        loss = scores.max() - scores.get(share.index[0], float("nan"))
+        rows.append(
+            {
+                "model": model,
+                "task": task_titles[task],
+                "training rows": f"{number:,}",
+                "by information": ", ".join(f"{name} {value:.1%}" for name, value in share.items()),
+                "by score": ", ".join(f"{name} {value:.4f}" for name, value in scores.items()),
+                "choice scores less by": EMPTY if pd.isna(loss) else f"{loss:.4f}",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
 def checklist(claims: pd.DataFrame) -> Styled:
     """Return a row per claim: both verdicts with their numbers, and what the paper's numbers say.
 

@@ -1,6 +1,6 @@
 """Tables of scores: by number of training rows, and on training rows against dev rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -11,15 +11,18 @@ from subtune.tasks.metrics import TITLES
 GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
 
 
-def scores_by_train_rows(sizes: pd.DataFrame, column_titles: Mapping[str, str]) -> Styled:
+def scores_by_train_rows(
+    sizes: pd.DataFrame, column_titles: Mapping[str, str], methods: Sequence[str] | None = None
+) -> Styled:
     """Return a row per model, task, metric and number of training rows, a column per method.
 
     The best scores of a row, of means over seeds, are bold.
 
     Args:
         sizes: from `subtune.analysis.scores.in_every_metric`.
+        methods: the methods to show, in order; by default all.
     """
-    methods = list(sizes["method"].unique())
+    methods = methods or list(sizes["method"].unique())
     cells, means = [], []
     for column, title in column_titles.items():
         of_column = sizes[sizes["column"] == column]

@@ -1,7 +1,6 @@
 """Statistics that only BitFit's claims need."""
 
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -95,35 +94,3 @@ def rate_to_printed(chosen: pd.DataFrame, printed: pd.DataFrame, method: str) ->
     """Return the log of a method's best learning rates to the printed ones of the same model."""
     ours, papers = best_rates(chosen, method), best_rates(printed, method)
     return NOTHING if ours.empty or papers.empty else np.log(ours / papers).dropna()
-
-
-def minus_on_rows(
-    sizes: pd.DataFrame, metric: str, end: Literal["min", "max"], first: str, second: str
-) -> pd.Series:
-    """Return `minus` of the runs on the smallest or on the largest number of training rows."""
-    rows = _with_several_sizes(sizes, metric)
-    at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
-    rows = rows[rows["train_rows"] == at_end]
-    return NOTHING if rows.empty else minus(rows, first, second)
-
-
-def minus_by_rows(sizes: pd.DataFrame, metric: str, first: str, second: str) -> pd.Series:
-    """Return the rank correlation of the number of training rows and `minus`, per cell."""
-    rows = _with_several_sizes(sizes, metric)
-    differences = {n: minus(same, first, second) for n, same in rows.groupby("train_rows")}
-    differences = {number: cells for number, cells in differences.items() if len(cells)}
-    if not differences:
-        return NOTHING
-    of_cell = pd.concat(differences, names=["train_rows"]).groupby(level=CELL)
-    return of_cell.apply(
-        lambda cell: rank_correlation(cell.index.get_level_values("train_rows"), cell)
-    ).dropna()
-
-
-def _with_several_sizes(sizes: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return scores in one metric of models and columns with several numbers of training rows.
-
-    ``sizes`` are from `subtune.analysis.scores.in_every_metric`.
-    """
-    rows = sizes[sizes["metric"] == metric]
-    return rows[rows.groupby(["model", "column"])["train_rows"].transform("nunique") > 1]

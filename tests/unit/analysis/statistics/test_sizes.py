@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from subtune.papers.bitfit.claims import minus_by_rows, minus_on_rows
+from subtune.analysis.statistics.sizes import minus_by_rows, minus_on_rows
 from tests.helpers.examples import scored
 
 
@@ -40,6 +40,8 @@ def test_scores_in_another_metric_are_not_compared():
     fewest = minus_on_rows(table, "exact_match", "min", "bitfit", "full")
     assert fewest.tolist() == pytest.approx([0.2])
     assert minus_on_rows(table, "accuracy", "min", "bitfit", "full").empty
+    deciding = table.assign(decides=table["metric"] == "exact_match")
+    assert minus_on_rows(deciding, None, "min", "bitfit", "full").equals(fewest)
 
 
 @pytest.mark.parametrize(

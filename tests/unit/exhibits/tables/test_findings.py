@@ -2,9 +2,12 @@
 
 import math
 
+import pandas as pd
+
 from subtune.exhibits.tables import findings
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made
+from tests.unit.analysis.statistics.test_sizes import sizes
 
 
 def test_the_kruskal_wallis_test_gives_the_printed_p_values_to_every_printed_digit():
@@ -28,3 +31,23 @@ def test_what_diverged_is_in_no_test_and_says_so_where_its_mean_would_stand():
     spread = findings.repeat_variance(chosen).set_index("method")
     assert spread["mean"].to_dict() == {"layernorm": 0.7, "bitfit": "diverged"}
     assert spread.loc["layernorm", "variance"] == 0.02
+
+
+def test_the_choice_by_information_is_compared_with_the_best_for_each_number_of_rows():
+    scores = {
+        "b_q": {10: 0.5, 100: 0.9},
+        "b_k": {10: 0.4, 100: math.nan},
+        "b_v": {10: 0.7, 100: 0.8},
+    }
+    information = pd.DataFrame({"parameter": ["b_q", "b_k", "b_v", "b_m1"], "task": "squad"})
+    table = made(
+        "beft",
+        "choice_by_information",
+        sizes=sizes(scores | {"full": {10: 1.0}}),
+        parameter_information=information.assign(information=[1.0, 0.0, 3.0, 99.0]),
+        task_titles={"squad": "SQuAD"},
+    )
+    assert table.iloc[:, 2:].to_numpy().tolist() == [
+        ["10", "b_v 75.0%, b_q 25.0%, b_k 0.0%", "b_v 0.7000, b_q 0.5000, b_k 0.4000", "0.0000"],
+        ["100", "b_v 75.0%, b_q 25.0%, b_k 0.0%", "b_q 0.9000, b_v 0.8000", "0.1000"],
+    ]

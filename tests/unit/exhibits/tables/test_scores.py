@@ -20,6 +20,7 @@ def test_a_row_is_a_number_of_training_rows_and_a_column_a_method():
     ]
     assert list(shown.table)[-2:] == ["Full", "BitFit"]
     assert shown.bold[["Full", "BitFit"]].to_numpy().tolist() == [[False, True], [True, False]]
+    assert list(scores_by_train_rows(table, COLUMNS, ["bitfit"]).table)[-1:] == ["BitFit"]
     diverged = pd.concat([table, sizes({"full": {100: float("nan")}}, seed=1)])
     shown = scores_by_train_rows(diverged, COLUMNS)
     assert shown.table["Full"].tolist() == ["diverged", "0.9000"]

@@ -1,0 +1,27 @@
+"""Statistics that only BEFT's claims need."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from subtune.analysis.statistics.scores import NOTHING
+from subtune.analysis.statistics.sizes import minus_on_rows
+
+
+def minus_most_informed(
+    sizes: pd.DataFrame, information: pd.DataFrame, method: str, methods: Sequence[str]
+) -> pd.Series:
+    """Return `minus_on_rows`, on the fewest, of a method and the one with the most information.
+
+    Args:
+        information: from `subtune.analysis.information.parameter_information`.
+        methods: methods of one parameter each, with the parameter's name.
+    """
+    rows = information[information["parameter"].isin(methods)]
+    most = rows.loc[rows.groupby("task")["information"].idxmax()].set_index("task")["parameter"]
+    parts = [
+        minus_on_rows(of_task, None, "min", method, most[task])
+        for task, of_task in sizes.groupby("task")
+        if task in most
+    ]
+    return pd.concat(parts) if parts else NOTHING
