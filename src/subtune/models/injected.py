@@ -53,6 +53,7 @@ UNFIT = {
     "MULTITASK_PROMPT_TUNING": "it reads the id of each row's task",
     "OSF": "it changes its gradients in hooks of PEFT's own parameters",
     "POLY": "it reads the id of each row's task",
+    "TRAINABLE_TOKENS": "PEFT saves no classifier with it; LORA has `trainable_token_indices`",
     "XLORA": "it mixes adapters that are trained already",
 }
 # Fields that this package decides, that load files, or that import code by its name.
@@ -169,6 +170,9 @@ def _inject(
     with_weights = {own.split(".")[-2] for own in own_names.values() if "." in own}
     canonical = {own: name for name, own in own_names.items()}
     known = {id(value): canonical[own] for own, value in module.named_parameters()}
+    # The whole head trains, and PEFT saves it, where its task type does not say so.
+    heads = {own.partition(".")[0] for own, name in canonical.items() if is_classifier(name)}
+    config.modules_to_save = sorted({*(config.modules_to_save or []), *heads})
     try:
         with torch.random.fork_rng(devices=[]), device, _quiet():
             torch.manual_seed(seed)

@@ -5,27 +5,33 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import safetensors.torch
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 from transformers import PretrainedConfig
 
 from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.families.base import is_classifier
+from subtune.families.naming import is_norm
 from subtune.models.encoder import Encoder
 from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.load import load_model
 from subtune.models.transformers_models import quiet, with_values
 from subtune.runs import records
 from subtune.runs.job import model_of
+from subtune.selections import Selection
 from subtune.selections.lora import Lora
-from subtune.selections.peft import Peft
+from subtune.selections.peft import Peft, PeftSettings
 from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
-from subtune.training.delta import AddedUpdate, ChangedTensor, Delta, applied, from_stored
+from subtune.training.delta import AddedUpdate, Delta, applied, from_stored
+
+# The prefix of transformers' names in PEFT's model.
+BASE = "base_model.model."
 
 
 def export_model(layout: Layout, run: str, target: Path) -> None:
@@ -41,7 +47,9 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     """
     spec, delta, pretrained, model = _trained(layout, run)
     if isinstance(spec.selection, Peft):
-        return _export_peft(spec, delta, pretrained, target)
+        return export_adapter(layout, run, target)
+    if model.adapters is not None:
+        raise SubtuneError(f"run {run} trained adapters, which transformers' model cannot hold")
     task = spec.tokens.data.task
     weights = applied(model.parameters, delta)
     config = _config(model, task)
@@ -65,67 +73,79 @@ def _name_padding(directory: Path, padding: int) -> None:
 
 
 def export_adapter(layout: Layout, run: str, target: Path) -> None:
-    """Write a run of LoRA or PEFT as an adapter: ``PeftModel.from_pretrained(base, target)``.
+    """Write the folder of PEFT for a run of PEFT, LoRA or norms.
 
-    The base is the pretrained model with a classifier of its own; the adapter brings the trained
-    one. What trained whole beside LoRA is saved with the module that it belongs to. All is float32,
-    which a base that is loaded in half precision would round.
+    ``PeftModel.from_pretrained(base, target)`` loads it. The base is the pretrained model with a
+    classifier of its own; the folder brings the trained one. What trained whole beside LoRA is
+    saved with the module that it belongs to. All is float32, which a base that is loaded in half
+    precision would round.
 
     Raises:
-        SubtuneError: the run trained neither, or as for `export_model`.
+        SubtuneError: the run trained something else, or as for `export_model`.
     """
-    spec, delta, pretrained, model = _trained(layout, run)
-    if isinstance(spec.selection, Peft):
-        return _export_peft(spec, delta, pretrained, target)
-    if not isinstance(spec.selection, Lora):
-        raise SubtuneError(f"run {run} trained without LoRA; export its model without --adapter")
-    updates = {name: c for name, c in delta.items() if isinstance(c, AddedUpdate)}
-    others = {name: change for name, change in delta.items() if name not in updates}
-    saved = sorted({_saved_module(name, model) for name in others})
-    applied_whole = applied(model.parameters, others)
-    weights = {
-        f"base_model.model.{name}": value
-        for name, value in replace(model, parameters=applied_whole).exported().items()
-        if any(name.startswith(f"{module}.") for module in saved)
-    }
-    for name, update in updates.items():
-        module = f"base_model.model.{model.exported_name(name).removesuffix('.weight')}"
-        weights[f"{module}.lora_A.weight"] = update.lora_a
-        weights[f"{module}.lora_B.weight"] = update.lora_b
-    config = {
-        "peft_type": "LORA",
-        "task_type": spec.tokens.data.task.of_kind.peft_type,
-        "base_model_name_or_path": str(pretrained),
-        "inference_mode": True,
-        "r": spec.selection.lora.rank,
-        "lora_alpha": spec.selection.lora.alpha,
-        "lora_dropout": 0.0,
-        "bias": "none",
-        "fan_in_fan_out": any(model.is_transposed(name) for name in updates),
-        "target_modules": [model.exported_name(name).removesuffix(".weight") for name in updates],
-        "modules_to_save": saved,
-    }
-    with new_directory(target) as draft:
-        safetensors.torch.save_file(weights, draft / "adapter_model.safetensors")
-        (draft / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
-
-
-def _export_peft(spec: RunSpec, delta: Delta, pretrained: Path, target: Path) -> None:
-    """Write the folder that PEFT itself writes for a run with its modules."""
     from subtune.models.injected import with_modules
 
-    assert isinstance(spec.selection, Peft)
+    spec, delta, pretrained, model = _trained(layout, run)
+    settings = _settings_of_peft(spec.selection, delta, model)
+    if settings is None:
+        raise SubtuneError(
+            f"run {run} trained neither LoRA nor norms alone nor modules of PEFT; export its model "
+            "without --adapter"
+        )
     task = spec.tokens.data.task
     base = load_model(pretrained, task.of_kind.head, task.outputs)
-    module, names = with_modules(base, spec.selection.peft, spec.seed)
-    values = dict(module.named_parameters())
+    module, _ = with_modules(base, settings, spec.seed)
+    parameters = dict(module.named_parameters())
     with torch.no_grad():
-        for name, change in delta.items():
-            assert isinstance(change, ChangedTensor)
-            values[names[name]].copy_(change.values)
+        for own, value in _values_in_peft(settings, delta, model).items():
+            parameters[own].copy_(value)
     module.peft_config["default"].base_model_name_or_path = str(pretrained)
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
+
+
+def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> PeftSettings | None:
+    """Return the configuration of PEFT that holds what a run has trained, if there is one."""
+    if isinstance(selection, Peft):
+        return selection.peft
+    updates = [name for name, change in delta.items() if isinstance(change, AddedUpdate)]
+    others = [name for name in delta if name not in updates]
+    norms = [name for name in others if is_norm(name) and not is_classifier(name)]
+    saved = {_saved_module(name, model) for name in others}
+    if isinstance(selection, Lora):
+        of_type: dict[str, Any] = {"type": "LORA", "r": selection.lora.rank}
+        of_type["lora_alpha"] = selection.lora.alpha
+        of_type["target_modules"] = [_module_of(name, model) for name in updates]
+    elif norms and all(name in norms or is_classifier(name) for name in others):
+        targets = sorted({_saved_module(name, model) for name in norms})
+        of_type = {"type": "LN_TUNING", "target_modules": targets}
+        saved -= set(targets)
+    else:
+        return None
+    return PeftSettings.model_validate(of_type | {"modules_to_save": sorted(saved)})
+
+
+def _values_in_peft(settings: PeftSettings, delta: Delta, model: Encoder) -> dict[str, Tensor]:
+    """Return what a run has trained by its name in PEFT's model."""
+    changed = replace(model, parameters=applied(model.parameters, delta)).exported()
+    values: dict[str, Tensor] = {}
+    for name, change in delta.items():
+        own, module = model.exported_name(name), _saved_module(name, model)
+        if model.transformers is not None and model.transformers.injected:
+            values[own] = changed[own]
+        elif isinstance(change, AddedUpdate):
+            of_matrix = f"{BASE}{_module_of(name, model)}"
+            values[f"{of_matrix}.lora_A.default.weight"] = change.lora_a
+            values[f"{of_matrix}.lora_B.default.weight"] = change.lora_b
+        else:
+            targets = settings.fields.get("target_modules", ())
+            inside = "ln_tuning_layers" if module in targets else "modules_to_save"
+            values[f"{BASE}{module}.{inside}.default{own.removeprefix(module)}"] = changed[own]
+    return values
+
+
+def _module_of(name: str, model: Encoder) -> str:
+    return model.exported_name(name).rpartition(".")[0]
 
 
 def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Path, Encoder]:
@@ -162,6 +182,7 @@ def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
 
 def _saved_module(name: str, model: Encoder) -> str:
     """The module that PEFT saves whole where a parameter of it trains whole."""
-    exported = model.exported_name(name)
     # For PEFT, transformers' head is one module, however many layers it has.
-    return exported.partition(".")[0] if is_classifier(name) else exported.rpartition(".")[0]
+    if is_classifier(name):
+        return model.exported_name(name).partition(".")[0]
+    return _module_of(name, model)

@@ -24,6 +24,7 @@ from subtune.models.load import load_model
 from subtune.runs import listing, records, rescoring
 from subtune.runs.export import export_adapter, export_model
 from subtune.runs.integrity import write_checksums
+from subtune.selections import SELECTION
 from subtune.selections.lora import Lora, LoraSettings
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
@@ -31,6 +32,7 @@ from subtune.tasks.examples import Examples
 from subtune.training.evaluation import logits_of
 from tests.helpers import examples, plain_transformers
 from tests.helpers.families import FIELDS
+from tests.helpers.peft_types import TYPES, selection_of
 from tests.helpers.records import record
 
 # SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
@@ -141,13 +143,27 @@ def test_an_exported_regression_has_one_output_and_labels_have_their_words(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-@pytest.mark.parametrize("selection", [METHODS["lora-I"], BIASES_THEN_LORA], ids=["I", "mixed"])
+@pytest.mark.parametrize(
+    "selection",
+    [METHODS["lora-I"], BIASES_THEN_LORA, METHODS["layernorm"], METHODS["g_LN1"], METHODS["ia3"]],
+    ids=["I", "mixed", "layernorm", "weights", "ia3"],
+)
 def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, request):
-    pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
     directory = request.getfixturevalue(family)
     spec, tokens = recorded(tmp_path, directory, selection)
     export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     predicted = np.array(theirs(tmp_path / "out", tokens, directory))
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_type", sorted({*TYPES} - {"SHADOW"}))
+def test_a_run_of_every_type_of_peft_predicts_as_the_record_says(of_type, tmp_path, tiny_bert):
+    spec, tokens = recorded(tmp_path, tiny_bert, selection_of(of_type, "bert"), learning_rate=1e-3)
+    # One of them where nothing of the project's is imported.
+    process = in_a_fresh_process if of_type == "IA3" else plain_transformers.predict
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    predicted = np.array(theirs(tmp_path / "out", tokens, tiny_bert, process=process))
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
@@ -164,8 +180,6 @@ def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, req
 def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     task, family, adapter, tmp_path, request
 ):
-    if adapter:
-        pytest.importorskip("peft", reason="the adapter is loaded by PEFT itself")
     directory = request.getfixturevalue(family)
     selection = BIASES_THEN_LORA if adapter else METHODS["bitfit"]
     spec, tokens = recorded(tmp_path, directory, selection, task)
@@ -205,10 +219,17 @@ def test_an_export_has_buffers_and_what_stands_under_two_names(family, directory
     assert np.array(predicted) == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
-def test_an_adapter_of_a_run_without_lora_is_refused(tmp_path, tiny_bert):
-    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
-    with pytest.raises(SubtuneError, match="trained without LoRA"):
+def test_what_peft_cannot_hold_is_not_exported_as_an_adapter(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["bitfit"])
+    with pytest.raises(SubtuneError, match="neither LoRA nor norms alone nor modules of PEFT"):
         export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+
+
+def test_adapters_are_not_exported(tmp_path, tiny_bert):
+    selection = SELECTION.validate_python({"adapter": {"type": "houlsby", "size": 4}})
+    spec, _ = recorded(tmp_path, tiny_bert, selection)
+    with pytest.raises(SubtuneError, match="adapters, which transformers' model cannot hold"):
+        export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
 
 
 def test_a_run_with_a_classifier_that_its_family_no_longer_has_is_refused(tmp_path, tiny_roberta):

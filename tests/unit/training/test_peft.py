@@ -6,14 +6,13 @@ import numpy as np
 import peft
 import pytest
 import torch
-from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
 from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
 from subtune.models.dimensions import dimensions_in, shapes_for
 from subtune.models.encoder import new_classifier, shapes_of
-from subtune.models.injected import UNFIT, injected, peft_config
+from subtune.models.injected import injected, peft_config
 from subtune.models.load import load_model
 from subtune.selections import SELECTION
 from subtune.tasks import TASKS
@@ -21,40 +20,12 @@ from subtune.training import groups
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, plain_training
+from tests.helpers.peft_types import TARGETS, TYPES, selection_of
 
 # In float64, except for norms that transformers computes in float32.
 TOLERANCE = 1e-5
 TASK = TASKS["sst2"]
 SEED = 3
-# What these types need for models of width 32. All others have only defaults.
-FIELDS = {
-    "BOFT": {"boft_block_size": 4},
-    "C3A": {"block_size": 8},
-    "CARTRIDGE": {"num_virtual_tokens": 3},
-    "FOURIERFT": {"n_frequency": 10},
-    "MISS": {"r": 4},
-    "OFT": {"oft_block_size": 4},
-    "PREFIX_TUNING": {"num_virtual_tokens": 3},
-    "PROMPT_TUNING": {"num_virtual_tokens": 3},
-    "PSOFT": {"r": 4},
-    "PVERA": {"r": 4},
-    "P_TUNING": {"num_virtual_tokens": 3, "encoder_hidden_size": 8},
-    "RANDLORA": {"r": 4},
-    "ROAD": {"group_size": 8},
-    "SHIRA": {"r": 2},
-    "TRAINABLE_TOKENS": {"token_indices": [4, 5, 6]},
-    "VBLORA": {"vector_length": 4, "num_vectors": 8},
-    "VERA": {"r": 4},
-    "WAVEFT": {"n_frequency": 10},
-}
-TARGETS = {
-    "bert": ["query", "value", "output.dense"],
-    "modernbert": ["Wqkv", "Wo"],
-    "qwen2": ["q_proj", "v_proj", "down_proj"],
-}
-NORMS = {"bert": ["LayerNorm"], "modernbert": ["mlp_norm"], "qwen2": ["input_layernorm"]}
-WITHOUT_TARGETS = ("PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE", "TRAINABLE_TOKENS")
-TYPES = sorted({of.value for of in PEFT_TYPE_TO_CONFIG_MAPPING} - set(UNFIT))
 # `torch.func.vmap` cannot compute these.
 ALONE = ["C3A", "DELORA", "FOURIERFT", "FROD", "GRALORA", "LOHA"]
 ALONE += ["OFT", "RANDLORA", "SHIRA", "VBLORA", "WAVEFT"]
@@ -68,19 +39,6 @@ SKIPPED = {
     ("modernbert", "SHADOW"): ROUNDING,
     ("qwen2", "SHADOW"): ROUNDING,
 }
-
-
-def selection_of(of_type, family):
-    fields = {"type": of_type} | FIELDS.get(of_type, {})
-    if of_type == "LN_TUNING":
-        fields["target_modules"] = NORMS[family]
-    elif of_type == "IA3":
-        fields |= {"target_modules": TARGETS[family], "feedforward_modules": TARGETS[family][-1:]}
-    elif of_type == "SHADOW":
-        fields["shadow_dropout"] = 0.0
-    elif of_type not in WITHOUT_TARGETS:
-        fields["target_modules"] = TARGETS[family]
-    return SELECTION.validate_python({"peft": fields})
 
 
 @pytest.fixture(params=list(TARGETS))

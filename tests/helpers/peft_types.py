@@ -1,0 +1,48 @@
+"""A selection of every type of PEFT, for tiny models of three families."""
+
+from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
+
+from subtune.models.injected import UNFIT
+from subtune.selections import SELECTION
+
+# What these types need for models of width 32. All others have only defaults.
+FIELDS = {
+    "BOFT": {"boft_block_size": 4},
+    "C3A": {"block_size": 8},
+    "CARTRIDGE": {"num_virtual_tokens": 3},
+    "FOURIERFT": {"n_frequency": 10},
+    "MISS": {"r": 4},
+    "OFT": {"oft_block_size": 4},
+    "PREFIX_TUNING": {"num_virtual_tokens": 3},
+    "PROMPT_TUNING": {"num_virtual_tokens": 3},
+    "PSOFT": {"r": 4},
+    "PVERA": {"r": 4},
+    "P_TUNING": {"num_virtual_tokens": 3, "encoder_hidden_size": 8},
+    "RANDLORA": {"r": 4},
+    "ROAD": {"group_size": 8},
+    "SHIRA": {"r": 2},
+    "VBLORA": {"vector_length": 4, "num_vectors": 8},
+    "VERA": {"r": 4},
+    "WAVEFT": {"n_frequency": 10},
+}
+TARGETS = {
+    "bert": ["query", "value", "output.dense"],
+    "modernbert": ["Wqkv", "Wo"],
+    "qwen2": ["q_proj", "v_proj", "down_proj"],
+}
+NORMS = {"bert": ["LayerNorm"], "modernbert": ["mlp_norm"], "qwen2": ["input_layernorm"]}
+WITHOUT_TARGETS = ("PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE")
+TYPES = sorted({of.value for of in PEFT_TYPE_TO_CONFIG_MAPPING} - set(UNFIT))
+
+
+def selection_of(of_type, family):
+    fields = {"type": of_type} | FIELDS.get(of_type, {})
+    if of_type == "LN_TUNING":
+        fields["target_modules"] = NORMS[family]
+    elif of_type == "IA3":
+        fields |= {"target_modules": TARGETS[family], "feedforward_modules": TARGETS[family][-1:]}
+    elif of_type == "SHADOW":
+        fields["shadow_dropout"] = 0.0
+    elif of_type not in WITHOUT_TARGETS:
+        fields["target_modules"] = TARGETS[family]
+    return SELECTION.validate_python({"peft": fields})
