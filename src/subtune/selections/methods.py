@@ -92,7 +92,7 @@ def is_built_in(name: str) -> bool:
 
 @cache
 def _names() -> dict[Selection, str]:
-    names = [*METHODS, *COMBINATIONS]
+    names = [*LAYER_PARAMETERS, *METHODS, *COMBINATIONS]
     # The papers' deepest model has 24 layers.
     strata = itertools.combinations(range(24), 2)
     names += [f"SPAFIT-{a}-{b}-{kind}" for a, b in strata for kind in ("I", "II")]

@@ -71,7 +71,7 @@ MISTAKES = {
         ("selections.mine", {"lora": {"targets": ["**"], "rank": 4, "alpha": 1, "alhpa": 1}},
          ".lora.alhpa", "one of targets, rank, alpha (did you mean 'alpha'?)"),
         ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
-         "one of random, lora, parameters, without (did you mean 'without'?)"),
+         "peft, adapter, diff_pruning, without (did you mean 'without'?)"),
     ],
     "unknown name": [
         ("source", "hug", "", "found 'hug', expected one of hub, tsv, builtin (did you mean"),

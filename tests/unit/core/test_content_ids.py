@@ -9,7 +9,10 @@ from pydantic import TypeAdapter
 
 from subtune.core.content_ids import Value, fingerprint
 from subtune.selections import SELECTION
+from subtune.selections.adapter import Adapter, AdapterSettings
+from subtune.selections.diff_pruning import DiffPruning, DiffPruningSettings
 from subtune.selections.lora import Lora, LoraSettings
+from subtune.selections.peft import Peft, PeftSettings
 from subtune.selections.random import Draw, Lines, Random
 from subtune.selections.ranked import Ranked, Top
 from subtune.selections.specs import (
@@ -48,6 +51,17 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
     Random: {},
     LoraSettings: {},
     Lora: {"parameters": None},
+    AdapterSettings: {"size": None, "reduction": None},
+    Adapter: {},
+    DiffPruningSettings: {
+        "penalty": 1.25e-7,
+        "structured": True,
+        "gate_learning_rate": 0.1,
+        "learning_rate": None,
+    },
+    DiffPruning: {},
+    PeftSettings: {"fields_as_json": ()},
+    Peft: {},
     Ranked: {},
     Top: {},
 }

@@ -53,7 +53,7 @@ def words(path: Path) -> set[str]:
 
 
 def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
-    """Two papers' methods have the paper's name; those are named where methods are."""
+    """Three papers' methods have the paper's name; those are named where methods are."""
     names = set(papers.names())
     files = [*(ROOT / "workflow").rglob("*.*"), *(ROOT / "src").rglob("*.py"), ROOT / "Snakefile"]
     naming = {
@@ -62,7 +62,7 @@ def test_no_other_file_of_the_library_or_the_workflow_names_a_paper():
         if "papers" not in path.relative_to(ROOT).parts and path.is_file() and names & words(path)
     }
     assert naming == {"src/subtune/selections/methods.py"}
-    assert names - set(METHODS) == {"beft", "bitfit_plus", "spafit"}
+    assert names - set(METHODS) == {"bitfit_plus", "spafit"}
     assert not names - set(METHODS) & words(ROOT / "src/subtune/selections/methods.py")
 
 

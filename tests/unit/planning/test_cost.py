@@ -209,4 +209,4 @@ def test_what_papers_share_is_counted_once():
     assert every["runs"] < parts["runs"].sum()
     assert every["hours"] < parts["hours"].sum()
     # One model has Fisher information of 8 tasks; test rows are predicted per model and task.
-    assert every["jobs"] == every["sweeps"] + 8 + (8 + 3 * 8 + 3 + 9) + 1
+    assert every["jobs"] == every["sweeps"] + 8 + (8 + 3 * 8 + 3 + 9 + 8 + 2 + 2) + 1
