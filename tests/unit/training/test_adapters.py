@@ -73,7 +73,7 @@ def theirs_of(name, base):
 
 @pytest.mark.parametrize(
     ("method", "parameters"),
-    # As 48 · (2·1024·64 + 1024 + 64), 49 norms and the classifier; and with one adapter per layer.
+    # 48 · (2·1024·64 + 1024 + 64), 49 norms and the classifier; and one adapter per layer.
     [("adapter", 6_446_082), ("adapter-pfeiffer", 3_173_890)],
 )
 def test_the_adapters_of_bert_large_have_as_many_parameters_as_published(method, parameters):

@@ -27,7 +27,7 @@ from tests.helpers import examples, plain_training
 from tests.helpers.peft_types import TARGETS, TYPES, selection_of
 from tests.helpers.project import ROOT
 
-# In float64, except for norms that transformers computes in float32.
+# The trainings are in float64; transformers computes some norms in float32.
 TOLERANCE = 1e-5
 TASK = TASKS["sst2"]
 SEED = 3
@@ -80,7 +80,7 @@ def model_of_peft(directory, base, settings):
 def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, monkeypatch):
     if (family, of_type) in SKIPPED:
         pytest.skip(SKIPPED[family, of_type])
-    # On a CPU such runs train one by one, to save time.
+    # Such runs train one by one on a CPU, to save time.
     monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
     if of_type == "PVERA":
         monkeypatch.setattr(torch, "randn_like", torch.zeros_like)
