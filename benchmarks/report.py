@@ -27,7 +27,7 @@ def markdown(measured: dict[str, Any]) -> str:
         "Fisher information, MiniLM:",
         _fisher(measured["fisher"]).to_markdown(index=False, disable_numparse=True),
         "A run's training step, LayerNorm, batches of 16, random weights:",
-        _scaling(measured["scaling"], fp32).to_markdown(index=False, disable_numparse=True),
+        _scaling(measured["scaling"], measured["products"]).to_markdown(index=False, disable_numparse=True),
         "Where the time goes, MiniLM:",
         _profile(measured["profile"]).to_markdown(disable_numparse=True),
     ]
@@ -64,7 +64,8 @@ def _fisher(rows: list[dict[str, Any]]) -> pd.DataFrame:
     )
 
 
-def _scaling(rows: list[dict[str, Any]], fp32: float) -> pd.DataFrame:
+def _scaling(rows: list[dict[str, Any]], large: dict[str, float]) -> pd.DataFrame:
+    """Speed is compared with a large product in the same precision."""
     return pd.DataFrame(
         {
             "model": row["model"],
@@ -73,11 +74,15 @@ def _scaling(rows: list[dict[str, Any]], fp32: float) -> pd.DataFrame:
             "way": row["way"],
             "side by side": row["runs"],
             "ms per run": f"{1000 * row['seconds']:.0f}",
-            "of a large product": f"{row['flops_per_second'] / fp32:.0%}",
+            "of a large product": f"{row['flops_per_second'] / large[precision_of(row)]:.0%}",
             "times faster": f"{row['times_faster']:.2f}",
         }
         for row in rows
     )
+
+
+def precision_of(row: dict[str, Any]) -> str:
+    return "bf16" if "bf16" in row["way"] else "fp32"
 
 
 def _profile(rows: list[dict[str, Any]]) -> pd.DataFrame:
