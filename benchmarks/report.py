@@ -27,7 +27,9 @@ def markdown(measured: dict[str, Any]) -> str:
         "Fisher information, MiniLM:",
         _fisher(measured["fisher"]).to_markdown(index=False, disable_numparse=True),
         "A run's training step, LayerNorm, batches of 16, random weights:",
-        _scaling(measured["scaling"], measured["products"]).to_markdown(index=False, disable_numparse=True),
+        _scaling(measured["scaling"], measured["products"]).to_markdown(
+            index=False, disable_numparse=True
+        ),
         "Where the time goes, MiniLM:",
         _profile(measured["profile"]).to_markdown(disable_numparse=True),
     ]
