@@ -11,6 +11,8 @@ from subtune.selections.specs import RunSpec
 
 # One training example of a run that shares no steps costs as much as this many of one that does.
 COST_WITHOUT_SHARING = 6
+# Runs of one job may differ in these fields of the recipe.
+OF_SEARCHES = {"learning_rate", "search_seed", "trial", "tie"}
 
 
 class Sweep(Value):
@@ -36,7 +38,7 @@ def split_runs(grid: Grid, config: Config) -> list[Sweep]:
             users[planned.run.id].add(name)
     groups: dict[tuple, list[str]] = {}
     for run, spec in grid.runs.items():
-        shared = spec.recipe.model_dump_json(exclude={"learning_rate", "search_seed", "trial"})
+        shared = spec.recipe.model_dump_json(exclude=OF_SEARCHES)
         key = (spec.model.id, spec.tokens.id, shared, tuple(sorted(users[run])))
         groups.setdefault(key, []).append(run)
     return [

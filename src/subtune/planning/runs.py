@@ -21,6 +21,7 @@ from subtune.selections.specs import (
     Recipe,
     RunSpec,
     Searched,
+    tie_of_scores,
     trial_share,
 )
 from subtune.selections.whole import WholeTensors, require_whole
@@ -204,4 +205,5 @@ def _recipe(experiment: Experiment, cell: _Cell, task: str, size: TaskSize) -> R
         steps = math.ceil(cell.train_rows / settings.batch_size) * settings.epochs
         # The first seed searches for all.
         recipe |= {"search_seed": experiment.seeds[0], "trial": trial_share(steps)}
+        recipe["tie"] = tie_of_scores(size.evaluation_rows)
     return Recipe(**recipe)

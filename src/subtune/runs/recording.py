@@ -87,7 +87,7 @@ def train_and_record(
     trials = search.on_trial(job, searches, report_and_note)
     whole = {name: spec for name, spec in runs.items() if name not in searches}
     for name, spec in searches.items():
-        finalists = search.finalists(trials[name])
+        finalists = search.finalists(trials[name], spec.recipe.tie)
         whole |= {f"{name} at {rate:g}": spec.candidates[rate] for rate in finalists}
     train(whole)
     rates = {name: search.found(store, spec, trials[name]) for name, spec in searches.items()}

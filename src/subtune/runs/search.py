@@ -2,9 +2,10 @@
 
 Every learning rate first trains on trial, for a part of the steps, over which it rises and falls
 as in a whole run. The best rate and the next smaller one, since few steps favour large rates, then
-train whole. One seed does this, and all seeds train with the better of the two finalists. Each is
-an ordinary run with a record of its own. The record of a run that searched is a copy of the run
-with the rate found, with a table of all trials.
+train whole. On trial the loss decides between scores that differ by less than their noise. One seed
+does this, and all seeds train with the better of the two finalists. Each is an ordinary run with a
+record of its own. The record of a run that searched is a copy of the run with the rate found, with
+a table of all trials.
 """
 
 import contextlib
@@ -36,13 +37,6 @@ class Trial:
     score: float
     train_loss: float
 
-    @property
-    def rank(self) -> tuple[float, float]:
-        """Larger is better: the score, and for equal scores the smaller loss."""
-        if math.isnan(self.score):
-            return -math.inf, -math.inf
-        return self.score, -self.train_loss
-
 
 def trial_of(learning_rate: float, result: Result, task: TaskSpec) -> Trial:
     """Return the score and loss at the end of a trial."""
@@ -53,16 +47,17 @@ def trial_of(learning_rate: float, result: Result, task: TaskSpec) -> Trial:
     return Trial(learning_rate, score, last["train_loss"])
 
 
-def finalists(trials: Sequence[Trial]) -> tuple[float, float]:
+def finalists(trials: Sequence[Trial], tie: float) -> tuple[float, float]:
     """Return the two learning rates that train whole, the smaller first.
 
-    They are the best on trial (the smallest, if several are equal) and the next smaller one, or
-    the next larger one if the best is the smallest.
+    They are the best on trial and the next smaller one, or the next larger one if the best is the
+    smallest. The best has the smallest training loss of those whose scores are within ``tie`` of
+    the highest; if several are equal, it is the smallest.
     """
     trials = sorted(trials, key=lambda trial: trial.learning_rate)
-    # `max` returns the first of equals.
-    best = max(range(len(trials)), key=lambda number: trials[number].rank)
-    last = max(best, 1)
+    highest = max((trial.score for trial in trials if not math.isnan(trial.score)), default=0.0)
+    losses = [t.train_loss if t.score >= highest - tie else math.inf for t in trials]
+    last = max(losses.index(min(losses)), 1)
     return trials[last - 1].learning_rate, trials[last].learning_rate
 
 
@@ -111,7 +106,8 @@ def _scores(store: Path, search: RunSpec, trials: Sequence[Trial]) -> dict[float
     """Return the scores of the finalists, which are on record, by learning rate."""
     task = search.tokens.data.task
     outcomes = {
-        rate: records.read_outcome(store, search.candidates[rate].id) for rate in finalists(trials)
+        rate: records.read_outcome(store, search.candidates[rate].id)
+        for rate in finalists(trials, search.recipe.tie)
     }
     return {
         rate: outcome["scores"][task.evaluation[0]][task.metrics[0]]

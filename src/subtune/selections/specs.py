@@ -118,7 +118,7 @@ class Recipe(Value):
 
     From several learning rates a search finds one, as `subtune.runs.search` describes. It trains
     runs of ``search_seed``, or of the run's own seed without one; each learning rate first trains
-    for ``trial``, a share of all steps.
+    for ``trial``, a share of all steps, after which scores within ``tie`` are equal.
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
     ``train_rows`` only the first rows of the training set's first shuffle train. With ``patience``
     a run ends after so many epochs without a better score.
@@ -136,6 +136,7 @@ class Recipe(Value):
     patience: int | None = Field(default=None, ge=1)
     search_seed: int | None = None
     trial: float = Field(default=TRIAL, gt=0, le=1)
+    tie: float = Field(default=0.0, ge=0)
 
     @property
     def one_learning_rate(self) -> float:
@@ -154,6 +155,11 @@ def trial_share(steps: int) -> float:
     return min(1.0, max(TRIAL, math.ceil(100 * TRIAL_STEPS / steps) / 100))
 
 
+def tie_of_scores(rows: int) -> float:
+    """Return two standard errors of an accuracy of a half on so many rows, rounded."""
+    return round(1 / math.sqrt(rows), 3)
+
+
 class RunSpec(Value):
     """Everything that decides a run's result, and nothing else."""
 
@@ -167,7 +173,7 @@ class RunSpec(Value):
     def at(self, learning_rate: float) -> "RunSpec":
         """Return the same run with one learning rate."""
         recipe = self.recipe.replaced(learning_rate=learning_rate, search_seed=None, trial=TRIAL)
-        return self.replaced(recipe=recipe)
+        return self.replaced(recipe=recipe.replaced(tie=0.0))
 
     @property
     def candidates(self) -> dict[float, "RunSpec"]:

@@ -43,7 +43,7 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
     TokensSpec: {"doc_stride": None, "tokens_version": 1},
     FisherSpec: {"rows": None, "seed": 0, "in_full": None, "fisher_version": 1},
     RankingSpec: {"ranking_version": 1},
-    Recipe: {"train_rows": None, "patience": None, "search_seed": None, "trial": 0.1},
+    Recipe: {"train_rows": None, "patience": None, "search_seed": None, "trial": 0.1, "tie": 0.0},
     RunSpec: {"recipe_version": 5},
     WholeTensors: {"without": None},
     Draw: {"as_many_as": None, "count": None, "within": ("**",)},

@@ -181,7 +181,15 @@ def test_trials_of_short_runs_take_a_larger_share_of_their_steps(rows, share):
     trials = {run.recipe.trial for run in made.runs.values() if run.recipe.searched}
     assert trials == {share}
     found = next(run for run in made.runs.values() if run.recipe.searched).at(1e-3)
-    assert found == RunSpec.model_validate(found.model_dump(exclude={"recipe": {"trial"}}))
+    of_search = {"recipe": {"trial", "tie"}}
+    assert found == RunSpec.model_validate(found.model_dump(exclude=of_search))
+
+
+def test_scores_on_trial_are_equal_within_two_standard_errors_of_an_accuracy():
+    made = plan(methods={"bitfit": "search"}, tasks=["cola", "rte"], fractions=None)
+    rows = {made.sizes[run.tokens.data.key].evaluation_rows for run in made.runs.values()}
+    assert rows == {100}
+    assert {run.recipe.tie for run in made.runs.values()} == {0.1}
 
 
 def test_the_seeds_of_a_search_train_in_one_job():
