@@ -57,7 +57,9 @@ def _written(content: Any) -> Any:
 
 def canonical(data: Any) -> str:
     """Return JSON with sorted keys and without spaces."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(
+        data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
 
 
 def id_of(canonical_json: str) -> str:

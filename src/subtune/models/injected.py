@@ -8,6 +8,7 @@ All others keep their canonical names.
 import copy
 import dataclasses
 import logging
+import typing
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ import peft
 import torch
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 from peft.utils import ModulesToSaveWrapper
+from pydantic import TypeAdapter, ValidationError
 from transformers import AutoConfig, PreTrainedModel
 
-from subtune.core.errors import SubtuneError, listed, one_line, one_of, reason_of
+from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, reason_of
 from subtune.families.base import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
@@ -56,20 +58,39 @@ UNFIT = {
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; LORA has `trainable_token_indices`",
     "XLORA": "it mixes adapters that are trained already",
 }
-# Fields that this package decides, that load files, or that import code by its name.
+# Fields that this package or the model decides, that load files or import code by its name, or that
+# ask for another way to train.
 RESERVED = {
+    "alora_invocation_tokens",
+    "arrow_config",
     "auto_mapping",
     "base_model_name_or_path",
+    "corda_config",
+    "eva_config",
+    "fan_in_fan_out",
     "inference_mode",
+    "layer_replication",
+    "loftq_config",
+    "lora_ga_config",
     "megatron_config",
     "megatron_core",
+    "num_attention_heads",
+    "num_layers",
+    "num_transformer_submodules",
     "peft_type",
     "peft_version",
+    "prompt_tuning_init",
+    "prompt_tuning_init_text",
     "revision",
+    "runtime_config",
     "task_type",
+    "token_dim",
     "tokenizer_kwargs",
     "tokenizer_name_or_path",
+    "use_qalora",
 }
+# Starts that read data, or that PEFT draws anew when it loads a folder.
+REFUSED_STARTS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
 def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
@@ -82,15 +103,31 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
     if settings.type not in fit:
         why = UNFIT.get(settings.type)
         message = f"{settings.type} cannot train here, since {why}"
-        raise SubtuneError(f"peft.type: {message if why else one_of(settings.type, fit)}")
+        raise SubtuneError(f"peft.type: {message if why else one_of(settings.type.upper(), fit)}")
     made = TYPES[settings.type]
+    # PEFT asks for whole numbers of alpha, and scales by any.
+    hints = typing.get_type_hints(made) | {"lora_alpha": float}
     fields = [of.name for of in dataclasses.fields(made) if of.init and of.name not in RESERVED]
-    for name in settings.fields:
+    start = settings.fields.get("init_lora_weights")
+    if isinstance(start, str) and start.startswith(REFUSED_STARTS):
+        raise SubtuneError(f"peft.init_lora_weights: {cut(start)!r} is not among the starts here")
+    for name, value in settings.fields_as_json:
+        if name in RESERVED:
+            raise SubtuneError(f"peft.{cut(name)}: cannot be set here")
         if name not in fields:
-            raise SubtuneError(f"peft.{name}: {one_of(name, fields)}")
-    if head == QUESTION_ANSWERING and issubclass(made, peft.PromptLearningConfig):
-        raise SubtuneError(f"peft.type: {settings.type} has no head for question answering")
-    with one_line(f"peft: {settings.type}"):
+            raise SubtuneError(f"peft.{cut(name)}: {one_of(name, fields)}")
+        try:
+            TypeAdapter(hints[name]).validate_json(value, strict=True)
+        except ValidationError:
+            hint = hints[name]
+            kind = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+            raise SubtuneError(f"peft.{name}: found {cut(value)}, expected {kind}") from None
+    if issubclass(made, peft.PromptLearningConfig):
+        if head == QUESTION_ANSWERING:
+            raise SubtuneError(f"peft.type: {settings.type} has no head for question answering")
+        if settings.virtual_tokens < 1:
+            raise SubtuneError("peft.num_virtual_tokens: expected a number above 0")
+    with one_line(f"peft: {settings.type}"), _quiet():
         return made(task_type=TASK_TYPES.get(head), **settings.fields)
 
 
@@ -140,8 +177,9 @@ def shapes_with(
         module = _without_values(dimensions, outputs, head, device)
         return _inject(module, own_names, settings, head, seed=0)
 
+    # Modules of other layers cannot disagree with the model's inputs, and virtual tokens can.
     try:
-        module, names = inject("meta")
+        module, names = inject("cpu" if settings.virtual_tokens else "meta")
     except _NeedsValuesError:
         module, names = inject("cpu")
     _require_input(module, settings)
@@ -173,6 +211,12 @@ def _inject(
     # The whole head trains, and PEFT saves it, where its task type does not say so.
     heads = {own.partition(".")[0] for own, name in canonical.items() if is_classifier(name)}
     config.modules_to_save = sorted({*(config.modules_to_save or []), *heads})
+    modules = [f".{name}" for name, _ in module.named_modules()]
+    missing = [
+        name for name in config.modules_to_save if not any(m.endswith(f".{name}") for m in modules)
+    ]
+    if missing:
+        raise SubtuneError(f"peft.modules_to_save: the model has no module {listed(missing)}")
     try:
         with torch.random.fork_rng(devices=[]), device, _quiet():
             torch.manual_seed(seed)
@@ -219,9 +263,9 @@ def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
     try:
         with device, torch.no_grad(), _quiet():
             module(input_ids=ids, attention_mask=torch.ones_like(ids))
-    except RuntimeError:
-        pass
     except Exception as error:
+        if device.type == "meta" and isinstance(error, RuntimeError):
+            return
         raise SubtuneError(f"peft: {settings.type}: {reason_of(error)}") from None
 
 

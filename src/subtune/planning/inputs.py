@@ -23,6 +23,7 @@ from subtune.models.configuration import longest_text, read_config
 from subtune.models.dimensions import dimensions_of, shapes_for
 from subtune.models.files import directory_of_package, version_of
 from subtune.selections.kind import Work
+from subtune.selections.peft import Peft
 from subtune.selections.specs import DataSpec, ModelSpec, TokensSpec
 from subtune.tasks import Task
 from subtune.tasks.task import TaskSize
@@ -78,7 +79,7 @@ def add_model(inputs: Inputs, config: Config, name: str, model: str) -> ModelSpe
             spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
         except SubtuneError as error:
             raise SubtuneError(f"models.{model}: {error}") from None
-        _require_positions(name, config.experiments[name], model, location)
+        _require_positions(name, config, model, location)
     if model in HUB_MODELS and dimensions_of(location) != dimensions_of(HUB_MODELS[model]):
         raise SubtuneError(
             f"models.{model}: found a model of other dimensions in {location!r}, expected "
@@ -131,19 +132,25 @@ def _add_tokens_of_rows(
     return tokens
 
 
-def _require_positions(name: str, experiment: Experiment, model: str, directory: str) -> None:
+def _require_positions(name: str, config: Config, model: str, directory: str) -> None:
     """Check that a local model has as many positions as the longest texts have tokens.
+
+    Virtual tokens of PEFT stand before a text.
 
     Raises:
         SubtuneError: it has fewer.
     """
-    longest = longest_text(read_config(Path(directory)))
+    experiment = config.experiments[name]
+    selected = [config.selection(method, model) for method in experiment.methods_of(model)]
+    virtual = max((s.peft.virtual_tokens for s in selected if isinstance(s, Peft)), default=0)
+    longest = longest_text(read_config(Path(directory))) - virtual
     for task in experiment.tasks:
         max_length = experiment.settings(task).max_length
         if max_length > longest:
             raise SubtuneError(
                 f"experiments.{name}.max_length: found {max_length} for task {task!r}, expected at "
                 f"most {longest}, the positions of model {model!r}"
+                + (f" without {virtual} virtual tokens" if virtual else "")
             )
 
 

@@ -24,6 +24,7 @@ from subtune.models.transformers_models import quiet, with_values
 from subtune.runs import records
 from subtune.runs.job import model_of
 from subtune.selections import Selection
+from subtune.selections.adapter import Adapter
 from subtune.selections.lora import Lora
 from subtune.selections.peft import Peft, PeftSettings
 from subtune.selections.specs import RunSpec
@@ -48,8 +49,6 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     spec, delta, pretrained, model = _trained(layout, run)
     if isinstance(spec.selection, Peft):
         return export_adapter(layout, run, target)
-    if model.adapters is not None:
-        raise SubtuneError(f"run {run} trained adapters, which transformers' model cannot hold")
     task = spec.tokens.data.task
     weights = applied(model.parameters, delta)
     config = _config(model, task)
@@ -156,6 +155,8 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Path, Encoder]:
     pretrained = Path(layout.model(spec.model.id))
     if not pretrained.is_dir():
         raise SubtuneError(f"found no pretrained model {pretrained}, which the run started from")
+    if isinstance(spec.selection, Adapter):
+        raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
     task = spec.tokens.data.task
     model = model_of(spec, load_model(pretrained, task.of_kind.head, task.outputs))
     for name in delta:

@@ -12,7 +12,7 @@ import torch
 import subtune
 from subtune.core.hardware import device_name
 
-PACKAGES = ("subtune", "torch", "transformers", "tokenizers", "datasets")
+PACKAGES = ("subtune", "torch", "transformers", "peft", "tokenizers", "datasets")
 
 
 def provenance(device: torch.device) -> dict[str, Any]:

@@ -41,7 +41,9 @@ class AdapterSettings(Value):
 
     def shapes(self, layers: int, width: int) -> dict[str, Shape]:
         """Return the names and shapes of all adapters' parameters, in a model so wide."""
-        size = self.size or max(1, width // (self.reduction or 1))
+        size = self.size or width // (self.reduction or 1)
+        if not 1 <= size <= width:
+            raise SubtuneError(f"adapter: found a size of {size}, expected 1 to {width}, the width")
         shapes: dict[str, Shape] = {}
         for module in (name for layer in range(layers) for name in self.names(layer)):
             down, up = down_and_up(module)

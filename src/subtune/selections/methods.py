@@ -138,8 +138,8 @@ def _patterns(names: str, known: Mapping[str, NamedSelection]) -> tuple[str, ...
         part = known[name]
         if not isinstance(part, WholeTensors) or part.without:
             raise SubtuneError(
-                f"found {name!r}, expected names of whole parameters: a random draw, LoRA or a "
-                "selection with `without` cannot be part of another"
+                f"found {name!r}, expected names of whole parameters: no other kind of selection, "
+                "and none with `without`, can be part of another"
             )
         patterns.update(part.parameters)
     return tuple(sorted(patterns))

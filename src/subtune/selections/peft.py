@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import GetJsonSchemaHandler, model_validator
 
-from subtune.core.content_ids import Value
+from subtune.core.content_ids import Value, canonical
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_added
 from subtune.selections.entries import Entries, Ranks, Shapes, Whole
@@ -24,9 +24,14 @@ class PeftSettings(Value):
     @model_validator(mode="before")
     @classmethod
     def _from_mapping(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or "fields_as_json" in given:
+        if not isinstance(given, dict) or isinstance(given.get("fields_as_json"), tuple):
             return given
-        fields = ((str(name), json.dumps(given[name], sort_keys=True)) for name in sorted(given))
+        if not all(isinstance(name, str) for name in given):
+            raise ValueError("expected names of fields")
+        try:
+            fields = [(name, canonical(given[name])) for name in sorted(given)]
+        except (TypeError, ValueError):
+            raise ValueError("expected text, finite numbers, true, false, null and lists") from None
         own = {"type": given["type"]} if "type" in given else {}
         return own | {"fields_as_json": tuple(pair for pair in fields if pair[0] != "type")}
 
@@ -38,6 +43,12 @@ class PeftSettings(Value):
     def fields(self) -> dict[str, Any]:
         """The fields of PEFT's configuration."""
         return {name: json.loads(value) for name, value in self.fields_as_json}
+
+    @property
+    def virtual_tokens(self) -> int:
+        """How many tokens of its own the type puts before a text."""
+        number = self.fields.get("num_virtual_tokens")
+        return number if isinstance(number, int) else 0
 
     def written(self) -> dict[str, Any]:
         return {"type": self.type} | self.fields

@@ -54,7 +54,7 @@ def require_whole(selection: AbstractSelection) -> WholeTensors:
         SubtuneError: it is of another kind.
     """
     if not isinstance(selection, WholeTensors):
-        raise SubtuneError("found a random draw or LoRA, expected whole parameters")
+        raise SubtuneError(f"found {selection.in_words()}; expected whole parameters")
     return selection
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 
 import pytest
 
@@ -146,7 +147,10 @@ MISTAKES = {
         ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found 'cv' with one task"),
         ("E.methods", {"random,b_q": [1e-3]}, "", "expected names of whole parameters"),
         ("E.methods", {"SPAFIT-9-4-I": [1e-3]}, "", "expected its first number below its second"),
-        ("E.fractions.of", "random", "", "found a random draw or LoRA, expected whole parameters"),
+        ("E.fractions.of", "random", "", "; expected whole parameters"),
+        ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
+         "expected text, finite numbers, true, false, null and lists"),
+        ("selections.mine", {"peft": {"type": "LORA", 5: 1}}, ".peft", "expected names of fields"),
         ("source", "tsv", "!glue_dir", "missing, and needed with `source: tsv`"),
     ],
     "no learning rates": [

@@ -228,7 +228,7 @@ def test_what_peft_cannot_hold_is_not_exported_as_an_adapter(tmp_path, tiny_bert
 def test_adapters_are_not_exported(tmp_path, tiny_bert):
     selection = SELECTION.validate_python({"adapter": {"type": "houlsby", "size": 4}})
     spec, _ = recorded(tmp_path, tiny_bert, selection)
-    with pytest.raises(SubtuneError, match="adapters, which transformers' model cannot hold"):
+    with pytest.raises(SubtuneError, match="adapters, which neither transformers nor PEFT has"):
         export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
 
 
