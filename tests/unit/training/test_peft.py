@@ -44,11 +44,15 @@ SKIPPED = {
     ("modernbert", "SHADOW"): ROUNDING,
     ("qwen2", "SHADOW"): ROUNDING,
 }
-
-
-@pytest.fixture(params=list(TARGETS))
-def family(request):
-    return request.param
+# Every time all types in BERT, and one of each sort elsewhere; every week all types everywhere.
+EVERY_TIME = ("LORA", "IA3", "C3A", "P_TUNING")
+CASES = [
+    (family, of_type)
+    if family == "bert" or of_type in EVERY_TIME
+    else pytest.param(family, of_type, marks=pytest.mark.nightly)
+    for family in TARGETS
+    for of_type in TYPES
+]
 
 
 @pytest.fixture
@@ -76,7 +80,7 @@ def model_of_peft(directory, base, settings):
     return peft.get_peft_model(theirs, config, autocast_adapter_dtype=False)
 
 
-@pytest.mark.parametrize("of_type", TYPES)
+@pytest.mark.parametrize(("family", "of_type"), CASES)
 def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, monkeypatch):
     if (family, of_type) in SKIPPED:
         pytest.skip(SKIPPED[family, of_type])
@@ -114,7 +118,7 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
     assert alone == (of_type in ALONE), lines
 
 
-@pytest.mark.parametrize("of_type", TYPES)
+@pytest.mark.parametrize(("family", "of_type"), CASES)
 def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
     if SKIPPED.get((family, of_type)) == REFUSED:
         pytest.skip(REFUSED)
