@@ -38,8 +38,7 @@ def test_the_page_has_the_plan_that_the_command_prints(capsys, monkeypatch):
 
 
 def test_all_papers_with_three_seeds_are_planned_without_network_or_gpu(tmp_path, no_network):
-    """Slurm gets some 500 jobs for four papers on GLUE, 60 for BEFT, 30 for BitFit's rivals, and 20
-    for part of speech and SQuAD.
+    """Slurm gets about 600 jobs for all papers.
 
     Only jobs that compute ask for a GPU.
     """
