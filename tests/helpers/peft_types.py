@@ -41,8 +41,6 @@ def selection_of(of_type, family):
         fields["target_modules"] = NORMS[family]
     elif of_type == "IA3":
         fields |= {"target_modules": TARGETS[family], "feedforward_modules": TARGETS[family][-1:]}
-    elif of_type == "SHADOW":
-        fields["shadow_dropout"] = 0.0
     elif of_type not in WITHOUT_TARGETS:
         fields["target_modules"] = TARGETS[family]
     return SELECTION.validate_python({"peft": fields})

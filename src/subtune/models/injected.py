@@ -55,6 +55,7 @@ UNFIT = {
     "MULTITASK_PROMPT_TUNING": "it reads the id of each row's task",
     "OSF": "it changes its gradients in hooks of PEFT's own parameters",
     "POLY": "it reads the id of each row's task",
+    "SHADOW": "its training could not be compared with PEFT's: it rounds too differently",
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; LORA has `trainable_token_indices`",
     "XLORA": "it mixes adapters that are trained already",
 }

@@ -157,7 +157,7 @@ def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, req
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("of_type", sorted({*TYPES} - {"SHADOW"}))
+@pytest.mark.parametrize("of_type", TYPES)
 def test_a_run_of_every_type_of_peft_predicts_as_the_record_says(of_type, tmp_path, tiny_bert):
     spec, tokens = recorded(tmp_path, tiny_bert, selection_of(of_type, "bert"), learning_rate=1e-3)
     # One of them where nothing of the project's is imported.
