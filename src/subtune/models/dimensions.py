@@ -64,7 +64,7 @@ class OtherDimensions:
 AnyDimensions = Dimensions | OtherDimensions
 
 
-def _unknown(directory: Path) -> OtherDimensions:
+def _unknown(*_: Any) -> Any:
     raise NotImplementedError("import subtune first")
 
 
@@ -73,12 +73,8 @@ def _unknown(directory: Path) -> OtherDimensions:
 read_other_dimensions: Callable[[Path], OtherDimensions] = _unknown
 
 
-def _without_peft(*_: Any) -> tuple[dict[str, Shape], dict[str, str]]:
-    raise NotImplementedError("import subtune first")
-
-
 # The same holds for models with modules of PEFT inside: `subtune.models.injected.shapes_with`.
-shapes_with_peft: Callable[..., tuple[dict[str, Shape], dict[str, str]]] = _without_peft
+shapes_with_peft: Callable[..., tuple[dict[str, Shape], dict[str, str]]] = _unknown
 
 
 def shapes_for(

@@ -20,6 +20,7 @@ import torch
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 from peft.utils import ModulesToSaveWrapper
 from pydantic import TypeAdapter, ValidationError
+from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel
 
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, reason_of
@@ -139,11 +140,7 @@ def injected(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
         SubtuneError: PEFT cannot put such modules into this model.
     """
     module, names = with_modules(model, settings, seed)
-    held, transposed = dict(module.named_parameters()), transposed_in(module)
-    parameters = {
-        name: (held[own].mT if own in transposed else held[own]).detach().contiguous()
-        for name, own in names.items()
-    }
+    parameters = {name: value.contiguous() for name, value in _held(module, names).items()}
     inside = replace(emptied(module, names), injected=True)
     return replace(model, parameters=parameters, transformers=inside).to(model.device)
 
@@ -178,18 +175,22 @@ def shapes_with(
         module = _without_values(dimensions, outputs, head, device)
         return _inject(module, own_names, settings, head, seed=0)
 
-    # Modules of other layers cannot disagree with the model's inputs, and virtual tokens can.
+    # Whether virtual tokens fit the model is known only after a pass with values.
     try:
         module, names = inject("cpu" if settings.virtual_tokens else "meta")
     except _NeedsValuesError:
         module, names = inject("cpu")
     _require_input(module, settings)
+    return {name: tuple(value.shape) for name, value in _held(module, names).items()}, names
+
+
+def _held(module: peft.PeftModel, names: Mapping[str, str]) -> dict[str, Tensor]:
+    """Return the parameters that compute by canonical name; matrices are ``[o, i]``."""
     held, transposed = dict(module.named_parameters()), transposed_in(module)
-    shapes = {
-        name: tuple((held[own].mT if own in transposed else held[own]).shape)
+    return {
+        name: (held[own].mT if own in transposed else held[own]).detach()
         for name, own in names.items()
     }
-    return shapes, names
 
 
 class _NeedsValuesError(Exception):

@@ -162,9 +162,9 @@ def _add_and_norm(run: _Pass, dense: str, norm: str, x: Tensor, residual: Tensor
     """Return the end of attention or of a feed-forward part, with its adapter, if it has one."""
     x = _dropped(run, _linear(run, dense, x), run.model.config.hidden_dropout_prob)
     down, up = down_and_up(dense)
-    if f"{down}.weight" in run.model.parameters:
-        assert run.model.adapters is not None
-        if run.model.adapters.type == "houlsby":
+    adapters = run.model.adapters
+    if adapters is not None and f"{down}.weight" in run.model.parameters:
+        if adapters.type == "houlsby":
             bottleneck = functional.gelu(_linear(run, down, x), approximate="tanh")
         else:
             bottleneck = torch.relu(_linear(run, down, _layer_norm(run, norm, x + residual)))

@@ -52,9 +52,13 @@ class Job:
         for of_start in alike.values():
             model = model_of(next(iter(of_start.values())), self.model)
             names = {spec.id + part: name for name, spec in of_start.items()}
-            keepers = {key: self._keeper_of_first_training(key, report) for key in names}
+            keepers = {
+                key: Keeper(self.checkpoints, [f"{key}@first"], lambda line: report(Report(line)))
+                for key, name in names.items()
+                if self.checkpoints and isinstance(of_start[name].selection, DiffPruning)
+            }
             members = {
-                key: self._member(of_start[name], model, keepers[key], share)
+                key: self._member(of_start[name], model, keepers.get(key), share)
                 for key, name in names.items()
             }
             results = train_sweep(
@@ -70,16 +74,8 @@ class Job:
             )
             for key, result in results:
                 yield names[key], result
-                if keeper := keepers[key]:
-                    keeper.clear()
-
-    def _keeper_of_first_training(
-        self, key: str, report: Callable[[Report], None]
-    ) -> Keeper | None:
-        """Return what keeps the first training of a run by Diff pruning, if anything does."""
-        if self.checkpoints is None:
-            return None
-        return Keeper(self.checkpoints, [f"{key}@first"], lambda line: report(Report(line)))
+                if key in keepers:
+                    keepers[key].clear()
 
     def _member(self, spec: RunSpec, model: Encoder, keeper: Keeper | None, share: float) -> Member:
         if isinstance(spec.selection, DiffPruning):

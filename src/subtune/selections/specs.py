@@ -172,8 +172,10 @@ class RunSpec(Value):
 
     def at(self, learning_rate: float) -> "RunSpec":
         """Return the same run with one learning rate."""
-        recipe = self.recipe.replaced(learning_rate=learning_rate, search_seed=None, trial=TRIAL)
-        return self.replaced(recipe=recipe.replaced(tie=0.0))
+        recipe = self.recipe.replaced(
+            learning_rate=learning_rate, search_seed=None, trial=TRIAL, tie=0.0
+        )
+        return self.replaced(recipe=recipe)
 
     @property
     def candidates(self) -> dict[float, "RunSpec"]:

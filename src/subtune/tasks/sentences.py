@@ -50,8 +50,6 @@ class Sentences(TaskKind):
     formats = FORMATS
     head = "sequence_classification"
     reads = "first"
-    auto_class = "AutoModelForSequenceClassification"
-    peft_type = "SEQ_CLS"
     # The type of the column of labels.
     label_type: str
 

@@ -50,8 +50,6 @@ class Span(TaskKind):
     formats = (".json",)
     head = "question_answering"
     reads = "all"
-    auto_class = "AutoModelForQuestionAnswering"
-    # No `peft_type`: PEFT's class for question answering (0.21) passes on no token types.
     # Start and end are independent: log p is the sum of both.
     nats = 2.0
     # RoBERTa's four special tokens, one token of the question and one of the context.

@@ -52,11 +52,8 @@ class TaskKind(ABC):
     # The head, by its name in `subtune.families.base`, and the tokens that it reads.
     head: str
     reads: Reads
-    # transformers' class and problem type of exported models, and PEFT's task type, or None where
-    # PEFT's own class does not read all inputs.
-    auto_class: str
+    # The problem type of exported models, as transformers calls it.
     problem_type: str | None = None
-    peft_type: str | None = None
     # A loss times this is −log p(y|x).
     nats: float = 1.0
     # The least `max_length` at which every model reads a part of each text.

@@ -45,8 +45,6 @@ class Tokens(TaskKind):
     formats = (".conllu", ".conll", ".txt", ".jsonl")
     head = "token_classification"
     reads = "marked"
-    auto_class = "AutoModelForTokenClassification"
-    peft_type = "TOKEN_CLS"
 
     def columns(self, task: TaskFields) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}

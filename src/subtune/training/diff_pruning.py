@@ -147,7 +147,8 @@ class _FirstTraining:
         share: float,
     ):
         self._model, self._train, self._task = model, train, task
-        self._recipe, self._settings = recipe, settings
+        rate = settings.learning_rate or recipe.one_learning_rate
+        self._recipe, self._settings = recipe.replaced(learning_rate=rate), settings
         self._start = with_new_classifier(model, seed).parameters
         order = np.random.default_rng(seed)
         chosen = examples_that_train(train, recipe, order)
@@ -179,10 +180,8 @@ class _FirstTraining:
         loss.backward()
         for group in self._optimizer.param_groups:
             nn.utils.clip_grad_norm_(group["params"], self._recipe.max_grad_norm)
-        rate = self._settings.learning_rate or self._recipe.one_learning_rate
-        own = self._recipe.replaced(learning_rate=rate)
         of_w, _ = self._optimizer.param_groups
-        of_w["lr"] = learning_rate_at(self.step, len(self.batches), own)
+        of_w["lr"] = learning_rate_at(self.step, len(self.batches), self._recipe)
         self._optimizer.step()
         self._optimizer.zero_grad()
         self.step += 1

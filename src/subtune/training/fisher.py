@@ -13,7 +13,7 @@ that the head reads), ``l`` rows of the longest example, ``o`` outputs, ``i`` in
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from torch.nn import functional
 from subtune.data.batches import in_length_order
 from subtune.families.naming import is_embedding, is_norm
 from subtune.models import forward
-from subtune.models.encoder import Encoder, new_classifier
+from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.packed import Packed, pack
 from subtune.models.packed_pass import logits
 from subtune.tasks import TaskSpec
@@ -79,7 +79,7 @@ def fisher_information(
     if rows is not None:
         sample = np.random.default_rng(seed).permutation(len(tokens))[:rows]
         tokens = tokens.select(sorted(sample))
-    model = replace(model, parameters=model.parameters | new_classifier(model, seed))
+    model = with_new_classifier(model, seed)
 
     def nats(outputs: Tensor, batch: Packed) -> Tensor:
         return kind.nats * kind.losses(outputs, batch.labels, batch.read_of).sum()

@@ -30,7 +30,7 @@ from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.evaluation import logits_of
-from tests.helpers import examples, plain_transformers
+from tests.helpers import examples, plain_transformers, reference
 from tests.helpers.families import FIELDS
 from tests.helpers.peft_types import TYPES, selection_of
 from tests.helpers.records import record
@@ -67,7 +67,8 @@ def theirs(path, tokens, base="", task="sst2", process=plain_transformers.predic
         for row in tokens["validation"]
     ]
     of_task = TASKS[task]
-    predicted = process(str(path), str(base), rows, of_task.outputs, of_task.of_kind.auto_class)
+    auto_class = reference.CLASSES[of_task.of_kind.head].__name__
+    predicted = process(str(path), str(base), rows, of_task.outputs, auto_class)
     return list(map(np.array, predicted))
 
 

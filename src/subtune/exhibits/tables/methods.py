@@ -78,8 +78,8 @@ def strata(selection: Selection, shapes: Shapes) -> tuple[str, ...]:
     groups = [(text, len(list(alike))) for text, alike in groupby(texts)]
     outside_layers = [n for n in shapes if layer_of[n] is None and is_pretrained(n)]
     outside = _in_words(entries, outside_layers)
-    by_layer = not any(isinstance(entry, Indices) for entry in entries.values())
-    if len(groups) > 3 or not by_layer or any(map(is_added, entries)):
+    undivided = any(isinstance(of, Indices) or is_added(name) for name, of in entries.items())
+    if len(groups) > 3 or undivided:
         groups, outside = [(selection.in_words(), len(layers))], EMPTY
     borders = [str(layer - 1) for layer in accumulate(size for _, size in groups)][:-1]
     n1, n2, *_ = [*borders, EMPTY, EMPTY]
