@@ -1,25 +1,24 @@
-"""The few parameters of a pretrained model that are worth fine-tuning."""
+"""The few parameters of a pretrained model that are worth fine-tuning.
 
-from pathlib import Path
-from typing import Any
+`compare` answers the question for someone's rows and model, and `load` opens earlier results.
+`fisher`, `selection` and `train` are the parts that they are made of.
+"""
 
-from subtune.models import dimensions
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from subtune.interface.comparison import Comparison, compare, load
+    from subtune.interface.parts import fisher, selection, train
 
 __version__ = "0.1.0"
+__all__ = ["Comparison", "compare", "fisher", "load", "selection", "train"]
 
 
-def _read_other_dimensions(directory: Path) -> dimensions.OtherDimensions:
-    # Importing transformers takes seconds, and packed families do not need it.
-    from subtune.models.transformers_models import read_dimensions
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: the libraries behind them take seconds."""
+    from importlib import import_module
 
-    return read_dimensions(directory)
-
-
-def _shapes_with_peft(*arguments: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    from subtune.models.injected import shapes_with
-
-    return shapes_with(*arguments)
-
-
-dimensions.shapes_with_peft = _shapes_with_peft
-dimensions.read_other_dimensions = _read_other_dimensions
+    if name not in __all__:
+        raise AttributeError(f"module 'subtune' has no attribute {name!r}")
+    module = "parts" if name in ("fisher", "selection", "train") else "comparison"
+    return getattr(import_module(f"subtune.interface.{module}"), name)

@@ -1,11 +1,13 @@
 """The `subtune` command."""
 
 import argparse
+import contextlib
 import io
 import json
 import os
 import sys
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,22 +57,29 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(command=function)
         return command
 
-    example = "init --train examples/weather-train.csv --dev examples/weather-dev.csv"
-    init = add(_init, example, "write a configuration for tables of your own")
+    files = "--train examples/weather-train.csv --dev examples/weather-dev.csv"
+    does = "train methods on your tables, and say which is worth it"
+    compare = add(_compare, f"compare {files}", does)
+    compare.add_argument("--train", required=True, help="a table's file, or a dataset on the hub")
+    compare.add_argument("--dev", help="another file, a split's name, or a share such as 0.2")
+    compare.add_argument("--test", help="a third file, to judge by; default: --dev")
+    compare.add_argument("--revision", help="commit, branch or tag of a dataset on the hub")
+    compare.add_argument("--results", type=Path, help="default: a new directory below results")
+    _table_options(compare)
+
+    run = add(_run, "run weather.yaml -n", "train what a configuration asks for, with Snakemake")
+    run.add_argument("config", type=Path, help="a configuration, such as `init` writes")
+    _snakemake_options(run)
+
+    does = "run the papers' experiments on a laptop, with Snakemake; needs subtune[demo]"
+    _snakemake_options(add(_demo, "demo -n", does))
+
+    init = add(_init, f"init {files}", "write a configuration for tables of your own")
     init.add_argument("--train", required=True, type=Path, help="a CSV, TSV or JSON-lines file")
     init.add_argument("--dev", type=Path, help="another such file, to evaluate on")
     init.add_argument("--test", type=Path, help="a third such file, to judge by; default: --dev")
-    init.add_argument("--text", metavar="COLUMN", help="column of the text; default: a guess")
-    init.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
-    init.add_argument("--label", metavar="COLUMN", help="column of the label; default: a guess")
-    kind = init.add_mutually_exclusive_group()
-    for name, of_kind in (("--classes", "classification"), ("--regression", "regression")):
-        words = f"the task is a {of_kind}; default: a guess"
-        kind.add_argument(name, dest="kind", action="store_const", const=of_kind, help=words)
-    init.add_argument("--model", help="a directory, a package, or a repository on the hub")
-    init.add_argument("--encoding", help="of the files, such as latin-1; default: UTF-8 or UTF-16")
-    init.add_argument("--minutes", type=float, default=10, help="time for all of it; default: 10")
     init.add_argument("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
+    _table_options(init)
 
     check = add(_check, "check config.yaml", "check a configuration, without running anything")
     _config_argument(check)
@@ -110,6 +119,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _table_options(command: Command) -> None:
+    command.add_argument("--text", metavar="COLUMN", help="column of the text; default: a guess")
+    command.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
+    command.add_argument("--label", metavar="COLUMN", help="column of the label; default: a guess")
+    kind = command.add_mutually_exclusive_group()
+    for name, of_kind in (("--classes", "classification"), ("--regression", "regression")):
+        words = f"the task is a {of_kind}; default: a guess"
+        kind.add_argument(name, dest="kind", action="store_const", const=of_kind, help=words)
+    command.add_argument("--model", help="a directory, a package, or a repository on the hub")
+    command.add_argument("--encoding", help="of the files, such as latin-1; default: UTF-8 or -16")
+    command.add_argument("--minutes", type=float, default=10, help="for all of it; default: 10")
+
+
+def _snakemake_options(command: Command) -> None:
+    command.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="…", help="targets and options of Snakemake"
+    )
+
+
 def _labels(text: str) -> int:
     if not text.isdecimal() or len(text) > 7 or not 1 <= int(text) <= 1_000_000:
         raise argparse.ArgumentTypeError(
@@ -135,10 +163,39 @@ def _results_option(command: Command) -> None:
     )
 
 
-def _init(options: argparse.Namespace) -> None:
-    from subtune.init.first_configuration import Request, init
+def _compare(options: argparse.Namespace) -> None:
+    from subtune.exhibits.tables.answers import answers_in_lines
+    from subtune.interface.comparison import compare
 
-    for line in init(Request(**{name: getattr(options, name) for name in Request._fields})):
+    given = {name: value for name, value in vars(options).items() if name != "command"}
+    text = tuple(filter(None, (given.pop("text"), given.pop("text2"))))
+    with contextlib.suppress(TypeError, ValueError):
+        given["dev"] = float(given["dev"])
+    results = compare(given.pop("train"), given.pop("dev"), text=text, **given).results
+    print(answers_in_lines(Path(Layout(str(results)).of_all_experiments("answers", "csv"))))
+    print(f"Everything on one page: {Layout(str(results)).report()}")
+
+
+def _run(options: argparse.Namespace) -> None:
+    from subtune.interface.workflow import call_snakemake
+
+    if not options.config.is_file():
+        raise SubtuneError(f"found no configuration file {str(options.config)!r}")
+    call_snakemake(["--configfile", str(options.config), *options.arguments])
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from subtune.interface.workflow import call_snakemake
+
+    call_snakemake(["--profile", "demo", *options.arguments])
+
+
+def _init(options: argparse.Namespace) -> None:
+    from subtune.init.first_configuration import Request, init, next_steps
+
+    given = {name: getattr(options, name) for name in Request._fields if hasattr(options, name)}
+    request = Request(**given)
+    for line in chain(init(request), next_steps(request.target)):
         print(line, flush=True)
 
 
@@ -215,13 +272,9 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
     """Print which tensors of a local model train."""
     import pandas as pd
 
-    from subtune.models.dimensions import dimensions_in, names_for, shapes_for
-    from subtune.models.parameter_counts import trained_tensors
+    from subtune.models.dimensions import dimensions_in
+    from subtune.models.parameter_counts import tensors_of
 
-    dimensions = dimensions_in(directory)
-    shapes = shapes_for(selection, dimensions, labels)
-    entries = selection.resolve(shapes, seed=0)
-    own_names = names_for(selection, dimensions, labels)
     rows = [
         (
             row.tensor + (f" × {row.times}" if row.times > 1 else ""),
@@ -229,7 +282,7 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
             " × ".join(map(str, row.shape)),
             f"{row.trains:,}" + ("" if row.how == "whole" else f" ({row.how})"),
         )
-        for row in trained_tensors(entries, shapes, own_names).itertuples()
+        for row in tensors_of(selection, dimensions_in(directory), labels).itertuples()
     ]
     columns = ["tensor", "in transformers", "shape", "trains"]
     print(

@@ -11,25 +11,22 @@ import yaml
 
 from subtune import config
 from subtune.config import Config
-from subtune.core import python_path as sources
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.init import choosing, messages, tables, writing
 from subtune.init.defaults import DEFAULTS
-from subtune.init.labels import labels_of, remarks
+from subtune.init.labels import Labels, labels_of, remarks
 from subtune.init.models import StartingModel, model_called, without_parameters
 from subtune.init.names import task_named_after
 from subtune.init.tables import Table
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import Plan, plan
 from subtune.tasks import Task
-from subtune.tasks.formats.paths import is_file
 from subtune.tasks.task import TEST, TaskSize
 
 # A plan needs a commit of every model on the hub. An estimate can use any, without a network.
 SOME_COMMIT = "0" * 40
-SNAKEFILE = "Snakefile"
 # Seconds of the jobs that do not train (tokens, tables, figures), on two cores of a laptop.
 OTHER_SECONDS = 25
 
@@ -39,6 +36,7 @@ class Request(NamedTuple):
 
     ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub.
     ``minutes``: training and tables may take so long here. ``to``: path of the configuration.
+    ``results``: directory of the results.
     """
 
     train: Path
@@ -52,6 +50,17 @@ class Request(NamedTuple):
     encoding: str | None = None
     minutes: float = 10
     to: Path | None = None
+    results: str | None = None
+
+    @property
+    def task(self) -> str:
+        """Return the task's name."""
+        return task_named_after(self.train)
+
+    @property
+    def target(self) -> Path:
+        """Return the path of the configuration."""
+        return self.to or Path(f"{self.task}.yaml")
 
 
 def init(request: Request) -> Iterator[str]:
@@ -61,8 +70,7 @@ def init(request: Request) -> Iterator[str]:
         SubtuneError: a table cannot be trained on, something cannot be guessed, or the
             configuration cannot be written.
     """
-    name = task_named_after(request.train)
-    target = request.to or Path(f"{name}.yaml")
+    name, target = request.task, request.target
     if request.dev is None:
         raise SubtuneError(
             "--dev: missing, expected a file of rows to evaluate on, not to train on, such as "
@@ -77,18 +85,7 @@ def init(request: Request) -> Iterator[str]:
         found = ", ".join(paths.values())
         raise SubtuneError(f"--train, --dev, --test: found {found}, expected different files")
     yield from messages.of_tables(train, dev, read.get(TEST))
-    label, text = _columns(request, train, dev)
-    labels = labels_of(train, dev, label, request.kind)
-    task = Task(
-        name=name,
-        title=name,
-        text=text,
-        label=label,
-        labels=labels.words,
-        metrics=labels.metrics,
-        evaluation=tuple(paths)[1:],
-        encoding=request.encoding,
-    )
+    task, labels = task_of(request, read)
     columns = files.columns_of(task, files.own_paths(paths, task))
     yield messages.of_texts(task, request.text is None)
     yield from messages.of_labels(labels, request.label is None)
@@ -108,13 +105,21 @@ def init(request: Request) -> Iterator[str]:
     from subtune.init import machine_speed
 
     at_once, speed = machine_speed.count_jobs_at_once(), machine_speed.estimate_speed()
-    command = _command(target, machine_speed.count_cores(), at_once)
     share = messages.cut_share(counts, max_length)
     choices = [*choosing.choices(len(train.rows), max_length, model.hidden_size, methods)]
     sizes: Mapping[str, TaskSize] = {}
     for settings in choices:
         content = writing.text_of(
-            command, task, paths, model, settings, len(train.rows), share, at_once, speed
+            _command(target),
+            task,
+            request.results or f"results/{name}",
+            paths,
+            model,
+            settings,
+            len(train.rows),
+            share,
+            at_once,
+            speed,
         )
         checked = config.check(yaml.safe_load(content))
         offline = _offline(checked, model)
@@ -126,21 +131,41 @@ def init(request: Request) -> Iterator[str]:
     yield from messages.of_shorter(choices[0], settings, request.minutes)
     yield from messages.of_time(seconds, model, request.minutes)
     writing.write(target, content)
+
+
+def next_steps(target: Path) -> Iterator[str]:
+    """Yield lines about training a configuration that `init` has written."""
     yield f"{target} contains all of this, with comments on what to change. To train:"
-    yield f"    {command}"
-    layout = Layout(checked.results)
+    yield f"    {_command(target)}"
+    layout = Layout(config.read(target).results)
     answers = layout.of_all_experiments("answers", "md")
     yield f"The answer is then in {answers}, and everything on one page in {layout.report()}"
 
 
-def _columns(request: Request, train: Table, dev: Table) -> tuple[str, tuple[str, ...]]:
-    """Return the column of the label, and the one or two columns of the text."""
+def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
+    """Return the task of some tables, by split, and their labels. Guess what is not named.
+
+    Raises:
+        SubtuneError: something cannot be guessed, or a column or a label is missing.
+    """
+    train, dev = read["train"], read["validation"]
     label = request.label or tables.label_column(train)
     text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, label)
     for column in (*text, label):
         tables.require_column(train, column)
         tables.require_column(dev, column)
-    return label, text
+    labels = labels_of(train, dev, label, request.kind)
+    task = Task(
+        name=request.task,
+        title=request.task,
+        text=text,
+        label=label,
+        labels=labels.words,
+        metrics=labels.metrics,
+        evaluation=tuple(read)[1:],
+        encoding=request.encoding,
+    )
+    return task, labels
 
 
 def _offline(checked: Config, model: StartingModel) -> Config:
@@ -159,13 +184,8 @@ def _seconds(estimates: Estimates, planned: Plan, at_once: int) -> float | None:
     return max(sum(jobs) / at_once, *jobs) + OTHER_SECONDS
 
 
-def _command(target: Path, cores: int, at_once: int) -> str:
+def _command(target: Path) -> str:
     """Return the command that trains a configuration when it is called in this folder."""
-    snakemake = "snakemake"
-    if not shutil.which(snakemake):
-        snakemake = str(Path(sys.executable).with_name(snakemake))
-    elsewhere = Path(sources.__file__).resolve().parents[2] / SNAKEFILE
-    workflow = [] if is_file(Path(SNAKEFILE)) or not is_file(elsewhere) else ["-s", str(elsewhere)]
-    gpu = ["--resources", "gpu=1"] if at_once < cores else []
-    words = [snakemake, f"-c{cores}", *gpu, *workflow, "--configfile", str(target)]
-    return shlex.join(words)
+    name = "subtune"
+    program = name if shutil.which(name) else str(Path(sys.executable).with_name(name))
+    return shlex.join([program, "run", str(target)])

@@ -22,6 +22,7 @@ NATIVE = 1.3
 def text_of(
     command: str,
     task: Task,
+    results: str,
     files: Mapping[str, str],
     model: StartingModel,
     settings: Settings,
@@ -34,6 +35,7 @@ def text_of(
 
     Args:
         command: the command that trains it.
+        results: directory of the results.
         files: path of each split.
         rows: number of training rows.
         cut_share: the share of texts that are cut, in words.
@@ -51,6 +53,7 @@ def text_of(
     return environment.get_template("first_configuration.yaml").render(
         command=command,
         task=task,
+        results=results,
         files=files,
         model=model,
         settings=settings,

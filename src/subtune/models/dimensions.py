@@ -65,11 +65,11 @@ AnyDimensions = Dimensions | OtherDimensions
 
 
 def _unknown(*_: Any) -> Any:
-    raise NotImplementedError("import subtune first")
+    raise NotImplementedError("import subtune.models first")
 
 
 # Only transformers knows the shapes of its models, and planning does without transformers unless a
-# configuration names such a model. Importing `subtune` sets this function.
+# configuration names such a model. The package sets this function.
 read_other_dimensions: Callable[[Path], OtherDimensions] = _unknown
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
-from subtune.models.dimensions import AnyDimensions, shapes_for
+from subtune.models.dimensions import AnyDimensions, names_for, shapes_for
 from subtune.selections import Selection
 from subtune.selections.entries import Entries, Entry, LowRank, Shapes, Whole, count
 from subtune.selections.patterns import LAYER_NUMBER
@@ -51,6 +51,17 @@ def parameter_counts(
             rows.append(row)
     columns = ["model", "method", "parameters", "classifier", "share", "problem"]
     return pd.DataFrame(rows, columns=columns).astype({"parameters": "Int64"})
+
+
+def tensors_of(selection: Selection, dimensions: AnyDimensions, outputs: int) -> pd.DataFrame:
+    """List the tensors that a selection trains in a model, as `trained_tensors` does.
+
+    Raises:
+        SubtuneError: the model lacks what the selection names.
+    """
+    shapes = shapes_for(selection, dimensions, outputs)
+    entries = selection.resolve(shapes, seed=0)
+    return trained_tensors(entries, shapes, names_for(selection, dimensions, outputs))
 
 
 def trained_tensors(entries: Entries, shapes: Shapes, own_names: Mapping[str, str]) -> pd.DataFrame:

@@ -1,0 +1,19 @@
+"""The place of the workflow's files: the Snakefile, its rules, scripts and profiles."""
+
+import sys
+from pathlib import Path
+
+from subtune import core
+
+
+def workflow_directory() -> Path:
+    """Return the directory of the Snakefile: a clone's top, or one inside the installed package."""
+    package = Path(core.__file__).parents[1]
+    installed = package / "pipeline"
+    return installed if installed.is_dir() else package.parents[1]
+
+
+def snakemake_command(*arguments: str) -> list[str]:
+    """Return the command that calls Snakemake with this workflow."""
+    snakefile = workflow_directory() / "Snakefile"
+    return [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), *arguments]

@@ -1,0 +1,1 @@
+"""The Python interface. `subtune` itself has its names."""

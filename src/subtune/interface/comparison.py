@@ -1,0 +1,247 @@
+"""Comparisons: which few parameters are worth training, for someone's rows and model."""
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from subtune import config
+from subtune.core.content_ids import canonical, id_of
+from subtune.core.errors import SubtuneError, listed, one_of
+from subtune.core.layout import Layout
+from subtune.init.first_configuration import Request, init
+from subtune.interface import workflow
+from subtune.interface.tables import Rows, name_of, splits_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+CONFIGURATION, ASKED = "comparison.yaml", "comparison.json"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The results of a comparison in a directory.
+
+    In a notebook it shows the answer, the methods and the picture of the front.
+    """
+
+    results: Path
+
+    @property
+    def answer(self) -> str:
+        """The answer in sentences, a line for each model and task."""
+        rows = self._read("answers").to_dict("records")
+        several = len(rows) > 1
+        return "\n".join(
+            f"{row['model']}, {row['title']}: " * several + row["answer"] for row in rows
+        )
+
+    @property
+    def summary(self) -> "pd.DataFrame":
+        """A row per method: its score, the difference to full with its interval, its size."""
+        return self._read("summary")
+
+    @property
+    def runs(self) -> "pd.DataFrame":
+        """A row per run. ``runs_columns.csv`` in the results explains the columns."""
+        import pandas as pd
+
+        return pd.read_parquet(self._layout.table_of_runs("parquet"))
+
+    @property
+    def report(self) -> Path:
+        """The path of a page with everything, which opens without a network."""
+        return Path(self._layout.report())
+
+    def front(self) -> "Figure":
+        """Return the figure of scores against trained parameters."""
+        from subtune.config import Style
+        from subtune.exhibits.figures.points import score_by_parameters
+
+        titles = dict(self._read("answers")[["task", "title"]].itertuples(index=False))
+        return score_by_parameters(self._chosen, titles, Style().model_dump())
+
+    def export(self, method: str, to: str | Path) -> Path:
+        """Write a method's best run as a model that transformers or PEFT loads.
+
+        Raises:
+            SubtuneError: there is no such method, or ``to`` exists.
+        """
+        # Importing transformers takes seconds.
+        from subtune.runs.export import export_model
+
+        runs = self._chosen[self._chosen["decides"]].dropna(subset="value")
+        if method not in set(runs["method"]):
+            raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
+        best = runs[runs["method"] == method].sort_values("value").iloc[-1]
+        export_model(self._layout, best["run"], Path(to))
+        return Path(to)
+
+    @property
+    def _layout(self) -> Layout:
+        return Layout(str(self.results))
+
+    @cached_property
+    def _chosen(self) -> "pd.DataFrame":
+        from subtune.analysis.scores import read_scores
+        from subtune.analysis.summary import of_all_experiments
+
+        paths = sorted(self.results.glob(Layout(".").data("*", "chosen")))
+        return of_all_experiments([read_scores(path) for path in paths])
+
+    def _read(self, name: str) -> "pd.DataFrame":
+        import pandas as pd
+
+        path = self._layout.of_all_experiments(name, "csv")
+        return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+    def __str__(self) -> str:
+        return self.answer
+
+    def _repr_html_(self) -> str:
+        import html
+
+        from subtune.exhibits.report.page import data_address, markdown_table
+
+        picture = data_address(Path(self._layout.of_all_experiments("front", "png")))
+        table = Path(self._layout.of_all_experiments("summary", "md")).read_text(encoding="utf-8")
+        answer = html.escape(self.answer).replace("\n", "<br>")
+        return f'<p>{answer}</p><img src="{picture}" width="420">{markdown_table(table)}'
+
+
+def load(results: str | Path) -> Comparison:
+    """Return earlier results.
+
+    Raises:
+        SubtuneError: the directory has no answers.
+    """
+    answers = Path(Layout(str(results)).of_all_experiments("answers", "csv"))
+    if not answers.is_file():
+        raise SubtuneError(f"results: found no {answers}, expected the directory of a finished run")
+    return Comparison(Path(results).resolve())
+
+
+def compare(
+    train: Rows | Mapping[str, Rows],
+    dev: Rows | float | None = None,
+    *,
+    test: Rows | None = None,
+    model: str | None = None,
+    minutes: float = 10,
+    text: str | tuple[str, str] | None = None,
+    label: str | None = None,
+    kind: Literal["classification", "regression"] | None = None,
+    encoding: str | None = None,
+    revision: str | None = None,
+    results: str | Path | None = None,
+) -> Comparison:
+    """Train methods from full fine-tuning to the classifier alone, and return which is worth it.
+
+    The same call again goes on where it was stopped, and finds everything once it is done.
+
+    Args:
+        train: rows to train on: a CSV, TSV or JSON-lines file, a DataFrame, a ``Dataset``, the name
+            of a dataset on the hub (``"stanfordnlp/sst2"``, ``"nyu-mll/glue:cola"``), or a mapping
+            of splits.
+        dev: rows to evaluate on; or one of ``train``'s splits by name; or a share of the training
+            rows. Default: ``train``'s validation split.
+        test: further rows that only judge.
+        model: a directory, an installed package or a repository on the hub; default: MiniLM.
+        minutes: the time for all of it here. Methods, epochs and rows are chosen to fit.
+        text: the column of the text, or two of a pair; default: a guess.
+        label: the column of the label; default: a guess.
+        kind: the kind of task; default: a guess.
+        encoding: of the files, such as latin-1; default: UTF-8 or UTF-16.
+        revision: commit, branch or tag of the dataset on the hub.
+        results: directory; default: one below ``results`` with a name that follows from the call.
+
+    Raises:
+        SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
+    """
+    with _arguments_named():
+        splits = splits_of(train, dev, test, revision)
+        texts = (text,) if isinstance(text, str) else text or ()
+        options: dict[str, Any] = {
+            "model": model,
+            "minutes": float(minutes),
+            "text": texts[0] if texts else None,
+            "text2": texts[1] if len(texts) > 1 else None,
+            "label": label,
+            "kind": kind,
+            "encoding": encoding,
+        }
+        name = name_of(train)
+        asked = {split: rows.identity for split, rows in splits.items()} | options
+        place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
+        _require_same(place, asked)
+        configuration = place / CONFIGURATION
+        if not configuration.exists():
+            _make(place)
+            paths = {
+                split: rows.written(place, place / name / split) for split, rows in splits.items()
+            }
+            draft = place / f".{CONFIGURATION}"
+            draft.unlink(missing_ok=True)
+            request = Request(
+                paths["train"],
+                paths["validation"],
+                paths.get("test"),
+                results=str(place),
+                to=draft,
+                **options,
+            )
+            for line in init(request):
+                print(_in_python(line), flush=True)
+            (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
+            draft.replace(configuration)
+        workflow.train_all(configuration, place, _count_runs(configuration))
+    return load(place)
+
+
+def _count_runs(configuration: Path) -> int:
+    """Return the number of a configuration's runs, after a look at all that it names."""
+    from subtune.papers.experiments import metrics_of, with_papers
+    from subtune.planning.preflight import preflight
+
+    checked = with_papers(config.read(configuration))
+    plan, _ = preflight(checked, metrics_of(checked))
+    return len(plan.runs)
+
+
+def _require_same(place: Path, asked: Mapping[str, Any]) -> None:
+    try:
+        before = json.loads((place / ASKED).read_text())
+    except OSError:
+        return
+    differing = [key for key in asked if asked[key] != before.get(key)]
+    if differing:
+        raise SubtuneError(
+            f"results: {place} has the results of a call with other {listed(differing)}; name "
+            "another directory"
+        )
+
+
+def _make(place: Path) -> None:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SubtuneError(f"results: cannot write {place}: {error.strerror}") from None
+
+
+@contextmanager
+def _arguments_named():
+    """Name arguments in errors as Python does, not as options of the terminal."""
+    try:
+        yield
+    except SubtuneError as error:
+        raise SubtuneError(_in_python(str(error))) from None
+
+
+def _in_python(text: str) -> str:
+    return re.sub(r"--(?=[a-z])", "", text)

@@ -1,0 +1,193 @@
+"""The parts of a comparison: Fisher information, what a method trains, one training."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from subtune.core import hardware
+from subtune.core.errors import SubtuneError
+from subtune.data import files
+from subtune.data.load import load as load_rows
+from subtune.data.tokens import tokenize
+from subtune.init import tables
+from subtune.init.first_configuration import Request, task_of
+from subtune.init.models import model_called
+from subtune.interface.tables import Rows, Split, splits_of, training_split
+from subtune.models.dimensions import dimensions_in
+from subtune.models.encoder import Encoder
+from subtune.models.files import version_of
+from subtune.models.load import load_model
+from subtune.models.parameter_counts import tensors_of
+from subtune.runs.job import Job
+from subtune.selections import SELECTION, Selection
+from subtune.selections.methods import named
+from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
+from subtune.tasks.examples import Examples
+from subtune.training.fisher import Fisher, fisher_information
+from subtune.training.run import Result
+
+if TYPE_CHECKING:
+    import datasets
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: the selection of what it trains."""
+
+    selection: Selection
+
+    def resolve(self, model: str | Path | None = None, labels: int = 2) -> "pd.DataFrame":
+        """List the tensors that train in a model, which needs no weights.
+
+        Args:
+            model: a directory or an installed package; default: MiniLM.
+            labels: of the classifier, which always trains.
+
+        Returns:
+            ``tensor`` (a pattern that matches the row's tensors), ``times`` (their number),
+            ``own`` (the pattern in transformers' model), ``shape`` (of one tensor), ``trains`` (how
+            many of all their numbers train) and ``how`` (in words).
+
+        Raises:
+            SubtuneError: the model lacks what the method selects.
+        """
+        return tensors_of(self.selection, dimensions_in(_directory(model)), labels)
+
+
+def selection(method: str | Mapping[str, Any]) -> Method:
+    """Return a method by its name, or by the YAML of a selection as a mapping.
+
+    Raises:
+        SubtuneError: there is no method of that name.
+        pydantic.ValidationError: the mapping is no selection.
+    """
+    if isinstance(method, str):
+        return Method(named(method, {}))
+    return Method(SELECTION.validate_python(method))
+
+
+def fisher(
+    model: str | Path | None,
+    rows: Rows,
+    *,
+    number: int | None = None,
+    max_length: int = 128,
+    seed: int = 0,
+    **columns: Any,
+) -> Fisher:
+    """Return the Fisher information of a pretrained model (LayerNorm paper, Eq. 2).
+
+    Args:
+        model: a directory or an installed package; None: MiniLM.
+        rows: labelled rows: a file, a DataFrame, a ``Dataset`` or the name of a dataset on the hub.
+        number: how many rows to draw; default: all.
+        max_length: most tokens of a text.
+        seed: draws rows and the untrained classifier.
+        columns: ``text``, ``text2``, ``label`` and ``kind``, as in `compare`.
+
+    Raises:
+        SubtuneError: the model or the rows cannot be used.
+    """
+    split = training_split(rows)
+    read = _read(model, {"train": split, "validation": split}, max_length, columns)
+    task = read.spec.data.task
+    return fisher_information(read.model, read.tokens["train"], task, number, seed)
+
+
+def train(
+    model: str | Path | None,
+    train: Rows,
+    dev: Rows | float,
+    method: str | Mapping[str, Any] = "bitfit",
+    *,
+    learning_rate: float,
+    epochs: int = 3,
+    batch_size: int = 16,
+    max_length: int = 128,
+    seed: int = 0,
+    **columns: Any,
+) -> Result:
+    """Train one run here and return its learning curve, its best epoch, and what has changed.
+
+    The schedule is linear with a warm-up of a tenth. `compare` searches learning rates, repeats
+    runs with other seeds, and keeps what it has computed; this does not.
+
+    Args:
+        model: a directory or an installed package; None: MiniLM.
+        train: rows to train on, as for `compare`.
+        dev: rows to evaluate on, as for `compare`.
+        method: a method's name, or a selection as a mapping.
+        columns: ``text``, ``text2``, ``label`` and ``kind``, as in `compare`.
+
+    Raises:
+        SubtuneError: the model or the rows cannot be used.
+    """
+    read = _read(model, splits_of(train, dev, None, None), max_length, columns)
+    recipe = Recipe(
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        epochs=epochs,
+        schedule="linear",
+        warmup=0.1,
+        weight_decay=0,
+        max_grad_norm=1,
+        precision="fp32",
+    )
+    spec = RunSpec(
+        model=ModelSpec(source="files", version=read.spec.tokenizer),
+        tokens=read.spec,
+        selection=selection(method).selection,
+        recipe=recipe,
+        seed=seed,
+    )
+    task = read.spec.data.task
+    examples = {s: Examples(read.tokens[s], task.of_kind.reads) for s in task.labelled}
+    job = Job(read.model, examples, task, {}, None, None)
+    return dict(job.train({"run": spec}, lambda report: None))["run"]
+
+
+class _Read(NamedTuple):
+    """A model with a head for a task, and the task's token ids by split."""
+
+    model: Encoder
+    spec: TokensSpec
+    tokens: "datasets.DatasetDict"
+
+
+def _read(
+    model: str | Path | None,
+    splits: Mapping[str, Split],
+    max_length: int,
+    columns: Mapping[str, Any],
+) -> _Read:
+    directory = _directory(model)
+    with TemporaryDirectory() as place:
+        paths = {
+            split: str(rows.written(Path(place), Path(place) / split))
+            for split, rows in splits.items()
+        }
+        request = Request(Path(paths["train"]), **columns)
+        by_split = {split: tables.read(Path(path)) for split, path in paths.items()}
+        task, _ = task_of(request, by_split)
+        version = files.version_of(files.own_paths(paths, task))
+        data = DataSpec(task=task, source="files", version=version)
+        rows = load_rows(data, paths=paths)
+    spec = TokensSpec(data=data, tokenizer=version_of(directory), max_length=max_length)
+    tokens = tokenize(data.task, rows, directory, max_length)
+    loaded = load_model(directory, task.of_kind.head, task.outputs)
+    return _Read(loaded.to(hardware.prepare(torch.get_num_threads())), spec, tokens)
+
+
+def _directory(model: str | Path | None) -> Path:
+    found = model_called(None if model is None else str(model))
+    if found.directory is None:
+        raise SubtuneError(
+            f"model: found {found.reference!r} on the hub, expected a directory or an installed "
+            "package; huggingface_hub.snapshot_download downloads one"
+        )
+    return found.directory

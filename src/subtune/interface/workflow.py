@@ -1,0 +1,111 @@
+"""Calls of Snakemake: in the place of this process, or beside it with a progress bar."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
+from subtune.core.workflow_files import snakemake_command, workflow_directory
+from subtune.init.machine_speed import count_cores, count_jobs_at_once
+
+# Options of Snakemake that say how many jobs run at once.
+PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
+# Lines of a failed call's log that its error shows.
+LAST_LINES = 12
+SECONDS_BETWEEN_LOOKS = 0.5
+BAR = "{desc}: {n_fmt} of {total_fmt} |{bar}| {elapsed} {postfix}"
+
+
+def call_snakemake(arguments: Sequence[str]) -> NoReturn:
+    """Become Snakemake with this workflow.
+
+    Without an option about cores all are used. A profile of the workflow is found by its name.
+    """
+    words = [*arguments]
+    for place, word in enumerate(words[:-1], start=1):
+        profile = workflow_directory() / words[place]
+        if word == "--profile" and not Path(words[place]).exists() and profile.is_dir():
+            words[place] = str(profile)
+    if not any(word.startswith(PARALLEL) for word in words):
+        words += _all_cores()
+    command = snakemake_command(*words)
+    os.execv(command[0], command)
+
+
+def _all_cores() -> list[str]:
+    """Return Snakemake's options for every core and, if there is one, the GPU."""
+    cores = count_cores()
+    gpu = ["--resources", "gpu=1"] if count_jobs_at_once() < cores else []
+    return ["--cores", str(cores), *gpu]
+
+
+def train_all(configuration: Path, results: Path, runs: int) -> None:
+    """Make everything that a configuration asks for, with a progress bar of its runs.
+
+    An interrupt stops Snakemake as Ctrl-C does: runs keep checkpoints, from which the next call
+    goes on. A call whose kernel was killed goes on by itself, and the next one waits for it.
+
+    Raises:
+        SubtuneError: a job failed. The text ends with the last lines of the log.
+    """
+    log = results / "snakemake.log"
+    options = ["--configfile", str(configuration), "--directory", str(results), "--nolock"]
+    options += ["--rerun-incomplete", "--nocolor", *_all_cores()]
+    with log.open("ab") as file, _progress_bar(runs) as bar:
+        _wait_for_others(file, bar, results)
+        start = file.tell()
+        # Snakemake and its jobs hold the open file, which is the lock. An interrupt is for this
+        # process alone, which then stops them.
+        process = subprocess.Popen(
+            snakemake_command(*options),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+        try:
+            while process.poll() is None:
+                _show(bar, results)
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait()
+            raise
+    if process.returncode:
+        said = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()
+        raise SubtuneError("\n".join([f"training stopped; {log} ends with:", *said[-LAST_LINES:]]))
+
+
+def _wait_for_others(file: IO[bytes], bar: Any, results: Path) -> None:
+    """Lock a file once no other process has it."""
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _show(bar, results, "an earlier call works here")
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _progress_bar(runs: int) -> Any:
+    from tqdm import TqdmWarning
+    from tqdm.auto import tqdm
+
+    is_seen = sys.stderr.isatty() or "ipykernel" in sys.modules
+    with warnings.catch_warnings():
+        # A notebook without widgets gets a bar of text.
+        warnings.simplefilter("ignore", TqdmWarning)
+        return tqdm(total=runs, desc="runs", disable=not is_seen, bar_format=BAR)
+
+
+def _show(bar: Any, results: Path, doing: str = "") -> None:
+    store = Path(Layout(str(results)).records())
+    bar.n = min(bar.total, sum(not path.name.startswith(".") for path in store.glob("*")))
+    bar.set_postfix_str(doing or ("tables and figures" if bar.n == bar.total else "training"))
