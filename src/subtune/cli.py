@@ -181,7 +181,7 @@ def _run(options: argparse.Namespace) -> None:
 
     if not options.config.is_file():
         raise SubtuneError(f"found no configuration file {str(options.config)!r}")
-    call_snakemake(["--configfile", str(options.config), *options.arguments])
+    call_snakemake([f"--configfile={options.config}", *options.arguments])
 
 
 def _demo(options: argparse.Namespace) -> None:

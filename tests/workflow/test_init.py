@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from subtune import config
-from tests.helpers.project import BIN, SNAKEMAKE, Project
+from tests.helpers.project import BIN, Project
 from tests.helpers.tables import glue_csv
 
 # Changes that make a test of a configuration that would take minutes.
@@ -41,11 +41,11 @@ def test_what_init_says_to_call_trains_and_answers(tmp_path, tiny_bert, glue_dir
         text = re.sub(pattern, replacement, text)
     path.write_text(text)
 
-    (command,) = re.findall(r"^    (\S*snakemake .*)$", said, re.MULTILINE)
+    (command,) = re.findall(r"^    (\S*subtune run .*)$", said, re.MULTILINE)
     (answers,) = re.findall(r"results/\S+\.md", said)
     # Without these targets the command makes everything else, too.
     targets = [answers, answers.replace("answers.md", "runs.csv")]
-    _printed([*SNAKEMAKE, *shlex.split(command)[1:], "--", *targets], directory)
+    _printed([BIN / "subtune", *shlex.split(command)[1:], *targets], directory)
     assert "cola" in (directory / answers).read_text()
     runs = pd.read_csv(directory / config.read(path).results / "runs.csv")
     assert set(runs["method"]) == {"full", "bitfit", "layernorm", "frozen"}

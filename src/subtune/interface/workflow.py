@@ -34,17 +34,19 @@ def call_snakemake(arguments: Sequence[str]) -> NoReturn:
         profile = workflow_directory() / words[place]
         if word == "--profile" and not Path(words[place]).exists() and profile.is_dir():
             words[place] = str(profile)
-    if not any(word.startswith(PARALLEL) for word in words):
-        words += _all_cores()
-    command = snakemake_command(*words)
+    parallel = [] if any(word.startswith(PARALLEL) for word in words) else _all_cores()
+    command = snakemake_command(*parallel, *words)
     os.execv(command[0], command)
 
 
 def _all_cores() -> list[str]:
-    """Return Snakemake's options for every core and, if there is one, the GPU."""
+    """Return Snakemake's options for every core and, if there is one, the GPU.
+
+    With ``=`` no option takes a target for one of its values.
+    """
     cores = count_cores()
-    gpu = ["--resources", "gpu=1"] if count_jobs_at_once() < cores else []
-    return ["--cores", str(cores), *gpu]
+    gpu = ["--resources=gpu=1"] if count_jobs_at_once() < cores else []
+    return [f"--cores={cores}", *gpu]
 
 
 def train_all(configuration: Path, results: Path, runs: int) -> None:
@@ -57,7 +59,7 @@ def train_all(configuration: Path, results: Path, runs: int) -> None:
         SubtuneError: a job failed. The text ends with the last lines of the log.
     """
     log = results / "snakemake.log"
-    options = ["--configfile", str(configuration), "--directory", str(results), "--nolock"]
+    options = [f"--configfile={configuration}", f"--directory={results}", "--nolock"]
     options += ["--rerun-incomplete", "--nocolor", *_all_cores()]
     with log.open("ab") as file, _progress_bar(runs) as bar:
         _wait_for_others(file, bar, results)

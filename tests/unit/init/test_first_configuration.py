@@ -97,7 +97,7 @@ def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
         "always answering good is right in 50% of the dev rows",
         f"max_length {experiment.max_length}, which cuts none",
         f"{len(planned.runs)} runs: methods (full, bitfit, layernorm, lora-I, frozen) × 5 seeds",
-        "snakemake",
+        "subtune run mine.yaml",
         "results/films/answers.md",
     ):
         assert line in said

@@ -29,7 +29,14 @@ def text_of(task: Task, files: dict[str, str], assumed: Assumptions | None = Non
     settings = next(choices(200, 32, 384, ["full", "frozen"]))
     about = {"rows": 200, "cut_share": "which cuts none", "at_once": 2}
     return writing.text_of(
-        "snakemake", task, files, MODEL, settings, **about, assumptions=assumed or Assumptions()
+        "subtune run mine.yaml",
+        task,
+        "results/mine",
+        files,
+        MODEL,
+        settings,
+        **about,
+        assumptions=assumed or Assumptions(),
     )
 
 
