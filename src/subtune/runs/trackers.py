@@ -70,10 +70,10 @@ def to_trackio(store: Path, runs: pd.DataFrame, project: str) -> str:
         with one_line(f"--trackio: {project}"), redirect_stdout(io.StringIO()):
             off = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
             config = _settings(row) | results
-            run = trackio.init(project, name, group=row["task"], config=config, **off)
+            trackio.init(project, name, group=row["task"], config=config, **off)
             for epoch in epochs:
-                run.log(_metrics(epoch), step=int(epoch["epoch"]))
-            run.finish()
+                trackio.log(_metrics(epoch), step=int(epoch["epoch"]))
+            trackio.finish()
     return _in_words(missing, runs, f"the project {project} of trackio")
 
 
