@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from subtune import __version__, config
@@ -95,9 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     _results_option(runs)
     runs.add_argument("--task", help="only this task's runs")
     runs.add_argument("--method", help="only this method's runs")
-    does = "write settings and learning curves for TensorBoard, instead of the list"
-    runs.add_argument("--tensorboard", type=Path, metavar="DIR", help=does)
-    runs.add_argument("--trackio", metavar="PROJECT", help="log them to a local trackio project")
+    runs.add_argument("--tensorboard", type=Path, metavar="DIR", help="write learning curves here")
+    runs.add_argument("--trackio", metavar="PROJECT", help="log learning curves to this project")
     _json_option(runs)
 
     verify = add(_verify, "verify --repair", "check that records are what was recorded")
@@ -110,8 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("run", help="the run's id, or its first digits")
     export.add_argument("--to", type=Path, metavar="DIR", help="a new directory")
     export.add_argument("--push", metavar="OWNER/NAME", help="upload it to this place on the hub")
-    does = "make the repository on the hub a private one"
-    export.add_argument("--private", action="store_true", help=does)
+    export.add_argument("--private", action="store_true", help="a private place")
     _results_option(export)
     export.add_argument("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
     return parser
@@ -305,9 +304,10 @@ def _runs(options: argparse.Namespace) -> None:
         from subtune.runs import trackers
 
         if options.tensorboard:
-            print(trackers.to_tensorboard(store, runs, options.tensorboard))
+            trackers.to_tensorboard(store, runs, options.tensorboard)
         if options.trackio:
-            print(trackers.to_trackio(store, runs, options.trackio))
+            trackers.to_trackio(store, runs, options.trackio)
+        print(f"{len(runs):,} run(s) are there now")
     elif options.json:
         print(runs.to_json(orient="records", indent=2, double_precision=15))
     elif len(runs):
@@ -345,16 +345,12 @@ def _verify(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from tempfile import TemporaryDirectory
-
     from subtune.core.directories import require_new
     from subtune.hub import upload
     from subtune.runs import records
 
-    if not (options.to or options.push):
-        raise SubtuneError("found neither --to nor --push, expected one of them, or both")
-    if options.private and not options.push:
-        raise SubtuneError("--private: found no --push, expected one")
+    if not options.push and (options.private or not options.to):
+        raise SubtuneError("found no --push, expected one, or --to without --private")
     if options.to:
         require_new(options.to)
     layout = Layout(str(options.results))

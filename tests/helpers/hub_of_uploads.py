@@ -88,6 +88,8 @@ class Uploads(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         if code:
             self.send_header("X-Error-Code", code)
+        if isinstance(answer, dict) and "error" in answer:
+            self.send_header("X-Error-Message", answer["error"])
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

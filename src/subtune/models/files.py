@@ -20,7 +20,6 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 TOKENIZER = "tokenizer.json"
-# The model's card, which is no part of its version.
 README = "README.md"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 OTHER_TOKENIZER_FILES = (

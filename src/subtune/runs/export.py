@@ -34,7 +34,6 @@ from subtune.training.delta import AddedUpdate, Delta, applied, from_stored
 
 # The prefix of transformers' names in PEFT's model.
 BASE = "base_model.model."
-
 # Returns the text of a model card, for a whole model or an adapter of PEFT.
 Card = Callable[[bool], str]
 

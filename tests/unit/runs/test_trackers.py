@@ -46,7 +46,7 @@ def test_tensorboard_has_a_folder_of_each_run_and_is_written_once(results, tmp_p
     files = {path.name: path.read_bytes() for path in first.iterdir()}
     capsys.readouterr()
     assert runs(results, "--tensorboard", str(target)) == 0
-    assert capsys.readouterr().out == f"2 run(s) written to {target}; 1 were there already\n"
+    assert capsys.readouterr().out == "3 run(s) are there now\n"
     assert files == {path.name: path.read_bytes() for path in first.iterdir()}
     folders = sorted(target.iterdir())
     assert [path.name.rpartition("-")[0] for path in folders] == NAMES
@@ -80,7 +80,9 @@ def test_trackio_has_each_run_once_with_its_settings_and_curve(results, tmp_path
     def python(code: str, *arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments],
-            env={**os.environ, "TRACKIO_DIR": str(tmp_path), "HF_HUB_OFFLINE": "1"},
+            env={**os.environ, "TRACKIO_DIR": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+            # Runs stay on this machine all the same.
+            | {"TRACKIO_SPACE_ID": "acme/elsewhere"},
             capture_output=True,
             text=True,
         )
@@ -88,10 +90,9 @@ def test_trackio_has_each_run_once_with_its_settings_and_curve(results, tmp_path
         return done.stdout
 
     logging = ["runs", "--results", str(results), "--trackio", "mine"]
-    one = python(main, *logging, "--method", "bitfit")
-    assert one == "1 run(s) written to the project mine of trackio; 0 were there already\n"
-    assert python(main, *logging).startswith("2 run(s)")
-    assert python(main, *logging).startswith("0 run(s)")
+    assert python(main, *logging, "--method", "bitfit") == "1 run(s) are there now\n"
+    for _ in range(2):
+        assert python(main, *logging) == "3 run(s) are there now\n"
     logged = json.loads(python(READ_BACK))
     assert sorted(name.rpartition("-")[0] for name, *_ in logged) == NAMES
     for name, settings, curve in logged:
@@ -103,22 +104,11 @@ def test_trackio_has_each_run_once_with_its_settings_and_curve(results, tmp_path
         assert settings["task"] == "sst2" and settings["diverged"] == ("full" in name)
 
 
-@pytest.mark.parametrize(
-    ("option", "module"),
-    [("--tensorboard", "torch.utils.tensorboard"), ("--trackio", "trackio")],
-)
+@pytest.mark.parametrize("package", ["tensorboard", "trackio"])
 def test_without_the_package_one_line_says_what_to_install(
-    results, tmp_path, monkeypatch, capsys, option, module
+    results, tmp_path, monkeypatch, capsys, package
 ):
-    monkeypatch.setitem(sys.modules, module, None)
-    assert runs(results, option, str(tmp_path / "there")) == 1
-    assert capsys.readouterr().err == f"{option}: found no package {option[2:]}; {HINT}\n"
+    monkeypatch.setitem(sys.modules, package, None)
+    assert runs(results, f"--{package}", str(tmp_path / "there")) == 1
+    assert capsys.readouterr().err == f"--{package}: found no package {package}; {HINT}\n"
     assert not list(tmp_path.iterdir())
-
-
-def test_runs_are_logged_to_trackio_on_this_machine_only(results, monkeypatch, capsys):
-    monkeypatch.setenv("TRACKIO_SPACE_ID", "acme/space")
-    assert runs(results, "--trackio", "mine") == 1
-    error = capsys.readouterr().err
-    assert error.startswith("--trackio: found TRACKIO_SPACE_ID in the environment, expected none")
-    assert len(error.splitlines()) == 1
