@@ -41,7 +41,7 @@ def to_trackio(store: Path, runs: pd.DataFrame, project: str) -> None:
     for variable in ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"):
         os.environ.pop(variable, None)
     there: set[str] = set()
-    with suppress(ValueError):  # No such project yet.
+    with suppress(ValueError):  # The project is new.
         there = {run.name for run in trackio.Api().runs(project)}
     for name, row, epochs in _missing(store, runs, there):
         # It prints several lines a run.

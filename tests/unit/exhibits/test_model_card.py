@@ -26,7 +26,7 @@ NASTY = "# a\n---\n| b | ![c](d) <img src=x> `e` *f*: {g}\n```\n'\"\\\x1b"
 
 
 def exported(results, spec, adapter=False) -> str:
-    """The card of an export beside the results, in the folder `out`."""
+    """Return the card of an export beside the results, in the folder `out`."""
     layout = Layout(str(results))
     write = export_adapter if adapter else export_model
     write(layout, spec.id, results / "out", partial(model_card, layout, spec.id, "out"))
@@ -39,7 +39,7 @@ def code_of(card: str) -> str:
 
 
 def answers(code: str, rows, variables: str) -> list:
-    """What a card's code says of each row, whose cells are those variables."""
+    """Return what a card's code prints for each row; the row's cells are those variables."""
     before, _, after = code.partition(f"{variables} = ")
     after = after.partition("\n")[2].replace("print(", "said.append(")
     said: list = []
