@@ -108,11 +108,14 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     with torch.no_grad():
         for own, value in _values_in_peft(settings, delta, model).items():
             parameters[own].copy_(value)
-    of_peft = module.peft_config["default"]
-    of_peft.base_model_name_or_path = spec.model.repository or str(pretrained)
-    of_peft.revision = spec.model.version if spec.model.repository else None
+    module.peft_config["default"].base_model_name_or_path = str(pretrained)
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
+        if spec.model.repository:  # If PEFT knew it before, it would ask the hub.
+            path = draft / "adapter_config.json"
+            base_on_hub = {"base_model_name_or_path": spec.model.repository}
+            fields = json.loads(path.read_text()) | base_on_hub | {"revision": spec.model.version}
+            path.write_text(json.dumps(fields, indent=2) + "\n")
         _write_beside(draft, pretrained, base, card and card(True))
 
 

@@ -44,8 +44,7 @@ def to_trackio(store: Path, runs: pd.DataFrame, project: str) -> None:
     with suppress(ValueError):  # The project is new.
         there = {run.name for run in trackio.Api().runs(project)}
     for name, row, epochs in _missing(store, runs, there):
-        # It prints several lines a run.
-        with one_line(f"--trackio: {project}"), redirect_stdout(io.StringIO()):
+        with one_line(f"--trackio: {project}"), redirect_stdout(io.StringIO()):  # It prints a lot.
             trackio.init(project, name, config=row, auto_log_gpu=False, auto_log_cpu=False)
             for epoch, metrics in epochs.items():
                 trackio.log(metrics, step=epoch)

@@ -1,5 +1,6 @@
 """Model cards: metadata that the hub takes, and code that predicts what the record says."""
 
+import json
 import re
 import shutil
 from functools import partial
@@ -172,7 +173,9 @@ def test_the_metadata_say_what_the_hub_asks(shared):
     assert not any(data.get(key) for key in ("base_model", "base_model_relation", "license"))
 
 
-def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(shared, monkeypatch):
+def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(
+    shared, tmp_path, monkeypatch
+):
     results, spec = shared
     version = "a" * 40
     model = ModelSpec(source="hub", repository="acme/tiny", version=version)
@@ -186,6 +189,9 @@ def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(shared,
     assert (data.base_model, data.base_model_relation) == ("acme/tiny", "adapter")
     assert (data.license, data.language, data.library_name) == ("mit", ["en"], "peft")
     assert f"revision='{version}'" in code_of(card) and "place = 'me/mine'" in code_of(card)
+    export_adapter(Layout(str(results)), spec.id, tmp_path / "out")
+    of_peft = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    assert (of_peft["base_model_name_or_path"], of_peft["revision"]) == ("acme/tiny", version)
 
 
 @pytest.mark.parametrize("text", ["---\n: [\n---\n", "---\n- a\n---\n", "", "---\nlicense: 7\n---"])
