@@ -7,8 +7,10 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from subtune import __version__, config
@@ -103,6 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     _results_option(runs)
     runs.add_argument("--task", help="only this task's runs")
     runs.add_argument("--method", help="only this method's runs")
+    runs.add_argument("--tensorboard", type=Path, metavar="DIR", help="write learning curves here")
+    runs.add_argument("--trackio", metavar="PROJECT", help="log learning curves to this project")
     _json_option(runs)
 
     verify = add(_verify, "verify --repair", "check that records are what was recorded")
@@ -113,7 +117,9 @@ def _parser() -> argparse.ArgumentParser:
     does = "write a run's model, for transformers or PEFT"
     export = add(_export, "export 42ae38 --to my-model", does)
     export.add_argument("run", help="the run's id, or its first digits")
-    export.add_argument("--to", type=Path, required=True, metavar="DIR", help="a new directory")
+    export.add_argument("--to", type=Path, metavar="DIR", help="a new directory")
+    export.add_argument("--push", metavar="OWNER/NAME", help="upload it to this place on the hub")
+    export.add_argument("--private", action="store_true", help="a private place")
     _results_option(export)
     export.add_argument("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
     return parser
@@ -347,7 +353,15 @@ def _runs(options: argparse.Namespace) -> None:
             if asked_for not in set(runs[column]):
                 raise SubtuneError(f"--{column}: {one_of(asked_for, sorted(set(runs[column])))}")
             runs = runs[runs[column] == asked_for]
-    if options.json:
+    if len(runs) and (options.tensorboard or options.trackio):
+        from subtune.runs import trackers
+
+        if options.tensorboard:
+            trackers.to_tensorboard(store, runs, options.tensorboard)
+        if options.trackio:
+            trackers.to_trackio(store, runs, options.trackio)
+        print(f"{len(runs):,} run(s) are there now")
+    elif options.json:
         print(runs.to_json(orient="records", indent=2, double_precision=15))
     elif len(runs):
         # Records may come from elsewhere, and names with them.
@@ -385,14 +399,26 @@ def _verify(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     from subtune.core.directories import require_new
+    from subtune.hub import upload
     from subtune.runs import records
 
-    require_new(options.to)
+    if not options.push and (options.private or not options.to):
+        raise SubtuneError("found no --push, expected one, or --to without --private")
+    if options.to:
+        require_new(options.to)
     layout = Layout(str(options.results))
     run = records.find(Path(layout.records()), options.run)
+    if options.push:
+        upload.require_ready(options.push)
     # Loads transformers, which takes seconds.
+    from subtune.exhibits.model_card import model_card
     from subtune.runs import export
 
     write = export.export_adapter if options.adapter else export.export_model
-    write(layout, run, options.to)
-    print(f"run {run} is in {options.to}")
+    with TemporaryDirectory() as scratch:
+        target = options.to or Path(scratch) / "model"
+        write(layout, run, target, partial(model_card, layout, run, options.push or target.name))
+        if options.to:
+            print(f"run {run} is in {options.to}", flush=True)
+        if options.push:
+            print(f"run {run} is at {upload.upload(target, options.push, options.private)}")

@@ -1,5 +1,6 @@
 """Records of small runs, made as a job makes them."""
 
+import shutil
 from pathlib import Path
 
 from subtune.models.load import load_model
@@ -16,6 +17,14 @@ def record(store: Path, specs, directory: Path, checkpoints=None) -> list[str]:
     lines: list = []
     recording.train_and_record(specs, store, model, tokens, {}, lines.append, None, checkpoints)
     return [str(line) for line in lines]
+
+
+def recorded(results: Path, directory: Path, selection, task="sst2", learning_rate=3e-2, seeds=1):
+    """The first of a task's runs on record in ``results``, beside its model, and its tokens."""
+    spec = examples.run_spec(selection, task, learning_rate=learning_rate)
+    shutil.copytree(directory, results / "models" / spec.model.id, dirs_exist_ok=True)
+    record(results / "runs", [spec.replaced(seed=seed) for seed in range(seeds)], directory)
+    return spec, examples.tokens(TASKS[task], directory)
 
 
 def flip_a_bit(path: Path) -> None:

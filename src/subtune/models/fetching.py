@@ -31,13 +31,14 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
         source = snapshot(
             name_or_path,
             spec.version,
-            [CONFIG, *weights, files.TOKENIZER, *files.OTHER_TOKENIZER_FILES],
+            [CONFIG, *weights, files.TOKENIZER, *files.OTHER_TOKENIZER_FILES, files.README],
             repo_type="model",
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",
         )
     target.mkdir(parents=True, exist_ok=True)
-    for path in files.files_of(source):
+    card = [source / files.README] if (source / files.README).is_file() else []
+    for path in [*files.files_of(source), *card]:
         shutil.copyfile(path, target / path.name)
     if spec.source == "files" and files.version_of(target) != spec.version:
         raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")

@@ -20,6 +20,7 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 TOKENIZER = "tokenizer.json"
+README = "README.md"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 OTHER_TOKENIZER_FILES = (
     TOKENIZER_CONFIG,

@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from subtune.core.layout import Layout
 from subtune.families.base import is_classifier
 from subtune.families.naming import is_norm
 from subtune.models.encoder import Encoder
-from subtune.models.files import OTHER_TOKENIZER_FILES, TOKENIZER, TOKENIZER_CONFIG
+from subtune.models.files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.load import load_model
 from subtune.models.transformers_models import quiet, with_values
 from subtune.runs import records
@@ -33,9 +34,11 @@ from subtune.training.delta import AddedUpdate, Delta, applied, from_stored
 
 # The prefix of transformers' names in PEFT's model.
 BASE = "base_model.model."
+# Returns the text of a model card, for a whole model or an adapter of PEFT.
+Card = Callable[[bool], str]
 
 
-def export_model(layout: Layout, run: str, target: Path) -> None:
+def export_model(layout: Layout, run: str, target: Path, card: Card | None = None) -> None:
     """Write a run's model: configuration, all weights in float32 as safetensors, tokenizer.
 
     ``from_pretrained(target)`` of transformers' class for the task, such as
@@ -48,18 +51,25 @@ def export_model(layout: Layout, run: str, target: Path) -> None:
     """
     spec, delta, pretrained, model = _trained(layout, run)
     if isinstance(spec.selection, Peft):
-        return export_adapter(layout, run, target)
+        return export_adapter(layout, run, target, card)
     task = spec.tokens.data.task
     weights = applied(model.parameters, delta)
     config = _config(model, task)
     whole = with_values(replace(model, config=config, parameters=weights))
     with new_directory(target) as draft, quiet():
         whole.save_pretrained(draft)
-        for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
-            if (pretrained / name).is_file():
-                shutil.copyfile(pretrained / name, draft / name)
-        if model.transformers is not None:
-            _name_padding(draft, model.config.pad_token_id)
+        _write_beside(draft, pretrained, model, card and card(False))
+
+
+def _write_beside(draft: Path, pretrained: Path, model: Encoder, card: str | None) -> None:
+    """Write the tokenizer beside a model's weights, and its card if there is one."""
+    for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
+        if (pretrained / name).is_file():
+            shutil.copyfile(pretrained / name, draft / name)
+    if model.transformers is not None:
+        _name_padding(draft, model.config.pad_token_id)
+    if card:
+        (draft / README).write_text(card, encoding="utf-8")
 
 
 def _name_padding(directory: Path, padding: int) -> None:
@@ -71,7 +81,7 @@ def _name_padding(directory: Path, padding: int) -> None:
     path.write_text(json.dumps(fields | {"padding_side": "right"}, indent=2) + "\n")
 
 
-def export_adapter(layout: Layout, run: str, target: Path) -> None:
+def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = None) -> None:
     """Write the folder of PEFT for a run of PEFT, LoRA or norms.
 
     ``PeftModel.from_pretrained(base, target)`` loads it. The base is the pretrained model with a
@@ -101,6 +111,12 @@ def export_adapter(layout: Layout, run: str, target: Path) -> None:
     module.peft_config["default"].base_model_name_or_path = str(pretrained)
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
+        if spec.model.repository:  # If PEFT knew it before, it would ask the hub.
+            path = draft / "adapter_config.json"
+            base_on_hub = {"base_model_name_or_path": spec.model.repository}
+            fields = json.loads(path.read_text()) | base_on_hub | {"revision": spec.model.version}
+            path.write_text(json.dumps(fields, indent=2) + "\n")
+        _write_beside(draft, pretrained, base, card and card(True))
 
 
 def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> PeftSettings | None:

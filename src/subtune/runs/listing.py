@@ -41,7 +41,7 @@ def recorded_runs(
     rows, problems = [], []
     for run in records.all_runs(store):
         try:
-            rows.append(_row(store, run, names.get(run)))
+            rows.append(row(store, run, names.get(run)))
         except SubtuneError as error:
             problems.append(str(error))
     if not rows:
@@ -51,7 +51,8 @@ def recorded_runs(
     return table.sort_values(order, ignore_index=True), problems
 
 
-def _row(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:
+def row(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:
+    """Return a recorded run's row; ``given`` are its names of model and method, if it has some."""
     spec = records.read_spec(store, run)
     model, method = given or (
         spec.model.repository or f"local {spec.model.version[:8]}",

@@ -22,8 +22,10 @@ def directory(copied):
 
 def test_a_local_model_is_copied_as_it_was_planned(directory, tmp_path):
     spec = ModelSpec(source="files", version=files.version_of(directory))
+    (directory / "README.md").write_text("---\nlicense: mit\n---\n")
     fetch(spec, str(directory), tmp_path / "copy")
     assert files.version_of(tmp_path / "copy") == spec.version
+    assert (tmp_path / "copy" / "README.md").read_text().startswith("---\nlicense: mit")
 
 
 def test_a_local_model_that_was_edited_after_planning_is_refused(directory, tmp_path):

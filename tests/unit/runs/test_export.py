@@ -33,7 +33,7 @@ from subtune.training.evaluation import logits_of
 from tests.helpers import examples, plain_transformers, reference
 from tests.helpers.families import FIELDS
 from tests.helpers.peft_types import TYPES, selection_of
-from tests.helpers.records import record
+from tests.helpers.records import recorded
 
 # SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
 BIASES_THEN_LORA = Lora(
@@ -44,15 +44,6 @@ BIASES_THEN_LORA = Lora(
         "encoder.layer.1.output.*.bias",
     ),
 )
-
-
-def recorded(results, directory, selection, task="sst2", learning_rate=3e-2):
-    """A run on record in ``results``, beside the model it started from."""
-    spec = examples.run_spec(selection, task, learning_rate=learning_rate)
-    place = results / "models" / spec.model.id
-    shutil.copytree(directory, place, dirs_exist_ok=True)
-    record(results / "runs", [spec], directory)
-    return spec, examples.tokens(TASKS[task], directory)
 
 
 def logits_on_record(results, spec):

@@ -1,0 +1,85 @@
+"""Model card of an exported run: the README.md that the hub shows, and finds models by."""
+
+import contextlib
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
+
+from subtune.analysis import verdicts
+from subtune.core import resources
+from subtune.core.errors import SubtuneError, printable
+from subtune.core.layout import Layout
+from subtune.exhibits.tables.writing import escaped, share
+from subtune.families.base import is_classifier
+from subtune.models.configuration import has_token_types, read_config
+from subtune.models.dimensions import dimensions_in
+from subtune.models.files import README
+from subtune.models.transformers_models import AUTO_CLASSES
+from subtune.runs import listing, records
+from subtune.selections.specs import RunSpec
+
+
+def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
+    """Return the card of a run that is exported as a whole model, or as an ``adapter`` of PEFT.
+
+    Its code loads the model from ``place``, a folder or a repository on the hub. A `SubtuneError`
+    says that the record or the pretrained model is missing or damaged.
+    """
+    store = Path(layout.records())
+    spec, outcome = records.read_spec(store, run), records.read_outcome(store, run)
+    pretrained = Path(layout.model(spec.model.id))
+    task, head = spec.tokens.data.task, spec.tokens.data.task.of_kind.head
+    row = listing.row(store, run, listing.given_names(layout.results).get(run))
+    names = {key: row[key] for key in ("model", "task", "method")}
+    names |= {"selection": spec.selection.in_words()}
+    names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}
+    # The hub's names of what models do are those of their heads, but for one.
+    pipeline = head.replace("_", "-").replace("sequence", "text")
+    # The hub takes no other letters in the name of a dataset.
+    kind = pipeline, re.sub(r"[^A-Za-z0-9_.-]+", "-", task.name), names["task"]
+    seeds = list(_outcomes_of_seeds(store, spec))
+    results, scores = [], []
+    for split, by_metric in outcome["scores"].items():
+        for metric, score in by_metric.items():
+            results.append(EvalResult(*kind, metric, score, dataset_split=split))
+            of_seeds = [other["scores"][split][metric] for other in seeds if not other["diverged"]]
+            scores.append((split, metric, score, len(of_seeds), verdicts.interval(of_seeds)))
+    shapes = dimensions_in(pretrained).shapes(task.outputs, head)
+    before = sum(math.prod(shapes[name]) for name in shapes if not is_classifier(name))
+    of_head = sum(n for name, n in records.read_sizes(store, run).items() if is_classifier(name))
+    data = ModelCardData(
+        **_inherited(pretrained / README),
+        base_model=spec.model.repository,
+        model_name=f"{names['model']} {names['task']} {names['method']}",
+        eval_results=results,
+    )
+    facts: dict[str, Any] = {key: escaped(name) for key, name in names.items()}
+    facts |= {"share": share((outcome["trainable"] - of_head) / before), "of_head": of_head}
+    facts |= {"adapter": adapter, "auto_class": AUTO_CLASSES[head].__name__, "pipeline": pipeline}
+    facts |= {"base": names["model"], "licence": data.license, "place": place, "repr": repr}
+    facts |= {"provenance": records.read_provenance(store, run), "outcome": outcome, "row": row}
+    facts |= {"seeds": seeds, "scores": scores, "spec": spec, "task_spec": task}
+    facts |= {"token_types": has_token_types(read_config(pretrained))}
+    template = resources.path_of("subtune.exhibits", "model_card.md").read_text("utf-8")
+    return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
+
+
+def _outcomes_of_seeds(store: Path, spec: RunSpec) -> Iterator[dict[str, Any]]:
+    """Yield the outcomes of all recorded runs that differ from a run in no more than the seed."""
+    for run in records.all_runs(store):
+        with contextlib.suppress(SubtuneError):  # A damaged record does not hinder others.
+            if records.read_spec(store, run).replaced(seed=spec.seed) == spec:
+                yield records.read_outcome(store, run)
+
+
+def _inherited(card: Path) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
+        fields = metadata_load(card) or {}
+    inherited = ("license", "license_name", "license_link", "language")
+    return {key: fields[key] for key in inherited if isinstance(fields.get(key), str | list)}

@@ -1,0 +1,226 @@
+"""Model cards: metadata that the hub takes, and code that predicts what the record says."""
+
+import json
+import re
+import shutil
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from markdown_it import MarkdownIt
+
+from subtune.core.layout import Layout
+from subtune.exhibits.model_card import model_card
+from subtune.runs import records
+from subtune.runs.export import export_adapter, export_model
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import ModelSpec
+from subtune.tasks import TASKS
+from tests.helpers import examples
+from tests.helpers.records import flip_a_bit, recorded
+
+# Would be a heading, a row of cells, a picture, an entry of YAML and the end of a block of code.
+NASTY = "# a\n---\n| b | ![c](d) <img src=x> `e` *f*: {g}\n```\n'\"\\\x1b"
+
+
+def exported(results, spec, adapter=False) -> str:
+    """Return the card of an export beside the results, in the folder `out`."""
+    layout = Layout(str(results))
+    write = export_adapter if adapter else export_model
+    write(layout, spec.id, results / "out", partial(model_card, layout, spec.id, "out"))
+    return (results / "out" / "README.md").read_text(encoding="utf-8")
+
+
+def code_of(card: str) -> str:
+    [code] = re.findall(r"^```python\n(.*?)^```$", card, re.M | re.S)
+    return code
+
+
+def answers(code: str, rows, variables: str) -> list:
+    """Return what a card's code prints for each row; the row's cells are those variables."""
+    before, _, after = code.partition(f"{variables} = ")
+    after = after.partition("\n")[2].replace("print(", "said.append(")
+    said: list = []
+    for cells in rows:
+        values = dict(zip(variables.split(", "), cells, strict=True))
+        exec(f"{before}\n{after}", {"said": said, **values})
+    return said
+
+
+@pytest.fixture
+def base_of(request, directory_of):
+    """A function that returns the directory of a tiny model of a family."""
+
+    def base_of(family: str):
+        packed = family in ("bert", "roberta")
+        return request.getfixturevalue(f"tiny_{family}") if packed else directory_of(family)
+
+    return base_of
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, tiny_bert):
+    """Results with three seeds of a run."""
+    results = tmp_path_factory.mktemp("shared")
+    return results, recorded(results, tiny_bert, METHODS["layernorm"], "rte", seeds=3)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "family", "method", "adapter"),
+    [
+        ("rte", "bert", "layernorm", False),
+        ("rte", "bert", "lora-II", True),
+        ("stsb", "roberta", "bitfit", False),
+        ("sst2", "roberta", "layernorm", True),
+        ("sst2", "gpt2", "lora-I", True),
+        ("sst2", "gpt2", "bitfit", False),
+        ("sst2", "bert", "ia3", False),
+    ],
+)
+def test_a_cards_code_gives_the_logits_of_the_record(
+    task, family, method, adapter, tmp_path, base_of, monkeypatch
+):
+    spec, _ = recorded(tmp_path, base_of(family), METHODS[method], task)
+    code = code_of(exported(tmp_path, spec, adapter))
+    base = str(tmp_path / "models" / spec.model.id)
+    code = re.sub(r"'path/of/.*?'", repr(base), code)
+    monkeypatch.chdir(tmp_path)
+    said: dict = {}
+    exec(code, said)
+    columns = examples.rows_of(TASKS[task])["validation"].to_dict()
+    texts = TASKS[task].of_kind.texts(columns)
+    with torch.inference_mode():
+        logits = [
+            said["model"](**said["tokenizer"](*row, truncation=True, **said["settings"])).logits[0]
+            for row in texts
+        ]
+    table = pd.DataFrame(records.read_predictions(tmp_path / "runs", spec.id))
+    on_record = table[table["split"] == "validation"].filter(like="logit_").to_numpy()
+    assert np.stack(logits) == pytest.approx(on_record, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "adapter"), [("bert", True), ("roberta", False)])
+def test_a_cards_code_tags_words_as_the_record_says(
+    family, adapter, tmp_path, base_of, monkeypatch
+):
+    task = TASKS["ud_ewt"]
+    spec, _ = recorded(tmp_path, base_of(family), METHODS["lora-I"], "ud_ewt")
+    code = code_of(exported(tmp_path, spec, adapter))
+    code = re.sub(r"'path/of/.*?'", repr(str(tmp_path / "models" / spec.model.id)), code)
+    monkeypatch.chdir(tmp_path)
+    sentences = examples.rows_of(task)["validation"]["words"]
+    table = pd.DataFrame(records.read_predictions(tmp_path / "runs", spec.id))
+    by_text = table[table["split"] == "validation"].groupby("idx")["prediction"]
+    said = answers(code, [(words,) for words in sentences], "words")
+    for tags, (_, numbers) in zip(said, by_text, strict=True):
+        expected = [task.labels[number] for number in numbers]
+        # A longer text is cut, and its later words are another example.
+        assert tags and (len(tags) < len(expected) or tags == expected)
+    assert sum(len(tags) == len(words) for tags, words in zip(said, sentences, strict=True)) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "adapter"), [("bert", True), ("roberta", False)])
+def test_a_cards_code_answers_as_the_record_says(family, adapter, tmp_path, base_of, monkeypatch):
+    spec, tokens = recorded(tmp_path, base_of(family), METHODS["lora-I"], "squad")
+    code = code_of(exported(tmp_path, spec, adapter))
+    code = re.sub(r"'path/of/.*?'", repr(str(tmp_path / "models" / spec.model.id)), code)
+    monkeypatch.chdir(tmp_path)
+    rows = examples.rows_of(TASKS["squad"])["validation"]
+    windows = pd.Series(tokens["validation"]["row"]).value_counts()
+    short = [number for number in range(len(rows)) if windows[number] == 1]
+    assert short
+    table = pd.DataFrame(records.read_predictions(tmp_path / "runs", spec.id))
+    on_record = table[table["split"] == "validation"]["prediction"].tolist()
+    asked = [(rows[n]["question"], rows[n]["context"]) for n in short]
+    assert answers(code, asked, "question, context") == [on_record[number] for number in short]
+
+
+def test_a_card_has_the_scores_of_its_run_and_an_interval_over_seeds(shared):
+    results, spec = shared
+    store = results / "runs"
+    card = model_card(Layout(str(results)), spec.id, "out", adapter=False)
+    seeds = [spec.replaced(seed=seed).id for seed in range(3)]
+    scores = [records.read_outcome(store, run)["scores"]["validation"]["accuracy"] for run in seeds]
+    mean, error = np.mean(scores), np.std(scores, ddof=1) / np.sqrt(3)
+    low, high = mean - 4.302653 * error, mean + 4.302653 * error
+    row = f"| validation | accuracy | {scores[0]:.4f} | {mean:.4f} | 3 | {low:.4f} to {high:.4f} |"
+    assert row in card
+    [result] = ModelCard(card).data.eval_results
+    assert (result.metric_type, result.metric_value) == ("accuracy", scores[0])
+
+
+def test_a_damaged_record_of_another_seed_is_left_out(shared, tmp_path):
+    results, spec = shared
+    shutil.copytree(results, tmp_path / "results")
+    other = tmp_path / "results" / "runs" / spec.replaced(seed=2).id / "spec.json"
+    flip_a_bit(other)
+    card = model_card(Layout(str(tmp_path / "results")), spec.id, "out", adapter=False)
+    assert re.search(r"\| 0\.\d{4} \| 2 \| – \|$", card, re.M)
+
+
+def test_the_metadata_say_what_the_hub_asks(shared):
+    results, spec = shared
+    data = ModelCard(model_card(Layout(str(results)), spec.id, "out", adapter=False)).data
+    assert (data.library_name, data.pipeline_tag) == ("transformers", "text-classification")
+    assert "subtune" in data.tags
+    # The base is no repository, and nothing says which licence it has.
+    assert not any(data.get(key) for key in ("base_model", "base_model_relation", "license"))
+
+
+def test_a_base_on_the_hub_is_linked_and_hands_down_licence_and_language(
+    shared, tmp_path, monkeypatch
+):
+    results, spec = shared
+    version = "a" * 40
+    model = ModelSpec(source="hub", repository="acme/tiny", version=version)
+    of_hub = spec.replaced(model=model)
+    base = results / "models" / model.id
+    shutil.copytree(results / "models" / spec.model.id, base)
+    (base / "README.md").write_text("---\nlicense: mit\nlanguage: [en]\ntags: [x]\n---\n# tiny\n")
+    monkeypatch.setattr(records, "read_spec", lambda store, run: of_hub)
+    card = model_card(Layout(str(results)), spec.id, "me/mine", adapter=True)
+    data = ModelCard(card).data
+    assert (data.base_model, data.base_model_relation) == ("acme/tiny", "adapter")
+    assert (data.license, data.language, data.library_name) == ("mit", ["en"], "peft")
+    assert f"revision='{version}'" in code_of(card) and "place = 'me/mine'" in code_of(card)
+    export_adapter(Layout(str(results)), spec.id, tmp_path / "out")
+    of_peft = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    assert (of_peft["base_model_name_or_path"], of_peft["revision"]) == ("acme/tiny", version)
+
+
+@pytest.mark.parametrize("text", ["---\n: [\n---\n", "---\n- a\n---\n", "", "---\nlicense: 7\n---"])
+def test_a_base_whose_card_cannot_be_read_hands_nothing_down(shared, tmp_path, text):
+    results, spec = shared
+    shutil.copytree(results, tmp_path / "results")
+    (tmp_path / "results" / "models" / spec.model.id / "README.md").write_text(text)
+    card = model_card(Layout(str(tmp_path / "results")), spec.id, "out", adapter=False)
+    assert ModelCard(card).data.license is None
+    assert "The licence of the base model applies." in card
+
+
+def test_names_change_neither_the_metadata_nor_the_page_nor_the_code(shared, monkeypatch):
+    results, spec = shared
+    data = spec.tokens.data
+    task = data.task.replaced(name=NASTY, labels=(NASTY, "```"))
+    nasty = spec.replaced(tokens=spec.tokens.replaced(data=data.replaced(task=task)))
+    monkeypatch.setattr(records, "read_spec", lambda store, run: nasty)
+    names = {spec.id: (NASTY, NASTY)}
+    monkeypatch.setattr("subtune.runs.listing.given_names", lambda path: names)
+    plain = model_card(Layout(str(results)), spec.id, NASTY, adapter=True)
+    card = ModelCard(plain)
+    [result] = card.data.eval_results
+    assert re.fullmatch(r"[\w.-]+", result.dataset_type)
+    assert "\x1b" not in plain
+    page = MarkdownIt("commonmark").enable("table").render(card.text)
+    assert re.findall(r"<h\d", page) == ["<h1", "<h2", "<h2", "<h2"]
+    assert page.count("<table>") == 3 and page.count("<pre>") == 1
+    assert not re.search("<img|<em>|<a |<hr", page)
+    said: dict = {}
+    exec("\n".join(re.findall(r"^(?:place|labels) = .*", code_of(plain), re.M)), said)
+    assert said["place"] == NASTY and said["labels"] == [NASTY, "```"]

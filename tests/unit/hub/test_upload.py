@@ -1,0 +1,139 @@
+"""Pushes of exported runs, to a local server that answers as the hub does."""
+
+import os
+import subprocess
+import sys
+
+import huggingface_hub
+import pytest
+
+from subtune import cli
+from subtune.core.errors import SubtuneError
+from subtune.hub import upload
+from subtune.selections.methods import METHODS
+from tests.helpers.hub_of_uploads import READER, WRITER, serving
+from tests.helpers.records import recorded
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, tiny_bert):
+    """Results with a run of LoRA."""
+    results = tmp_path_factory.mktemp("shared")
+    return results, recorded(results, tiny_bert, METHODS["lora-I"])[0].id
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """The repositories of a hub that this process reaches with a token that may write."""
+    with serving() as (address, repositories):
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+        monkeypatch.setattr(
+            huggingface_hub.constants, "HF_STORED_TOKENS_PATH", str(tmp_path / "tokens")
+        )
+        monkeypatch.setenv("HF_TOKEN", WRITER)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield repositories
+
+
+def push(shared, *options: str, name: str = "acme/tiny") -> int:
+    results, run = shared
+    return cli.main(["export", run, "--results", str(results), "--push", name, *options])
+
+
+def error_of(capsys) -> str:
+    [line] = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.slow
+def test_a_run_is_pushed_with_its_card_and_a_second_one_leaves_nothing_of_the_first(
+    shared, hub, capsys, tmp_path
+):
+    assert push(shared) == 0
+    files = hub["acme/tiny"]["files"]
+    assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= set(files)
+    assert "place = 'acme/tiny'" in files["README.md"].decode()
+    assert not hub["acme/tiny"]["private"]
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"run {shared[1]} is at http://127.0.0.1:")
+    assert printed.endswith("/acme/tiny\n")
+    files["notes.md"] = b"of the user"
+    assert push(shared, "--adapter", "--to", str(tmp_path / "out")) == 0
+    assert {"README.md", "adapter_config.json", "adapter_model.safetensors", "notes.md"} <= {*files}
+    assert not {"config.json", "model.safetensors"} & set(files)
+    for path in (tmp_path / "out").iterdir():
+        assert files[path.name] == path.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_push_in_a_process_of_its_own_may_be_private(shared, tmp_path):
+    results, run = shared
+    code = "import sys; from subtune.cli import main; sys.exit(main())"
+    arguments = ["export", run, "--results", str(results), "--push", "acme/own", "--private"]
+    with serving() as (address, repositories):
+        environment = {"HF_ENDPOINT": address, "HF_TOKEN": WRITER, "NO_PROXY": "127.0.0.1"}
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            env={**os.environ, **environment, "HF_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"run {run} is at {address}/acme/own\n"
+    assert repositories["acme/own"]["private"]
+
+
+@pytest.mark.slow
+def test_nothing_private_goes_to_a_public_repository(shared, hub, capsys):
+    hub["acme/tiny"] = {"private": False, "files": {}}
+    assert push(shared, "--private") == 1
+    assert capsys.readouterr().err == (
+        "--private: acme/tiny is public; name a new one, or hide it\n"
+    )
+    assert hub["acme/tiny"]["files"] == {}
+
+
+@pytest.mark.parametrize("name", ["tiny", "a b/c", "a/b/c", "acme/", "acme/a--b", "acme/x.git"])
+def test_a_name_that_the_hub_cannot_have_is_refused(shared, hub, capsys, name):
+    assert push(shared, name=name) == 1
+    error = error_of(capsys)
+    assert error.startswith("--push: expected OWNER/NAME") and name in error
+
+
+@pytest.mark.parametrize(
+    ("token", "reason"),
+    [(None, "no token found"), ("hf_stolen", "Invalid user token.")],
+    ids=["none", "unknown"],
+)
+def test_who_is_not_logged_in_is_told_how(shared, hub, capsys, monkeypatch, token, reason):
+    monkeypatch.delenv("HF_TOKEN")
+    if token:
+        monkeypatch.setenv("HF_TOKEN", token)
+    assert push(shared) == 1
+    error = error_of(capsys)
+    assert "`hf auth login`" in error and reason in error
+
+
+@pytest.mark.parametrize(("token", "name"), [(READER, "acme/tiny"), (WRITER, "others/tiny")])
+def test_who_may_not_write_there_is_told(hub, monkeypatch, tmp_path, token, name):
+    monkeypatch.setenv("HF_TOKEN", token)
+    (tmp_path / "README.md").write_text("")
+    with pytest.raises(SubtuneError, match="don't have the rights to create a model") as caught:
+        upload.upload(tmp_path, name, private=False)
+    assert "a token that may write (`hf auth login`)" in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert not hub
+
+
+def test_without_a_network_one_line_says_so(shared, hub, capsys, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert push(shared) == 1
+    error = error_of(capsys)
+    assert "expected OWNER/NAME, a network" in error and "Connection refused" in error
+
+
+@pytest.mark.parametrize("options", [[], ["--to", "out", "--private"], ["--push", ""]])
+def test_options_that_do_not_fit_are_refused_before_any_work(options, capsys):
+    assert cli.main(["export", "0", "--results", "no-results", *options]) == 1
+    assert error_of(capsys) == "found no --push, expected one, or --to without --private"
