@@ -103,7 +103,7 @@ def train(
     model: str | Path | None,
     train: Rows,
     dev: Rows | float,
-    method: str | Mapping[str, Any] = "bitfit",
+    method: str | Mapping[str, Any],
     *,
     learning_rate: float,
     epochs: int = 3,
