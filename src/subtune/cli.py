@@ -25,7 +25,11 @@ Command = argparse.ArgumentParser
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options, others = parser.parse_known_args(arguments)
+    if others and options.command not in (_run, _demo):
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    options.others = others
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Not every locale has all letters; standard error spells those out by itself.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -69,12 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--results", type=Path, help="default: a new directory below results")
     _table_options(compare)
 
-    run = add(_run, "run weather.yaml -n", "train what a configuration asks for, with Snakemake")
+    run = add(_run, "run weather.yaml -n", "call Snakemake; its targets and options follow")
     run.add_argument("config", type=Path, help="a configuration, such as `init` writes")
-    _snakemake_options(run)
 
-    does = "run the papers' experiments on a laptop, with Snakemake; needs subtune[demo]"
-    _snakemake_options(add(_demo, "demo -n", does))
+    add(_demo, "demo -n", "run the papers' experiments on a laptop; needs subtune[demo]")
 
     init = add(_init, f"init {files}", "write a configuration for tables of your own")
     init.add_argument("--train", required=True, type=Path, help="a CSV, TSV or JSON-lines file")
@@ -138,12 +140,6 @@ def _table_options(command: Command) -> None:
     command.add_argument("--minutes", type=float, default=10, help="for all of it; default: 10")
 
 
-def _snakemake_options(command: Command) -> None:
-    command.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="…", help="targets and options of Snakemake"
-    )
-
-
 def _labels(text: str) -> int:
     if not text.isdecimal() or len(text) > 7 or not 1 <= int(text) <= 1_000_000:
         raise argparse.ArgumentTypeError(
@@ -173,7 +169,7 @@ def _compare(options: argparse.Namespace) -> None:
     from subtune.exhibits.tables.answers import answers_in_lines
     from subtune.interface.comparison import compare
 
-    given = {name: value for name, value in vars(options).items() if name != "command"}
+    given = {n: value for n, value in vars(options).items() if n not in ("command", "others")}
     text = tuple(filter(None, (given.pop("text"), given.pop("text2"))))
     with contextlib.suppress(TypeError, ValueError):
         given["dev"] = float(given["dev"])
@@ -187,13 +183,13 @@ def _run(options: argparse.Namespace) -> None:
 
     if not options.config.is_file():
         raise SubtuneError(f"found no configuration file {str(options.config)!r}")
-    call_snakemake([f"--configfile={options.config}", *options.arguments])
+    call_snakemake([f"--configfile={options.config}", *options.others])
 
 
 def _demo(options: argparse.Namespace) -> None:
     from subtune.interface.workflow import call_snakemake
 
-    call_snakemake(["--profile", "demo", *options.arguments])
+    call_snakemake(["--profile", "demo", *options.others])
 
 
 def _init(options: argparse.Namespace) -> None:
