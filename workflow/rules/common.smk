@@ -28,8 +28,11 @@ def files_with_configuration():
     return [*workflow.configfiles, *(path for _, path in filter(None, places))]
 
 
+# The clone, or the package: in a module `workflow.basedir` is the including workflow's.
+HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
+
 try:
-    require_no_braces(workflow.basedir)
+    require_no_braces(str(HERE))
     for path in files_with_configuration():
         subtune_config.require_unique_keys(Path(path))
     CONFIG = experiments.with_papers(subtune_config.check(config))
@@ -44,11 +47,11 @@ except SubtuneError as problem:
 
 
 # Environments and containers hold what subtune needs; itself it is here.
-sources.offer(Path(workflow.basedir) / "src")
+sources.offer(HERE / "src")
 # A download that fails is tried so many times again.
 DOWNLOAD_RETRIES = 2
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{CONFIG.environment}.yaml"
-CAPTION = str(Path(workflow.basedir) / "workflow" / "report" / "exhibit.rst")
+CAPTION = str(HERE / "workflow" / "report" / "exhibit.rst")
 
 # What jobs ask a scheduler for; a laptop does not look at it.
 ESTIMATES = Estimates(CONFIG, PLAN)

@@ -1,0 +1,65 @@
+"""Another workflow that includes this one, as its page shows."""
+
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from tests.helpers.project import ROOT, SNAKEMAKE, own_task, table
+
+PAGE = ROOT / "docs" / "from-another-workflow.md"
+
+
+def called(folder, *arguments) -> str:
+    done = subprocess.run(
+        [*SNAKEMAKE, "-c2", *arguments], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, tiny_bert):
+    """The folder of the other workflow, once it has run."""
+    folder = tmp_path_factory.mktemp("other")
+    [snakefile] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    (folder / "Snakefile").write_text(snakefile.replace("SNAKEFILE", str(ROOT / "Snakefile")))
+    for split, rows in (("train", 24), ("validation", 12)):
+        (folder / f"mood-{split}.csv").write_text(table("mood", split, rows))
+    own = {
+        "source": "builtin",
+        "models": {"tiny": {"path": str(tiny_bert)}},
+        "tasks": {"mood": own_task("mood")},
+        "experiments": {
+            "mine": {
+                "models": ["tiny"],
+                "tasks": ["mood"],
+                "methods": {"full": [1e-3], "bitfit": [1e-2]},
+                "epochs": 1,
+                "batch_size": 8,
+                "max_length": 16,
+            }
+        },
+    }
+    (folder / "mine.yaml").write_text(yaml.safe_dump({"subtune": own}))
+    called(folder)
+    return folder
+
+
+def test_a_rule_of_the_other_workflow_reads_the_answers(folder):
+    assert (folder / "conclusion.txt").read_text() == "title\nmood\n"
+
+
+def test_a_second_call_has_nothing_to_do(folder):
+    assert "Nothing to be done" in called(folder)
+
+
+def test_an_experiment_is_a_target_with_the_prefix(folder):
+    assert "subtune_table" in called(folder, "-n", "subtune_mine")
+
+
+def test_captions_of_the_report_are_found(folder):
+    called(folder, "subtune_mine")
+    called(folder, "subtune_mine", "--report", "report.html")
+    assert (folder / "report.html").stat().st_size > 100_000
