@@ -1,6 +1,8 @@
 """Another workflow that includes this one, as its page shows."""
 
+import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -11,9 +13,14 @@ from tests.helpers.project import ROOT, SNAKEMAKE, own_task, table
 PAGE = ROOT / "docs" / "from-another-workflow.md"
 
 
-def called(folder, *arguments) -> str:
+def called(folder, *arguments, **environment) -> str:
     done = subprocess.run(
-        [*SNAKEMAKE, "-c2", *arguments], cwd=folder, capture_output=True, text=True, timeout=300
+        [*SNAKEMAKE, "-c2", *arguments],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -63,3 +70,18 @@ def test_captions_of_the_report_are_found(folder):
     called(folder, "subtune_mine")
     called(folder, "subtune_mine", "--report", "report.html")
     assert (folder / "report.html").stat().st_size > 100_000
+
+
+def test_datasets_models_and_tokens_come_from_a_cache_that_folders_share(folder, tmp_path):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    said = []
+    for name in ("first", "second"):
+        other = tmp_path / name
+        other.mkdir()
+        for path in (folder / "Snakefile", folder / "mine.yaml", *folder.glob("mood-*.csv")):
+            shutil.copy(path, other)
+        called_with = {"SNAKEMAKE_OUTPUT_CACHE": str(cache)}
+        said.append(called(other, "--cache", "--until", "subtune_tokens", **called_with))
+    assert "to cache" in said[0] and "to cache" not in said[1]
+    assert len([*cache.iterdir()]) == 3

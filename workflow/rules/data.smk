@@ -6,8 +6,7 @@ rule dataset:
         directory(PATHS.dataset("{dataset}")),
     log:
         PATHS.log("dataset", "{dataset}"),
-    benchmark:
-        PATHS.benchmark("dataset", "{dataset}")
+    cache: True
     priority: 1
     retries: DOWNLOAD_RETRIES if CONFIG.source == "hub" else 0
     localrule: True
@@ -33,8 +32,7 @@ rule tokens:
         directory(PATHS.tokens("{tokens}")),
     log:
         PATHS.log("tokens", "{tokens}"),
-    benchmark:
-        PATHS.benchmark("tokens", "{tokens}")
+    cache: True
     priority: 1
     conda:
         CPU

@@ -6,8 +6,7 @@ rule model:
         directory(PATHS.model("{model}")),
     log:
         PATHS.log("model", "{model}"),
-    benchmark:
-        PATHS.benchmark("model", "{model}")
+    cache: True
     priority: 1
     retries: DOWNLOAD_RETRIES if PLAN.has_hub_models else 0
     localrule: True
