@@ -42,6 +42,11 @@ def check(command: str, **placeholders: str) -> None:
         assert set(arguments) <= TARGETS
     elif program == "snakemake":
         _check_snakemake(arguments)
+    elif arguments[0] == "run":
+        _check_snakemake(["--configfile", *arguments[1:]])
+    elif arguments[0] == "compare":
+        # tests/workflow/test_wheel.py runs it.
+        assert cli.main(["init", *arguments[1:], "--to", placeholders["new"]]) == 0
     else:
         assert program == "subtune"
         assert cli.main(arguments) <= (arguments[0] in READ_RESULTS)

@@ -1,4 +1,4 @@
-"""The commands, configurations and links that the README shows."""
+"""The commands and configurations that the README and the pages beside it show."""
 
 import re
 
@@ -15,13 +15,17 @@ from tests.helpers import commands
 from tests.helpers.project import ROOT
 
 README = ROOT / "README.md"
-COMMANDS = commands.shown_in(README)
+OWN_DATA = ROOT / "docs" / "own-data.md"
+PAGES = [README, OWN_DATA, *(ROOT / "docs" / f"{name}.md" for name in ("papers", "sharing"))]
+COMMANDS = dict.fromkeys(command for page in PAGES for command in commands.shown_in(page))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_works(command, request, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    placeholders = {"weather.yaml": "examples/own.yaml"}
+    if command.split()[0].removeprefix(".venv/bin/") not in ("make", "snakemake", "subtune"):
+        pytest.skip("another program's command")
+    placeholders = {"weather.yaml": "examples/own.yaml", "new": str(tmp_path / "new.yaml")}
     if "subtune init" in command:
         # tests/workflow/test_init.py trains a configuration like the one that this writes.
         command += f" --to {tmp_path / 'new.yaml'}"
@@ -35,7 +39,7 @@ def test_the_readme_has_commands():
 
 
 def test_the_selections_fit_a_model_of_six_layers(minilm):
-    [block] = re.findall(r"```yaml\n(selections:.*?)```", README.read_text(), re.S)
+    [block] = re.findall(r"```yaml\n(selections:.*?)```", OWN_DATA.read_text(), re.S)
     shapes = dimensions_in(minilm).shapes(outputs=2)
     selections = yaml.safe_load(block)["selections"]
     assert len(selections) == 3
@@ -44,7 +48,7 @@ def test_the_selections_fit_a_model_of_six_layers(minilm):
 
 
 def test_the_tasks_are_one_of_each_kind_and_read_their_files():
-    [block] = re.findall(r"```yaml\n(tasks:.*?)```", README.read_text(), re.S)
+    [block] = re.findall(r"```yaml\n(tasks:.*?)```", OWN_DATA.read_text(), re.S)
     tasks = {name: OwnTask(**given) for name, given in yaml.safe_load(block)["tasks"].items()}
     assert [task.kind_name for task in tasks.values()] == [*KINDS]
     # The fourth task, of pairs, names a file that only the reader would have.
