@@ -21,6 +21,7 @@ NEXT_COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 GLUE = "datasets/nyu-mll/glue"
 SQUAD = "datasets/rajpurkar/squad"
 TREEBANKS = "datasets/universal-dependencies/universal_dependencies"
+MOODS = "datasets/acme/moods"
 MODEL = "acme/tiny-bert"
 MAIN = "main.txt"
 
@@ -62,18 +63,23 @@ class Hub(http.server.BaseHTTPRequestHandler):
     def describe(self, path: str, body: bool):
         """Describe a repository at a revision, or list its files there."""
         repository, _, rest = path.partition("/revision/" if "/revision/" in path else "/tree/")
+        revision, _, below = rest.partition("/")
         folder = self.root / repository
-        commit = self.commit(rest)
+        commit = self.commit(revision)
         if not commit or not folder.is_dir():
             return self.send(404, b"{}", {"X-Error-Code": "RevisionNotFound"}, body)
-        files = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+        paths = (folder / below).glob("*" if "recursive=false" in self.path else "**/*")
+        files = {str(path.relative_to(folder)): path for path in paths}
+        if not files:
+            return self.send(404, b"{}", {"X-Error-Code": "EntryNotFound"}, body)
         answer = [
-            {"type": "file", "path": name, "size": file.stat().st_size, "oid": "0" * 40}
+            {"type": "file" if file.is_file() else "directory", "path": name, "oid": "0" * 40}
+            | {"size": file.stat().st_size}
             for name, file in files.items()
         ]
         if "/revision/" in path:
             answer = {"id": repository, "sha": commit, "private": False, "tags": []}
-            answer["siblings"] = [{"rfilename": name} for name in files]
+            answer["siblings"] = [{"rfilename": n} for n, path in files.items() if path.is_file()]
         return self.send(200, json.dumps(answer).encode(), {}, body)
 
     def send(self, status: int, content: bytes, headers: dict[str, str], body: bool):
@@ -121,6 +127,12 @@ def hub(root, tiny_bert):
     pairs_of_mnli(root / GLUE / "mnli" / "test_mismatched-00000-of-00001.parquet", label=-1)
     pairs_of_mnli(root / GLUE / "ax" / "test-00000-of-00001.parquet", label=-1)
     words_and_spans(root)
+    moods = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1, 0]})
+    moods = moods.cast_column("label", datasets.ClassLabel(names=["sad", "happy"]))
+    for split in ("train", "test"):
+        path = root / MOODS / "data" / f"{split}-00000-of-00001.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        moods.to_parquet(path)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Hub, root=root))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -341,3 +353,31 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
     assert "MRPC" in (project.directory / table).read_text()
     specs = list((project.directory / "results" / "runs").glob("*/spec.json"))
     assert {json.loads(spec.read_text())["model"]["version"] for spec in specs} == {COMMIT}
+
+
+SPLITS = """
+import json
+from pathlib import Path
+from subtune.core.errors import SubtuneError
+from subtune.interface.tables import splits_of
+results = Path({results!r})
+said = []
+for dev in ("test", None):
+    try:
+        splits = splits_of("acme/moods", dev, None, None)
+        said.append({{n: split.frame(results).to_dict("list") for n, split in splits.items()}})
+    except SubtuneError as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+
+
+def test_any_dataset_of_the_hub_is_read_with_its_class_names_at_a_pinned_commit(hub, tmp_path):
+    done = run(SPLITS.format(results=str(tmp_path)), hub, tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows, without_dev = json.loads(done.stdout)
+    expected = {"text": ["a", "b"], "label": ["happy", "sad"]}
+    assert rows == {"train": expected, "validation": expected}
+    assert COMMIT in (tmp_path / "pinned.json").read_text()
+    assert without_dev.startswith("dev: found no 'validation' in acme/moods")
+    assert 'dev="test"' in without_dev

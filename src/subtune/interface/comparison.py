@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -140,6 +140,7 @@ def compare(
     encoding: str | None = None,
     revision: str | None = None,
     results: str | Path | None = None,
+    say: Callable[[str], object] | None = None,
 ) -> Comparison:
     """Train methods from full fine-tuning to the classifier alone, and return which is worth it.
 
@@ -160,6 +161,7 @@ def compare(
         encoding: of the files, such as latin-1; default: UTF-8 or UTF-16.
         revision: commit, branch or tag of the dataset on the hub.
         results: directory; default: one below ``results`` with a name that follows from the call.
+        say: is told what was found and chosen, line by line; default: prints it.
 
     Raises:
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
@@ -197,7 +199,7 @@ def compare(
                 **options,
             )
             for line in init(request):
-                print(_in_python(line), flush=True)
+                say(line) if say else print(_in_python(line), flush=True)
             (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
             draft.replace(configuration)
         workflow.train_all(configuration, place, _count_runs(configuration))
