@@ -1,6 +1,7 @@
 """Comparisons: which few parameters are worth training, for someone's rows and model."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 CONFIGURATION, ASKED = "comparison.yaml", "comparison.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The results of a comparison in a directory.
 
@@ -101,7 +102,7 @@ class Comparison:
         path = self._layout.of_all_experiments(name, "csv")
         return pd.read_csv(path, keep_default_na=False, na_values=[""])
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.answer
 
     def _repr_html_(self) -> str:
@@ -199,6 +200,7 @@ def compare(
                 **options,
             )
             for line in init(request):
+                line = line.replace(f"{Path.cwd()}{os.sep}", "")
                 say(line) if say else print(_in_python(line), flush=True)
             (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
             draft.replace(configuration)
