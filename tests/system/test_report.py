@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from subtune.analysis.scores import read_scores
 from subtune.exhibits.figures import drawing
 from subtune.exhibits.report import page as report
+from subtune.exhibits.report.first_screen import sentence
 from subtune.exhibits.tables import writing
 from tests.helpers.browser import opened
 
@@ -169,3 +170,76 @@ def test_a_page_without_a_paper_speaks_of_none(section):
     )
     for words in ("The papers' own numbers", "In the claims", "A paper (2024)"):
         assert words in with_paper and words not in without
+
+
+@pytest.fixture
+def page_with_answers(section, tmp_path):
+    """The page of an experiment that has answers, a summary and a long table."""
+    method = {"model": "tiny", "task": "rte", "metric": "accuracy", "scope": None, "fraction": 1.0}
+    rows = [
+        method | {"method": "full", "score": 0.9, "trained": 20_000_000, "on_front": False},
+        method | {"method": "bitfit", "score": 0.85, "trained": 26112, "on_front": False},
+        method | {"method": "layernorm", "score": 0.89, "trained": 4608, "on_front": True}
+        | {"low": -0.03, "high": 0.01},
+    ]  # fmt: skip
+    answer = {"model": "tiny", "task": "rte", "title": "RTE", "method": "LayerNorm"}
+    answer |= {"is_within": True, "surely": None}
+    for name, table in (("summary", rows), ("answers", [answer])):
+        pd.DataFrame(table).to_csv(tmp_path / f"{name}.csv", index=False)
+        files = [str(tmp_path / f"{name}.csv")]
+        section["exhibits"].append({"name": name, "title": name, "caption": "", "files": files})
+    numbers = pd.DataFrame({"name": [f"row {n}" for n in range(15)], "size": range(15, 0, -1)})
+    long = [tmp_path / f"long.{ending}" for ending in ("csv", "md", "tex")]
+    writing.write(numbers.assign(size=[f"{1000 * n:,}" for n in numbers["size"]]), long)
+    files = [*map(str, long)]
+    section["exhibits"].append({"name": "long", "title": "Long", "caption": "", "files": files})
+    path = tmp_path / "report.html"
+    path.write_text(report.page([], [section], runs(), "results: results\n"), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", [400, 1300])
+def test_the_first_screen_is_a_sentence_and_a_picture(page_with_answers, width):
+    with opened(page_with_answers, width) as (page, complaints):
+        sentence = page.locator(".answer")
+        assert "On 1 of 1 tasks a smaller method is within 0.02 of full" in sentence.inner_text()
+        assert "LayerNorm on RTE" in sentence.inner_text()
+        place = page.locator(".small svg").bounding_box()
+        assert place["y"] + place["height"] < 900
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert complaints == []
+
+
+def test_a_point_says_what_it_is(page_with_answers):
+    with opened(page_with_answers) as (page, _):
+        said = page.locator(".small output")
+        page.locator("circle.on").hover()
+        expected = "LayerNorm: 0.8900, 4,608 parameters, -0.0300 to +0.0100 to full"
+        assert said.inner_text() == expected
+        page.locator(".small circle").last.focus()
+        assert said.inner_text() == "BitFit: 0.8500, 26,112 parameters"
+
+
+def test_a_table_is_sorted_by_numbers_and_filtered_by_words(page_with_answers):
+    with opened(page_with_answers) as (page, _):
+        table = page.locator("#mine\\/long table")
+        sizes = table.locator("tbody tr:visible td:nth-child(2)")
+        table.get_by_role("button", name="size").click()
+        assert sizes.all_inner_texts() == [f"{1000 * n:,}" for n in range(1, 16)]
+        table.get_by_role("button", name="size").click()
+        assert sizes.first.inner_text() == "15,000"
+        page.locator("#mine\\/long input").fill("8,000 row 7")
+        assert sizes.all_inner_texts() == ["8,000"]
+
+
+def test_a_wide_table_keeps_its_first_column(page_with_answers):
+    with opened(page_with_answers, 400) as (page, _):
+        cell = page.locator("tbody td:first-child").first
+        assert cell.evaluate("cell => getComputedStyle(cell).position") == "sticky"
+
+
+def test_where_no_method_is_close_the_sentence_says_so():
+    answers = pd.DataFrame({"is_within": [False], "surely": [None], "title": ["RTE"]})
+    assert sentence(answers.assign(method="BitFit")) == (
+        "No smaller method is within 0.02 of full fine-tuning."
+    )

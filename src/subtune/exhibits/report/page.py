@@ -16,6 +16,7 @@ from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import METHOD, title_with_mask
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.drawing import DOTS_PER_INCH
+from subtune.exhibits.report.first_screen import first_screen
 from subtune.exhibits.tables.choices import short
 from subtune.exhibits.tables.writing import EMPTY, cell
 
@@ -65,7 +66,10 @@ def page(
         "data": data_address,
         "width": width_of,
     }
-    style = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    style, script = (
+        resources.files(__package__).joinpath(f"page.{ending}").read_text(encoding="utf-8")
+        for ending in ("css", "js")
+    )
     shown = []
     for section in sections:
         curves = pd.read_csv(section["curves"], dtype={"run": str})
@@ -75,6 +79,8 @@ def page(
         answer=answer,
         sections=shown,
         style=Markup(style),
+        script=Markup(script),
+        first=first_screen(answer or sections[0]["exhibits"]),
         config=config,
         cost=cost(runs),
         origin=origin(runs),
