@@ -173,7 +173,11 @@ def _compare(options: argparse.Namespace) -> None:
     text = tuple(filter(None, (given.pop("text"), given.pop("text2"))))
     with contextlib.suppress(TypeError, ValueError):
         given["dev"] = float(given["dev"])
-    results = compare(given.pop("train"), given.pop("dev"), text=text, say=print, **given).results
+    try:
+        found = compare(given.pop("train"), given.pop("dev"), text=text, say=print, **given)
+    except KeyboardInterrupt:
+        raise SubtuneError("stopped; the same call goes on from here") from None
+    results = found.results
     print(answers_in_lines(Path(Layout(str(results)).of_all_experiments("answers", "csv"))))
     print(f"Everything on one page: {Layout(str(results)).report()}")
 
