@@ -8,6 +8,7 @@ import subprocess
 import pytest
 import yaml
 
+from subtune.papers.shared import SUMMARY
 from tests.helpers.project import ROOT, SNAKEMAKE, own_task, table
 
 PAGE = ROOT / "docs" / "from-another-workflow.md"
@@ -66,10 +67,20 @@ def test_an_experiment_is_a_target_with_the_prefix(folder):
     assert "subtune_table" in called(folder, "-n", "subtune_mine")
 
 
-def test_captions_of_the_report_are_found(folder):
+def test_snakemakes_report_has_titles_and_captions(folder):
     called(folder, "subtune_mine")
     called(folder, "subtune_mine", "--report", "report.html")
-    assert (folder / "report.html").stat().st_size > 100_000
+    report = (folder / "report.html").read_text()
+    assert SUMMARY.title in report and "from the highest to the lowest." in report
+    assert "which few parameters" in report.lower()
+
+
+def test_the_catalogs_place_has_the_same_workflow(folder, tmp_path):
+    """Snakemake's catalog asks for ``workflow/Snakefile``."""
+    other = tmp_path / "Snakefile"
+    text = (folder / "Snakefile").read_text()
+    other.write_text(text.replace(str(ROOT / "Snakefile"), str(ROOT / "workflow" / "Snakefile")))
+    assert "Nothing to be done" in called(folder, "--snakefile", other)
 
 
 def test_datasets_models_and_tokens_come_from_a_cache_that_folders_share(folder, tmp_path):

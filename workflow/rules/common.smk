@@ -176,9 +176,18 @@ def declaration(wildcards):
     return experiments.declaration(CONFIG, settings(wildcards), exhibit(wildcards))
 
 
-def shown(files):
-    """Outputs that `snakemake --report` shows, by experiment."""
-    return in_report(files, caption=CAPTION, category="{experiment}")
+def shown(ending):
+    """Return a file of the wildcards' exhibit that `snakemake --report` shows."""
+    path = PATHS.exhibit("{experiment}", "{exhibit}", ending)
+    labels = lambda wildcards: {"title": exhibit(wildcards).title, "file": ending}
+    return in_report(path, caption=CAPTION, category="{experiment}", labels=labels)
+
+
+def shown_first(exhibit):
+    """Return the files of all experiments' runs, of which the report shows the first."""
+    first, *others = files_of_all_experiments(exhibit)
+    labels = {"title": exhibit.title, "file": Path(first).suffix[1:]}
+    return [in_report(first, category="All experiments", labels=labels), *others]
 
 
 def files_of(experiment, exhibit):

@@ -6,7 +6,7 @@ rule table:
     input:
         unpack(data_files),
     output:
-        shown(PATHS.exhibit("{experiment}", "{exhibit}", "csv")),
+        shown("csv"),
         PATHS.exhibit("{experiment}", "{exhibit}", "md"),
         PATHS.exhibit("{experiment}", "{exhibit}", "tex"),
     log:
@@ -26,12 +26,7 @@ rule figure:
     input:
         unpack(data_files),
     output:
-        shown(
-            [
-                PATHS.exhibit("{experiment}", "{exhibit}", ending)
-                for ending in layout.FIGURE_ENDINGS
-            ]
-        ),
+        [shown(ending) for ending in layout.FIGURE_ENDINGS],
     log:
         PATHS.log("{experiment}", "figures", "{exhibit}"),
     wildcard_constraints:
@@ -50,9 +45,9 @@ rule summary:
         chosen=[PATHS.data(name, "chosen") for name in CONFIG.experiments],
         row_scores=[PATHS.data(name, "row_scores") for name in CONFIG.experiments],
     output:
-        answers=files_of_all_experiments(ANSWERS),
-        summary=files_of_all_experiments(SUMMARY),
-        front=files_of_all_experiments(FRONT),
+        answers=shown_first(ANSWERS),
+        summary=shown_first(SUMMARY),
+        front=shown_first(FRONT),
     log:
         PATHS.log("summary"),
     localrule: True
