@@ -178,9 +178,9 @@ def shapes_with(
     # Whether virtual tokens fit the model is known only after a pass with values.
     try:
         module, names = inject("cpu" if settings.virtual_tokens else "meta")
+        _require_input(module, settings)
     except _NeedsValuesError:
         module, names = inject("cpu")
-    _require_input(module, settings)
     return {name: tuple(value.shape) for name, value in _held(module, names).items()}, names
 
 
