@@ -2,6 +2,9 @@
 
 import re
 import shlex
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -17,6 +20,7 @@ RULES = {
     for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").glob("*.smk")]
     for rule in re.findall(r"^rule (\w+):", path.read_text(), re.M)
 }
+PROGRAMS = ("make", "python", "snakemake", "subtune")
 READ_RESULTS = ("runs", "export", "verify")
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
 
@@ -24,22 +28,26 @@ TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
 def shown_in(page: Path) -> list[str]:
     """Return the commands in a page's indented blocks."""
     found = re.findall(
-        r"^ {4,6}((?:make|\.venv/bin/\w+|apptainer) .*)$", page.read_text(), re.MULTILINE
+        r"^ {4,6}(?:uvx --from \S+ )?((?:make|subtune|\.venv/bin/\w+|apptainer) .*)$",
+        page.read_text().replace("\\\n", ""),
+        re.MULTILINE,
     )
-    return [command.strip() for command in found]
+    return [command.partition(" # ")[0].strip() for command in found]
 
 
 def check(command: str, **placeholders: str) -> None:
     """Fail unless a command could run in the repository.
 
-    ``make``: it knows the target. ``snakemake``: it takes the options, and all runs of the
-    configuration can be planned. ``subtune``: the command runs; only those that read records may
-    fail with a line, since the repository has no records.
+    ``make``: it knows the target. ``python -m``: the module has the options. ``snakemake``: it
+    takes the options, and all runs of the configuration can be planned. ``subtune``: the command
+    runs; only those that read records may fail with a line, since the repository has no records.
     """
     words = [_filled_in(word, placeholders) for word in shlex.split(command)]
     program, arguments = Path(words[0]).name, words[1:]
     if program == "make":
-        assert set(arguments) <= TARGETS
+        assert {word for word in arguments if "=" not in word} <= TARGETS
+    elif program == "python":
+        _check_python(arguments)
     elif program == "snakemake":
         _check_snakemake(arguments)
     elif arguments[0] == "run":
@@ -55,6 +63,20 @@ def check(command: str, **placeholders: str) -> None:
 def _filled_in(word: str, placeholders: dict[str, str]) -> str:
     name, equals, value = word.rpartition("=")
     return name + equals + placeholders.get(value, value)
+
+
+def _check_python(arguments: list[str]) -> None:
+    if arguments[0] == "-c":
+        subprocess.run([sys.executable, *arguments], check=True)
+        return
+    spec = find_spec(arguments[1])
+    assert spec
+    if spec.submodule_search_locations:
+        spec = find_spec(f"{arguments[1]}.__main__")
+    assert spec and spec.origin
+    source = Path(spec.origin).read_text()
+    options = [word for word in arguments[2:] if word.startswith("--")]
+    assert all(f'"{option}"' in source for option in options)
 
 
 def _check_snakemake(arguments: list[str]) -> None:

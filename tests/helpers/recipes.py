@@ -1,4 +1,4 @@
-"""Recipes of CONTRIBUTING: code blocks that are applied to a copy of the repository."""
+"""Recipes of CONTRIBUTING and docs/own-paper.md: code blocks, applied to a copy of the project."""
 
 import re
 import shutil
@@ -23,8 +23,9 @@ class Change(NamedTuple):
 
 def recipes() -> dict[str, list[Change]]:
     """Return each recipe's changes by its heading."""
-    page = (ROOT / "CONTRIBUTING.md").read_text()
-    sections = re.split(r"^### (.*)$", page, flags=re.MULTILINE)[1:]
+    pages = (ROOT / page for page in ("docs/own-paper.md", "CONTRIBUTING.md"))
+    text = "\n".join(page.read_text() for page in pages)
+    sections = re.split(r"^###? (.*)$", text, flags=re.MULTILINE)[1:]
     return {
         heading: [Change(m[1], m["anchor"], m["text"]) for m in BLOCK.finditer(text)]
         for heading, text in zip(sections[::2], sections[1::2], strict=True)
@@ -51,7 +52,7 @@ def apply(change: Change, directory: Path) -> None:
 
 
 def copy_with_all(directory: Path) -> None:
-    """Copy the library and its tests, and apply all recipes to the copy, in the page's order."""
+    """Copy the library and its tests, and apply all recipes to the copy, in the pages' order."""
     for name in ("src", "tests"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("*.pyc"))
     for changes in recipes().values():

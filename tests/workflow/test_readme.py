@@ -1,6 +1,7 @@
-"""The commands and configurations that the README and the pages beside it show."""
+"""The commands and configurations that the pages show."""
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,22 +16,32 @@ from tests.helpers import commands
 from tests.helpers.project import ROOT
 
 README = ROOT / "README.md"
-OWN_DATA = ROOT / "docs" / "own-data.md"
-PAGES = [README, OWN_DATA, *(ROOT / "docs" / f"{name}.md" for name in ("papers", "sharing"))]
+OWN_DATA, OWN_METHOD = (ROOT / "docs" / f"own-{name}.md" for name in ("data", "method"))
+PAGES = [README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
 COMMANDS = dict.fromkeys(command for page in PAGES for command in commands.shown_in(page))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_works(command, request, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    if command.split()[0].removeprefix(".venv/bin/") not in ("make", "snakemake", "subtune"):
+    if Path(command.split()[0]).name not in commands.PROGRAMS:
         pytest.skip("another program's command")
     placeholders = {"weather.yaml": "examples/own.yaml", "new": str(tmp_path / "new.yaml")}
+    placeholders |= {"FILE": "examples/own.yaml"}
+    if "my-model" in command and "params" in command:
+        placeholders["my-model"] = str(request.getfixturevalue("minilm"))
     if "subtune init" in command:
         # tests/workflow/test_init.py trains a configuration like the one that this writes.
         command += f" --to {tmp_path / 'new.yaml'}"
-    if "glue_dir=glue" in command:
-        placeholders["glue"] = str(request.getfixturevalue("glue_dir"))
+    if "glue_dir=" in command:
+        placeholders[command.rpartition("glue_dir=")[2]] = str(request.getfixturevalue("glue_dir"))
+    if "words-and-spans" in command:
+        # The page asks for the reader's two directories.
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "examples").symlink_to(ROOT / "examples")
+        (tmp_path / "data").mkdir()
+        for name in ("ud_ewt", "squad"):
+            (tmp_path / "data" / name).symlink_to(request.getfixturevalue(f"{name}_dir"))
     commands.check(command, **placeholders)
 
 
@@ -39,7 +50,7 @@ def test_the_readme_has_commands():
 
 
 def test_the_selections_fit_a_model_of_six_layers(minilm):
-    [block] = re.findall(r"```yaml\n(selections:.*?)```", OWN_DATA.read_text(), re.S)
+    [block] = re.findall(r"```yaml\n(selections:.*?)```", OWN_METHOD.read_text(), re.S)
     shapes = dimensions_in(minilm).shapes(outputs=2)
     selections = yaml.safe_load(block)["selections"]
     assert len(selections) == 3
