@@ -12,11 +12,8 @@ import numpy as np
 import pandas as pd
 import safetensors.torch
 
-from subtune.core.directories import new_directory
-from subtune.core.errors import SubtuneError
 from subtune.models.encoder import Encoder
 from subtune.runs import records, search
-from subtune.runs.integrity import write_checksums
 from subtune.runs.job import Job
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
@@ -105,24 +102,9 @@ def write_record(
     result: Result,
     examples: Mapping[str, Examples],
     origin: Mapping[str, Any],
-) -> Path:
-    """Write a run's record, unless it is there already.
-
-    Raises:
-        SubtuneError: the disk is full, or the store cannot be written.
-    """
-    target = store / spec.id
-    if is_recorded(store, spec.id):
-        return target
-    try:
-        with new_directory(target) as draft:
-            _write_files(draft, spec, result, examples, origin)
-    except SubtuneError as error:
-        # A job on a lost node may have recorded the same run meanwhile.
-        if is_recorded(store, spec.id):
-            return target
-        raise SubtuneError(f"{error}; runs recorded so far are kept") from None
-    return target
+) -> None:
+    """Write a run's record, as `subtune.runs.records.write` does."""
+    records.write(store, spec, lambda folder: _write_files(folder, spec, result, examples, origin))
 
 
 def _write_files(
@@ -134,9 +116,10 @@ def _write_files(
 ) -> None:
     scores = {
         "best_epoch": result.best_epoch,
+        # JSON holds no other numbers.
         "scores": {
-            split: {metric: _finite_or_none(value) for metric, value in by_metric.items()}
-            for split, by_metric in result.best.scores.items()
+            split: {m: value if math.isfinite(value) else None for m, value in of_split.items()}
+            for split, of_split in result.best.scores.items()
         },
         "trainable": result.trainable,
         "diverged": result.diverged,
@@ -151,13 +134,6 @@ def _write_files(
     )
     safetensors.torch.save_file(to_stored(result.best.delta), folder / "delta.safetensors")
     (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
-    records.write_spec(folder, spec)
-    write_checksums(folder)
-
-
-def _finite_or_none(value: float) -> float | None:
-    """Return the value, or None for a number that JSON cannot hold."""
-    return value if math.isfinite(value) else None
 
 
 def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:

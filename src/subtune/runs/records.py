@@ -26,7 +26,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,9 @@ import safetensors.numpy
 from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
 from subtune.core.content_ids import canonical, id_of
+from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
-from subtune.runs.integrity import damaged_files, how_to_repair, read_bytes
+from subtune.runs.integrity import damaged_files, how_to_repair, read_bytes, write_checksums
 from subtune.selections.specs import RunSpec
 
 
@@ -78,10 +79,27 @@ def problems_of(store: Path, run: str) -> list[str]:
     return []
 
 
-def write_spec(folder: Path, spec: RunSpec) -> None:
-    """Write a run's spec. The id is the hash of what is written, in every later version too."""
-    text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
-    (folder / "spec.json").write_text(text + "\n", encoding="utf-8")
+def write(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
+    """Write a run's record, unless it is there already.
+
+    ``fill`` writes files into a folder, to which the spec and the checksums are added. The run's id
+    is the hash of the spec as it is written, in every later version too.
+
+    Raises:
+        SubtuneError: the disk is full, or the store cannot be written.
+    """
+    if is_recorded(store, spec.id):
+        return
+    try:
+        with new_directory(store / spec.id) as draft:
+            fill(draft)
+            text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
+            (draft / "spec.json").write_text(text + "\n", encoding="utf-8")
+            write_checksums(draft)
+    except SubtuneError as error:
+        # A job on a lost node may have recorded the same run meanwhile.
+        if not is_recorded(store, spec.id):
+            raise SubtuneError(f"{error}; runs recorded so far are kept") from None
 
 
 def read_spec(store: Path, run: str) -> RunSpec:

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -132,9 +133,8 @@ def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
 def test_of_every_record_each_file_is_read_at_most_twice(store, spec, monkeypatch, read):
     runs = [spec.replaced(seed=seed) for seed in range(5)]
     for run in runs[1:]:
-        shutil.copytree(store / spec.id, store / run.id)
-        records.write_spec(store / run.id, run)
-        write_checksums(store / run.id)
+        copy = partial(shutil.copytree, store / spec.id, dirs_exist_ok=True)
+        records.write(store, run, copy)
     files = Counter()
     read_bytes = Path.read_bytes
 
