@@ -45,6 +45,8 @@ def reason_of(error: Exception) -> str:
     """Return a library's message: its first line, and the second if the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     if isinstance(error, KeyError):
         return f"{said} is not known there"
     return said or type(error).__name__

@@ -74,16 +74,6 @@ def _row(
     return name, len(runs), len(sweeps), jobs, cost.tokens, cost.flops, hours, gigabytes
 
 
-def largest_checkpoints(plan: Plan, estimates: Estimates) -> float:
-    """Gigabytes that the checkpoints of one job take at most, while it runs."""
-    return max(estimates.checkpoints(sweep) for sweep in plan.sweeps) / 1e9
-
-
-def longest_sweep(plan: Plan, estimates: Estimates) -> float:
-    """Hours of the longest job."""
-    return max(estimates.sweep(sweep).seconds for sweep in plan.sweeps) / 3600
-
-
 def measured(
     layout: Layout, sweeps: Iterable[str], estimates: Estimates
 ) -> list[tuple[str, float, float]]:
