@@ -92,10 +92,11 @@ def cut_share(counts: np.ndarray, max_length: int) -> str:
 def of_runs(settings: Settings) -> str:
     """Return the line about the runs."""
     methods = ", ".join(settings.methods)
-    seeds = f"{len(settings.seeds)} seeds" if len(settings.seeds) > 1 else "1 seed"
+    seeds = len(settings.seeds)
     return (
-        f"{settings.runs} runs: methods ({methods}) × {seeds}; {settings.epochs} epochs each, in "
-        f"batches of {settings.batch_size}; the first seed searches each method's learning rate"
+        f"{seeds * len(settings.methods)} runs: methods ({methods}) × {seeds} seeds; "
+        f"{settings.epochs} epochs each, in batches of {settings.batch_size}; the first seed "
+        "searches each method's learning rate"
     )
 
 
