@@ -177,9 +177,9 @@ def _compare(options: argparse.Namespace) -> None:
         found = compare(given.pop("train"), given.pop("dev"), text=text, say=print, **given)
     except KeyboardInterrupt:
         raise SubtuneError("stopped; the same call goes on from here") from None
-    results = found.results
-    print(answers_in_lines(Path(Layout(str(results)).of_all_experiments("answers", "csv"))))
-    print(f"Everything on one page: {Layout(str(results)).report()}")
+    answers = Layout(str(found.results)).of_all_experiments("answers", "csv")
+    print(answers_in_lines(Path(answers)))
+    print(f"Everything on one page: {found.report}")
 
 
 def _run(options: argparse.Namespace) -> None:

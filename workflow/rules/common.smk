@@ -9,6 +9,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
+from subtune.config.loading import require_unique_keys
 from subtune.core import layout
 from subtune.core import workflow_files as sources
 from subtune.planning.cost import Estimates
@@ -34,7 +35,7 @@ HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[
 try:
     require_no_braces(str(HERE))
     for path in files_with_configuration():
-        subtune_config.require_unique_keys(Path(path))
+        require_unique_keys(Path(path))
     CONFIG, PLAN, FORMS = preflight(subtune_config.check(config))
 except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None

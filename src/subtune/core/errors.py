@@ -61,12 +61,12 @@ def one_of(found: object, allowed: Iterable[str]) -> str:
     return f"found {found!r}, expected one of {listed(names)}{hint}"
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names in one line; of very many, the first."""
+def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> str:
+    """Return names in one line; of more than ``most``, the first."""
     names = list(names)
-    others = len(names) - MOST_NAMES
-    rest = f" or {others:,} others" if others > 0 else ""
-    return ", ".join(map(_named, names[:MOST_NAMES])) + rest
+    others = len(names) - most
+    rest = f" {joined} {others:,} others" if others > 0 else ""
+    return ", ".join(map(_named, names[:most])) + rest
 
 
 def key_path(steps: Iterable[object]) -> str:

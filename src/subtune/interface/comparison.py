@@ -63,7 +63,7 @@ class Comparison:
 
     def front(self) -> "Figure":
         """Return the figure of scores against trained parameters."""
-        from subtune.config import Style
+        from subtune.config.schema import Style
         from subtune.exhibits.figures.points import score_by_parameters
 
         titles = dict(self._read("answers")[["task", "title"]].itertuples(index=False))

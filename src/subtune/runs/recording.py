@@ -77,8 +77,7 @@ def train_and_record(
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             run = to_train[name].id
             write_record(store, to_train[name], result, examples, origin | {"recorded": now})
-            text = f"recorded {number}/{len(to_train)}: {run}"
-            report(Report(text))
+            report(Report(f"recorded {number}/{len(to_train)}: {run}"))
 
     searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
     trials = search.on_trial(job, searches, report_and_note)
@@ -92,8 +91,7 @@ def train_and_record(
     for name, rate in rates.items():
         spec = searches[name]
         search.write_record(store, spec, trials[name], rate)
-        text = f"{name}  learning rate {rate:g} was found; recorded: {spec.id}"
-        report(Report(text))
+        report(Report(f"{name}  learning rate {rate:g} was found; recorded: {spec.id}"))
 
 
 def write_record(
@@ -104,36 +102,30 @@ def write_record(
     origin: Mapping[str, Any],
 ) -> None:
     """Write a run's record, as `subtune.runs.records.write` does."""
-    records.write(store, spec, lambda folder: _write_files(folder, spec, result, examples, origin))
 
+    def fill(folder: Path) -> None:
+        scores = {
+            "best_epoch": result.best_epoch,
+            # JSON holds only finite numbers.
+            "scores": {
+                split: {m: value if math.isfinite(value) else None for m, value in of_split.items()}
+                for split, of_split in result.best.scores.items()
+            },
+            "trainable": result.trainable,
+            "diverged": result.diverged,
+        }
+        (folder / "scores.json").write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n")
+        pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
+        predictions = _predictions(spec.tokens.data.task, result, examples)
+        predictions.to_parquet(folder / "predictions.parquet", index=False)
+        changes = [(name, *change) for name, change in result.best.changes.items()]
+        pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"]).to_csv(
+            folder / "changes.csv", index=False
+        )
+        safetensors.torch.save_file(to_stored(result.best.delta), folder / records.DELTA)
+        (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
 
-def _write_files(
-    folder: Path,
-    spec: RunSpec,
-    result: Result,
-    examples: Mapping[str, Examples],
-    origin: Mapping[str, Any],
-) -> None:
-    scores = {
-        "best_epoch": result.best_epoch,
-        # JSON holds no other numbers.
-        "scores": {
-            split: {m: value if math.isfinite(value) else None for m, value in of_split.items()}
-            for split, of_split in result.best.scores.items()
-        },
-        "trainable": result.trainable,
-        "diverged": result.diverged,
-    }
-    (folder / "scores.json").write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n")
-    pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
-    predictions = _predictions(spec.tokens.data.task, result, examples)
-    predictions.to_parquet(folder / "predictions.parquet", index=False)
-    changes = [(name, *change) for name, change in result.best.changes.items()]
-    pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"]).to_csv(
-        folder / "changes.csv", index=False
-    )
-    safetensors.torch.save_file(to_stored(result.best.delta), folder / "delta.safetensors")
-    (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
+    records.write(store, spec, fill)
 
 
 def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:

@@ -41,6 +41,8 @@ from subtune.core.errors import SubtuneError
 from subtune.runs.integrity import damaged_files, how_to_repair, read_bytes, write_checksums
 from subtune.selections.specs import RunSpec
 
+DELTA = "delta.safetensors"
+
 
 def is_recorded(store: Path, run: str) -> bool:
     """Return whether the run's record is there; a record is there whole or not at all."""
@@ -145,13 +147,10 @@ def gives_one_answer(store: Path, run: str) -> bool:
     """
     predicted = read_predictions(store, run)
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
-    match len(logits):
-        case 0:
-            answers = predicted.get("prediction", predicted["label"])
-        case 1:
-            answers = logits[0]
-        case _:
-            answers = np.argmax(logits, axis=0)
+    if len(logits) > 1:
+        answers = np.argmax(logits, axis=0)
+    else:
+        answers = logits[0] if logits else predicted.get("prediction", predicted["label"])
     splits = predicted["split"]
     by_split = [set(answers[splits == split].tolist()) for split in set(splits)]
     return bool(len(answers)) and all(len(different) == 1 for different in by_split)
@@ -172,14 +171,9 @@ def seconds_of(history: Sequence[Mapping[str, float]]) -> float:
     return float(np.sum([epoch["seconds"] for epoch in history]))
 
 
-def delta_path(store: Path, run: str) -> Path:
-    """Return the file with the values that changed."""
-    return store / run / "delta.safetensors"
-
-
 def delta_bytes(store: Path, run: str) -> int:
     """Return the size on disk of the values that changed."""
-    path = delta_path(store, run)
+    path = store / run / DELTA
     if not path.is_file():
         raise SubtuneError(f"{path} is missing; {how_to_repair(store)}")
     return path.stat().st_size
@@ -196,7 +190,7 @@ def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
             f"run {run} diverged in epoch {len(read_epochs(store, run))} (its loss or a "
             "prediction is not finite): it has no values to predict with"
         )
-    return safetensors.numpy.load(read_bytes(store, run, delta_path(store, run).name))
+    return safetensors.numpy.load(read_bytes(store, run, DELTA))
 
 
 def read_changes(store: Path, run: str) -> pd.DataFrame:

@@ -99,13 +99,10 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial], best: fl
 def _scores(store: Path, search: RunSpec, trials: Sequence[Trial]) -> dict[float, float]:
     """Return the scores of the finalists, which are on record, by learning rate."""
     task = search.tokens.data.task
-    outcomes = {
-        rate: records.read_outcome(store, search.candidates[rate].id)
-        for rate in finalists(trials, search.recipe.tie)
-    }
+    split, metric = task.evaluation[0], task.metrics[0]
     return {
-        rate: outcome["scores"][task.evaluation[0]][task.metrics[0]]
-        for rate, outcome in outcomes.items()
+        rate: records.read_outcome(store, search.candidates[rate].id)["scores"][split][metric]
+        for rate in finalists(trials, search.recipe.tie)
     }
 
 

@@ -75,15 +75,14 @@ def test_a_run_that_fails_keeps_those_before_it_and_leaves_no_half_of_its_own(
     tmp_path, spec, tiny_bert, monkeypatch
 ):
     later = examples.run_spec(learning_rate=0.5)
-    write = recording._write_files
+    to_stored = recording.to_stored
 
-    def full_disk(folder, spec, *rest):
-        if spec == later:
-            (folder / "scores.json").write_text("{")
+    def full_disk(delta):
+        if records.is_recorded(tmp_path, spec.id):
             raise OSError(28, "No space left on device")
-        write(folder, spec, *rest)
+        return to_stored(delta)
 
-    monkeypatch.setattr(recording, "_write_files", full_disk)
+    monkeypatch.setattr(recording, "to_stored", full_disk)
     with pytest.raises(SubtuneError, match="No space left on device; runs recorded so far"):
         record(tmp_path, [spec, later], tiny_bert)
     assert records.is_recorded(tmp_path, spec.id)
