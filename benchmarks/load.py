@@ -27,13 +27,12 @@ import yaml
 
 from benchmarks.inputs import BATCH, MINILM, members
 from subtune import config as subtune_config
-from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.models.load import load_model
 from subtune.planning.plan import Plan, plan
 from subtune.runs import records
-from subtune.runs.integrity import CHECKSUMS, write_checksums
+from subtune.runs.integrity import CHECKSUMS
 from subtune.selections.specs import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import train
@@ -265,13 +264,13 @@ def _trained_record(folder: Path) -> Path:
 
 def write_record(store: Path, spec: RunSpec, template: Path) -> None:
     """Record a run as if it had come to the same as another one."""
-    store.mkdir(parents=True, exist_ok=True)
-    with new_directory(store / spec.id) as draft:
+
+    def link(folder: Path) -> None:
         for path in template.iterdir():
             if path.name not in ("spec.json", CHECKSUMS):
-                (draft / path.name).hardlink_to(path)
-        records.write_spec(draft, spec)
-        write_checksums(draft)
+                (folder / path.name).hardlink_to(path)
+
+    records.write(store, spec, link)
 
 
 def markdown(tables: Mapping[str, pd.DataFrame]) -> str:

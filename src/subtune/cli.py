@@ -177,9 +177,9 @@ def _compare(options: argparse.Namespace) -> None:
         found = compare(given.pop("train"), given.pop("dev"), text=text, say=print, **given)
     except KeyboardInterrupt:
         raise SubtuneError("stopped; the same call goes on from here") from None
-    results = found.results
-    print(answers_in_lines(Path(Layout(str(results)).of_all_experiments("answers", "csv"))))
-    print(f"Everything on one page: {Layout(str(results)).report()}")
+    answers = Layout(str(found.results)).of_all_experiments("answers", "csv")
+    print(answers_in_lines(Path(answers)))
+    print(f"Everything on one page: {found.report}")
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -207,20 +207,15 @@ def _init(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     from subtune.hub.download import UnreachableError
-    from subtune.papers.experiments import metrics_of, with_papers
-    from subtune.planning.preflight import preflight
+    from subtune.interface.preflight import preflight
 
-    checked = with_papers(config.read(options.config))
+    checked = config.read(options.config)
     experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"
     try:
-        plan, forms = preflight(checked, metrics_of(checked))
+        _, plan, _ = preflight(checked)
     except UnreachableError as error:
         print(f"{experiments}, no problems found, but not all could be looked at: {error}")
     else:
-        if checked.test_scores:
-            from subtune.glue_server import returned_scores
-
-            returned_scores.read(Path(checked.test_scores), forms)
         print(f"{experiments}, {len(plan.runs):,} run(s), no problems found")
 
 
@@ -312,16 +307,10 @@ def _plan(options: argparse.Namespace) -> None:
     if options.json:
         print(table.to_json(orient="records", indent=2, double_precision=15))
         return
-    rounded = table.assign(
-        tokens=[f"{value:.2e}" for value in table["tokens"]],
-        flops=[f"{value:.2e}" for value in table["flops"]],
-        hours=[f"{value:,.1f}" for value in table["hours"]],
-        gigabytes=[f"{value:,.1f}" for value in table["gigabytes"]],
-    )
-    alignment = ["left"] + ["right"] * 7
-    print(rounded.to_markdown(index=False, disable_numparse=True, colalign=alignment))
-    longest = cost_table.longest_sweep(planned, estimates)
-    largest = cost_table.largest_checkpoints(planned, estimates)
+    formats = ["", "", "", "", ".2e", ".2e", ",.1f", ",.1f"]
+    print(table.to_markdown(index=False, floatfmt=formats, numalign="right", disable_numparse=[0]))
+    longest = max(estimates.sweep(sweep).seconds for sweep in planned.sweeps) / 3600
+    largest = max(estimates.checkpoints(sweep) for sweep in planned.sweeps) / 1e9
     print(f"\nThe longest job takes {longest:,.1f} hours; ", end="")
     print(f"checkpoints take up to {largest:,.2f} GB per job")
     print("while it runs. Assumed, under `assumptions` in the configuration:\n")

@@ -11,8 +11,7 @@ import yaml
 from snakemake.cli import get_profile_dir, parse_args, parse_config
 
 from subtune import cli, config
-from subtune.papers import experiments
-from subtune.planning.preflight import preflight
+from subtune.interface.preflight import preflight
 from tests.helpers.project import ROOT
 
 RULES = {
@@ -88,7 +87,6 @@ def _check_snakemake(arguments: list[str]) -> None:
             configured = [path]
     data = yaml.safe_load(Path(configured[0]).read_text())
     checked = config.check(data.get("config", data) | parse_config(options.config))
-    checked = experiments.with_papers(checked)
-    preflight(checked, experiments.metrics_of(checked))
+    preflight(checked)
     asked = {*options.targets, *options.until, *options.forcerun}
     assert asked <= RULES | checked.experiments.keys()

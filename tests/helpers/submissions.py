@@ -3,7 +3,7 @@
 import zipfile
 from pathlib import Path
 
-from subtune.glue_server.server import FILES
+from subtune.glue_server.writing import FILES
 
 
 def require_taken(path: Path) -> None:
@@ -18,5 +18,5 @@ def require_taken(path: Path) -> None:
             if file.labels:
                 assert set(predictions) <= set(file.labels)
             else:
-                low, high = file.score_range
+                low, high = file.task.score_range
                 assert all(low <= float(prediction) <= high for prediction in predictions)

@@ -9,16 +9,17 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
+from subtune.config.loading import require_unique_keys
 from subtune.core import layout
-from subtune.core import python_path as sources
+from subtune.core import workflow_files as sources
 from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError
 from subtune.exhibits.tables.answers import answers_in_lines
+from subtune.interface.preflight import preflight, require_no_braces
 from subtune.papers import experiments, from_config, printed
 from subtune.papers.paper import Figure, Table
 from subtune.papers.shared import ANSWERS, FRONT, SUMMARIES, SUMMARY
-from subtune.planning.preflight import preflight, require_no_braces
-from subtune.planning.submissions import form, submissions, submitted_tasks
+from subtune.planning.submissions import submissions, submitted_tasks
 
 
 def files_with_configuration():
@@ -34,14 +35,8 @@ HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[
 try:
     require_no_braces(str(HERE))
     for path in files_with_configuration():
-        subtune_config.require_unique_keys(Path(path))
-    CONFIG = experiments.with_papers(subtune_config.check(config))
-    METRICS = experiments.metrics_of(CONFIG)
-    PLAN, FORMS = preflight(CONFIG, METRICS)
-    if CONFIG.test_scores:
-        from subtune.glue_server import returned_scores
-
-        returned_scores.read(Path(CONFIG.test_scores), FORMS)
+        require_unique_keys(Path(path))
+    CONFIG, PLAN, FORMS = preflight(subtune_config.check(config))
 except SubtuneError as problem:
     raise WorkflowError(f"The configuration cannot be used:\n{problem}") from None
 

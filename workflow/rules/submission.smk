@@ -60,7 +60,7 @@ for name, experiment in CONFIG.experiments.items():
                     CONFIG, experiment
                 ).items()
             ],
-            form=form(CONFIG, name, METRICS[name]),
+            form=[row for row in FORMS if row["experiment"] == name],
         script:
             "../scripts/submissions.py"
 

@@ -1,8 +1,8 @@
 """Rows of one task. In: params spec, glue_dir, files, directory. Out: Arrow, all its splits."""
 
-from subtune.core.logs import download_job, report
+from subtune.core.logs import job, report
 
-with download_job(snakemake.log[0], snakemake.resources.hub_cache):
+with job(snakemake.log[0], snakemake.resources.hub_cache):
     from subtune.data import files
     from subtune.data.load import load
     from subtune.selections.specs import DataSpec

@@ -1,8 +1,8 @@
 """Files of one pretrained model. In: params spec, place. Out: a folder that loads offline."""
 
-from subtune.core.logs import download_job
+from subtune.core.logs import job
 
-with download_job(snakemake.log[0], snakemake.resources.hub_cache):
+with job(snakemake.log[0], snakemake.resources.hub_cache):
     from pathlib import Path
 
     from subtune.models.fetching import fetch

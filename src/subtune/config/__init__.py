@@ -8,21 +8,12 @@ import yaml
 from pydantic import ValidationError
 
 from subtune.config.checks import problems_of
-from subtune.config.loading import load, require_unique_keys
+from subtune.config.loading import load
 from subtune.config.messages import lines_of
-from subtune.config.schema import Config, Experiment, Fractions, ModelSource, Style
+from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError
 
-__all__ = [
-    "Config",
-    "Experiment",
-    "Fractions",
-    "ModelSource",
-    "Style",
-    "check",
-    "read",
-    "require_unique_keys",
-]
+__all__ = ["Config", "Experiment", "check", "read"]
 
 
 def check(data: Mapping[str, Any]) -> Config:

@@ -22,8 +22,8 @@ class _UniqueKeys(yaml.SafeLoader):
             line = key.start_mark.line + 1
             if key.value in line_of:
                 raise SubtuneError(
-                    f"line {line}: found {key.value!r} a second time, the first is in line "
-                    f"{line_of[key.value]}, expected each key once"
+                    f"{self.name}: line {line}: found {key.value!r} a second time, the first is in "
+                    f"line {line_of[key.value]}, expected each key once"
                 )
             line_of[key.value] = line
         return node
@@ -36,10 +36,8 @@ def load(path: Path) -> Any:
         SubtuneError: a key stands twice in one mapping.
         yaml.YAMLError: the file is not YAML.
     """
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
-    except SubtuneError as error:
-        raise SubtuneError(f"{path}: {error}") from None
+    with path.open(encoding="utf-8") as file:
+        return yaml.load(file, Loader=_UniqueKeys)
 
 
 def require_unique_keys(path: Path) -> None:

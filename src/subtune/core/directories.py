@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from safetensors import SafetensorError
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, reason_of
 
 
 @contextmanager
@@ -33,8 +33,7 @@ def new_directory(target: Path) -> Iterator[Path]:
         draft.rename(target)
         flush(target.parent)
     except (OSError, SafetensorError) as error:
-        cause = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise SubtuneError(f"cannot write {target}: {cause}") from None
+        raise SubtuneError(f"cannot write {target}: {reason_of(error)}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

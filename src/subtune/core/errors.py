@@ -45,6 +45,8 @@ def reason_of(error: Exception) -> str:
     """Return a library's message: its first line, and the second if the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     if isinstance(error, KeyError):
         return f"{said} is not known there"
     return said or type(error).__name__
@@ -59,12 +61,12 @@ def one_of(found: object, allowed: Iterable[str]) -> str:
     return f"found {found!r}, expected one of {listed(names)}{hint}"
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names in one line; of very many, the first."""
+def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> str:
+    """Return names in one line; of more than ``most``, the first."""
     names = list(names)
-    others = len(names) - MOST_NAMES
-    rest = f" or {others:,} others" if others > 0 else ""
-    return ", ".join(map(_named, names[:MOST_NAMES])) + rest
+    others = len(names) - most
+    rest = f" {joined} {others:,} others" if others > 0 else ""
+    return ", ".join(map(_named, names[:most])) + rest
 
 
 def key_path(steps: Iterable[object]) -> str:

@@ -1,5 +1,6 @@
 """The device that computes: its name and its memory."""
 
+import contextlib
 import ctypes
 import platform
 import re
@@ -24,19 +25,17 @@ OUT_OF_MEMORY = (
 )
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory() -> None:
     """Stop glibc from giving freed memory back to the system after every training step.
 
-    Faulting the same pages in again takes up to a quarter of a small model's step. Return whether
-    it could be done: without glibc nothing changes.
+    Faulting the same pages in again takes up to a quarter of a small model's step. Without glibc
+    nothing changes.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return False
-    return bool(mallopt(M_MMAP_MAX, 0)) and bool(mallopt(M_TRIM_THRESHOLD, NEVER))
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError, AttributeError):
+            mallopt = ctypes.CDLL(None).mallopt
+            mallopt(M_MMAP_MAX, 0)
+            mallopt(M_TRIM_THRESHOLD, NEVER)
 
 
 def prepare(threads: int) -> torch.device:

@@ -14,38 +14,29 @@ from subtune.core.errors import SubtuneError
 
 
 @contextlib.contextmanager
-def job(log: str | Path) -> Iterator[None]:
-    """Send a job's output to ``log``, and keep it from the network and from shared caches.
+def job(log: str | Path, hub_cache: str | Path | None = None) -> Iterator[None]:
+    """Send a job's output to ``log``, and keep it from shared caches.
 
-    A `SubtuneError` or a full disk ends the job with one line and no traceback.
+    It may use the network if there is a ``hub_cache``, which keeps its downloads. A `SubtuneError`
+    or a full disk ends the job with one line and no traceback.
     """
-    with tempfile.TemporaryDirectory(prefix="subtune-") as private:
-        os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": private, "HF_DATASETS_CACHE": private}
-        with _logged(log):
-            yield
-
-
-@contextlib.contextmanager
-def download_job(log: str | Path, cache: str | Path) -> Iterator[None]:
-    """Do as `job`, but allow the network. Downloads are kept in ``cache``."""
-    with tempfile.TemporaryDirectory(prefix="subtune-") as private:
-        os.environ |= {"HF_HUB_CACHE": str(Path(cache).resolve()), "HF_DATASETS_CACHE": private}
-        with _logged(log):
-            yield
-
-
-@contextlib.contextmanager
-def _logged(log: str | Path) -> Iterator[None]:
     # Progress bars make a log file unreadable; thread pools warn in it.
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     with (
+        tempfile.TemporaryDirectory(prefix="subtune-") as private,
         open(log, "w", buffering=1, encoding="utf-8") as file,
         contextlib.redirect_stdout(file),
         contextlib.redirect_stderr(file),
     ):
-        report(place())
+        os.environ["HF_DATASETS_CACHE"] = private
+        if hub_cache:
+            os.environ["HF_HUB_CACHE"] = str(Path(hub_cache).resolve())
+        else:
+            os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": private}
+        slurm_job = os.environ.get("SLURM_JOB_ID")
+        report(f"on {socket.gethostname()}" + (f", Slurm job {slurm_job}" if slurm_job else ""))
         try:
             yield
             return
@@ -67,12 +58,6 @@ def message_of(error: BaseException) -> str | None:
         written = error.filename2 or error.filename or "while writing"
         return f"the disk is full ({written}): free some space"
     return None
-
-
-def place() -> str:
-    """Return the machine that this job runs on, and its number in Slurm."""
-    slurm_job = os.environ.get("SLURM_JOB_ID")
-    return f"on {socket.gethostname()}" + (f", Slurm job {slurm_job}" if slurm_job else "")
 
 
 def report(line: str) -> None:

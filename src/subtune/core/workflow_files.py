@@ -1,5 +1,6 @@
-"""The place of the workflow's files: the Snakefile, its rules, scripts and profiles."""
+"""The place of the workflow's files, and the path on which its jobs find subtune."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,3 +18,12 @@ def snakemake_command(*arguments: str) -> list[str]:
     """Return the command that calls Snakemake with this workflow."""
     snakefile = workflow_directory() / "Snakefile"
     return [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), *arguments]
+
+
+def offer(folder: Path) -> None:
+    """Let Python in all processes that are started later find the packages in ``folder``.
+
+    The environments of jobs do not have subtune.
+    """
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([before] if before else [])])

@@ -1,24 +1,74 @@
-"""A zip file for the GLUE server, and a table of its contents."""
+"""A zip file for the GLUE server: the files that it takes, and a table of their contents."""
 
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from subtune.glue_server.server import FILES, HEADER, ServerFile
+from subtune.tasks import TASKS, Task
 
+HEADER = ("index", "prediction")
+# Rows of the published test splits.
+ROWS = {
+    "CoLA.tsv": 1063,
+    "SST-2.tsv": 1821,
+    "MRPC.tsv": 1725,
+    "STS-B.tsv": 1379,
+    "MNLI-m.tsv": 9796,
+    "MNLI-mm.tsv": 9847,
+    "QNLI.tsv": 5463,
+    "RTE.tsv": 3000,
+    "WNLI.tsv": 146,
+    "QQP.tsv": 390965,
+    "AX.tsv": 1104,
+}
+# The server takes these tasks' labels as words, and the other tasks' as numbers.
+IN_WORDS = ("mnli", "qnli", "rte")
 # One time for all files, so that the same predictions make the same zip file.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
+
+
+class ServerFile(NamedTuple):
+    """One file of a submission: a row per test example, numbered from 0."""
+
+    name: str
+    task: Task
+    split: str
+
+    @property
+    def rows(self) -> int:
+        return ROWS[self.name]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels in the order of their numbers; none of a regression."""
+        labels = self.task.labels or ()
+        return labels if self.task.name in IN_WORDS else tuple(map(str, range(len(labels))))
+
+    @property
+    def constant(self) -> str:
+        """The prediction for every row if no run can predict them."""
+        return self.labels[0] if self.labels else f"{(self.task.score_range or (0.0, 0.0))[0]:.3f}"
+
+
+_BY_NAME = {
+    name: ServerFile(name, task, split)
+    for task in TASKS.values()
+    if task.submission
+    for name, split in zip(task.submission, task.test, strict=True)
+}
+FILES = {name: _BY_NAME[name] for name in ROWS}
 
 
 def in_words(file: ServerFile, logits: np.ndarray) -> list[str]:
     """Return predictions as the server takes them, from logits ``[n, o]``."""
     if file.labels:
         return [file.labels[number] for number in logits.argmax(axis=1)]
-    low, high = file.score_range or (-np.inf, np.inf)
+    low, high = file.task.score_range or (-np.inf, np.inf)
     return [f"{value:.3f}" for value in np.clip(logits[:, 0], low, high)]
 
 
@@ -54,31 +104,31 @@ def submission(
     runs = best.set_index("task")
     predictions, rows = {}, []
     for name, file in FILES.items():
-        why_not = _why_not(file, predicted, runs)
-        if why_not:
-            rows.append((name, f"every row {file.constant}: {why_not}", *[None] * 3))
+        logits, made_of = _logits(file, predicted, runs)
+        if logits is None:
+            rows.append((name, f"every row {file.constant}: {made_of}", *[None] * 3))
             continue
-        run = runs.loc[file.task]
-        predictions[name] = in_words(file, _logits(predicted[file.task], run["run"], file.split))
-        rows.append((name, f"run {run['run']}", run["learning_rate"], run["seed"], run["value"]))
+        run = runs.loc[file.task.name]
+        predictions[name] = in_words(file, logits)
+        rows.append((name, made_of, run["learning_rate"], run["seed"], run["value"]))
     return predictions, pd.DataFrame(rows, columns=list(CONTENTS))
 
 
-def _why_not(
+def _logits(
     file: ServerFile, predicted: Mapping[str, pd.DataFrame], runs: pd.DataFrame
-) -> str | None:
-    """Return why a file has no predictions, if so; ``runs`` by task."""
-    if file.task not in runs.index:
-        return "the task was not run"
-    run, score = runs.loc[file.task, ["run", "value"]]
+) -> tuple[np.ndarray | None, str]:
+    """Return a file's logits and its run, or why it has none; ``runs`` by task."""
+    task = file.task.name
+    if task not in runs.index:
+        return None, "the task was not run"
+    run, score = runs.loc[task, ["run", "value"]]
     if pd.isna(score):
-        return f"run {run} diverged"
-    logits = _logits(predicted[file.task], run, file.split)
+        return None, f"run {run} diverged"
+    table = predicted[task]
+    table = table[(table["run"] == run) & (table["split"] == file.split)]
+    logits = table.filter(like="logit_").dropna(axis=1).to_numpy()
     if len(logits) != file.rows:
-        return f"found {len(logits):,} test rows, but the server has {file.rows:,}"
-    return None if np.isfinite(logits).all() else f"a prediction of run {run} is not finite"
-
-
-def _logits(table: pd.DataFrame, run: str, split: str) -> np.ndarray:
-    rows = table[(table["run"] == run) & (table["split"] == split)]
-    return rows.filter(like="logit_").dropna(axis=1).to_numpy()
+        return None, f"found {len(logits):,} test rows, but the server has {file.rows:,}"
+    if not np.isfinite(logits).all():
+        return None, f"a prediction of run {run} is not finite"
+    return logits, f"run {run}"

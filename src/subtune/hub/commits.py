@@ -13,7 +13,7 @@ from uuid import uuid4
 from pydantic import Field, TypeAdapter, ValidationError
 
 from subtune.core.errors import SubtuneError
-from subtune.hub.download import commit_of
+from subtune.hub.download import asking_the_hub
 
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"
@@ -28,6 +28,7 @@ COMMITS = {
     "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
     "FacebookAI/roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
 }
+SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=COMMIT.pattern)]])
 
@@ -55,9 +56,16 @@ def pinned(
     commits = _read(kept)
     name = f"{repository}@{revision}"
     if name not in commits:
-        commit = commit_of(repository, revision, repo_type=repo_type, key=key)
+        import huggingface_hub
+
+        problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
+        advice = "name a commit (40 hexadecimal digits), or plan once where there is a network"
+        with asking_the_hub(problem, advice):
+            about = huggingface_hub.HfApi().repo_info(
+                repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER
+            )
         # Another plan may have written the file meanwhile.
-        commits = {name: commit} | _read(kept)
+        commits = {name: str(about.sha)} | _read(kept)
         _write(kept, commits)
     return commits[name]
 

@@ -1,13 +1,10 @@
-"""Files and commits from the hub, or one line that helps if they cannot be had."""
+"""Files from the hub, or one line that helps if they cannot be had."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 from subtune.core.errors import SubtuneError, reason_of
-
-SECONDS_TO_ANSWER = 20
 
 
 class UnreachableError(SubtuneError):
@@ -34,34 +31,15 @@ def snapshot(
     import huggingface_hub
 
     advice = f"check the network of the machine that runs downloads, or {instead}"
-    with _one_line(f"{name} at {revision}", advice):
+    with asking_the_hub(f"{name} at {revision}", advice):
         folder = huggingface_hub.snapshot_download(
             repository, repo_type=repo_type, revision=revision, allow_patterns=list(patterns)
         )
     return Path(folder)
 
 
-def commit_of(
-    repository: str, revision: str, *, repo_type: Literal["model", "dataset"], key: str
-) -> str:
-    """Return the commit of a branch or tag now. An error message begins with ``key``.
-
-    Raises:
-        SubtuneError: the hub cannot be reached, or has no such repository or revision.
-    """
-    import huggingface_hub
-
-    problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
-    advice = "name a commit (40 hexadecimal digits), or plan once where there is a network"
-    with _one_line(problem, advice):
-        about = huggingface_hub.HfApi().repo_info(
-            repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER
-        )
-    return str(about.sha)
-
-
 @contextmanager
-def _one_line(problem: str, advice: str) -> Iterator[None]:
+def asking_the_hub(problem: str, advice: str) -> Iterator[None]:
     """Turn exceptions of the hub's library into one line: what failed, why, and what helps."""
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx

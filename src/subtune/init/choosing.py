@@ -27,11 +27,6 @@ class Settings(NamedTuple):
     max_length: int
     train_rows: int
 
-    @property
-    def runs(self) -> int:
-        """Return the number of runs, without those of a search."""
-        return len(self.seeds) * len(self.methods)
-
 
 def choices(
     rows: int, max_length: int, hidden_size: int, methods: Iterable[str]

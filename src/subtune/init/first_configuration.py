@@ -11,7 +11,7 @@ import yaml
 
 from subtune import config
 from subtune.config import Config
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, one_of
 from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.init import choosing, messages, tables, writing
@@ -110,16 +110,16 @@ def init(request: Request) -> Iterator[str]:
     sizes: Mapping[str, TaskSize] = {}
     for settings in choices:
         content = writing.text_of(
-            _command(target),
             task,
-            request.results or f"results/{name}",
-            paths,
-            model,
             settings,
-            len(train.rows),
-            share,
-            at_once,
             speed,
+            command=_command(target),
+            results=request.results or f"results/{name}",
+            files=paths,
+            model=model,
+            rows=len(train.rows),
+            cut_share=share,
+            at_once=at_once,
         )
         checked = config.check(yaml.safe_load(content))
         offline = _offline(checked, model)
@@ -152,8 +152,10 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
     label = request.label or tables.label_column(train)
     text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, label)
     for column in (*text, label):
-        tables.require_column(train, column)
-        tables.require_column(dev, column)
+        for table in (train, dev):
+            if column not in table.columns:
+                known = one_of(column, table.columns)
+                raise SubtuneError(f"{table.path}: no such column: {known}")
     labels = labels_of(train, dev, label, request.kind)
     task = Task(
         name=request.task,

@@ -1,11 +1,11 @@
 """Lines that `subtune init` prints about tables, settings and time."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from subtune.core.errors import cut
+from subtune.core.errors import cut, listed
 from subtune.init.choosing import Settings
 from subtune.init.labels import Labels
 from subtune.init.models import StartingModel
@@ -20,7 +20,7 @@ ROWS = {"train": "training", "validation": "dev", "test": "test"}
 
 def of_tables(train: Table, dev: Table, test: Table | None) -> Iterator[str]:
     """Yield the numbers of rows, and the columns."""
-    columns = _first_of(train.columns)
+    columns = listed(train.columns, NAMED, "and")
     yield f"{train.path}: {len(train.rows):,} rows to train on; columns {columns}"
     yield f"{dev.path}: {len(dev.rows):,} rows to evaluate on"
     if test:
@@ -44,8 +44,8 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
         counts = [f"{cut(word)} ({labels.train[word]:,})" for word in labels.words]
         are_numbers = None not in map(number_in, labels.train)
         hint = " (if they are numbers to predict: --regression)" if are_numbers else ""
-        yield f"{len(counts)} classes: {_first_of(counts)}{hint}"
-        answer = _first_of([labels.most_frequent])
+        yield f"{len(counts)} classes: {listed(counts, NAMED, 'and')}{hint}"
+        answer = listed([labels.most_frequent])
         share = labels.dev[labels.most_frequent] / labels.dev.total()
         yield f"always answering {answer} is right in {share:.0%} of the dev rows"
     yield f"metrics: {', '.join(labels.metrics)}"
@@ -92,10 +92,11 @@ def cut_share(counts: np.ndarray, max_length: int) -> str:
 def of_runs(settings: Settings) -> str:
     """Return the line about the runs."""
     methods = ", ".join(settings.methods)
-    seeds = f"{len(settings.seeds)} seeds" if len(settings.seeds) > 1 else "1 seed"
+    seeds = len(settings.seeds)
     return (
-        f"{settings.runs} runs: methods ({methods}) × {seeds}; {settings.epochs} epochs each, in "
-        f"batches of {settings.batch_size}; the first seed searches each method's learning rate"
+        f"{seeds * len(settings.methods)} runs: methods ({methods}) × {seeds} seeds; "
+        f"{settings.epochs} epochs each, in batches of {settings.batch_size}; the first seed "
+        "searches each method's learning rate"
     )
 
 
@@ -126,13 +127,6 @@ def _in_words(seconds: float) -> str:
     if seconds >= 5400:
         return f"{seconds / 3600:.1f} hours"
     return f"{seconds / 60:.0f} minutes" if seconds >= 90 else "a minute"
-
-
-def _first_of(names: Iterable[str]) -> str:
-    """Return names in one line: the first ones, and the number of the others."""
-    names = [cut(name) if name.isprintable() else shown(name) for name in names]
-    others = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {others:,} others" if others > 0 else "")
 
 
 def _guessed(is_guessed: bool, option: str) -> str:

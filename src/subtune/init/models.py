@@ -15,6 +15,7 @@ from subtune.init.names import named_like
 from subtune.models.configuration import longest_text, read_config
 from subtune.models.dimensions import AnyDimensions, dimensions_of
 from subtune.models.files import directory_of_package
+from subtune.models.parameter_counts import parameter_counts
 from subtune.selections.methods import METHODS
 from subtune.tasks import TaskSpec
 from subtune.tasks.formats.paths import is_directory
@@ -110,11 +111,7 @@ def without_parameters(
     """
     if model.dimensions is None:
         return {}
-    shapes = model.dimensions.shapes(task.outputs, task.of_kind.head)
-    problems = {}
-    for method in methods:
-        try:
-            METHODS[method].resolve(shapes, seed=0)
-        except SubtuneError as error:
-            problems[method] = str(error)
-    return problems
+    selections = {method: METHODS[method] for method in methods}
+    counts = parameter_counts({model.name: model.dimensions}, selections, task.outputs)
+    problems = counts.dropna(subset="problem")
+    return dict(zip(problems["method"], problems["problem"], strict=True))

@@ -40,16 +40,6 @@ def read(path: Path, encoding: str | None = None) -> Table:
     return Table(path, tuple(columns), rows)
 
 
-def require_column(table: Table, column: str) -> None:
-    """Check that a table has a column.
-
-    Raises:
-        SubtuneError: the table does not have it.
-    """
-    if column not in table.columns:
-        raise SubtuneError(f"{table.path}: no such column: {one_of(column, table.columns)}")
-
-
 def label_column(table: Table) -> str:
     """Return the column with a usual name of a label column.
 

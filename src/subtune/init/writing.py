@@ -1,7 +1,8 @@
 """The text of a first configuration, with comments on what to change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import yaml
@@ -10,7 +11,6 @@ from subtune.config.schema import Assumptions
 from subtune.core.errors import SubtuneError
 from subtune.init.choosing import Settings
 from subtune.init.defaults import DEFAULTS
-from subtune.init.models import StartingModel
 from subtune.tasks import Task
 
 # Name of the only experiment. The name of a paper would make the paper's tables.
@@ -19,30 +19,17 @@ EXPERIMENT = "mine"
 NATIVE = 1.3
 
 
-def text_of(
-    command: str,
-    task: Task,
-    results: str,
-    files: Mapping[str, str],
-    model: StartingModel,
-    settings: Settings,
-    rows: int,
-    cut_share: str,
-    at_once: int,
-    assumptions: Assumptions,
-) -> str:
+def text_of(task: Task, settings: Settings, assumptions: Assumptions, **others: Any) -> str:
     """Return the whole file, from the template beside this module.
 
     Args:
-        command: the command that trains it.
-        results: directory of the results.
-        files: path of each split.
-        rows: number of training rows.
-        cut_share: the share of texts that are cut, in words.
-        at_once: jobs that train at the same time.
         assumptions: estimated speed of this machine.
+        others: the template's ``command`` (which trains it), ``results`` (their directory),
+            ``files`` (path of each split), ``model`` (as `subtune.init.models` returns it),
+            ``rows`` (of the training table), ``cut_share`` (of the texts, in words), ``at_once``
+            (jobs that train at the same time).
     """
-    others = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
+    metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("subtune.init", ""),
         trim_blocks=True,
@@ -51,18 +38,12 @@ def text_of(
     )
     environment.filters |= {"quoted": quoted, "rates": _rates}
     return environment.get_template("first_configuration.yaml").render(
-        command=command,
+        others,
         task=task,
-        results=results,
-        files=files,
-        model=model,
         settings=settings,
-        rows=rows,
-        steps=-(-settings.train_rows // settings.batch_size) * settings.epochs,
-        other_metrics=[m for m in others if m != "f1" or task.outputs == 2],
-        cut_share=cut_share,
-        at_once=at_once,
         assumptions=assumptions,
+        steps=-(-settings.train_rows // settings.batch_size) * settings.epochs,
+        other_metrics=[m for m in metrics if m != "f1" or task.outputs == 2],
         experiment=EXPERIMENT,
         precision=precision_for(assumptions),
         defaults=DEFAULTS,

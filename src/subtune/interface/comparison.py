@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from subtune import config
 from subtune.core.content_ids import canonical, id_of
-from subtune.core.errors import SubtuneError, listed, one_of
+from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.layout import Layout
 from subtune.init.first_configuration import Request, init
 from subtune.interface import workflow
+from subtune.interface.preflight import preflight
 from subtune.interface.tables import Rows, name_of, splits_of
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Comparison:
 
     def front(self) -> "Figure":
         """Return the figure of scores against trained parameters."""
-        from subtune.config import Style
+        from subtune.config.schema import Style
         from subtune.exhibits.figures.points import score_by_parameters
 
         titles = dict(self._read("answers")[["task", "title"]].itertuples(index=False))
@@ -185,7 +186,8 @@ def compare(
         _require_same(place, asked)
         configuration = place / CONFIGURATION
         if not configuration.exists():
-            _make(place)
+            with one_line(f"results: cannot write {place}"):
+                place.mkdir(parents=True, exist_ok=True)
             paths = {
                 split: rows.written(place, place / name / split) for split, rows in splits.items()
             }
@@ -204,18 +206,9 @@ def compare(
                 say(line) if say else print(_in_python(line), flush=True)
             (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
             draft.replace(configuration)
-        workflow.train_all(configuration, place, _count_runs(configuration))
+        _, plan, _ = preflight(config.read(configuration))
+        workflow.train_all(configuration, place, len(plan.runs))
     return load(place)
-
-
-def _count_runs(configuration: Path) -> int:
-    """Return the number of a configuration's runs, after a look at all that it names."""
-    from subtune.papers.experiments import metrics_of, with_papers
-    from subtune.planning.preflight import preflight
-
-    checked = with_papers(config.read(configuration))
-    plan, _ = preflight(checked, metrics_of(checked))
-    return len(plan.runs)
 
 
 def _require_same(place: Path, asked: Mapping[str, Any]) -> None:
@@ -229,13 +222,6 @@ def _require_same(place: Path, asked: Mapping[str, Any]) -> None:
             f"results: {place} has the results of a call with other {listed(differing)}; name "
             "another directory"
         )
-
-
-def _make(place: Path) -> None:
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SubtuneError(f"results: cannot write {place}: {error.strerror}") from None
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -94,9 +94,9 @@ def fisher(
         SubtuneError: the model or the rows cannot be used.
     """
     split = training_split(rows)
-    read = _read(model, {"train": split, "validation": split}, max_length, columns)
-    task = read.spec.data.task
-    return fisher_information(read.model, read.tokens["train"], task, number, seed)
+    splits = {"train": split, "validation": split}
+    loaded, spec, tokens = _read(model, splits, max_length, columns)
+    return fisher_information(loaded, tokens["train"], spec.data.task, number, seed)
 
 
 def train(
@@ -127,7 +127,8 @@ def train(
     Raises:
         SubtuneError: the model or the rows cannot be used.
     """
-    read = _read(model, splits_of(train, dev, None, None), max_length, columns)
+    splits = splits_of(train, dev, None, None)
+    loaded, of_tokens, tokens = _read(model, splits, max_length, columns)
     recipe = Recipe(
         learning_rate=learning_rate,
         batch_size=batch_size,
@@ -139,24 +140,16 @@ def train(
         precision="fp32",
     )
     spec = RunSpec(
-        model=ModelSpec(source="files", version=read.spec.tokenizer),
-        tokens=read.spec,
+        model=ModelSpec(source="files", version=of_tokens.tokenizer),
+        tokens=of_tokens,
         selection=selection(method).selection,
         recipe=recipe,
         seed=seed,
     )
-    task = read.spec.data.task
-    examples = {s: Examples(read.tokens[s], task.of_kind.reads) for s in task.labelled}
-    job = Job(read.model, examples, task, {}, None, None)
+    task = of_tokens.data.task
+    examples = {s: Examples(tokens[s], task.of_kind.reads) for s in task.labelled}
+    job = Job(loaded, examples, task, {}, None, None)
     return dict(job.train({"run": spec}, lambda report: None))["run"]
-
-
-class _Read(NamedTuple):
-    """A model with a head for a task, and the task's token ids by split."""
-
-    model: Encoder
-    spec: TokensSpec
-    tokens: "datasets.DatasetDict"
 
 
 def _read(
@@ -164,7 +157,8 @@ def _read(
     splits: Mapping[str, Split],
     max_length: int,
     columns: Mapping[str, Any],
-) -> _Read:
+) -> tuple[Encoder, TokensSpec, "datasets.DatasetDict"]:
+    """Return a model with a head for the rows' task, and the task's token ids by split."""
     directory = _directory(model)
     with TemporaryDirectory() as place:
         paths = {
@@ -180,7 +174,7 @@ def _read(
     spec = TokensSpec(data=data, tokenizer=version_of(directory), max_length=max_length)
     tokens = tokenize(data.task, rows, directory, max_length)
     loaded = load_model(directory, task.of_kind.head, task.outputs)
-    return _Read(loaded.to(hardware.prepare(torch.get_num_threads())), spec, tokens)
+    return loaded.to(hardware.prepare(torch.get_num_threads())), spec, tokens
 
 
 def _directory(model: str | Path | None) -> Path:

@@ -67,22 +67,24 @@ def splits_of(
     Raises:
         SubtuneError: there is no such file, or nothing to evaluate on.
     """
-    named, first = _named_splits(train, revision), training_split(train, revision)
-    splits = {"train": first}
+    first = training_split(train, revision)
+    has_splits = _has_splits(train)
 
     def other(key: str, rows: Any) -> Split:
-        is_name = isinstance(rows, str) and named and not Path(rows).suffix and "/" not in rows
-        return named(key, [rows]) if is_name and named else _split(key, rows)
+        is_name = isinstance(rows, str) and not Path(rows).suffix and "/" not in rows
+        if has_splits and (rows is None or is_name):
+            return _named_split(train, revision, key, DEV if rows is None else [rows])
+        return _split(key, rows)
 
     if isinstance(dev, float):
         splits = _divided(first, dev)
-    elif dev is None and not named:
+    elif dev is None and not has_splits:
         raise SubtuneError(
             "dev: missing, expected rows to evaluate on: a table, a file, or a share of the "
             "training rows such as 0.2"
         )
     else:
-        splits["validation"] = named("dev", DEV) if dev is None and named else other("dev", dev)
+        splits = {"train": first, "validation": other("dev", dev)}
     return splits if test is None else splits | {"test": other("test", test)}
 
 
@@ -92,8 +94,9 @@ def training_split(train: Rows | Mapping[str, Rows], revision: str | None = None
     Raises:
         SubtuneError: there is no such file.
     """
-    named = _named_splits(train, revision)
-    return named("train", ["train"]) if named else _split("train", train)
+    if _has_splits(train):
+        return _named_split(train, revision, "train", ["train"])
+    return _split("train", train)
 
 
 def name_of(train: Any) -> str:
@@ -108,21 +111,20 @@ def _is_on_hub(rows: Any) -> bool:
     return bool(is_name) and Path(rows).suffix not in tables.FORMATS
 
 
-def _named_splits(train: Any, revision: str | None) -> Callable[[str, Sequence[str]], Split] | None:
-    """Return a function that takes a split by one of some names, where ``train`` has several."""
+def _has_splits(rows: Any) -> bool:
+    return isinstance(rows, Mapping) or _is_on_hub(rows)
+
+
+def _named_split(train: Any, revision: str | None, key: str, names: Sequence[str]) -> Split:
+    """Return a split of a mapping or of a dataset on the hub, by the first of its names there."""
     if isinstance(train, Mapping):
-        return lambda key, names: _split(key, train[_name_among(names, key, train, "the mapping")])
-    if not _is_on_hub(train):
-        return None
+        return _split(key, train[_name_among(names, key, train, "the mapping")])
 
-    def split(key: str, names: Sequence[str]) -> Split:
-        def frame(results: Path) -> "pd.DataFrame":
-            of_hub = _downloaded(train, revision, results)
-            return _frame(of_hub[_name_among(names, key, of_hub, train)])
+    def frame(results: Path) -> "pd.DataFrame":
+        of_hub = _downloaded(train, revision, results)
+        return _frame(of_hub[_name_among(names, key, of_hub, train)])
 
-        return Split(f"{train} at {revision}: {names[0]}", frame)
-
-    return split
+    return Split(f"{train} at {revision}: {names[0]}", frame)
 
 
 def _name_among(names: Sequence[str], key: str, splits: Mapping[str, Any], where: str) -> str:

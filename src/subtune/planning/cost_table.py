@@ -28,21 +28,27 @@ def cost_table(
     ``hours`` those of the assumed device, ``gigabytes`` what the run records take.
     """
     names = list(config.experiments)
-    runs = {name: {p.run.id for p in plan.experiments[name]} for name in names}
-    fishers = {
-        name: {fisher.key for fisher in plan.experiment_fishers[name].values()}
+    runs = [{planned.run.id for planned in plan.experiments[name]} for name in names]
+    fishers = [
+        {fisher.key for fisher in plan.experiment_fishers[name].values()}
         if name in with_information or config.experiments[name].fractions
         else set()
         for name in names
-    }
-    tests = {name: _test_predictions(config, plan, name) for name in names}
-    rows = [
-        _row(name, estimates, runs[name], plan.sweeps_of(name), fishers[name], tests[name])
-        for name in names
     ]
-    all_fishers = set[str]().union(*fishers.values())
-    all_tests = [job for jobs in tests.values() for job in jobs]
-    rows.append(_row(TOTAL, estimates, set(plan.runs), list(plan.sweeps), all_fishers, all_tests))
+    tests = [_test_predictions(config, plan, name) for name in names]
+    parts = [*zip(names, runs, map(plan.sweeps_of, names), fishers, tests, strict=True)]
+    all_tests = [job for jobs in tests for job in jobs]
+    parts.append((TOTAL, {*plan.runs}, [*plan.sweeps], set().union(*fishers), all_tests))
+    rows = []
+    for name, of_runs, sweeps, of_fishers, of_tests in parts:
+        costs = [estimates.run(run) for run in sorted(of_runs)]
+        costs += [estimates.fisher(fisher) for fisher in sorted(of_fishers)]
+        costs += [estimates.test_predictions(predicting) for predicting in of_tests]
+        cost = sum(costs + [estimates.start()] * len(sweeps), Cost())
+        jobs = len(sweeps) + len(of_fishers) + len(of_tests) + 1
+        hours, gigabytes = cost.seconds / 3600, cost.bytes / 1e9
+        numbers = len(of_runs), len(sweeps), jobs
+        rows.append((name, *numbers, cost.tokens, cost.flops, hours, gigabytes))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -54,34 +60,6 @@ def _test_predictions(config: Config, plan: Plan, name: str) -> list[list[str]]:
         for model in experiment.models
         for task in submitted_tasks(config, experiment)
     ]
-
-
-def _row(
-    name: str,
-    estimates: Estimates,
-    runs: set[str],
-    sweeps: list[str],
-    fishers: set[str],
-    tests: list[list[str]],
-) -> tuple:
-    costs = [estimates.run(run) for run in sorted(runs)]
-    costs += [estimates.fisher(fisher) for fisher in sorted(fishers)]
-    costs += [estimates.test_predictions(runs) for runs in tests]
-    costs += [estimates.start()] * len(sweeps)
-    cost = sum(costs, Cost())
-    jobs = len(sweeps) + len(fishers) + len(tests) + 1
-    hours, gigabytes = cost.seconds / 3600, cost.bytes / 1e9
-    return name, len(runs), len(sweeps), jobs, cost.tokens, cost.flops, hours, gigabytes
-
-
-def largest_checkpoints(plan: Plan, estimates: Estimates) -> float:
-    """Gigabytes that the checkpoints of one job take at most, while it runs."""
-    return max(estimates.checkpoints(sweep) for sweep in plan.sweeps) / 1e9
-
-
-def longest_sweep(plan: Plan, estimates: Estimates) -> float:
-    """Hours of the longest job."""
-    return max(estimates.sweep(sweep).seconds for sweep in plan.sweeps) / 3600
 
 
 def measured(

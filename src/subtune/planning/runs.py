@@ -1,10 +1,10 @@
 """Runs of experiments: model × task × method × learning rate × seed, and masks."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
-from typing import NamedTuple
 
 from subtune.config import Config, Experiment
 from subtune.config.schema import each_trained
@@ -24,7 +24,7 @@ from subtune.selections.specs import (
     tie_of_scores,
     trial_share,
 )
-from subtune.selections.whole import WholeTensors, require_whole
+from subtune.selections.whole import require_whole
 from subtune.tasks.task import TaskSize
 
 
@@ -63,18 +63,6 @@ class Grid(Inputs):
     experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
 
 
-class _Cell(NamedTuple):
-    """One of an experiment's runs with the same model and task."""
-
-    method: str
-    selection: Selection
-    learning_rate: float | Searched
-    seed: int
-    train_rows: int
-    fraction: float | None = None
-    scope: Scope | None = None
-
-
 def add_experiment(grid: Grid, config: Config, name: str) -> None:
     """Add an experiment's runs to the grid, and what they are trained with.
 
@@ -101,23 +89,12 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
                     f"{size.train_rows} rows of task {task!r}; expected a number below "
                     f"{size.train_rows} among them, or only `all`"
                 )
-            cells = [
-                cell
-                for number in limits
-                for cell in _whole_methods(config, experiment, model, task, number)
-            ]
-            cells += _top_fractions(grid, config, experiment, task, fishers, max(limits))
-            for cell in cells:
-                run = RunSpec(
-                    model=spec,
-                    tokens=tokens,
-                    selection=cell.selection,
-                    recipe=_recipe(experiment, cell, task, size),
-                    seed=cell.seed,
-                )
-                run = grid.runs.setdefault(run.id, run)
-                place = cell.method, cell.train_rows, cell.fraction, cell.scope
-                planned.append(Planned(run, model, task, *place))
+            run = partial(_planned, experiment, model, fishers[task], size)
+            for number in limits:
+                planned += _whole_methods(config, experiment, model, task, number, run)
+            planned += _top_fractions(grid, config, experiment, task, fishers, max(limits), run)
+    for of in planned:
+        grid.runs.setdefault(of.run.id, of.run)
     grid.experiments[name] = planned
 
 
@@ -126,7 +103,10 @@ def _add_fishers(
 ) -> dict[str, FisherSpec]:
     """Return each task's Fisher information, and add it to the grid."""
     settings, all_tasks = experiment.fisher, config.all_tasks()
-    in_full = _matrices_of_masks(config, experiment)
+    in_full = None
+    if experiment.fractions:
+        of_masks = require_whole(config.selection(experiment.fractions.of))
+        in_full = of_masks if of_masks.work() is Work.MATRICES else None
     fishers = {}
     for task in experiment.tasks:
         tokens = add_tokens(grid, config, experiment, model, all_tasks[task])
@@ -138,29 +118,26 @@ def _add_fishers(
     return fishers
 
 
-def _matrices_of_masks(config: Config, experiment: Experiment) -> WholeTensors | None:
-    """Return the selection that masks choose from, if it has matrices."""
-    if experiment.fractions is None:
-        return None
-    base = require_whole(config.selection(experiment.fractions.of))
-    return base if base.work() is Work.MATRICES else None
-
-
 def _whole_methods(
-    config: Config, experiment: Experiment, model: str, task: str, train_rows: int
-) -> list[_Cell]:
+    config: Config,
+    experiment: Experiment,
+    model: str,
+    task: str,
+    train_rows: int,
+    run: Callable[..., Planned],
+) -> list[Planned]:
     """Return the runs of whole methods.
 
     Learning rates are outermost, so that a new one at the end leaves earlier sweeps as they are.
     """
     of_task = experiment.settings(task).learning_rates
-    cells = [
-        (position, _Cell(method, config.selection(method, model), learning_rate, seed, train_rows))
+    runs = [
+        (position, run(config.selection(method, model), rate, seed, method, train_rows))
         for method, of_method in experiment.methods_of(model).items()
-        for position, learning_rate in enumerate(each_trained(of_method or of_task or ()))
+        for position, rate in enumerate(each_trained(of_method or of_task or ()))
         for seed in experiment.seeds
     ]
-    return [cell for _, cell in sorted(cells, key=lambda row: row[0])]
+    return [planned for _, planned in sorted(runs, key=lambda row: row[0])]
 
 
 def _top_fractions(
@@ -170,40 +147,55 @@ def _top_fractions(
     task: str,
     fishers: Mapping[str, FisherSpec],
     train_rows: int,
-) -> list[_Cell]:
-    """Return the runs of masks. In every scope fraction 1 is the whole selection."""
+    run: Callable[..., Planned],
+) -> Iterator[Planned]:
+    """Yield the runs of masks. In every scope fraction 1 is the whole selection."""
     fractions = experiment.fractions
     if fractions is None:
-        return []
+        return
     base = require_whole(config.selection(fractions.of))
-    learning_rates = fractions.learning_rates or experiment.settings(task).learning_rates or ()
-    cells = []
+    rates = fractions.learning_rates or experiment.settings(task).learning_rates or ()
     for scope in fractions.scopes:
         ranking = RankingSpec(of=base, fishers=tuple(fishers_in_scope(scope, task, fishers)))
         grid.rankings[ranking.id] = ranking
-        for learning_rate, seed, fraction in product(
-            each_trained(learning_rates), experiment.seeds, fractions.values
+        for rate, seed, fraction in product(
+            each_trained(rates), experiment.seeds, fractions.values
         ):
-            selection: Selection = base
-            if fraction < 1:
-                selection = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
-            cells.append(
-                _Cell(fractions.of, selection, learning_rate, seed, train_rows, fraction, scope)
-            )
-    return cells
+            top = Top(top=Ranked(ranking=ranking.id, fraction=fraction)) if fraction < 1 else base
+            yield run(top, rate, seed, fractions.of, train_rows, fraction, scope)
 
 
-def _recipe(experiment: Experiment, cell: _Cell, task: str, size: TaskSize) -> Recipe:
-    """Return a run's recipe: the task's settings that a recipe has."""
-    fields = Recipe.model_fields.keys() & Experiment.model_fields.keys()
+def _planned(
+    experiment: Experiment,
+    model: str,
+    fisher: FisherSpec,
+    size: TaskSize,
+    selection: Selection,
+    learning_rate: float | Searched,
+    seed: int,
+    method: str,
+    train_rows: int,
+    fraction: float | None = None,
+    scope: Scope | None = None,
+) -> Planned:
+    """Return a run with the model, the task and the token ids of ``fisher``."""
+    task = fisher.tokens.data.task.name
     settings = experiment.settings(task)
+    fields = Recipe.model_fields.keys() & Experiment.model_fields.keys()
     recipe = {name: getattr(settings, name) for name in fields} | {
-        "learning_rate": cell.learning_rate,
-        "train_rows": settings.limits_of_rows(size.train_rows)[cell.train_rows],
+        "learning_rate": learning_rate,
+        "train_rows": settings.limits_of_rows(size.train_rows)[train_rows],
     }
-    if isinstance(cell.learning_rate, tuple):
-        steps = math.ceil(cell.train_rows / settings.batch_size) * settings.epochs
+    if isinstance(learning_rate, tuple):
+        steps = math.ceil(train_rows / settings.batch_size) * settings.epochs
         # The first seed searches for all.
         recipe |= {"search_seed": experiment.seeds[0], "trial": trial_share(steps)}
         recipe["tie"] = tie_of_scores(size.evaluation_rows)
-    return Recipe(**recipe)
+    run = RunSpec(
+        model=fisher.model,
+        tokens=fisher.tokens,
+        selection=selection,
+        recipe=Recipe(**recipe),
+        seed=seed,
+    )
+    return Planned(run, model, task, method, train_rows, fraction, scope)

@@ -3,27 +3,25 @@
 import copy
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tokenizers import Tokenizer
-from torch import Tensor
 from transformers import PretrainedConfig
 
 from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.families.base import is_classifier
+from subtune.families.base import is_added, is_classifier
 from subtune.families.naming import is_norm
 from subtune.models.encoder import Encoder
 from subtune.models.files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.load import load_model
-from subtune.models.transformers_models import quiet, with_values
+from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
-from subtune.runs.job import model_of
 from subtune.selections import Selection
 from subtune.selections.adapter import Adapter
 from subtune.selections.lora import Lora
@@ -32,8 +30,13 @@ from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.training.delta import AddedUpdate, Delta, applied, from_stored
 
+if TYPE_CHECKING:
+    from peft import PeftModel
+
 # The prefix of transformers' names in PEFT's model.
 BASE = "base_model.model."
+# The lists in which PEFT keeps copies of modules.
+COPIES = ("modules_to_save", "ln_tuning_layers")
 # Returns the text of a model card, for a whole model or an adapter of PEFT.
 Card = Callable[[bool], str]
 
@@ -49,23 +52,25 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
         SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
             cannot be made.
     """
-    spec, delta, pretrained, model = _trained(layout, run)
-    if isinstance(spec.selection, Peft):
+    if isinstance(records.read_spec(Path(layout.records()), run).selection, Peft):
         return export_adapter(layout, run, target, card)
-    task = spec.tokens.data.task
+    spec, delta, model = _trained(layout, run)
+    config = _config(model, spec.tokens.data.task)
     weights = applied(model.parameters, delta)
-    config = _config(model, task)
     whole = with_values(replace(model, config=config, parameters=weights))
     with new_directory(target) as draft, quiet():
         whole.save_pretrained(draft)
-        _write_beside(draft, pretrained, model, card and card(False))
+        _write_beside(draft, layout, spec, model, card and card(False))
 
 
-def _write_beside(draft: Path, pretrained: Path, model: Encoder, card: str | None) -> None:
+def _write_beside(
+    draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str | None
+) -> None:
     """Write the tokenizer beside a model's weights, and its card if there is one."""
     for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
-        if (pretrained / name).is_file():
-            shutil.copyfile(pretrained / name, draft / name)
+        path = Path(layout.model(spec.model.id)) / name
+        if path.is_file():
+            shutil.copyfile(path, draft / name)
     if model.transformers is not None:
         _name_padding(draft, model.config.pad_token_id)
     if card:
@@ -94,21 +99,16 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     """
     from subtune.models.injected import with_modules
 
-    spec, delta, pretrained, model = _trained(layout, run)
+    spec, delta, model = _trained(layout, run)
     settings = _settings_of_peft(spec.selection, delta, model)
     if settings is None:
         raise SubtuneError(
             f"run {run} trained neither LoRA nor norms alone nor modules of PEFT; export its model "
             "without --adapter"
         )
-    task = spec.tokens.data.task
-    base = load_model(pretrained, task.of_kind.head, task.outputs)
-    module, _ = with_modules(base, settings, spec.seed)
-    parameters = dict(module.named_parameters())
-    with torch.no_grad():
-        for own, value in _values_in_peft(settings, delta, model).items():
-            parameters[own].copy_(value)
-    module.peft_config["default"].base_model_name_or_path = str(pretrained)
+    module, names = with_modules(model, settings, spec.seed)
+    _fill(module, names, delta, model)
+    module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
         if spec.model.repository:  # If PEFT knew it before, it would ask the hub.
@@ -116,55 +116,60 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
             base_on_hub = {"base_model_name_or_path": spec.model.repository}
             fields = json.loads(path.read_text()) | base_on_hub | {"revision": spec.model.version}
             path.write_text(json.dumps(fields, indent=2) + "\n")
-        _write_beside(draft, pretrained, base, card and card(True))
+        _write_beside(draft, layout, spec, model, card and card(True))
 
 
 def _settings_of_peft(selection: Selection, delta: Delta, model: Encoder) -> PeftSettings | None:
-    """Return the configuration of PEFT that holds what a run has trained, if there is one."""
+    """Return the configuration of PEFT that holds what a run has trained, if there is one.
+
+    It always holds the classifier.
+    """
     if isinstance(selection, Peft):
         return selection.peft
     updates = [name for name, change in delta.items() if isinstance(change, AddedUpdate)]
-    others = [name for name in delta if name not in updates]
-    norms = [name for name in others if is_norm(name) and not is_classifier(name)]
-    saved = {_saved_module(name, model) for name in others}
+    others = [name for name in delta if name not in updates and not is_classifier(name)]
+    modules = sorted({_module_of(name, model) for name in others})
     if isinstance(selection, Lora):
         of_type: dict[str, Any] = {"type": "LORA", "r": selection.lora.rank}
         of_type["lora_alpha"] = selection.lora.alpha
         of_type["target_modules"] = [_module_of(name, model) for name in updates]
-    elif norms and all(name in norms or is_classifier(name) for name in others):
-        targets = sorted({_saved_module(name, model) for name in norms})
-        of_type = {"type": "LN_TUNING", "target_modules": targets}
-        saved -= set(targets)
+        of_type["modules_to_save"] = modules
+    elif others and all(map(is_norm, others)):
+        of_type = {"type": "LN_TUNING", "target_modules": modules}
     else:
         return None
-    return PeftSettings.model_validate(of_type | {"modules_to_save": sorted(saved)})
+    return PeftSettings.model_validate(of_type)
 
 
-def _values_in_peft(settings: PeftSettings, delta: Delta, model: Encoder) -> dict[str, Tensor]:
-    """Return what a run has trained by its name in PEFT's model."""
-    changed = replace(model, parameters=applied(model.parameters, delta)).exported()
-    values: dict[str, Tensor] = {}
-    for name, change in delta.items():
-        own, module = model.exported_name(name), _saved_module(name, model)
-        if model.transformers is not None and model.transformers.injected:
-            values[own] = changed[own]
-        elif isinstance(change, AddedUpdate):
-            of_matrix = f"{BASE}{_module_of(name, model)}"
-            values[f"{of_matrix}.lora_A.default.weight"] = change.lora_a
-            values[f"{of_matrix}.lora_B.default.weight"] = change.lora_b
-        else:
-            targets = settings.fields.get("target_modules", ())
-            inside = "ln_tuning_layers" if module in targets else "modules_to_save"
-            values[f"{BASE}{module}.{inside}.default{own.removeprefix(module)}"] = changed[own]
-    return values
+def _fill(module: "PeftModel", names: Mapping[str, str], delta: Delta, model: Encoder) -> None:
+    """Put what a run has trained into PEFT's model; ``names`` are those of `with_modules`."""
+    parameters, transposed = dict(module.named_parameters()), transposed_in(module)
+    with torch.no_grad():
+        for name, change in delta.items():
+            if isinstance(change, AddedUpdate):
+                matrix = f"{BASE}{_module_of(name, model)}"
+                parameters[f"{matrix}.lora_A.default.weight"].copy_(change.lora_a)
+                parameters[f"{matrix}.lora_B.default.weight"].copy_(change.lora_b)
+                continue
+            has_name = is_added(name) or is_classifier(name)
+            own = names[name] if has_name else _name_of_copy(name, model, parameters)
+            held = parameters[own].mT if own in transposed else parameters[own]
+            held.copy_(change.applied_to(held))
+
+
+def _name_of_copy(name: str, model: Encoder, parameters: Collection[str]) -> str:
+    """Return the name of PEFT's copy of a parameter that trains whole."""
+    module, _, last = model.exported_name(name).rpartition(".")
+    copies = (f"{BASE}{module}.{inside}.default.{last}" for inside in COPIES)
+    return next(copy for copy in copies if copy in parameters)
 
 
 def _module_of(name: str, model: Encoder) -> str:
     return model.exported_name(name).rpartition(".")[0]
 
 
-def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Path, Encoder]:
-    """Return a run, its changes, and the directory and the model that it started from."""
+def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
+    """Return a run, its changes, and the model that it started from."""
     store = Path(layout.records())
     spec = records.read_spec(store, run)
     delta = from_stored(records.read_delta(store, run))
@@ -174,14 +179,7 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Path, Encoder]:
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
     task = spec.tokens.data.task
-    model = model_of(spec, load_model(pretrained, task.of_kind.head, task.outputs))
-    for name in delta:
-        if name not in model.parameters:
-            raise SubtuneError(
-                f"run {run} has trained {name}, which its model has not: an earlier version had "
-                "another classifier; train it again"
-            )
-    return spec, delta, pretrained, model
+    return spec, delta, load_model(pretrained, task.of_kind.head, task.outputs)
 
 
 def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
@@ -195,11 +193,3 @@ def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:
         config.id2label = dict(enumerate(task.labels))
         config.label2id = {label: number for number, label in enumerate(task.labels)}
     return config
-
-
-def _saved_module(name: str, model: Encoder) -> str:
-    """The module that PEFT saves whole where a parameter of it trains whole."""
-    # For PEFT, transformers' head is one module, however many layers it has.
-    if is_classifier(name):
-        return model.exported_name(name).partition(".")[0]
-    return _module_of(name, model)

@@ -18,32 +18,22 @@ PACKAGES = ("subtune", "torch", "transformers", "peft", "tokenizers", "datasets"
 def provenance(device: torch.device) -> dict[str, Any]:
     """Return ``device``, ``threads``, ``commit`` and ``versions`` of this job.
 
-    ``commit`` is None outside a repository, and ends in ``-dirty`` if files were changed.
+    ``versions`` are those of Python and of the installed packages that compute. ``commit`` is that
+    of the repository that holds this code. It is None outside a repository, and ends in ``-dirty``
+    if files were changed.
     """
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    describe = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
+    commit = None
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        folder = Path(subtune.__file__).parent
+        commit = subprocess.check_output(describe, cwd=folder, stderr=subprocess.DEVNULL, text=True)
     return {
         "device": device_name(device),
         "threads": torch.get_num_threads(),
-        "commit": commit(),
-        "versions": versions(),
+        "commit": commit and commit.strip(),
+        "versions": versions,
     }
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the installed packages that compute."""
-    installed = {"python": platform.python_version()}
-    for name in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            installed[name] = version(name)
-    return installed
-
-
-def commit() -> str | None:
-    """Return the commit of the repository that holds this code."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
-    try:
-        described = subprocess.run(
-            command, cwd=Path(subtune.__file__).parent, capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return described.stdout.strip()

@@ -12,11 +12,8 @@ import numpy as np
 import pandas as pd
 import safetensors.torch
 
-from subtune.core.directories import new_directory
-from subtune.core.errors import SubtuneError
 from subtune.models.encoder import Encoder
 from subtune.runs import records, search
-from subtune.runs.integrity import write_checksums
 from subtune.runs.job import Job
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
@@ -80,8 +77,7 @@ def train_and_record(
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             run = to_train[name].id
             write_record(store, to_train[name], result, examples, origin | {"recorded": now})
-            text = f"recorded {number}/{len(to_train)}: {run}"
-            report(Report(text))
+            report(Report(f"recorded {number}/{len(to_train)}: {run}"))
 
     searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
     trials = search.on_trial(job, searches, report_and_note)
@@ -95,8 +91,7 @@ def train_and_record(
     for name, rate in rates.items():
         spec = searches[name]
         search.write_record(store, spec, trials[name], rate)
-        text = f"{name}  learning rate {rate:g} was found; recorded: {spec.id}"
-        report(Report(text))
+        report(Report(f"{name}  learning rate {rate:g} was found; recorded: {spec.id}"))
 
 
 def write_record(
@@ -105,59 +100,32 @@ def write_record(
     result: Result,
     examples: Mapping[str, Examples],
     origin: Mapping[str, Any],
-) -> Path:
-    """Write a run's record, unless it is there already.
-
-    Raises:
-        SubtuneError: the disk is full, or the store cannot be written.
-    """
-    target = store / spec.id
-    if is_recorded(store, spec.id):
-        return target
-    try:
-        with new_directory(target) as draft:
-            _write_files(draft, spec, result, examples, origin)
-    except SubtuneError as error:
-        # A job on a lost node may have recorded the same run meanwhile.
-        if is_recorded(store, spec.id):
-            return target
-        raise SubtuneError(f"{error}; runs recorded so far are kept") from None
-    return target
-
-
-def _write_files(
-    folder: Path,
-    spec: RunSpec,
-    result: Result,
-    examples: Mapping[str, Examples],
-    origin: Mapping[str, Any],
 ) -> None:
-    scores = {
-        "best_epoch": result.best_epoch,
-        "scores": {
-            split: {metric: _finite_or_none(value) for metric, value in by_metric.items()}
-            for split, by_metric in result.best.scores.items()
-        },
-        "trainable": result.trainable,
-        "diverged": result.diverged,
-    }
-    (folder / "scores.json").write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n")
-    pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
-    predictions = _predictions(spec.tokens.data.task, result, examples)
-    predictions.to_parquet(folder / "predictions.parquet", index=False)
-    changes = [(name, *change) for name, change in result.best.changes.items()]
-    pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"]).to_csv(
-        folder / "changes.csv", index=False
-    )
-    safetensors.torch.save_file(to_stored(result.best.delta), folder / "delta.safetensors")
-    (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
-    records.write_spec(folder, spec)
-    write_checksums(folder)
+    """Write a run's record, as `subtune.runs.records.write` does."""
 
+    def fill(folder: Path) -> None:
+        scores = {
+            "best_epoch": result.best_epoch,
+            # JSON holds only finite numbers.
+            "scores": {
+                split: {m: value if math.isfinite(value) else None for m, value in of_split.items()}
+                for split, of_split in result.best.scores.items()
+            },
+            "trainable": result.trainable,
+            "diverged": result.diverged,
+        }
+        (folder / "scores.json").write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n")
+        pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
+        predictions = _predictions(spec.tokens.data.task, result, examples)
+        predictions.to_parquet(folder / "predictions.parquet", index=False)
+        changes = [(name, *change) for name, change in result.best.changes.items()]
+        pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"]).to_csv(
+            folder / "changes.csv", index=False
+        )
+        safetensors.torch.save_file(to_stored(result.best.delta), folder / records.DELTA)
+        (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n")
 
-def _finite_or_none(value: float) -> float | None:
-    """Return the value, or None for a number that JSON cannot hold."""
-    return value if math.isfinite(value) else None
+    records.write(store, spec, fill)
 
 
 def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:

@@ -26,7 +26,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,12 @@ import safetensors.numpy
 from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
 from subtune.core.content_ids import canonical, id_of
+from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
-from subtune.runs.integrity import damaged_files, how_to_repair, read_bytes
+from subtune.runs.integrity import damaged_files, how_to_repair, read_bytes, write_checksums
 from subtune.selections.specs import RunSpec
+
+DELTA = "delta.safetensors"
 
 
 def is_recorded(store: Path, run: str) -> bool:
@@ -78,10 +81,27 @@ def problems_of(store: Path, run: str) -> list[str]:
     return []
 
 
-def write_spec(folder: Path, spec: RunSpec) -> None:
-    """Write a run's spec. The id is the hash of what is written, in every later version too."""
-    text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
-    (folder / "spec.json").write_text(text + "\n", encoding="utf-8")
+def write(store: Path, spec: RunSpec, fill: Callable[[Path], object]) -> None:
+    """Write a run's record, unless it is there already.
+
+    ``fill`` writes files into a folder, to which the spec and the checksums are added. The run's id
+    is the hash of the spec as it is written, in every later version too.
+
+    Raises:
+        SubtuneError: the disk is full, or the store cannot be written.
+    """
+    if is_recorded(store, spec.id):
+        return
+    try:
+        with new_directory(store / spec.id) as draft:
+            fill(draft)
+            text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
+            (draft / "spec.json").write_text(text + "\n", encoding="utf-8")
+            write_checksums(draft)
+    except SubtuneError as error:
+        # A job on a lost node may have recorded the same run meanwhile.
+        if not is_recorded(store, spec.id):
+            raise SubtuneError(f"{error}; runs recorded so far are kept") from None
 
 
 def read_spec(store: Path, run: str) -> RunSpec:
@@ -127,13 +147,10 @@ def gives_one_answer(store: Path, run: str) -> bool:
     """
     predicted = read_predictions(store, run)
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
-    match len(logits):
-        case 0:
-            answers = predicted.get("prediction", predicted["label"])
-        case 1:
-            answers = logits[0]
-        case _:
-            answers = np.argmax(logits, axis=0)
+    if len(logits) > 1:
+        answers = np.argmax(logits, axis=0)
+    else:
+        answers = logits[0] if logits else predicted.get("prediction", predicted["label"])
     splits = predicted["split"]
     by_split = [set(answers[splits == split].tolist()) for split in set(splits)]
     return bool(len(answers)) and all(len(different) == 1 for different in by_split)
@@ -154,14 +171,9 @@ def seconds_of(history: Sequence[Mapping[str, float]]) -> float:
     return float(np.sum([epoch["seconds"] for epoch in history]))
 
 
-def delta_path(store: Path, run: str) -> Path:
-    """Return the file with the values that changed."""
-    return store / run / "delta.safetensors"
-
-
 def delta_bytes(store: Path, run: str) -> int:
     """Return the size on disk of the values that changed."""
-    path = delta_path(store, run)
+    path = store / run / DELTA
     if not path.is_file():
         raise SubtuneError(f"{path} is missing; {how_to_repair(store)}")
     return path.stat().st_size
@@ -178,7 +190,7 @@ def read_delta(store: Path, run: str) -> dict[str, np.ndarray]:
             f"run {run} diverged in epoch {len(read_epochs(store, run))} (its loss or a "
             "prediction is not finite): it has no values to predict with"
         )
-    return safetensors.numpy.load(read_bytes(store, run, delta_path(store, run).name))
+    return safetensors.numpy.load(read_bytes(store, run, DELTA))
 
 
 def read_changes(store: Path, run: str) -> pd.DataFrame:

@@ -18,10 +18,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
-from subtune.runs.integrity import write_checksums
 from subtune.runs.job import Job
 from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
@@ -87,31 +85,24 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial], best: fl
         | {"score": scores.get(trial.learning_rate), "found": trial.learning_rate == best}
         for trial in trials
     ]
-    try:
-        with new_directory(store / search.id) as draft:
-            shutil.copytree(store / origin, draft, dirs_exist_ok=True)
-            path = draft / "scores.json"
-            outcome = json.loads(path.read_text()) | {"learning_rate": best}
-            path.write_text(json.dumps(outcome, indent=2) + "\n")
-            pd.DataFrame(rows).to_csv(draft / "search.csv", index=False)
-            records.write_spec(draft, search)
-            write_checksums(draft)
-    except SubtuneError:
-        # A job on a lost node may have recorded the same search meanwhile.
-        if not records.is_recorded(store, search.id):
-            raise
+
+    def fill(folder: Path) -> None:
+        shutil.copytree(store / origin, folder, dirs_exist_ok=True)
+        path = folder / "scores.json"
+        outcome = json.loads(path.read_text()) | {"learning_rate": best}
+        path.write_text(json.dumps(outcome, indent=2) + "\n")
+        pd.DataFrame(rows).to_csv(folder / "search.csv", index=False)
+
+    records.write(store, search, fill)
 
 
 def _scores(store: Path, search: RunSpec, trials: Sequence[Trial]) -> dict[float, float]:
     """Return the scores of the finalists, which are on record, by learning rate."""
     task = search.tokens.data.task
-    outcomes = {
-        rate: records.read_outcome(store, search.candidates[rate].id)
-        for rate in finalists(trials, search.recipe.tie)
-    }
+    split, metric = task.evaluation[0], task.metrics[0]
     return {
-        rate: outcome["scores"][task.evaluation[0]][task.metrics[0]]
-        for rate, outcome in outcomes.items()
+        rate: records.read_outcome(store, search.candidates[rate].id)["scores"][split][metric]
+        for rate in finalists(trials, search.recipe.tie)
     }
 
 

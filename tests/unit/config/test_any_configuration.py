@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from subtune import config
 from subtune.core.errors import SubtuneError
-from subtune.planning.preflight import preflight
+from subtune.interface.preflight import preflight
 from tests.helpers.project import own_task, table
 
 NUMBERS = st.one_of(
@@ -103,7 +103,7 @@ def places(value, place=()):
 
 def test_the_configuration_that_is_changed_is_good(directory, tiny_bert, monkeypatch):
     monkeypatch.chdir(directory)
-    assert preflight(config.check(good(tiny_bert)), {})[0].runs
+    assert preflight(config.check(good(tiny_bert)))[1].runs
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -121,4 +121,4 @@ def test_any_value_in_any_place_gives_a_plan_or_lines_that_say_what_is_wrong(
         inner[data.draw(KEYS)] = inner.pop(place[-1])
     else:
         inner[place[-1]] = data.draw(VALUES)
-    said(lambda: preflight(config.check(changed), {}))
+    said(lambda: preflight(config.check(changed)))

@@ -157,7 +157,7 @@ def test_methods_that_a_decoder_has_not_are_left_out(here, capsys, directory_of)
 
 def test_a_model_on_the_hub_is_not_asked_for(here, capsys, monkeypatch):
     monkeypatch.setattr(
-        "subtune.hub.commits.commit_of", lambda *of_repository, **others: pytest.fail()
+        "huggingface_hub.HfApi.repo_info", lambda *of_repository, **others: pytest.fail()
     )
     status, said, problem = call(capsys, *tables(here), "--model", "someone/some-model")
     assert (status, problem) == (0, "")

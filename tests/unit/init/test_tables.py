@@ -86,10 +86,3 @@ def test_where_the_text_cannot_be_guessed_it_is_asked_for(tmp_path, columns, mes
     table = table_of(tmp_path, **columns, label=["x", "y", "x"])
     with pytest.raises(SubtuneError, match=f"--text: {message}"):
         tables.text_columns(table, "label")
-
-
-def test_a_column_that_is_not_there_is_named_with_the_nearest(tmp_path):
-    table = table_of(tmp_path, sentence=["a"], label=["x"])
-    with pytest.raises(SubtuneError) as error:
-        tables.require_column(table, "sentense")
-    assert "(did you mean 'sentence'?)" in str(error.value)

@@ -29,14 +29,14 @@ def text_of(task: Task, files: dict[str, str], assumed: Assumptions | None = Non
     settings = next(choices(200, 32, 384, ["full", "frozen"]))
     about = {"rows": 200, "cut_share": "which cuts none", "at_once": 2}
     return writing.text_of(
-        "subtune run mine.yaml",
         task,
-        "results/mine",
-        files,
-        MODEL,
         settings,
+        assumed or Assumptions(),
+        command="subtune run mine.yaml",
+        results="results/mine",
+        files=files,
+        model=MODEL,
         **about,
-        assumptions=assumed or Assumptions(),
     )
 
 

@@ -134,7 +134,7 @@ def test_every_task_has_a_size_before_any_download():
 def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
     found, plan = estimates(papers(seeds=[0, 1, 2], precision="bf16"))
     assert 100 < len(plan.sweeps) < 600
-    assert cost_table.longest_sweep(plan, found) < 24
+    assert max(found.sweep(sweep).seconds for sweep in plan.sweeps) < 24 * 3600
     for sweep in plan.sweeps:
         assert 4_000 < found.sweep_memory(sweep) < 64_000
         assert 10 < found.minutes(found.sweep(sweep)) <= 24 * 60

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -74,15 +75,14 @@ def test_a_run_that_fails_keeps_those_before_it_and_leaves_no_half_of_its_own(
     tmp_path, spec, tiny_bert, monkeypatch
 ):
     later = examples.run_spec(learning_rate=0.5)
-    write = recording._write_files
+    to_stored = recording.to_stored
 
-    def full_disk(folder, spec, *rest):
-        if spec == later:
-            (folder / "scores.json").write_text("{")
+    def full_disk(delta):
+        if records.is_recorded(tmp_path, spec.id):
             raise OSError(28, "No space left on device")
-        write(folder, spec, *rest)
+        return to_stored(delta)
 
-    monkeypatch.setattr(recording, "_write_files", full_disk)
+    monkeypatch.setattr(recording, "to_stored", full_disk)
     with pytest.raises(SubtuneError, match="No space left on device; runs recorded so far"):
         record(tmp_path, [spec, later], tiny_bert)
     assert records.is_recorded(tmp_path, spec.id)
@@ -132,9 +132,8 @@ def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
 def test_of_every_record_each_file_is_read_at_most_twice(store, spec, monkeypatch, read):
     runs = [spec.replaced(seed=seed) for seed in range(5)]
     for run in runs[1:]:
-        shutil.copytree(store / spec.id, store / run.id)
-        records.write_spec(store / run.id, run)
-        write_checksums(store / run.id)
+        copy = partial(shutil.copytree, store / spec.id, dirs_exist_ok=True)
+        records.write(store, run, copy)
     files = Counter()
     read_bytes = Path.read_bytes
 

@@ -152,7 +152,7 @@ def test_a_finalist_that_is_damaged_is_not_taken_for_the_search(tmp_path, tiny_b
     record(tmp_path, [searching], tiny_bert)
     best = records.read_outcome(tmp_path, searching.id)["learning_rate"]
     shutil.rmtree(tmp_path / searching.id)
-    delta = records.delta_path(tmp_path, searching.at(best).id)
+    delta = tmp_path / searching.at(best).id / records.DELTA
     delta.write_bytes(delta.read_bytes()[:-1] + b"x")
     with pytest.raises(SubtuneError, match="is not what was recorded"):
         record(tmp_path, [searching], tiny_bert)

@@ -50,7 +50,7 @@ def test_jobs_that_record_the_same_run_at_once_leave_one_whole_record(trained, t
         written = [
             jobs.submit(recording.write_record, tmp_path, spec, result, rows, {}) for _ in range(8)
         ]
-    assert {job.result() for job in written} == {tmp_path / spec.id}
+    assert [job.result() for job in written] == [None] * 8
     assert [path.name for path in tmp_path.iterdir()] == [spec.id]
     assert records.problems_of(tmp_path, spec.id) == []
 

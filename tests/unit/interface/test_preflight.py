@@ -5,7 +5,7 @@ import yaml
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
-from subtune.planning.preflight import require_no_braces
+from subtune.interface.preflight import require_no_braces
 from tests.helpers.tables import write
 
 COLUMNS = ("sentence", "label")

@@ -1,11 +1,11 @@
 """All that can be known of a configuration before anything runs."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from subtune.config import Config
-from subtune.core.errors import SubtuneError, cut
+from subtune.core.errors import SubtuneError, cut, one_line
+from subtune.papers.experiments import metrics_of, with_papers
 from subtune.planning.plan import Plan, plan
 from subtune.planning.submissions import form
 
@@ -20,30 +20,32 @@ def require_no_braces(directory: str) -> None:
         raise SubtuneError(f"{directory}: found a brace, which Snakemake fills in, expected none")
 
 
-def preflight(
-    config: Config, metrics: Mapping[str, Mapping[str, str]]
-) -> tuple[Plan, list[dict[str, Any]]]:
-    """Return the plan of every stage, and the rows of every experiment's `form` for the server.
+def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
+    """Return the configuration with its papers, its plan, and the forms for the GLUE server.
 
-    The files and models that the configuration names are looked at. ``metrics`` maps experiments
-    to the metrics of those tasks that are not judged by their first.
+    The files and models that it names are looked at. The rows of all experiments' forms are those
+    of `subtune.planning.submissions.form`.
 
     Raises:
         SubtuneError: something that it names is missing, or not what it should be.
     """
     _require_place(Path(config.results))
-    forms = [
-        row for name in config.experiments for row in form(config, name, metrics.get(name, {}))
-    ]
-    return plan(config), forms
+    config = with_papers(config)
+    metrics = metrics_of(config)
+    forms = [row for name in config.experiments for row in form(config, name, metrics[name])]
+    planned = plan(config)
+    if config.test_scores:
+        # Importing pandas takes a while.
+        from subtune.glue_server import returned_scores
+
+        returned_scores.read(Path(config.test_scores), forms)
+    return config, planned, forms
 
 
 def _require_place(results: Path) -> None:
     """Refuse results that cannot be a directory here, as a file stands in their place or above."""
-    try:
+    with one_line(f"results: {cut(str(results))}"):  # No file system takes every name.
         nearest = next(place for place in (results, *results.parents) if place.exists())
         is_directory = nearest.is_dir()
-    except OSError as error:  # of a name that no file system takes
-        raise SubtuneError(f"results: {cut(str(results))}: {error.strerror}") from None
     if not is_directory:
         raise SubtuneError(f"results: found the file {str(nearest)!r}, expected a directory")
