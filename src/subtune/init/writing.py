@@ -30,6 +30,7 @@ def text_of(task: Task, settings: Settings, assumptions: Assumptions, **others: 
             (jobs that train at the same time).
     """
     metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
+    teraflops = assumptions.teraflops
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("subtune.init", ""),
         trim_blocks=True,
@@ -45,7 +46,7 @@ def text_of(task: Task, settings: Settings, assumptions: Assumptions, **others: 
         steps=-(-settings.train_rows // settings.batch_size) * settings.epochs,
         other_metrics=[m for m in metrics if m != "f1" or task.outputs == 2],
         experiment=EXPERIMENT,
-        precision=precision_for(assumptions),
+        precision="bf16" if teraflops["bf16"] > NATIVE * teraflops["fp32"] else "fp32",
         defaults=DEFAULTS,
     )
 
@@ -56,12 +57,6 @@ def quoted(text: str) -> str:
     if in_list == f"[{text}]\n":
         return text
     return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=10**9).rstrip("\n")
-
-
-def precision_for(assumptions: Assumptions) -> str:
-    """Return ``bf16`` if this machine multiplies it natively, which shows in its speed."""
-    teraflops = assumptions.teraflops
-    return "bf16" if teraflops["bf16"] > NATIVE * teraflops["fp32"] else "fp32"
 
 
 def _rates(rates: Sequence[float]) -> str:

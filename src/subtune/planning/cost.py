@@ -52,6 +52,8 @@ class Estimates:
     def __init__(self, config: Config, plan: Plan):
         self._plan = plan
         self._assumed = config.assumptions
+        # The cost of a job before it computes anything.
+        self.start = Cost(seconds=60 * self._assumed.start_minutes)
         self.run = cache(self._run)
         self._dimensions = cache(self._dimensions_of)
         self._parameters = cache(lambda model: self._dimensions(model).parameters)
@@ -65,13 +67,9 @@ class Estimates:
         locations = set(self._plan.model_locations.values())
         return sorted(location for location in locations if dimensions_of(location) is None)
 
-    def start(self) -> Cost:
-        """Return the cost of a job before it computes anything."""
-        return Cost(seconds=60 * self._assumed.start_minutes)
-
     def sweep(self, sweep: str) -> Cost:
         """Return the cost of a sweep's runs and its job's start."""
-        return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start())
+        return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start)
 
     def checkpoints(self, sweep: str) -> float:
         """Return how many bytes the checkpoints of a sweep take at most."""
@@ -85,19 +83,19 @@ class Estimates:
         examples = min(spec.rows or examples, examples)
         flops = Work.MATRICES.value * examples * self._forward_flops(spec.tokens)
         seconds = self._seconds(flops, examples / FISHER_BATCH, spec.tokens, "fp32")
-        return Cost(examples * self._length(spec.tokens), flops, seconds) + self.start()
+        return Cost(examples * self._length(spec.tokens), flops, seconds) + self.start
 
     def train_scores(self, runs: Iterable[str]) -> Cost:
         """Return the cost of scoring runs on the rows that they were trained on."""
         specs = [self._plan.runs[run] for run in runs]
         rows = [self._size(s.tokens).rows_within(s.recipe.train_rows) for s in specs]
-        return sum(map(self._evaluation, rows, specs), self.start())
+        return sum(map(self._evaluation, rows, specs), self.start)
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
         """Return the cost of predicting the test rows of the runs' tasks."""
         specs = [self._plan.runs[run] for run in runs]
         rows = [self._size(spec.tokens).test_rows for spec in specs]
-        return sum(map(self._evaluation, rows, specs), self.start())
+        return sum(map(self._evaluation, rows, specs), self.start)
 
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
         """Return the minutes to ask a scheduler for, more after every attempt.

@@ -27,39 +27,32 @@ def cost_table(
     token ids. ``tokens`` are trained on or evaluated, ``flops`` floating-point operations,
     ``hours`` those of the assumed device, ``gigabytes`` what the run records take.
     """
-    names = list(config.experiments)
-    runs = [{planned.run.id for planned in plan.experiments[name]} for name in names]
-    fishers = [
-        {fisher.key for fisher in plan.experiment_fishers[name].values()}
-        if name in with_information or config.experiments[name].fractions
-        else set()
-        for name in names
-    ]
-    tests = [_test_predictions(config, plan, name) for name in names]
-    parts = [*zip(names, runs, map(plan.sweeps_of, names), fishers, tests, strict=True)]
-    all_tests = [job for jobs in tests for job in jobs]
-    parts.append((TOTAL, {*plan.runs}, [*plan.sweeps], set().union(*fishers), all_tests))
+    parts: list[tuple[str, set[str], list[str], set[str], list[list[str]]]] = []
+    for name, experiment in config.experiments.items():
+        runs = {planned.run.id for planned in plan.experiments[name]}
+        fishers: set[str] = set()
+        if name in with_information or experiment.fractions:
+            fishers = {fisher.key for fisher in plan.experiment_fishers[name].values()}
+        tests = [
+            list(plan.runs_on(name, model, task).values())
+            for model in experiment.models
+            for task in submitted_tasks(config, experiment)
+        ]
+        parts.append((name, runs, plan.sweeps_of(name), fishers, tests))
+    fishers = set[str]().union(*(part[3] for part in parts))
+    tests = [job for part in parts for job in part[4]]
+    parts.append((TOTAL, set(plan.runs), list(plan.sweeps), fishers, tests))
     rows = []
-    for name, of_runs, sweeps, of_fishers, of_tests in parts:
-        costs = [estimates.run(run) for run in sorted(of_runs)]
-        costs += [estimates.fisher(fisher) for fisher in sorted(of_fishers)]
-        costs += [estimates.test_predictions(predicting) for predicting in of_tests]
-        cost = sum(costs + [estimates.start()] * len(sweeps), Cost())
-        jobs = len(sweeps) + len(of_fishers) + len(of_tests) + 1
+    for name, runs, sweeps, fishers, tests in parts:
+        costs = [estimates.run(run) for run in sorted(runs)]
+        costs += [estimates.fisher(fisher) for fisher in sorted(fishers)]
+        costs += [estimates.test_predictions(predicting) for predicting in tests]
+        cost = sum(costs + [estimates.start] * len(sweeps), Cost())
+        jobs = len(sweeps) + len(fishers) + len(tests) + 1
         hours, gigabytes = cost.seconds / 3600, cost.bytes / 1e9
-        numbers = len(of_runs), len(sweeps), jobs
+        numbers = len(runs), len(sweeps), jobs
         rows.append((name, *numbers, cost.tokens, cost.flops, hours, gigabytes))
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _test_predictions(config: Config, plan: Plan, name: str) -> list[list[str]]:
-    """Return the runs of each job that predicts test rows."""
-    experiment = config.experiments[name]
-    return [
-        list(plan.runs_on(name, model, task).values())
-        for model in experiment.models
-        for task in submitted_tasks(config, experiment)
-    ]
 
 
 def measured(

@@ -24,7 +24,15 @@ from subtune.models.dimensions import dimensions_of, shapes_for
 from subtune.models.files import directory_of_package, version_of
 from subtune.selections.kind import Work
 from subtune.selections.peft import Peft
-from subtune.selections.specs import DataSpec, ModelSpec, TokensSpec
+from subtune.selections.rankings import Scope
+from subtune.selections.specs import (
+    DataSpec,
+    FisherSpec,
+    ModelSpec,
+    RankingSpec,
+    RunSpec,
+    TokensSpec,
+)
 from subtune.tasks import Task
 from subtune.tasks.task import TaskSize
 
@@ -32,9 +40,25 @@ from subtune.tasks.task import TaskSize
 _version_of_model = cache(version_of)
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A run and its place in an experiment's tables and figures.
+
+    ``train_rows`` is how many rows train it.
+    """
+
+    run: RunSpec
+    model: str
+    task: str
+    method: str
+    train_rows: int
+    fraction: float | None = None
+    scope: Scope | None = None
+
+
 @dataclass
-class Inputs:
-    """Models, rows and token ids by key.
+class Grid:
+    """Runs, and everything that they are trained with, by key.
 
     Attributes:
         models: by id.
@@ -47,6 +71,11 @@ class Inputs:
         tests: token ids of the test rows that the GLUE server scores, by the key of the token ids
             that train.
         sizes: sizes of tasks, by the key of their rows.
+        fishers: Fisher information.
+        rankings: rankings by Fisher information, by id.
+        runs: runs by id.
+        experiments: an experiment's name to its runs.
+        experiment_fishers: an experiment's name to the Fisher information of each task.
     """
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
@@ -58,10 +87,15 @@ class Inputs:
     tokens: dict[str, TokensSpec] = field(default_factory=dict)
     tests: dict[str, TokensSpec] = field(default_factory=dict)
     sizes: dict[str, TaskSize] = field(default_factory=dict)
+    fishers: dict[str, FisherSpec] = field(default_factory=dict)
+    rankings: dict[str, RankingSpec] = field(default_factory=dict)
+    runs: dict[str, RunSpec] = field(default_factory=dict)
+    experiments: dict[str, list[Planned]] = field(default_factory=dict)
+    experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
 
 
-def add_model(inputs: Inputs, config: Config, name: str, model: str) -> ModelSpec:
-    """Add a model of the experiment ``name`` to the inputs.
+def add_model(grid: Grid, config: Config, name: str, model: str) -> ModelSpec:
+    """Add a model of the experiment ``name`` to the grid.
 
     Raises:
         SubtuneError: the model cannot be read, or does not fit the experiment.
@@ -85,17 +119,17 @@ def add_model(inputs: Inputs, config: Config, name: str, model: str) -> ModelSpe
             f"models.{model}: found a model of other dimensions in {location!r}, expected "
             f"{HUB_MODELS[model]} under its name, or another name"
         )
-    inputs.models[spec.id] = spec
-    inputs.model_ids[model] = spec.id
-    inputs.model_locations[spec.id] = location
+    grid.models[spec.id] = spec
+    grid.model_ids[model] = spec.id
+    grid.model_locations[spec.id] = location
     _require_parameters(name, config, model, location)
     return spec
 
 
 def add_tokens(
-    inputs: Inputs, config: Config, experiment: Experiment, model: ModelSpec, task: Task
+    grid: Grid, config: Config, experiment: Experiment, model: ModelSpec, task: Task
 ) -> TokensSpec:
-    """Add the rows and token ids of a task to the inputs; return the token ids that train.
+    """Add the rows and token ids of a task to the grid; return the token ids that train.
 
     Raises:
         SubtuneError: a local file is missing, or holds what cannot be trained on.
@@ -103,23 +137,23 @@ def add_tokens(
     users_files = config.tasks[task.name].files if task.name in config.tasks else {}
     rows = _data_spec(config, task, task.labelled)
     directory = config.directories.get(task.name)
-    if rows.key not in inputs.sizes:
+    if rows.key not in grid.sizes:
         # Reads all rows of a user's own files, so once is enough.
-        inputs.sizes[rows.key] = size_of(task, rows.source, users_files, directory)
+        grid.sizes[rows.key] = size_of(task, rows.source, users_files, directory)
     if directory:
-        inputs.directories[rows.key] = directory
+        grid.directories[rows.key] = directory
     if users_files:
-        inputs.files[rows.key] = {split: users_files[split] for split in rows.splits}
-    tokens = _add_tokens_of_rows(inputs, experiment, model, rows)
+        grid.files[rows.key] = {split: users_files[split] for split in rows.splits}
+    tokens = _add_tokens_of_rows(grid, experiment, model, rows)
     if config.is_submitted(task.name):
         test_rows = _data_spec(config, task, task.test)
-        inputs.sizes[test_rows.key] = inputs.sizes[rows.key]
-        inputs.tests[tokens.key] = _add_tokens_of_rows(inputs, experiment, model, test_rows)
+        grid.sizes[test_rows.key] = grid.sizes[rows.key]
+        grid.tests[tokens.key] = _add_tokens_of_rows(grid, experiment, model, test_rows)
     return tokens
 
 
 def _add_tokens_of_rows(
-    inputs: Inputs, experiment: Experiment, model: ModelSpec, rows: DataSpec
+    grid: Grid, experiment: Experiment, model: ModelSpec, rows: DataSpec
 ) -> TokensSpec:
     tokens = TokensSpec(
         data=rows,
@@ -127,8 +161,8 @@ def _add_tokens_of_rows(
         max_length=experiment.settings(rows.task.name).max_length,
         doc_stride=experiment.doc_stride if rows.task.of_kind.overlaps else None,
     )
-    inputs.datasets[rows.key] = rows
-    inputs.tokens[tokens.key] = tokens
+    grid.datasets[rows.key] = rows
+    grid.tokens[tokens.key] = tokens
     return tokens
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from subtune.config import Config
 from subtune.core.content_ids import Value
-from subtune.planning.runs import Grid
+from subtune.planning.inputs import Grid
 from subtune.selections.kind import Work
 from subtune.selections.specs import RunSpec
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from subtune.config import Config
+from subtune.planning.inputs import Grid, Planned
 from subtune.planning.jobs import Sweep, split_runs
-from subtune.planning.runs import Grid, Planned, add_experiment
+from subtune.planning.runs import add_experiment
 from subtune.selections.specs import RunSpec
 from subtune.tasks.task import TaskSize
 

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 
 from subtune.config import Config, Experiment
 from subtune.config.schema import each_trained
 from subtune.core.errors import SubtuneError, listed
-from subtune.planning.inputs import Inputs, add_model, add_tokens
+from subtune.planning.inputs import Grid, Planned, add_model, add_tokens
 from subtune.selections import Selection
 from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top
@@ -26,41 +25,6 @@ from subtune.selections.specs import (
 )
 from subtune.selections.whole import require_whole
 from subtune.tasks.task import TaskSize
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A run and its place in an experiment's tables and figures.
-
-    ``train_rows`` is how many rows train it.
-    """
-
-    run: RunSpec
-    model: str
-    task: str
-    method: str
-    train_rows: int
-    fraction: float | None = None
-    scope: Scope | None = None
-
-
-@dataclass
-class Grid(Inputs):
-    """Runs, and everything that they are trained with.
-
-    Attributes:
-        fishers: Fisher information by key.
-        rankings: rankings by Fisher information, by id.
-        runs: runs by id.
-        experiments: an experiment's name to its runs.
-        experiment_fishers: an experiment's name to the Fisher information of each task.
-    """
-
-    fishers: dict[str, FisherSpec] = field(default_factory=dict)
-    rankings: dict[str, RankingSpec] = field(default_factory=dict)
-    runs: dict[str, RunSpec] = field(default_factory=dict)
-    experiments: dict[str, list[Planned]] = field(default_factory=dict)
-    experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
 
 
 def add_experiment(grid: Grid, config: Config, name: str) -> None:
