@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -39,6 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
     except SubtuneError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
     except OSError as error:
         if error.filename:
             raise
@@ -173,6 +177,8 @@ def _compare(options: argparse.Namespace) -> None:
     text = tuple(filter(None, (given.pop("text"), given.pop("text2"))))
     with contextlib.suppress(TypeError, ValueError):
         given["dev"] = float(given["dev"])
+    # What ends this process ends its jobs.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         found = compare(given.pop("train"), given.pop("dev"), text=text, say=print, **given)
     except KeyboardInterrupt:
@@ -392,7 +398,7 @@ def _export(options: argparse.Namespace) -> None:
     from subtune.runs import records
 
     if not options.push and (options.private or not options.to):
-        raise SubtuneError("found no --push, expected one, or --to without --private")
+        raise SubtuneError("expected --to DIR or --push OWNER/NAME; --private goes with --push")
     if options.to:
         require_new(options.to)
     layout = Layout(str(options.results))

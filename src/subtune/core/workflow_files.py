@@ -15,15 +15,20 @@ def workflow_directory() -> Path:
 
 
 def snakemake_command(*arguments: str) -> list[str]:
-    """Return the command that calls Snakemake with this workflow."""
+    """Return the command that calls Snakemake with this workflow.
+
+    Modules of the folder in which it is called are not imported.
+    """
     snakefile = workflow_directory() / "Snakefile"
-    return [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), *arguments]
+    return [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(snakefile), *arguments]
 
 
 def offer(folder: Path) -> None:
     """Let Python in all processes that are started later find the packages in ``folder``.
 
-    The environments of jobs do not have subtune.
+    The environments of jobs do not have subtune. The folder in which they run is no place of
+    packages.
     """
+    os.environ["PYTHONSAFEPATH"] = "1"
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([before] if before else [])])

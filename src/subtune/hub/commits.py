@@ -59,7 +59,7 @@ def pinned(
         import huggingface_hub
 
         problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
-        advice = "name a commit (40 hexadecimal digits), or plan once where there is a network"
+        advice = "name a commit (40 hexadecimal digits), or call once where there is a network"
         with asking_the_hub(problem, advice):
             about = huggingface_hub.HfApi().repo_info(
                 repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER

@@ -1,5 +1,7 @@
 """The first configuration for someone's tables, and the lines that explain it."""
 
+import contextlib
+import math
 import shlex
 import shutil
 import sys
@@ -71,6 +73,7 @@ def init(request: Request) -> Iterator[str]:
             configuration cannot be written.
     """
     name, target = request.task, request.target
+    minutes = minutes_of(request.minutes)
     if request.dev is None:
         raise SubtuneError(
             "--dev: missing, expected a file of rows to evaluate on, not to train on, such as "
@@ -125,12 +128,24 @@ def init(request: Request) -> Iterator[str]:
         offline = _offline(checked, model)
         planned = plan(offline, sizes)
         sizes, seconds = planned.sizes, _seconds(Estimates(offline, planned), planned, at_once)
-        if seconds is None or seconds <= 60 * request.minutes:
+        if seconds is None or seconds <= 60 * minutes:
             break
     yield messages.of_runs(settings)
-    yield from messages.of_shorter(choices[0], settings, request.minutes)
-    yield from messages.of_time(seconds, model, request.minutes)
+    yield from messages.of_shorter(choices[0], settings, minutes)
+    yield from messages.of_time(seconds, model, minutes)
     writing.write(target, content)
+
+
+def minutes_of(given: object) -> float:
+    """Return a number of minutes.
+
+    Raises:
+        SubtuneError: it is no positive number.
+    """
+    with contextlib.suppress(TypeError, ValueError):
+        if 0 < (minutes := float(given)) < math.inf:  # type: ignore[arg-type]
+            return minutes
+    raise SubtuneError(f"--minutes: found {given}, expected a positive number")
 
 
 def next_steps(target: Path) -> Iterator[str]:

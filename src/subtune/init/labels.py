@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from subtune.core.errors import SubtuneError, cut, listed
+from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.init.defaults import DEFAULTS
 from subtune.init.tables import Table, number_in
+
+KINDS = ("classification", "regression")
 
 
 class Labels(NamedTuple):
@@ -45,6 +47,8 @@ def labels_of(train: Table, dev: Table, column: str, kind: str | None = None) ->
     Raises:
         SubtuneError: a row has no label, or there are too few or too many classes.
     """
+    if kind not in (None, *KINDS):
+        raise SubtuneError(f"kind: {one_of(kind, KINDS)}")
     labels = Labels(column, None, Counter(_cells(train, column)), Counter(_cells(dev, column)))
     if kind == "regression" or (kind is None and _are_measured(labels.train)):
         return labels

@@ -88,6 +88,8 @@ def model_called(name: str | None) -> StartingModel:
         if is_directory(Path(name)):
             read_config(Path(name))
             return StartingModel(source="path", reference=name, reason="a local directory")
+        if Path(name).exists():
+            raise SubtuneError(f"found the file {name!r}, expected a directory")
         if name.isidentifier() and importlib.util.find_spec(name):
             read_config(directory_of_package(name))
             return StartingModel(source="package", reference=name, reason="an installed package")

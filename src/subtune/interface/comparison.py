@@ -3,7 +3,9 @@
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +16,7 @@ from subtune import config
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.layout import Layout
-from subtune.init.first_configuration import Request, init
+from subtune.init.first_configuration import Request, init, minutes_of
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
 from subtune.interface.tables import Rows, name_of, splits_of
@@ -66,6 +68,7 @@ class Comparison:
         from subtune.config.schema import Style
         from subtune.exhibits.figures.points import score_by_parameters
 
+        _let_notebooks_show_figures()
         titles = dict(self._read("answers")[["task", "title"]].itertuples(index=False))
         return score_by_parameters(self._chosen, titles, Style().model_dump())
 
@@ -117,16 +120,27 @@ class Comparison:
         return f'<p>{answer}</p><img src="{picture}" width="420">{markdown_table(table)}'
 
 
+def _let_notebooks_show_figures() -> None:
+    """Let a notebook draw matplotlib's figures, as ``%matplotlib inline`` does."""
+    if "ipykernel" in sys.modules:
+        from IPython import get_ipython
+        from IPython.core.pylabtools import select_figure_formats
+
+        select_figure_formats(get_ipython(), {"png"})
+
+
 def load(results: str | Path) -> Comparison:
     """Return earlier results.
 
     Raises:
-        SubtuneError: the directory has no answers.
+        SubtuneError: the directory has no report, which a run makes last.
     """
-    answers = Path(Layout(str(results)).of_all_experiments("answers", "csv"))
-    if not answers.is_file():
-        raise SubtuneError(f"results: found no {answers}, expected the directory of a finished run")
-    return Comparison(Path(results).resolve())
+    found = Comparison(Path(results).resolve())
+    if not found.report.is_file():
+        raise SubtuneError(
+            f"results: found no {found.report}, expected the directory of a finished run"
+        )
+    return found
 
 
 def compare(
@@ -134,7 +148,7 @@ def compare(
     dev: Rows | float | None = None,
     *,
     test: Rows | None = None,
-    model: str | None = None,
+    model: str | Path | None = None,
     minutes: float = 10,
     text: str | tuple[str, str] | None = None,
     label: str | None = None,
@@ -172,8 +186,8 @@ def compare(
         splits = splits_of(train, dev, test, revision)
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
-            "model": model,
-            "minutes": float(minutes),
+            "model": None if model is None else str(model),
+            "minutes": minutes_of(minutes),
             "text": texts[0] if texts else None,
             "text2": texts[1] if len(texts) > 1 else None,
             "label": label,
@@ -186,35 +200,55 @@ def compare(
         _require_same(place, asked)
         configuration = place / CONFIGURATION
         if not configuration.exists():
-            with one_line(f"results: cannot write {place}"):
-                place.mkdir(parents=True, exist_ok=True)
-            paths = {
-                split: rows.written(place, place / name / split) for split, rows in splits.items()
-            }
-            draft = place / f".{CONFIGURATION}"
-            draft.unlink(missing_ok=True)
-            request = Request(
-                paths["train"],
-                paths["validation"],
-                paths.get("test"),
-                results=str(place),
-                to=draft,
-                **options,
+            with _new_directory(place):
+                paths = {
+                    split: rows.written(place, place / name / split)
+                    for split, rows in splits.items()
+                }
+                draft = place / f".{CONFIGURATION}"
+                draft.unlink(missing_ok=True)
+                request = Request(
+                    paths["train"],
+                    paths["validation"],
+                    paths.get("test"),
+                    results=str(place),
+                    to=draft,
+                    **options,
+                )
+                for line in init(request):
+                    line = line.replace(f"{Path.cwd()}{os.sep}", "")
+                    say(line) if say else print(_in_python(line), flush=True)
+                preflight(config.read(draft))
+                (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
+                draft.replace(configuration)
+        checked, plan, _ = preflight(config.read(configuration))
+        if Path(checked.results) != place:
+            raise SubtuneError(
+                f"results: {place} was {checked.results} before; move it back to go on, or open it "
+                "with subtune.load"
             )
-            for line in init(request):
-                line = line.replace(f"{Path.cwd()}{os.sep}", "")
-                say(line) if say else print(_in_python(line), flush=True)
-            (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
-            draft.replace(configuration)
-        _, plan, _ = preflight(config.read(configuration))
-        workflow.train_all(configuration, place, len(plan.runs))
+        workflow.train_all(configuration, place, plan.runs)
     return load(place)
+
+
+@contextmanager
+def _new_directory(place: Path) -> Iterator[None]:
+    """Make a directory, and remove it again if it is new and the call is refused."""
+    is_new = not place.exists()
+    with one_line(f"results: cannot write {place}"):
+        place.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            shutil.rmtree(place)
+        raise
 
 
 def _require_same(place: Path, asked: Mapping[str, Any]) -> None:
     try:
         before = json.loads((place / ASKED).read_text())
-    except OSError:
+    except (OSError, ValueError):
         return
     differing = [key for key in asked if asked[key] != before.get(key)]
     if differing:

@@ -1,13 +1,16 @@
 """The parts of a comparison: Fisher information, what a method trains, one training."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
+from pydantic import ValidationError
 
+from subtune.config.messages import text_of
 from subtune.core import hardware
 from subtune.core.errors import SubtuneError
 from subtune.data import files
@@ -56,6 +59,8 @@ class Method:
         Raises:
             SubtuneError: the model lacks what the method selects.
         """
+        if labels < 1:
+            raise SubtuneError(f"labels: found {labels}, expected at least 1")
         return tensors_of(self.selection, dimensions_in(_directory(model)), labels)
 
 
@@ -63,12 +68,12 @@ def selection(method: str | Mapping[str, Any]) -> Method:
     """Return a method by its name, or by the YAML of a selection as a mapping.
 
     Raises:
-        SubtuneError: there is no method of that name.
-        pydantic.ValidationError: the mapping is no selection.
+        SubtuneError: there is no method of that name, or the mapping is no selection.
     """
     if isinstance(method, str):
         return Method(named(method, {}))
-    return Method(SELECTION.validate_python(method))
+    with _checked("method"):
+        return Method(SELECTION.validate_python(method))
 
 
 def fisher(
@@ -93,6 +98,8 @@ def fisher(
     Raises:
         SubtuneError: the model or the rows cannot be used.
     """
+    if number is not None and number < 1:
+        raise SubtuneError(f"number: found {number}, expected at least 1")
     split = training_split(rows)
     splits = {"train": split, "validation": split}
     loaded, spec, tokens = _read(model, splits, max_length, columns)
@@ -127,22 +134,24 @@ def train(
     Raises:
         SubtuneError: the model or the rows cannot be used.
     """
+    with _checked("train"):
+        recipe = Recipe(
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            epochs=epochs,
+            schedule="linear",
+            warmup=0.1,
+            weight_decay=0,
+            max_grad_norm=1,
+            precision="fp32",
+        )
+    chosen = selection(method).selection
     splits = splits_of(train, dev, None, None)
     loaded, of_tokens, tokens = _read(model, splits, max_length, columns)
-    recipe = Recipe(
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        epochs=epochs,
-        schedule="linear",
-        warmup=0.1,
-        weight_decay=0,
-        max_grad_norm=1,
-        precision="fp32",
-    )
     spec = RunSpec(
         model=ModelSpec(source="files", version=of_tokens.tokenizer),
         tokens=of_tokens,
-        selection=selection(method).selection,
+        selection=chosen,
         recipe=recipe,
         seed=seed,
     )
@@ -171,10 +180,21 @@ def _read(
         version = files.version_of(files.own_paths(paths, task))
         data = DataSpec(task=task, source="files", version=version)
         rows = load_rows(data, paths=paths)
-    spec = TokensSpec(data=data, tokenizer=version_of(directory), max_length=max_length)
+    with _checked("tokens"):
+        spec = TokensSpec(data=data, tokenizer=version_of(directory), max_length=max_length)
     tokens = tokenize(data.task, rows, directory, max_length)
     loaded = load_model(directory, task.of_kind.head, task.outputs)
     return loaded.to(hardware.prepare(torch.get_num_threads())), spec, tokens
+
+
+@contextmanager
+def _checked(what: str) -> Iterator[None]:
+    """Turn the first mistake that pydantic finds into one line."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise SubtuneError(f"{what}: {first['loc'][-1]}: {text_of(first)}") from None
 
 
 def _directory(model: str | Path | None) -> Path:

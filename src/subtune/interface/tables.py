@@ -107,7 +107,7 @@ def name_of(train: Any) -> str:
 
 
 def _is_on_hub(rows: Any) -> bool:
-    is_name = isinstance(rows, str) and not is_file(Path(rows)) and ON_HUB.fullmatch(rows)
+    is_name = isinstance(rows, str) and not Path(rows).exists() and ON_HUB.fullmatch(rows)
     return bool(is_name) and Path(rows).suffix not in tables.FORMATS
 
 
@@ -143,7 +143,7 @@ def _downloaded(reference: str, revision: str | None, results: Path) -> Mapping[
     assert match
     repository, subset = match["repository"], match["subset"]
     kept = Path(Layout(str(results)).pinned())
-    commit = pinned(repository, revision, "dataset", kept, "train")
+    commit = pinned(repository, revision, "dataset", kept, f"train: no file {reference!r} here")
     import datasets
 
     advice = "a subset is named after a colon, as in nyu-mll/glue:cola"
@@ -155,12 +155,13 @@ def _split(key: str, rows: Any) -> Split:
     if isinstance(rows, str | Path):
         path = Path(rows)
         if not is_file(path):
-            raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}")
+            share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
+            raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
         return Split(fingerprint(path), lambda results: _read(path), path)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
-            f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset "
-            "or the name of a dataset on the hub"
+            f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "
+            "the name of a dataset on the hub, or for dev a share of the training rows such as 0.2"
         )
     return Split(id_of(_json_lines(_frame(rows))), lambda results: _frame(rows))
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -49,11 +49,12 @@ def _all_cores() -> list[str]:
     return [f"--cores={cores}", *gpu]
 
 
-def train_all(configuration: Path, results: Path, runs: int) -> None:
+def train_all(configuration: Path, results: Path, runs: Collection[str]) -> None:
     """Make everything that a configuration asks for, with a progress bar of its runs.
 
     An interrupt stops Snakemake as Ctrl-C does: runs keep checkpoints, from which the next call
-    goes on. A call whose kernel was killed goes on by itself, and the next one waits for it.
+    goes on. A second interrupt does not wait for checkpoints. A call whose kernel was killed goes
+    on by itself, and the next one waits for it.
 
     Raises:
         SubtuneError: a job failed. The text ends with the last lines of the log.
@@ -61,8 +62,9 @@ def train_all(configuration: Path, results: Path, runs: int) -> None:
     log = results / "snakemake.log"
     options = [f"--configfile={configuration}", f"--directory={results}", "--nolock"]
     options += ["--rerun-incomplete", "--nocolor", *_all_cores()]
-    with log.open("ab") as file, _progress_bar(runs) as bar:
-        _wait_for_others(file, bar, results)
+    places = [Path(Layout(str(results)).records(), run) for run in runs]
+    with log.open("ab") as file, _progress_bar(len(places)) as bar:
+        _wait_for_others(file, bar, places)
         start = file.tell()
         # Snakemake and its jobs hold the open file, which is the lock. An interrupt is for this
         # process alone, which then stops them.
@@ -75,39 +77,46 @@ def train_all(configuration: Path, results: Path, runs: int) -> None:
         )
         try:
             while process.poll() is None:
-                _show(bar, results)
+                _show(bar, places)
                 time.sleep(SECONDS_BETWEEN_LOOKS)
         except BaseException:
+            print("stopping; runs write checkpoints", file=sys.stderr, flush=True)
             os.killpg(process.pid, signal.SIGINT)
-            process.wait()
+            try:
+                process.wait()
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
             raise
     if process.returncode:
         said = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()
         raise SubtuneError("\n".join([f"training stopped; {log} ends with:", *said[-LAST_LINES:]]))
 
 
-def _wait_for_others(file: IO[bytes], bar: Any, results: Path) -> None:
+def _wait_for_others(file: IO[bytes], bar: Any, places: Sequence[Path]) -> None:
     """Lock a file once no other process has it."""
+    waits = False
     while True:
         try:
             return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _show(bar, results, "an earlier call works here")
+            if not waits:
+                print("an earlier call works here; this one waits", file=sys.stderr, flush=True)
+            waits = True
+            _show(bar, places)
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 def _progress_bar(runs: int) -> Any:
-    from tqdm import TqdmWarning
-    from tqdm.auto import tqdm
-
     is_seen = sys.stderr.isatty() or "ipykernel" in sys.modules
     with warnings.catch_warnings():
         # A notebook without widgets gets a bar of text.
-        warnings.simplefilter("ignore", TqdmWarning)
+        warnings.simplefilter("ignore")
+        from tqdm.auto import tqdm
+
         return tqdm(total=runs, desc="runs", disable=not is_seen, bar_format=BAR)
 
 
-def _show(bar: Any, results: Path, doing: str = "") -> None:
-    store = Path(Layout(str(results)).records())
-    bar.n = min(bar.total, sum(not path.name.startswith(".") for path in store.glob("*")))
-    bar.set_postfix_str(doing or ("tables and figures" if bar.n == bar.total else "training"))
+def _show(bar: Any, places: Sequence[Path]) -> None:
+    bar.n = sum(place.exists() for place in places)
+    bar.set_postfix_str("tables and figures" if bar.n == bar.total else "training")

@@ -31,7 +31,8 @@ def recorded_runs(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return one row per recorded run, and a line for each record that cannot be read.
 
-    Rows are ordered by task, method, learning rate and seed.
+    A run that a search found is left out, since the record of the search has the same. Rows are
+    ordered by task, method, learning rate and seed.
     Columns: ``run``, ``model``, ``task``, ``method``, ``train_rows`` (a number or "all"),
     ``learning_rate``, ``batch_size``, ``epochs``, ``seed``, ``metric``, ``score`` (the task's first
     metric on its first evaluation split, at the best epoch), ``best_epoch``, ``diverged``,
@@ -39,7 +40,9 @@ def recorded_runs(
     is shown as its selection. ``names`` are those of `given_names`.
     """
     rows, problems = [], []
-    for run in records.all_runs(store):
+    runs = records.all_runs(store)
+    found = {searched for run in runs if (searched := _run_found(store, run))}
+    for run in [run for run in runs if run not in found]:
         try:
             rows.append(row(store, run, names.get(run)))
         except SubtuneError as error:
@@ -49,6 +52,14 @@ def recorded_runs(
     order = ["task", "method", "learning_rate", "seed"]
     table = pd.DataFrame(rows).astype({"best_epoch": "Int64"})
     return table.sort_values(order, ignore_index=True), problems
+
+
+def _run_found(store: Path, run: str) -> str | None:
+    """Return the run that a search found; None if the run searched nothing."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        trials = pd.read_csv(store / run / "search.csv", dtype={"run": str})
+        return trials.loc[trials["found"], "run"].item()
+    return None
 
 
 def row(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ a table of all trials.
 import contextlib
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -87,13 +88,21 @@ def write_record(store: Path, search: RunSpec, trials: Sequence[Trial], best: fl
     ]
 
     def fill(folder: Path) -> None:
-        shutil.copytree(store / origin, folder, dirs_exist_ok=True)
+        shutil.copytree(store / origin, folder, copy_function=_linked_delta, dirs_exist_ok=True)
         path = folder / "scores.json"
         outcome = json.loads(path.read_text()) | {"learning_rate": best}
         path.write_text(json.dumps(outcome, indent=2) + "\n")
         pd.DataFrame(rows).to_csv(folder / "search.csv", index=False)
 
     records.write(store, search, fill)
+
+
+def _linked_delta(source: str, target: str) -> None:
+    """Copy a file; a file of changed values, which is large and never written again, is linked."""
+    if source.endswith(records.DELTA):
+        with contextlib.suppress(OSError):
+            return os.link(source, target)
+    shutil.copy2(source, target)
 
 
 def _scores(store: Path, search: RunSpec, trials: Sequence[Trial]) -> dict[float, float]:

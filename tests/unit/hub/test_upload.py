@@ -136,4 +136,4 @@ def test_without_a_network_one_line_says_so(shared, hub, capsys, monkeypatch):
 @pytest.mark.parametrize("options", [[], ["--to", "out", "--private"], ["--push", ""]])
 def test_options_that_do_not_fit_are_refused_before_any_work(options, capsys):
     assert cli.main(["export", "0", "--results", "no-results", *options]) == 1
-    assert error_of(capsys) == "found no --push, expected one, or --to without --private"
+    assert error_of(capsys) == "expected --to DIR or --push OWNER/NAME; --private goes with --push"
