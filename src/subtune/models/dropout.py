@@ -6,7 +6,7 @@ probability is exact to 1/65536.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,27 +39,19 @@ class DropoutMasks:
         """Return a seed for code that draws from torch's own generator."""
         return int(self._bits.random_raw() >> 1)
 
-    def state(self) -> "MasksState":
-        """Return the position in the sequence."""
+    def state(self) -> tuple[dict[str, Any], Tensor]:
+        """Return the position in the sequence: facts that JSON can hold, and a tensor.
+
+        On a CPU the facts hold it, elsewhere the tensor, which only the same kind of device can
+        read.
+        """
         bits = self._bits.state
         plain = bits | {"state": {"state": bits["state"]["state"].tolist()}}
-        return MasksState(self.device.type, plain, self._generator.get_state())
+        return {"device": self.device.type, "masks": plain}, self._generator.get_state()
 
-    def restore(self, state: "MasksState") -> None:
+    def restore(self, facts: Mapping[str, Any], generator: Tensor) -> None:
         """Continue from a state of the same kind of device."""
-        bits: Any = dict(state.bits)
-        bits["state"] = {"state": np.array(state.bits["state"]["state"], np.uint64)}
+        bits: Any = dict(facts["masks"])
+        bits["state"] = {"state": np.array(bits["state"]["state"], np.uint64)}
         self._bits.state = bits
-        self._generator.set_state(state.generator)
-
-
-class MasksState(NamedTuple):
-    """A position in a sequence of masks.
-
-    On a CPU ``bits`` holds it, as JSON can store it; elsewhere ``generator``, which only the same
-    kind of ``device`` can read.
-    """
-
-    device: str
-    bits: Mapping[str, Any]
-    generator: Tensor
+        self._generator.set_state(generator)

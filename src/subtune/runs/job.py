@@ -1,6 +1,6 @@
 """Training of runs that share a model and a task."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,8 @@ from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.delta import applied, entries_of
 from subtune.training.diff_pruning import first_training
 from subtune.training.recipe import Member
-from subtune.training.reports import Report
 from subtune.training.run import Result
-from subtune.training.sweeps import train_sweep
+from subtune.training.sweeps import Report, train_sweep
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Job:
     checkpoints: Checkpoints | None
 
     def train(
-        self, runs: Mapping[str, RunSpec], report: Callable[[Report], None], share: float = 1.0
+        self, runs: Mapping[str, RunSpec], report: Report, share: float = 1.0
     ) -> Iterator[tuple[str, Result]]:
         """Train runs, named as in the log, for a share of their steps.
 
@@ -53,7 +52,7 @@ class Job:
             model = model_of(next(iter(of_start.values())), self.model)
             names = {spec.id + part: name for name, spec in of_start.items()}
             keepers = {
-                key: Keeper(self.checkpoints, [f"{key}@first"], lambda line: report(Report(line)))
+                key: Keeper(self.checkpoints, [f"{key}@first"], report)
                 for key, name in names.items()
                 if self.checkpoints and isinstance(of_start[name].selection, DiffPruning)
             }

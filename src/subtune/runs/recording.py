@@ -22,7 +22,6 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.delta import to_stored
-from subtune.training.reports import Report
 from subtune.training.run import Result
 
 
@@ -32,7 +31,7 @@ def train_and_record(
     model: Encoder,
     tokens: datasets.DatasetDict,
     rankings: Mapping[str, Mapping[str, np.ndarray]],
-    report: Callable[[Report], None],
+    report: Callable[[str], None],
     max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> None:
@@ -61,13 +60,13 @@ def train_and_record(
     runs = {f"run {number}": spec for number, spec in enumerate(missing, 1)}
     for name, spec in runs.items():
         settings = f"{spec.selection.canonical()}  {spec.recipe.canonical()}"
-        report(Report(f"{name}  {spec.id}  {settings}"))
+        report(f"{name}  {spec.id}  {settings}")
     origin = provenance(model.device)
 
-    def report_and_note(of: Report) -> None:
-        if of.name:
-            origin[of.name] = of.text
-        report(of)
+    def report_and_note(line: str, name: str | None = None) -> None:
+        if name:
+            origin[name] = line
+        report(line)
 
     def train(named: Mapping[str, RunSpec]) -> None:
         """Train and record the runs that are not on record."""
@@ -77,7 +76,7 @@ def train_and_record(
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             run = to_train[name].id
             write_record(store, to_train[name], result, examples, origin | {"recorded": now})
-            report(Report(f"recorded {number}/{len(to_train)}: {run}"))
+            report(f"recorded {number}/{len(to_train)}: {run}")
 
     searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
     trials = search.on_trial(job, searches, report_and_note)
@@ -91,7 +90,7 @@ def train_and_record(
     for name, rate in rates.items():
         spec = searches[name]
         search.write_record(store, spec, trials[name], rate)
-        report(Report(f"{name}  learning rate {rate:g} was found; recorded: {spec.id}"))
+        report(f"{name}  learning rate {rate:g} was found; recorded: {spec.id}")
 
 
 def write_record(

@@ -13,7 +13,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,8 +24,8 @@ from subtune.runs import records
 from subtune.runs.job import Job
 from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
-from subtune.training.reports import Report
 from subtune.training.run import Result
+from subtune.training.sweeps import Report
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,7 @@ def each_once(named: Mapping[str, RunSpec]) -> dict[str, RunSpec]:
     return {name: named[name] for name in names.values()}
 
 
-def on_trial(
-    job: Job, searches: Mapping[str, RunSpec], report: Callable[[Report], None]
-) -> dict[str, list[Trial]]:
+def on_trial(job: Job, searches: Mapping[str, RunSpec], report: Report) -> dict[str, list[Trial]]:
     """Train the trials of searches, and return them in the order of learning rates.
 
     Trials are kept beside the checkpoints, so that the next attempt of the job reads them.
@@ -149,7 +147,7 @@ def on_trial(
     runs = [spec.id for spec in candidates.values()]
     trials = {run: trial for run in runs if folder and (trial := _kept(folder, run))}
     missing = {name: spec for name, spec in candidates.items() if spec.id not in trials}
-    for name, result in job.train(missing, lambda of: report(Report(of.text)), share):
+    for name, result in job.train(missing, lambda line, name=None: report(line), share):
         spec = missing[name]
         trials[spec.id] = trial_of(spec.recipe.one_learning_rate, result, job.task)
         if folder:

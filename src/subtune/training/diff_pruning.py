@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from subtune.data.batches import by_length, shuffled
 from subtune.families.base import is_classifier
-from subtune.models.dropout import DropoutMasks, MasksState
+from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
@@ -23,7 +23,7 @@ from subtune.selections.diff_pruning import DiffPruningSettings
 from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.checkpoints import Keeper, State, below
+from subtune.training.checkpoints import Keeper, State, averages_of, below, restore_averages
 from subtune.training.delta import ChangedEntries, ChangedTensor, Delta
 from subtune.training.precision import autocast
 from subtune.training.recipe import examples_that_train, learning_rate_at
@@ -52,10 +52,6 @@ class Differences(nn.Module):
         of_tensors = [start[name].new_tensor(FIRST_GATE) for name in self.gated]
         self.of_tensor = nn.ParameterList(of_tensors if structured else [])
 
-    def gates(self) -> list[nn.Parameter]:
-        """Return every ``α``."""
-        return [*self.alpha, *self.of_tensor]
-
     def drawn(self, draws: torch.Generator) -> dict[str, Tensor]:
         """Return differences ``δ`` by name, for one draw of the gates."""
 
@@ -79,6 +75,24 @@ class Differences(nn.Module):
                 open_entries = open_entries * probability_open(self.of_tensor[number])
             total = total + open_entries
         return total
+
+    def delta(self, draws: torch.Generator, share: float) -> Delta:
+        """Return the classifier, and the largest differences of one more draw (section 3.2)."""
+        with torch.no_grad():
+            drawn = self.drawn(draws)
+        sizes = torch.cat([drawn[name].abs().flatten() for name in self.gated])
+        largest = sizes.argsort(descending=True, stable=True)[: int(share * len(sizes))]
+        kept = torch.zeros_like(sizes, dtype=torch.bool).index_fill(0, largest, True) & (sizes > 0)
+        parts = kept.split([drawn[name].numel() for name in self.gated])
+        indices = dict(zip(self.gated, (part.nonzero()[:, 0] for part in parts), strict=True))
+        delta: Delta = {}
+        for (name, start), w in zip(self.start.items(), self.w, strict=True):
+            values = start + w.detach()
+            if is_classifier(name):
+                delta[name] = ChangedTensor(values)
+            elif len(indices[name]):
+                delta[name] = ChangedEntries(values.flatten()[indices[name]], indices[name])
+        return delta
 
 
 def gate(alpha: Tensor, uniform: Tensor) -> Tensor:
@@ -120,116 +134,60 @@ def first_training(
     Raises:
         StoppedError: the keeper was asked to stop.
     """
-    training = _FirstTraining(model, examples["train"], task, recipe, seed, settings, share)
-    start = keeper.newest() if keeper else None
-    if start is not None:
-        training.restore(start)
-    while training.step < len(training.batches):
-        training.train_batch()
-        if keeper:
-            keeper.keep(training.state)
-    if keeper:
-        keeper.write(training.state())
-    return training.delta()
+    rate = settings.learning_rate or recipe.one_learning_rate
+    recipe = recipe.replaced(learning_rate=rate)
+    pretrained, train = with_new_classifier(model, seed).parameters, examples["train"]
+    order = np.random.default_rng(seed)
+    chosen = examples_that_train(train, recipe, order)
+    epochs = [shuffled(len(chosen), recipe.batch_size, order) for _ in range(recipe.epochs)]
+    batches = [chosen[batch] for epoch in epochs for batch in epoch]
+    steps = math.ceil(share * len(batches))
+    masks, draws = DropoutMasks(seed, model.device), torch.Generator().manual_seed(seed)
+    differences = Differences(pretrained, settings.structured)
+    of_w: dict[str, Any] = {"params": [*differences.w]}
+    gates = [*differences.alpha, *differences.of_tensor]
+    of_gates = {"params": gates, "lr": settings.gate_learning_rate}
+    optimizer = torch.optim.AdamW([of_w, of_gates], weight_decay=0.0, fused=True)
 
+    def state() -> State:
+        """Return everything that decides how training continues after this step."""
+        facts, generator = masks.state()
+        tensors = {"masks": generator, "draws": draws.get_state()}
+        tensors |= {f"{VALUE}{n}": value for n, value in differences.state_dict().items()}
+        tensors |= averages_of(optimizer, AVERAGE)
+        return State(tensors, {"step": step, **facts}, [State({}, {})])
 
-class _FirstTraining:
-    """Differences and gates between any two steps."""
-
-    def __init__(
-        self,
-        model: Encoder,
-        train: Examples,
-        task: TaskSpec,
-        recipe: Recipe,
-        seed: int,
-        settings: DiffPruningSettings,
-        share: float,
-    ):
-        self._model, self._train, self._task = model, train, task
-        rate = settings.learning_rate or recipe.one_learning_rate
-        self._recipe, self._settings = recipe.replaced(learning_rate=rate), settings
-        self._start = with_new_classifier(model, seed).parameters
-        order = np.random.default_rng(seed)
-        chosen = examples_that_train(train, recipe, order)
-        epochs = [shuffled(len(chosen), recipe.batch_size, order) for _ in range(recipe.epochs)]
-        batches = [chosen[batch] for epoch in epochs for batch in epoch]
-        self.batches = batches[: math.ceil(share * len(batches))]
-        self.step = 0
-        self._masks = DropoutMasks(seed, model.device)
-        self._draws = torch.Generator().manual_seed(seed)
-        self._differences = Differences(self._start, settings.structured)
-        gates = {"params": self._differences.gates(), "lr": settings.gate_learning_rate}
-        groups: list[dict[str, Any]] = [{"params": [*self._differences.w]}, gates]
-        self._optimizer = torch.optim.AdamW(groups, weight_decay=0.0, fused=True)
-
-    def train_batch(self) -> None:
-        """Take one step of differences and gates."""
-        index = by_length(self.batches[self.step], self._train.lengths)
-        alike = micro_batches(index, self._train.lengths[index], self._model)
-        parts = [pack(self._train, part, self._model) for part in alike]
+    step = 0
+    earlier = keeper.newest() if keeper else None
+    if earlier is not None:
+        step = earlier.facts["step"]
+        draws.set_state(earlier.tensors["draws"])
+        if earlier.facts["device"] == model.device.type:
+            masks.restore(earlier.facts, earlier.tensors["masks"])
+        differences.load_state_dict(below(VALUE, earlier.tensors))
+        restore_averages(optimizer, AVERAGE, earlier.tensors)
+    while step < steps:
+        index = by_length(batches[step], train.lengths)
+        alike = micro_batches(index, train.lengths[index], model)
+        parts = [pack(train, part, model) for part in alike]
         labels = sum(len(packed.labels) for packed in parts)
-        drawn = self._differences.drawn(self._draws)
-        loss = self._settings.penalty * self._differences.expected_size()
-        with autocast(self._model.device, self._recipe.precision):
-            weights = {name: self._start[name] + change for name, change in drawn.items()}
+        drawn = differences.drawn(draws)
+        loss = settings.penalty * differences.expected_size()
+        with autocast(model.device, recipe.precision):
+            weights = {name: pretrained[name] + change for name, change in drawn.items()}
             for packed in parts:
-                predicted = logits(self._model, packed, weights, self._masks)
-                of_part = self._task.of_kind.losses(predicted, packed.labels, packed.read_of)
+                predicted = logits(model, packed, weights, masks)
+                of_part = task.of_kind.losses(predicted, packed.labels, packed.read_of)
                 loss = loss + of_part.sum() / labels
         loss.backward()
-        for group in self._optimizer.param_groups:
-            nn.utils.clip_grad_norm_(group["params"], self._recipe.max_grad_norm)
-        of_w, _ = self._optimizer.param_groups
-        of_w["lr"] = learning_rate_at(self.step, len(self.batches), self._recipe)
-        self._optimizer.step()
-        self._optimizer.zero_grad()
-        self.step += 1
-
-    def delta(self) -> Delta:
-        """Return the values of the classifier and of the largest differences of one more draw."""
-        with torch.no_grad():
-            drawn = self._differences.drawn(self._draws)
-        of_w = zip(self._start.items(), self._differences.w, strict=True)
-        values = {name: start + w.detach() for (name, start), w in of_w}
-        delta: Delta = {
-            name: ChangedEntries(values[name].flatten()[index], index)
-            for name, index in kept(drawn, self._differences.gated, self._settings.share).items()
-            if len(index)
-        }
-        return delta | {n: ChangedTensor(values[n]) for n in filter(is_classifier, values)}
-
-    def state(self) -> State:
-        """Return everything that decides how training continues."""
-        device, bits, generator = self._masks.state()
-        tensors = {"masks": generator, "draws": self._draws.get_state()}
-        tensors |= {f"{VALUE}{n}": value for n, value in self._differences.state_dict().items()}
-        for number, averages in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"{AVERAGE}{number}.{name}": value for name, value in averages.items()}
-        facts = {"step": self.step, "device": device, "masks": bits}
-        return State(tensors, facts, [State({}, {})])
-
-    def restore(self, state: State) -> None:
-        """Continue from what `state` returned."""
-        self.step = state.facts["step"]
-        self._draws.set_state(state.tensors["draws"])
-        device = state.facts["device"]
-        if device == self._model.device.type:
-            bits = state.facts["masks"]
-            self._masks.restore(MasksState(device, bits, state.tensors["masks"]))
-        self._differences.load_state_dict(below(VALUE, state.tensors))
-        averages = below(AVERAGE, state.tensors)
-        of_values = {
-            number: below(f"{number}.", averages)
-            for number in range(sum(1 for _ in self._differences.parameters()))
-        }
-        self._optimizer.load_state_dict(self._optimizer.state_dict() | {"state": of_values})
-
-
-def kept(differences: Mapping[str, Tensor], gated: list[str], share: float) -> dict[str, Tensor]:
-    """Return the indices of the largest differences in each flattened tensor (section 3.2)."""
-    sizes = torch.cat([differences[name].abs().flatten() for name in gated])
-    largest = sizes.argsort(descending=True, stable=True)[: int(share * len(sizes))]
-    mask = torch.zeros_like(sizes, dtype=torch.bool).index_fill(0, largest, True) & (sizes > 0)
-    parts = mask.split([differences[name].numel() for name in gated])
-    return {name: part.nonzero()[:, 0] for name, part in zip(gated, parts, strict=True)}
+        for group in optimizer.param_groups:
+            nn.utils.clip_grad_norm_(group["params"], recipe.max_grad_norm)
+        optimizer.param_groups[0]["lr"] = learning_rate_at(step, steps, recipe)
+        optimizer.step()
+        optimizer.zero_grad()
+        step += 1
+        if keeper:
+            keeper.keep(state)
+    if keeper:
+        keeper.write(state())
+    return differences.delta(draws, settings.share)

@@ -38,11 +38,6 @@ class Evaluation:
     def first_score(self) -> float:
         return next(iter(next(iter(self.scores.values())).values()))
 
-    @property
-    def flat_scores(self) -> dict[str, float]:
-        """``<split>/<metric>`` to score."""
-        return {f"{s}/{m}": value for s, by in self.scores.items() for m, value in by.items()}
-
 
 def evaluate(
     model: Encoder,

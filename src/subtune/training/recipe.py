@@ -12,7 +12,7 @@ from torch import Tensor
 from subtune.core.errors import SubtuneError
 from subtune.core.hardware import is_out_of_memory
 from subtune.data.batches import by_length, shuffled
-from subtune.models.dropout import DropoutMasks, MasksState
+from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
@@ -93,7 +93,8 @@ def train(
                 group.train_batch(batch)
                 if keeper:
                     keeper.keep(group.state)
-            for run in group.unevaluated():
+            # After a checkpoint some runs may be evaluated already.
+            for run in (run for run in group.running if len(run.history) < group.epoch):
                 report(run.number, _line_of_epoch(group.evaluate(run), group.last_epoch, task))
                 if run.diverged:
                     report(run.number, DIVERGED)
@@ -187,10 +188,6 @@ class _Group:
         self.is_whole = True
         self._seconds += (time.monotonic() - started) / len(self.running)
 
-    def unevaluated(self) -> list[Run]:
-        """Return the runs that are not evaluated yet at this epoch's end."""
-        return [run for run in self.running if len(run.history) < self.epoch]
-
     def evaluate(self, run: Run) -> dict[str, float]:
         """Evaluate a run at an epoch's end; return the epoch's row of its history."""
         started = time.monotonic()
@@ -219,7 +216,7 @@ class _Group:
 
     def state(self) -> State:
         """Return everything that decides how training continues."""
-        device, bits, generator = self._masks_state
+        of_masks, generator = self._masks_state
         runs = [run.state() for run in self.runs]
         for position, run in enumerate(self.running):
             runs[run.number].tensors["loss"] = self._losses[position]
@@ -228,8 +225,7 @@ class _Group:
             "step": self.step,
             "seconds": self._seconds,
             "order": self._order_of_epoch,
-            "device": device,
-            "masks": bits,
+            **of_masks,
         }
         return State({"masks": generator}, facts, runs)
 
@@ -255,7 +251,7 @@ class _Group:
         told = f"goes on from step {self.step} of {self.steps}"
         was, now = facts["device"], self.device.type
         if was == now:
-            self._masks.restore(MasksState(was, facts["masks"], state.tensors["masks"]))
+            self._masks.restore(facts, state.tensors["masks"])
         else:
             seed = self._seed + self.step
             self._masks = DropoutMasks(seed, self.device)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from subtune.selections.specs import Recipe
-from subtune.training.checkpoints import State, below
+from subtune.training.checkpoints import State, averages_of, below, restore_averages
 from subtune.training.delta import from_stored, to_stored
 from subtune.training.evaluation import Evaluation
 
@@ -61,7 +61,9 @@ class Run:
         self, epoch: int, train_loss: float, seconds: float, evaluation: Evaluation
     ) -> None:
         row = {"epoch": epoch, "train_loss": train_loss, "seconds": seconds}
-        self.history.append(row | evaluation.flat_scores)
+        for split, by_metric in evaluation.scores.items():
+            row |= {f"{split}/{metric}": score for metric, score in by_metric.items()}
+        self.history.append(row)
         if not all(map(math.isfinite, self.history[-1].values())):
             self._best, self._best_epoch = evaluation, None
         elif self._best is None or evaluation.first_score > self._best.first_score:
@@ -88,8 +90,7 @@ class Run:
         best = self._best and {"scores": self._best.scores, "changes": self._best.changes}
         facts = {"history": list(self.history), "best_epoch": self._best_epoch, "best": best}
         tensors = {f"{LEAF}.{number}": leaf for number, leaf in enumerate(self._leaves)}
-        for number, averages in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"{LEAF}.{number}.{name}": value for name, value in averages.items()}
+        tensors |= averages_of(self._optimizer, f"{LEAF}.")
         if self._best is not None:
             stored = to_stored(self._best.delta)
             tensors |= {DELTA + name: value for name, value in stored.items()}
@@ -102,11 +103,9 @@ class Run:
         facts, tensors = state.facts, state.tensors
         self.history = list(facts["history"])
         self._best_epoch = facts["best_epoch"]
-        averages = {}
         for number, leaf in enumerate(self._leaves):
             leaf.data.copy_(tensors[f"{LEAF}.{number}"])
-            averages[number] = below(f"{LEAF}.{number}.", tensors)
-        self._optimizer.load_state_dict(self._optimizer.state_dict() | {"state": averages})
+        restore_averages(self._optimizer, f"{LEAF}.", tensors)
         if facts["best"]:
             self._best = Evaluation(
                 scores=facts["best"]["scores"],

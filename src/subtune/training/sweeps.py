@@ -10,8 +10,14 @@ from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.groups import group_runs
 from subtune.training.padding import without_padding_where_it_is_seen
 from subtune.training.recipe import Member, OutOfMemoryError, train
-from subtune.training.reports import ONE_BY_ONE, WITHOUT_PADDING, Report
 from subtune.training.run import Result
+
+# Tells the log a line. With a name the line also stands in the records of the runs.
+Report = Callable[..., None]
+# Why runs train one by one: their model cannot compute them side by side.
+ONE_BY_ONE = "one_by_one"
+# Why batches have no padding: it changes what their model computes.
+WITHOUT_PADDING = "without_padding"
 
 
 def train_sweep(
@@ -19,7 +25,7 @@ def train_sweep(
     examples: Mapping[str, Examples],
     task: TaskSpec,
     members: Mapping[str, Member],
-    report: Callable[[Report], None],
+    report: Report,
     max_side_by_side: int | None = None,
     checkpoints: Checkpoints | None = None,
     share: float = 1.0,
@@ -49,14 +55,10 @@ def train_sweep(
         StoppedError: the sweep was asked to stop.
         SubtuneError: a run alone does not fit into memory.
     """
-
-    def say(line: str, name: str | None = None) -> None:
-        report(Report(line, name))
-
     model = without_padding_where_it_is_seen(model, examples.values())
     if model.transformers is not None and model.transformers.sees_padding:
         line = "padding changes what this model computes: every pass has texts of one length"
-        say(line, WITHOUT_PADDING)
+        report(line, WITHOUT_PADDING)
     resumed = checkpoints.groups(members) if checkpoints else []
     new = [run for run in members if not any(run in runs for runs in resumed)]
     waiting = [
@@ -67,16 +69,16 @@ def train_sweep(
             examples["train"],
             [members[run] for run in runs],
             max_side_by_side,
-            lambda line: say(line, ONE_BY_ONE),
+            lambda line: report(line, ONE_BY_ONE),
         )
     ]
     while waiting:
         runs = waiting.pop(0)
 
         def say_of_run(number: int, line: str, runs: Sequence[str] = runs) -> None:
-            say(f"{names[runs[number]] if names else runs[number]}  {line}")
+            report(f"{names[runs[number]] if names else runs[number]}  {line}")
 
-        keeper = Keeper(checkpoints, runs, say) if checkpoints else None
+        keeper = Keeper(checkpoints, runs, report) if checkpoints else None
         group = [members[run] for run in runs]
         try:
             results = train(model, examples, task, group, say_of_run, keeper, share)
@@ -90,7 +92,7 @@ def train_sweep(
                 ) from None
             half = len(runs) // 2
             sizes = f"{half} and {len(runs) - half}"
-            say(f"{len(runs)} runs side by side do not fit into memory: now {sizes}")
+            report(f"{len(runs)} runs side by side do not fit into memory: now {sizes}")
             waiting = [runs[:half], runs[half:], *waiting]
             continue
         yield from zip(runs, results, strict=True)

@@ -195,7 +195,7 @@ def test_a_cut_between_two_records_trains_nothing_again(record, tmp_path, monkey
         record(tmp_path, kept)
     assert [records.is_recorded(tmp_path, spec.id) for spec in SPECS] == [True, False]
     lines = []
-    record(tmp_path, kept, lambda report: lines.append(report.text))
+    record(tmp_path, kept, lines.append)
     assert all(records.is_recorded(tmp_path, spec.id) for spec in SPECS)
     assert any("from step 6 of 6" in line for line in lines)
     assert not any(" loss " in line for line in lines)
@@ -253,7 +253,7 @@ class Sweep:
     @property
     def resumed(self):
         """The steps from which groups of runs went on."""
-        steps = (re.search(r"goes on from step (\d+)", str(line)) for line in self.reports)
+        steps = (re.search(r"goes on from step (\d+)", line) for line in self.reports)
         return [int(step[1]) for step in steps if step]
 
 
@@ -305,7 +305,7 @@ def test_a_checkpoint_of_another_kind_of_device_goes_on_with_new_masks_from_a_se
     Keeper(Checkpoints(sweep.folder, 0), IDS, print).write(moved)
     results = sweep.results()
     told = f"from cuda to cpu: dropout masks are drawn anew, from seed {state.facts['step']}"
-    assert any(told in of.text for of in sweep.reports)
+    assert any(told in line for line in sweep.reports)
     assert all(len(result.history) == 2 and not result.diverged for result in results)
     losses = [of[0].history[0]["train_loss"] for of in (results, expected)]
     assert losses[0] != losses[1]
@@ -355,8 +355,7 @@ def test_what_does_not_fit_goes_on_by_halves_from_where_it_was(
 ):
     too_many(2, error, after)
     assert_same(sweep.results(), expected)
-    texts = [of.text for of in sweep.reports]
-    assert "4 runs side by side do not fit into memory: now 2 and 2" in texts
+    assert "4 runs side by side do not fit into memory: now 2 and 2" in sweep.reports
     assert sweep.resumed == [after, after]
 
 
@@ -419,7 +418,7 @@ list(sweeps.train_sweep(model, rows, task, {"0": members["0"]}, print))
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + extra * 2**20, resource.RLIM_INFINITY))
 sweeps.group_runs = lambda model, train, members, *of: [list(range(len(members)))]
-results = dict(sweeps.train_sweep(model, rows, task, members, lambda of: print(of.text)))
+results = dict(sweeps.train_sweep(model, rows, task, members, print))
 print(len(results), "done", {round(r.history[0]["train_loss"], 4) for r in results.values()})
 """
 

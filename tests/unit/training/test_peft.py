@@ -92,7 +92,7 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
         for name, rate in rates.items()
     }
     lines = []
-    for run, result in train_sweep(model, rows, TASK, members, lambda of: lines.append(of.text)):
+    for run, result in train_sweep(model, rows, TASK, members, lambda *told: lines.append(told[0])):
         theirs = model_of_peft(directory, base, selection.peft)
         heads = [base.exported_name(n).rpartition(".")[0] for n in new_classifier(base, SEED)]
         own = {n for n, v in theirs.named_parameters() if v.requires_grad}
