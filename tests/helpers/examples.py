@@ -9,7 +9,7 @@ import pandas as pd
 from subtune.config import Config, Experiment
 from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
-from subtune.families import CANONICAL
+from subtune.families.base import COMPONENTS
 from subtune.models import encoder
 from subtune.selections import Selection
 from subtune.selections.methods import METHODS
@@ -169,7 +169,7 @@ def sums(**information) -> pd.DataFrame:
     rows = [
         (f"encoder.layer.{layer}.{name}.{part}", 2, information.get(name.replace(".", "_"), 1.0))
         for layer in (0, 1)
-        for name in CANONICAL.components
+        for name in COMPONENTS
         for part in ("weight", "bias")
     ]
     rows.append(("pooler.dense.weight", 4, 99.0))

@@ -13,7 +13,7 @@ from transformers import (
     PretrainedConfig,
 )
 
-from subtune.families import family_of
+from subtune.families import FAMILIES
 from subtune.families.base import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
@@ -41,7 +41,7 @@ def logits(
     ``mask``: returns dropout's factors for a shape and a probability; without it nothing drops.
     """
     model = empty(config, parameters, head)
-    family = family_of(config.model_type)
+    family = FAMILIES[config.model_type]
     for module in model.modules():
         if mask is not None and isinstance(module, nn.Dropout) and module.p:
             module.register_forward_hook(lambda of, _, x: x * mask(x.shape, of.p))
@@ -55,7 +55,7 @@ def logits(
 def empty(config: PretrainedConfig, parameters: Mapping[str, Tensor], head: str) -> nn.Module:
     """transformers' own model without weights, in evaluation, as wide as its parameters are."""
     config = copy.deepcopy(config)
-    family = family_of(config.model_type)
+    family = FAMILIES[config.model_type]
     config.num_labels = len(parameters[f"{family.heads[head][-1].module}.bias"])
     with torch.device("meta"):
         model = CLASSES[head].from_config(config, attn_implementation="eager")

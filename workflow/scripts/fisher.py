@@ -5,6 +5,8 @@ from subtune.core.logs import job, report
 with job(snakemake.log[0]):
     from pathlib import Path
 
+    import safetensors.numpy
+
     from subtune.core import hardware
     from subtune.data.rows import read
     from subtune.models import encoder
@@ -21,5 +23,6 @@ with job(snakemake.log[0]):
     information = fisher.fisher_information(
         model, tokens, task, spec.rows, spec.seed, in_full=in_full
     )
-    fisher.write(information, Path(snakemake.output.entries), Path(snakemake.output.sums))
+    safetensors.numpy.save_file(information.entries, snakemake.output.entries)
+    information.sums.to_csv(snakemake.output.sums, index=False)
     report(f"{task.name}: Fisher information over {spec.rows or len(tokens)} rows")

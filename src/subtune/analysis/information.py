@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from subtune.families import CANONICAL, naming
-from subtune.families.base import Component
+from subtune.families import naming
+from subtune.families.base import Component, component_of
 from subtune.selections.methods import LAYER_PARAMETERS
 
 
@@ -14,7 +14,7 @@ def with_places(table: pd.DataFrame) -> pd.DataFrame:
 
     Outside the layers ``layer`` is missing.
     """
-    places = [CANONICAL.component_of(name) for name in table["parameter"]]
+    places = [component_of(name) for name in table["parameter"]]
     columns = pd.DataFrame(places, table.index, Component._fields)
     return pd.concat([table, columns], axis="columns")
 
@@ -91,24 +91,21 @@ def layernorm_by_layer(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).astype({"layer": int})
 
 
-def parts_apart(shares: pd.DataFrame) -> pd.DataFrame:
-    """Return the shares scaled so that weights and biases of a task each sum to 1.
+def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
+    """Return the global information (LayerNorm paper, Figure 4).
+
+    Weights and biases of a task are each divided by their sum, and added over tasks.
 
     Args:
         shares: from `layernorm_by_layer`. Missing shares stay missing and count in no sum.
-    """
-    sums = shares.groupby(["task", "part"])["share"].transform("sum")
-    return shares.assign(share=shares["share"] / sums)
-
-
-def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
-    """Return the global information: `parts_apart`, added over tasks (LayerNorm paper, Figure 4).
 
     Returns:
         ``layer``, ``part``, ``share``; missing if a task's share is. Each part sums to the number
         of tasks, as both columns of the paper's figure do.
     """
-    groups = parts_apart(shares).groupby(["layer", "part"])["share"]
+    sums = shares.groupby(["task", "part"])["share"].transform("sum")
+    apart = shares.assign(share=shares["share"] / sums)
+    groups = apart.groupby(["layer", "part"])["share"]
     return groups.sum(skipna=False).reset_index()
 
 

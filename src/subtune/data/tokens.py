@@ -8,7 +8,6 @@ from tokenizers import Tokenizer
 from subtune.core.errors import SubtuneError, one_line
 from subtune.models.configuration import has_token_types, longest_text, read_config
 from subtune.models.files import TOKENIZER
-from subtune.models.tokenizer_files import rows_of, too_large
 from subtune.tasks import TaskSpec
 
 
@@ -41,8 +40,12 @@ def tokenize(
         if not has_token_types(config):
             del encoded["token_type_ids"]
         largest = max((max(ids, default=0) for ids in encoded["input_ids"]), default=0)
-        if largest >= rows_of(config, largest + 1):
-            raise too_large(model_directory / TOKENIZER, largest, config)
+        words = config.get("vocab_size") or largest + 1
+        if largest >= words:
+            raise SubtuneError(
+                f"{model_directory / TOKENIZER}: found a word of number {largest}, expected "
+                f"numbers below {words}, the vocab_size of the model"
+            )
         return encoded
 
     if not rows:  # of a task whose test files are absent

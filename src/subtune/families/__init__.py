@@ -5,9 +5,8 @@ a `Naming` gives each parameter its role.
 """
 
 from subtune.core import resources
-from subtune.families.base import Family
 from subtune.families.bert import BERT
-from subtune.families.naming import UNKNOWN, Naming
+from subtune.families.naming import Naming
 from subtune.families.roberta import ROBERTA, XLM_ROBERTA
 
 # Models of these types have a forward pass of their own here.
@@ -21,14 +20,9 @@ NAMINGS = {
 CANONICAL = BERT
 
 
-def family_of(model_type: str) -> Family:
-    """Return the packed family that a ``config.json`` names in ``model_type``."""
-    return FAMILIES[model_type]
-
-
 def naming_of(model_type: str) -> Naming:
     """Return the roles of the parameters of models of a type; unknown types have no roles."""
-    return NAMINGS.get(model_type, UNKNOWN)
+    return NAMINGS.get(model_type, Naming())
 
 
 def first_position(model_type: str, padding: int) -> int:

@@ -6,7 +6,7 @@ transformers' models with a head have. All others are named ``classifier…``.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from subtune.families.naming import ADDED, CLASSIFIER, FIXED, LAYERS, is_embedding
@@ -50,6 +50,8 @@ class Embeddings(NamedTuple):
     token_type: str = "embeddings.token_type_embeddings"
     norm: str = "embeddings.LayerNorm"
 
+
+COMPONENTS, EMBEDDINGS = Components(), Embeddings()
 
 Shape = tuple[int, ...]
 
@@ -132,44 +134,23 @@ class Family:
     heads: Mapping[str, tuple[HeadLayer, ...]]
     # Prefix of every name outside the head in transformers' models with a head.
     backbone: str
-    # Prefix of the names in a layer, before the layer's number.
-    layers: str = LAYERS
-    components: Components = field(default_factory=Components)
-    embeddings: Embeddings = field(default_factory=Embeddings)
 
     def dimensions(self, config: Mapping[str, Any]) -> Dimensions:
         """Return a model's dimensions from its ``config.json``."""
         fields: dict[str, Any] = {**self.defaults, **config}
         return Dimensions(self, *(fields[name] for name in Dimensions._fields[1:]))
 
-    def component_of(self, name: str) -> Component:
-        """Split a canonical parameter name into component, layer and part."""
-        module, _, part = name.rpartition(".")
-        if module.startswith(self.layers):
-            layer, _, component = module.removeprefix(self.layers).partition(".")
-            return Component(component, int(layer), part)
-        return Component(module, None, part)
-
-    def components_of(self, layer: int) -> Components:
-        """Return the full names of a layer's modules."""
-        return Components(*(f"{self.layers}{layer}.{component}" for component in self.components))
-
-    def names(self, layers: int, head: str = SEQUENCE_CLASSIFICATION) -> list[str]:
-        """Return the names of the pretrained parameters of a model with ``layers`` and a head.
+    def shapes(self, d: Dimensions, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
+        """Return name to shape of every pretrained parameter of a model with a head.
 
         A sequence classifier has all parameters of a pretrained checkpoint.
         """
-        of_any_size = Dimensions(self, *[1] * 7)._replace(num_hidden_layers=layers)
-        return list(self.shapes(of_any_size, head))
-
-    def shapes(self, d: Dimensions, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-        """Return name to shape of every parameter in `names`."""
         h, i = d.hidden_size, d.intermediate_size
         tables = [(d.vocab_size, h), (d.max_position_embeddings, h), (d.type_vocab_size, h)]
-        weights: dict[str, Shape] = dict(zip(self.embeddings, [*tables, (h,)], strict=True))
+        weights: dict[str, Shape] = dict(zip(EMBEDDINGS, [*tables, (h,)], strict=True))
         inside = [(h, h), (h, h), (h, h), (h, h), (h,), (i, h), (h, i), (h,)]
         for layer in range(d.num_hidden_layers):
-            weights |= zip(self.components_of(layer), inside, strict=True)
+            weights |= zip(components_of(layer), inside, strict=True)
         weights |= {of.module: (h, h) for of in self.heads[head] if not is_classifier(of.module)}
         shapes = {}
         for module, shape in weights.items():
@@ -178,20 +159,25 @@ class Family:
                 shapes[f"{module}.bias"] = shape[:1]
         return shapes
 
-    def cancels(self, name: str) -> bool:
-        """Return whether a parameter is a key's bias, which has no effect and gradient 0.
-
-        It adds the same number to all scores of a query, which softmax ignores. A computed gradient
-        would be rounding noise, which Adam turns into full steps.
-        """
-        component, _, part = self.component_of(name)
-        return component == self.components.key and part == "bias"
-
     def exported_name(self, name: str, head: str) -> str:
         """Return a parameter's name in transformers' model of this family with a head."""
         module, _, part = name.rpartition(".")
         exported = {layer.module: layer.exported for layer in self.heads[head]}
         return f"{exported[module]}.{part}" if module in exported else f"{self.backbone}.{name}"
+
+
+def component_of(name: str) -> Component:
+    """Split a canonical parameter name into component, layer and part."""
+    module, _, part = name.rpartition(".")
+    if module.startswith(LAYERS):
+        layer, _, component = module.removeprefix(LAYERS).partition(".")
+        return Component(component, int(layer), part)
+    return Component(module, None, part)
+
+
+def components_of(layer: int) -> Components:
+    """Return the full names of a layer's modules."""
+    return Components(*(f"{LAYERS}{layer}.{component}" for component in COMPONENTS))
 
 
 def is_classifier(name: str) -> bool:

@@ -37,7 +37,7 @@ IN_LAYER = (
 
 @dataclass(frozen=True)
 class Naming:
-    """The roles of the modules of a family's models.
+    """The roles of the modules of a family's models. Without any every name stays as it is.
 
     Attributes:
         model_types: the family's names in ``config.json``.
@@ -51,9 +51,9 @@ class Naming:
         positions_behind_padding: whether the first token's position is behind the padding id.
     """
 
-    model_types: list[str]
-    layers: str
-    inside: Mapping[str, str]
+    model_types: Iterable[str] = ()
+    layers: str = ""
+    inside: Mapping[str, str] = field(default_factory=dict)
     outside: Mapping[str, str] = field(default_factory=dict)
     pretrained_head: Iterable[str] = ()
     key_bias_cancels: bool = False
@@ -71,10 +71,6 @@ class Naming:
             layer, _, rest = inner.removeprefix(self.layers).partition(".")
             return f"{LAYERS}{layer}.{_by_role(rest, self.inside)}"
         return _by_role(inner, self.outside)
-
-
-# Without a description every name stays as it is.
-UNKNOWN = Naming(model_types=[], layers="", inside={})
 
 
 def _by_role(name: str, roles: Mapping[str, str]) -> str:
@@ -96,6 +92,16 @@ def is_embedding(name: str) -> bool:
     """Return whether a canonical name is that of an embedding table."""
     module = name.rpartition(".")[0].rpartition(".")[2]
     return module.endswith(("embeddings", "embedding", "embed_tokens"))
+
+
+def is_key_bias(name: str) -> bool:
+    """Return whether a canonical name is that of a key's bias.
+
+    It adds the same number to all scores of a query, which softmax ignores, unless the model does
+    more with keys (`Naming.key_bias_cancels`). Its gradient is then 0. A computed one would be
+    rounding noise, which Adam turns into full steps.
+    """
+    return name.endswith(f".{KEY}.bias")
 
 
 def is_norm(name: str) -> bool:

@@ -18,9 +18,8 @@ def with_adapters(model: Encoder, settings: AdapterSettings, seed: int) -> Encod
     generator = torch.Generator().manual_seed(seed)
     spread = DEVIATION[settings.type]
     added: dict[str, Tensor] = {}
-    for name, shape in settings.shapes(
-        model.config.num_hidden_layers, model.config.hidden_size
-    ).items():
+    shapes = settings.shapes(model.config.num_hidden_layers, model.config.hidden_size)
+    for name, shape in shapes.items():
         start = torch.zeros(shape)
         if len(shape) > 1 and settings.type == "houlsby":
             nn.init.trunc_normal_(start, 0.0, spread, -2 * spread, 2 * spread, generator)

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from subtune.core import resources
-from subtune.families import FAMILIES, family_of
+from subtune.families import FAMILIES
 from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
     Dimensions,
     Shape,
-    is_added,
     is_classifier,
 )
 from subtune.families.naming import is_embedding
@@ -98,12 +97,10 @@ def shapes_for(
 
 
 def names_for(selection: Selection, dimensions: AnyDimensions, outputs: int) -> dict[str, str]:
-    """Return canonical name to the name in transformers' or PEFT's model; adapters keep theirs."""
+    """Return canonical name to the name in transformers' or PEFT's model."""
     if isinstance(selection, Peft):
         return shapes_with_peft(dimensions, selection.peft, outputs, SEQUENCE_CLASSIFICATION)[1]
-    shapes = shapes_for(selection, dimensions, outputs)
-    added = {name: name for name in filter(is_added, shapes)}
-    return added | dimensions.exported_names(SEQUENCE_CLASSIFICATION)
+    return dimensions.exported_names(SEQUENCE_CLASSIFICATION)
 
 
 def papers_models() -> dict[str, dict[str, Any]]:
@@ -113,7 +110,7 @@ def papers_models() -> dict[str, dict[str, Any]]:
 
 def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
     """Return the dimensions of a packed family's model by the fields of its configuration."""
-    return family_of(fields["model_type"]).dimensions(fields)
+    return FAMILIES[fields["model_type"]].dimensions(fields)
 
 
 def dimensions_of(name_or_path: str) -> AnyDimensions | None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from subtune.families import family_of
+from subtune.families import FAMILIES
 from subtune.families.base import Family, is_classifier
 from subtune.selections.adapter import AdapterSettings
 
@@ -56,7 +56,7 @@ class Encoder:
     @property
     def family(self) -> Family:
         """The model's packed family."""
-        return family_of(self.config.model_type)
+        return FAMILIES[self.config.model_type]
 
     @property
     def outputs(self) -> int:

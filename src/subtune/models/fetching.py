@@ -8,8 +8,7 @@ from transformers import AutoTokenizer
 from subtune.core.errors import SubtuneError, one_line
 from subtune.hub.download import snapshot
 from subtune.models import files
-from subtune.models.configuration import CONFIG, read_config
-from subtune.models.tokenizer_files import require_rows
+from subtune.models.configuration import CONFIG
 from subtune.selections.specs import ModelSpec
 
 
@@ -51,4 +50,3 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
                 target, local_files_only=True, trust_remote_code=False
             )
             made.backend_tokenizer.save(str(tokenizer))
-        require_rows(tokenizer, read_config(target))

@@ -11,9 +11,9 @@ from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_line
 from subtune.families import FAMILIES
 from subtune.families.base import Dimensions, Shape
+from subtune.families.naming import LAYERS
 from subtune.models.configuration import CONFIG, read_config
 from subtune.models.dimensions import dimensions_by
-from subtune.models.tokenizer_files import require_rows
 
 WEIGHTS = "model.safetensors"
 # Says which file holds which weight, if there are several files of weights.
@@ -64,23 +64,17 @@ def files_of(directory: Path) -> list[Path]:
     """Return the files that make up a model.
 
     Raises:
-        SubtuneError: a file is missing, or the weights or words are not those of the configuration.
+        SubtuneError: a file is missing, or the weights are not those of the configuration.
     """
-    if not directory.is_dir():
-        raise SubtuneError(f"found no directory {str(directory)!r}")
-    if not (directory / CONFIG).is_file():
-        raise SubtuneError(f"{directory} has no {CONFIG}")
+    fields = read_config(directory)
     weights = weights_of(directory)
     if not any((directory / name).is_file() for name in (TOKENIZER, *VOCABULARIES)):
         raise SubtuneError(f"{directory} has no {TOKENIZER}")
-    fields = read_config(directory)
     if fields["model_type"] in FAMILIES:
         stored_names(weights, dimensions_by(fields))
     else:
         for path in weights:
             shapes_in(path)
-    if (directory / TOKENIZER).is_file():
-        require_rows(directory / TOKENIZER, fields)
     # A model's version depends on this order.
     others = (INDEX, TOKENIZER, *OTHER_TOKENIZER_FILES)
     present = [directory / name for name in others if (directory / name).is_file()]
@@ -129,41 +123,39 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str
     """
     family = dimensions.family
     stored = {name: shape for path in paths for name, shape in shapes_in(path).items()}
-    names = {_canonical(name, family.backbone): name for name in stored}
+    # The first published BERT files have the names gamma and beta.
+    names = {
+        name.removeprefix(f"{family.backbone}.")
+        .replace(".gamma", ".weight")
+        .replace(".beta", ".bias"): name
+        for name in stored
+    }
     shapes = family.shapes(dimensions)
     require_same(
         paths[0].parent,
-        stored=stored,
         missing=[name for name in shapes if name not in names],
         mismatched=((n, stored[names[n]], s) for n, s in shapes.items() if stored[names[n]] != s),
-        unknown=[n for n in names if n.startswith(family.layers) and n not in shapes],
+        unknown=[n for n in names if n.startswith(LAYERS) and n not in shapes],
     )
     return names
 
 
 def require_same(
     directory: Path,
-    stored: Iterable[str],
     missing: Sequence[str],
     mismatched: Iterable[tuple[str, Shape, Shape]],
     unknown: Sequence[str],
-    prefix: str = "",
 ) -> None:
     """Refuse weights that are not those of the configuration.
 
     Args:
         directory: of the model's files.
-        stored: names in the files.
         missing: names of parameters that the files lack.
         mismatched: names of parameters with their stored and expected shapes.
         unknown: stored names that only a larger model of this kind has.
-        prefix: of names of pretrained parameters, in which the files may differ.
     """
     if missing:
-        behind = f".{missing[0].removeprefix(prefix)}"
-        other = next((name for name in stored if name.endswith(behind)), None)
-        hint = f"; found {other!r}, which has another prefix" if other else ""
-        raise SubtuneError(f"{directory} has no weights {missing[0]!r}, which its model has{hint}")
+        raise SubtuneError(f"{directory} has no weights {missing[0]!r}, which its model has")
     for name, shape, expected in mismatched:
         raise SubtuneError(
             f"{directory}: {name} has the shape {list(shape)}, expected {list(expected)} as the "
@@ -190,9 +182,3 @@ def shapes_in(path: Path) -> dict[str, Shape]:
                 kind = part.get_dtype()
                 raise SubtuneError(f"{path}: {name} is stored as {kind}, expected floats")
         return {name: tuple(part.get_shape()) for name, part in slices.items()}
-
-
-def _canonical(stored: str, backbone: str) -> str:
-    # The first published BERT files have the names gamma and beta.
-    name = stored.removeprefix(f"{backbone}.")
-    return name.replace(".gamma", ".weight").replace(".beta", ".bias")

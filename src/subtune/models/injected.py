@@ -7,11 +7,8 @@ All others keep their canonical names.
 
 import copy
 import dataclasses
-import logging
 import typing
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -20,7 +17,6 @@ import torch
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 from peft.utils import ModulesToSaveWrapper
 from pydantic import TypeAdapter, ValidationError
-from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel
 
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, reason_of
@@ -38,8 +34,8 @@ from subtune.models.encoder import Encoder
 from subtune.models.transformers_models import (
     AUTO_CLASSES,
     emptied,
+    parameters_of,
     quiet,
-    transposed_in,
     with_values,
 )
 from subtune.selections.peft import PeftSettings
@@ -60,33 +56,24 @@ UNFIT = {
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; LORA has `trainable_token_indices`",
     "XLORA": "it mixes adapters that are trained already",
 }
-# Fields that this package or the model decides, that load files or import code by its name, or that
-# ask for another way to train.
-RESERVED = {
+# Fields that this package or the model decides, as all that types of PEFT have in common, that load
+# files or import code by its name, or that ask for another way to train.
+RESERVED = {of.name for of in dataclasses.fields(peft.PromptLearningConfig)}
+RESERVED -= {"modules_to_save", "num_virtual_tokens"}
+RESERVED |= {
     "alora_invocation_tokens",
     "arrow_config",
-    "auto_mapping",
-    "base_model_name_or_path",
     "corda_config",
     "eva_config",
     "fan_in_fan_out",
-    "inference_mode",
     "layer_replication",
     "loftq_config",
     "lora_ga_config",
     "megatron_config",
     "megatron_core",
-    "num_attention_heads",
-    "num_layers",
-    "num_transformer_submodules",
-    "peft_type",
-    "peft_version",
     "prompt_tuning_init",
     "prompt_tuning_init_text",
-    "revision",
     "runtime_config",
-    "task_type",
-    "token_dim",
     "tokenizer_kwargs",
     "tokenizer_name_or_path",
     "use_qalora",
@@ -129,7 +116,7 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
             raise SubtuneError(f"peft.type: {settings.type} has no head for question answering")
         if settings.virtual_tokens < 1:
             raise SubtuneError("peft.num_virtual_tokens: expected a number above 0")
-    with one_line(f"peft: {settings.type}"), _quiet():
+    with one_line(f"peft: {settings.type}"), quiet():
         return made(task_type=TASK_TYPES.get(head), **settings.fields)
 
 
@@ -140,7 +127,7 @@ def injected(model: Encoder, settings: PeftSettings, seed: int) -> Encoder:
         SubtuneError: PEFT cannot put such modules into this model.
     """
     module, names = with_modules(model, settings, seed)
-    parameters = {name: value.contiguous() for name, value in _held(module, names).items()}
+    parameters = {name: value.contiguous() for name, value in parameters_of(module, names).items()}
     inside = replace(emptied(module, names), injected=True)
     return replace(model, parameters=parameters, transformers=inside).to(model.device)
 
@@ -179,22 +166,10 @@ def shapes_with(
     try:
         module, names = inject("cpu" if settings.virtual_tokens else "meta")
         _require_input(module, settings)
-    except _NeedsValuesError:
+    except RuntimeError:
+        # Some starts depend on the model's values.
         module, names = inject("cpu")
-    return {name: tuple(value.shape) for name, value in _held(module, names).items()}, names
-
-
-def _held(module: peft.PeftModel, names: Mapping[str, str]) -> dict[str, Tensor]:
-    """Return the parameters that compute by canonical name; matrices are ``[o, i]``."""
-    held, transposed = dict(module.named_parameters()), transposed_in(module)
-    return {
-        name: (held[own].mT if own in transposed else held[own]).detach()
-        for name, own in names.items()
-    }
-
-
-class _NeedsValuesError(Exception):
-    """A start that depends on the model's values."""
+    return {name: tuple(value.shape) for name, value in parameters_of(module, names).items()}, names
 
 
 def _inject(
@@ -220,12 +195,12 @@ def _inject(
     if missing:
         raise SubtuneError(f"peft.modules_to_save: the model has no module {listed(missing)}")
     try:
-        with torch.random.fork_rng(devices=[]), device, _quiet():
+        with torch.random.fork_rng(devices=[]), device, quiet():
             torch.manual_seed(seed)
             made = peft.get_peft_model(module, config, autocast_adapter_dtype=False)
     except Exception as error:
         if device.type == "meta" and isinstance(error, RuntimeError):
-            raise _NeedsValuesError from None
+            raise
         asks = "target_modules" in str(error)
         choice = f"; the model's modules: {listed(sorted(with_weights))}" if asks else ""
         raise SubtuneError(f"peft: {settings.type}: {reason_of(error)}{choice}") from None
@@ -263,7 +238,7 @@ def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
     device = next(module.parameters()).device
     ids = torch.ones(1, 4, dtype=torch.long, device=device)
     try:
-        with device, torch.no_grad(), _quiet():
+        with device, torch.no_grad(), quiet():
             module(input_ids=ids, attention_mask=torch.ones_like(ids))
     except Exception as error:
         if device.type == "meta" and isinstance(error, RuntimeError):
@@ -288,16 +263,3 @@ def _without_values(
         for value in (*module.parameters(), *module.buffers()):
             value.data.zero_()
     return module
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence PEFT's warnings and progress bars."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with quiet(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)

@@ -143,15 +143,11 @@ def parts(lengths: np.ndarray, cost: int, power: int) -> list[np.ndarray]:
         power: of the longest length that each example's work grows with: 1 for matrices, which read
             padded tokens, 2 for attention, which computes pairs of slots.
     """
-
-    def size(examples: Any, longest: Any) -> Any:
-        return examples * longest**power
-
     before = np.maximum.accumulate(lengths)[:-1]
     after = np.maximum.accumulate(lengths[::-1])[::-1][1:]
     count = np.arange(1, len(lengths))
-    in_two = size(count, before) + size(len(lengths) - count, after)
-    if len(lengths) == 1 or size(len(lengths), lengths.max()) - in_two.min() < cost:
+    in_two = count * before**power + (len(lengths) - count) * after**power
+    if len(lengths) == 1 or len(lengths) * lengths.max() ** power - in_two.min() < cost:
         return [lengths]
     cut = int(in_two.argmin()) + 1
     return parts(lengths[:cut], cost, power) + parts(lengths[cut:], cost, power)

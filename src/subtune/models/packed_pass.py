@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from subtune.families import first_position
-from subtune.families.base import Components
+from subtune.families.base import EMBEDDINGS, Components, components_of
+from subtune.families.naming import is_key_bias
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.packed import Grid, Packed, from_grid, to_grid
@@ -75,12 +76,12 @@ def logits(
             and output ``[k, t, o]``, which it may ask for a gradient.
     """
     run = _Pass(model, trained or {}, batch, masks, watch)
-    x = _layer_norm(run, model.family.embeddings.norm, _embedded(run))
+    x = _layer_norm(run, EMBEDDINGS.norm, _embedded(run))
     x = _dropped(run, x, model.config.hidden_dropout_prob)
     for number in range(model.config.num_hidden_layers):
         # If the head reads first tokens only, the last layer computes no others.
         last = number == model.config.num_hidden_layers - 1
-        x = _layer(run, model.family.components_of(number), x, last and batch.reads is None)
+        x = _layer(run, components_of(number), x, last and batch.reads is None)
     if batch.reads is not None:
         x = x.index_select(1, batch.reads)
     for layer in model.family.heads[model.head]:
@@ -92,7 +93,7 @@ def logits(
 def _embedded(run: _Pass) -> Tensor:
     """Return the tokens' embeddings ``[1, t, h]``."""
     batch = run.batch
-    names = run.model.family.embeddings
+    names = EMBEDDINGS
     start = first_position(run.model.config.model_type, run.model.config.pad_token_id)
     types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
     ids = {names.word: batch.ids, names.position: batch.positions + start, names.token_type: types}
@@ -189,7 +190,7 @@ def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
             y = shared_product(x, shared) + low_rank
         case _:
             y = shared_product(x, weight)
-    if not run.model.family.cancels(bias_name):
+    if not is_key_bias(bias_name):
         y = y + _over_tokens(run.weight(bias_name))
     _show(run, module, x, y)
     return y

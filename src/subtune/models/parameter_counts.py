@@ -12,7 +12,7 @@ from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
 from subtune.models.dimensions import AnyDimensions, names_for, shapes_for
 from subtune.selections import Selection
-from subtune.selections.entries import Entries, Entry, LowRank, Shapes, Whole, count
+from subtune.selections.entries import Entries, LowRank, Shapes, Whole, count
 from subtune.selections.patterns import LAYER_NUMBER
 
 
@@ -70,7 +70,7 @@ def trained_tensors(entries: Entries, shapes: Shapes, own_names: Mapping[str, st
     Args:
         entries: the entries that train.
         shapes: the model's shapes.
-        own_names: canonical name to transformers' name of every parameter.
+        own_names: canonical name to transformers' name; adapters keep theirs.
 
     Returns:
         ``tensor`` (a pattern that matches the row's tensors), ``times`` (their number), ``own``
@@ -79,7 +79,14 @@ def trained_tensors(entries: Entries, shapes: Shapes, own_names: Mapping[str, st
     """
     alike: dict[tuple, list[str]] = {}
     for name in filter(entries.get, shapes):
-        key = (_of_any_layer(name), _of_any_layer(own_names[name]), _how(entries[name]))
+        match entries[name]:
+            case Whole():
+                how = "whole"
+            case LowRank(rank):
+                how = f"rank {rank}"
+            case _:
+                how = "in part"
+        key = (_of_any_layer(name), _of_any_layer(own_names.get(name, name)), how)
         alike.setdefault((*key, tuple(shapes[name])), []).append(name)
     in_all_layers = Counter(map(_of_any_layer, shapes))
     rows = []
@@ -87,20 +94,10 @@ def trained_tensors(entries: Entries, shapes: Shapes, own_names: Mapping[str, st
         everywhere = len(names) == in_all_layers[module]
         for run in [names] if everywhere else _in_a_row(names):
             tensor = _joined(run, everywhere)
-            own = _joined([own_names[name] for name in run], everywhere)
+            own = _joined([own_names.get(name, name) for name in run], everywhere)
             trains = count({name: entries[name] for name in run}, shapes)
             rows.append((tensor, len(run), own, shape, trains, how))
     return pd.DataFrame(rows, columns=["tensor", "times", "own", "shape", "trains", "how"])
-
-
-def _how(entry: Entry) -> str:
-    """Say how a tensor trains."""
-    match entry:
-        case Whole():
-            return "whole"
-        case LowRank(rank):
-            return f"rank {rank}"
-    return "in part"
 
 
 def _of_any_layer(name: str) -> str:

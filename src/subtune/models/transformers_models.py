@@ -1,7 +1,9 @@
 """Models that transformers loads, in two parts: weights by canonical name, and an empty module."""
 
 import difflib
+import logging
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
@@ -14,10 +16,10 @@ from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.pytorch_utils import Conv1D
-from transformers.utils import logging
+from transformers.utils.logging import disable_progress_bar, enable_progress_bar
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.families import naming, naming_of
+from subtune.families import naming_of
 from subtune.families.base import (
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
@@ -25,6 +27,7 @@ from subtune.families.base import (
     Shape,
     is_classifier,
 )
+from subtune.families.naming import is_key_bias
 from subtune.models import configuration
 from subtune.models.configuration import CONFIG
 from subtune.models.dimensions import OtherDimensions
@@ -49,13 +52,14 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
     config = read_config(directory, outputs)
     _require_head(config, head)
     module = _with_weights(directory, config, head)
+    own_names = _own_names(module)
     parameters = {
         name: torch.zeros(value.shape)
         if is_classifier(name)
         else value.clone(memory_format=torch.contiguous_format)
-        for name, value in _parameters(module).items()
+        for name, value in parameters_of(module, own_names).items()
     }
-    return Encoder(config, parameters, head, emptied(module, _own_names(module)))
+    return Encoder(config, parameters, head, emptied(module, own_names))
 
 
 def with_values(model: Encoder, **settings: Any) -> PreTrainedModel:
@@ -108,7 +112,8 @@ def read_dimensions(directory: Path) -> OtherDimensions:
 def _shapes(directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
     """Return canonical name to shape of every parameter of a model with a head so wide."""
     module = _on_meta(directory, head, outputs)
-    return {name: tuple(value.shape) for name, value in _parameters(module).items()}
+    parameters = parameters_of(module, _own_names(module))
+    return {name: tuple(value.shape) for name, value in parameters.items()}
 
 
 def read_config(directory: Path, outputs: int) -> PretrainedConfig:
@@ -142,15 +147,17 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence transformers' progress bars and its warnings of heads without weights."""
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    """Silence warnings, such as transformers' of heads without weights, and progress bars."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
-        logging.set_verbosity(verbosity)
-        logging.enable_progress_bar()
+        logging.disable(before)
+        enable_progress_bar()
 
 
 def _classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
@@ -215,12 +222,12 @@ def _own_names(module: PreTrainedModel) -> dict[str, str]:
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
 
 
-def _parameters(module: PreTrainedModel) -> dict[str, Tensor]:
-    """Return every parameter by canonical name; matrices are ``[o, i]``."""
+def parameters_of(module: nn.Module, own_names: Mapping[str, str]) -> dict[str, Tensor]:
+    """Return parameters by canonical name; matrices are ``[o, i]``."""
     held, transposed = dict(module.named_parameters()), transposed_in(module)
     return {
-        name: held[own].detach().mT if own in transposed else held[own].detach()
-        for name, own in _own_names(module).items()
+        name: (held[own].mT if own in transposed else held[own]).detach()
+        for name, own in own_names.items()
     }
 
 
@@ -242,11 +249,9 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
     modules = set(map(module_of_any_layer, pretrained))
     require_same(
         directory,
-        stored=unexpected,
         missing=sorted(pretrained.intersection(loading["missing_keys"])),
         mismatched=[of for of in sorted(loading["mismatched_keys"]) if of[0] in pretrained],
         unknown=[own for own in unexpected if module_of_any_layer(own) in modules],
-        prefix=prefix,
     )
 
 
@@ -254,7 +259,6 @@ def emptied(module: PreTrainedModel, own_names: Mapping[str, str]) -> Transforme
     """Return the module after removing the values of its parameters."""
     transposed, buffers = transposed_in(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
-    key_bias = f".{naming.KEY}.bias"
     cancels = naming_of(module.config.model_type).key_bias_cancels
-    without_effect = frozenset(name for name in own_names if cancels and name.endswith(key_bias))
+    without_effect = frozenset(filter(is_key_bias, own_names) if cancels else ())
     return TransformersModule(module, own_names, transposed, buffers, without_effect)

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
-from transformers.pytorch_utils import Conv1D
 
 from subtune.core.errors import SubtuneError, reason_of
 from subtune.core.hardware import is_out_of_memory
@@ -41,8 +40,7 @@ def logits(
     """Return logits ``[k, q, o]``, as `subtune.models.forward.logits` does.
 
     Raises:
-        SubtuneError: a low-rank update belongs to a tensor that is not a linear layer's matrix;
-            or transformers' code fails on texts, or vmap refuses it.
+        SubtuneError: transformers' code fails on texts, or vmap refuses it.
     """
     theirs = model.transformers
     assert theirs is not None, "packed families have a forward pass of their own"
@@ -57,7 +55,7 @@ def logits(
             case PerRun(values):
                 own[own_name] = values
             case LowRankUpdate(lora_a, lora_b):
-                updates[_linear_module(theirs, own_name)] = lora_a, lora_b
+                updates[own_name.rpartition(".")[0]] = lora_a, lora_b
             case SparseEntries(matrix, values, rows, columns):
                 shared[own_name] = matrix.index_put((rows, columns), values)
             case Tensor():
@@ -112,14 +110,6 @@ def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
     if batch.token_type_ids is not None:
         columns["token_type_ids"] = (batch.ids.new_zeros(size), batch.token_type_ids)
     return {name: grid.index_put(where, values) for name, (grid, values) in columns.items()}
-
-
-def _linear_module(theirs: TransformersModule, own_name: str) -> str:
-    """Return the name of the linear layer whose matrix this is."""
-    name = own_name.rpartition(".")[0]
-    if type(theirs.module.get_submodule(name)) not in (nn.Linear, Conv1D):
-        raise SubtuneError(f"selection: {own_name!r} is not a linear layer's matrix, as LoRA needs")
-    return name
 
 
 @contextmanager

@@ -6,8 +6,7 @@ from pydantic import Field, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
-from subtune.families import CANONICAL
-from subtune.families.base import Shape, is_added
+from subtune.families.base import Shape, components_of, is_added
 from subtune.families.naming import ADDED, is_norm
 from subtune.selections.entries import Entries, Ranks, Shapes, Whole
 from subtune.selections.kind import AbstractSelection, Work
@@ -33,28 +32,25 @@ class AdapterSettings(Value):
             raise ValueError("expected either size or reduction")
         return self
 
-    def names(self, layer: int) -> list[str]:
-        """Return the modules of a layer behind which an adapter stands."""
-        of_layer = CANONICAL.components_of(layer)
-        both = [of_layer.attention_output, of_layer.output]
-        return both if self.type == "houlsby" else both[1:]
-
     def shapes(self, layers: int, width: int) -> dict[str, Shape]:
         """Return the names and shapes of all adapters' parameters, in a model so wide."""
         size = self.size or width // (self.reduction or 1)
         if not 1 <= size <= width:
             raise SubtuneError(f"adapter: found a size of {size}, expected 1 to {width}, the width")
         shapes: dict[str, Shape] = {}
-        for module in (name for layer in range(layers) for name in self.names(layer)):
-            down, up = down_and_up(module)
-            shapes |= {f"{down}.weight": (size, width), f"{down}.bias": (size,)}
-            shapes |= {f"{up}.weight": (width, size), f"{up}.bias": (width,)}
+        for of_layer in map(components_of, range(layers)):
+            both = [of_layer.attention_output, of_layer.output]
+            for module in both if self.type == "houlsby" else both[1:]:
+                down, up = down_and_up(module)
+                shapes |= {f"{down}.weight": (size, width), f"{down}.bias": (size,)}
+                shapes |= {f"{up}.weight": (width, size), f"{up}.bias": (width,)}
         return shapes
 
 
 class Adapter(AbstractSelection):
     """Adapters, and with those of Houlsby et al. all norms."""
 
+    usual_work = Work.LOW_RANK
     adapter: AdapterSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
@@ -63,9 +59,6 @@ class Adapter(AbstractSelection):
         norms = self.adapter.type == "houlsby"
         names = [name for name in shapes if is_added(name) or (norms and is_norm(name))]
         return dict.fromkeys(names, Whole())
-
-    def work(self, of: AbstractSelection | None = None) -> Work:
-        return Work.LOW_RANK
 
     def in_words(self) -> str:
         norms = " and all norms" if self.adapter.type == "houlsby" else ""

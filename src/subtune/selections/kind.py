@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from enum import Enum
+from typing import ClassVar
 
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
@@ -31,6 +32,9 @@ class AbstractSelection(Value):
     The first field's name tells one kind of selection from the others.
     """
 
+    # What `work` returns, where all selections of a kind are alike.
+    usual_work: ClassVar[Work]
+
     def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:
         """Return the entries that train, the classifier's included.
 
@@ -53,13 +57,13 @@ class AbstractSelection(Value):
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         """Return the encoder's entries that train. Arguments are those of `resolve`."""
 
-    @abstractmethod
     def work(self, of: "AbstractSelection | None" = None) -> Work:
         """Return the most expensive thing that trains, judged by names that every encoder has.
 
         Args:
             of: the selection whose entries the ``ranking`` ranks, if there is one.
         """
+        return self.usual_work
 
     @abstractmethod
     def in_words(self) -> str:

@@ -21,6 +21,7 @@ class LoraSettings(Value):
 class Lora(AbstractSelection):
     """Low-rank updates of matrices, and the whole tensors that train beside them."""
 
+    usual_work = Work.LOW_RANK
     lora: LoraSettings
     parameters: Patterns | None = None
 
@@ -38,9 +39,6 @@ class Lora(AbstractSelection):
                 )
             entries[name] = LowRank(lora.rank, lora.alpha / lora.rank)
         return entries
-
-    def work(self, of: AbstractSelection | None = None) -> Work:
-        return Work.LOW_RANK
 
     def in_words(self) -> str:
         lora = self.lora

@@ -57,17 +57,14 @@ class PeftSettings(Value):
 class Peft(AbstractSelection):
     """The parameters that a configuration of PEFT adds to a model, and those that it unfreezes."""
 
+    usual_work = Work.LOW_RANK
     peft: PeftSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        names = filter(is_added, shapes)
-        entries: Entries = dict.fromkeys(names, Whole())
+        entries: Entries = dict.fromkeys(filter(is_added, shapes), Whole())
         if not entries:
             raise SubtuneError(f"selection: PEFT's {self.peft.type} trains nothing in this model")
         return entries
-
-    def work(self, of: AbstractSelection | None = None) -> Work:
-        return Work.LOW_RANK
 
     def in_words(self) -> str:
         fields = ", ".join(f"{name} {value}" for name, value in self.peft.fields_as_json)

@@ -100,6 +100,7 @@ def _draw_or_lines(value: Any) -> str:
 class Random(AbstractSelection):
     """Entries drawn at random with the run's seed."""
 
+    usual_work = Work.ENTRIES
     random: Annotated[
         Annotated[Draw, Tag("[draw]")] | Annotated[Lines, Tag("[lines]")],
         Discriminator(_draw_or_lines),
@@ -107,9 +108,6 @@ class Random(AbstractSelection):
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         return self.random.entries(shapes, np.random.default_rng(seed))
-
-    def work(self, of: AbstractSelection | None = None) -> Work:
-        return Work.ENTRIES
 
     def in_words(self) -> str:
         return self.random.in_words()

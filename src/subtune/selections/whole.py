@@ -10,7 +10,7 @@ from subtune.selections.kind import AbstractSelection, Work
 from subtune.selections.patterns import MAX_LAYERS, Patterns, listed, matching
 
 # The names that every encoder has, in the most layers that a pattern may name.
-EVERY_NAME: Shapes = dict.fromkeys(CANONICAL.names(MAX_LAYERS), ())
+EVERY_NAME: Shapes = CANONICAL.shapes(CANONICAL.dimensions({"num_hidden_layers": MAX_LAYERS}))
 
 
 class WholeTensors(AbstractSelection):

@@ -15,18 +15,16 @@ that the head reads), ``l`` rows of the longest example, ``o`` outputs, ``i`` in
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import datasets
 import numpy as np
 import pandas as pd
-import safetensors.numpy
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from subtune.data.batches import in_length_order
-from subtune.families.naming import is_embedding, is_norm
+from subtune.families.naming import is_embedding, is_key_bias, is_norm
 from subtune.models import forward
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.packed import Packed, pack
@@ -130,12 +128,6 @@ def _add_example_by_example(model: Encoder, examples: Examples, nats: Nats, tota
                 total.add_(squares if total.ndim else squares.sum())
 
 
-def write(fisher: Fisher, entries: Path, sums: Path) -> None:
-    """Write the vectors' information as safetensors and the tensors' sums as CSV."""
-    safetensors.numpy.save_file(fisher.entries, entries)
-    fisher.sums.to_csv(sums, index=False)
-
-
 class _Rows:
     """The rows of a batch, ordered by example; ``counts`` has each example's number of rows.
 
@@ -173,7 +165,7 @@ def _watch(
         g = gradient.detach()[0]
         # If both have as many rows, they are the same rows.
         rows = tokens if len(g) == len(tokens.example) else read
-        if bias is not None and not model.family.cancels(f"{module}.bias"):
+        if bias is not None and not is_key_bias(f"{module}.bias"):
             bias.add_(_sum_of_squares(g, rows))
         if weight is None:
             return

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.families import CANONICAL, NAMINGS, naming
-from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
+from subtune.families import NAMINGS, naming
+from subtune.families.base import SEQUENCE_CLASSIFICATION, component_of, is_classifier
 from subtune.models import encoder, forward
 from subtune.models.dimensions import dimensions_in
 from subtune.models.dropout import DropoutMasks
@@ -51,7 +51,7 @@ def test_every_family_is_tried():
 
 
 def test_a_layer_has_the_roles_of_berts(model):
-    places = [CANONICAL.component_of(name) for name in model.parameters]
+    places = [component_of(name) for name in model.parameters]
     # ModernBERT's first layer has no norm before attention, and ALBERT has one layer.
     last = max(place.layer for place in places if place.layer is not None)
     modules = {place.component for place in places if place.layer == last}

@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.exhibits.tables.writing import EMPTY, Styled
-from subtune.families import CANONICAL
-from subtune.families.base import is_added, is_pretrained
+from subtune.families.base import component_of, is_added, is_pretrained
 from subtune.models.dimensions import dimensions_in, shapes_for
 from subtune.models.parameter_counts import parameter_counts
 from subtune.selections import SELECTION, Selection
@@ -72,8 +71,8 @@ def strata(selection: Selection, shapes: Shapes) -> tuple[str, ...]:
         SubtuneError: the model lacks a selected parameter.
     """
     entries = selection.encoder_entries(shapes, seed=0, ranks={})
-    layer_of = {name: CANONICAL.component_of(name).layer for name in shapes}
-    layers = sorted({layer_of[n] or 0 for n in shapes if n.startswith(CANONICAL.layers)})
+    layer_of = {name: component_of(name).layer for name in shapes}
+    layers = sorted({layer for layer in layer_of.values() if layer is not None})
     texts = [_in_words(entries, [n for n in shapes if layer_of[n] == layer]) for layer in layers]
     groups = [(text, len(list(alike))) for text, alike in groupby(texts)]
     outside_layers = [n for n in shapes if layer_of[n] is None and is_pretrained(n)]
@@ -108,7 +107,7 @@ def _in_words(entries: Mapping[str, Entry], names: list[str]) -> str:
 
 def _notation(name: str) -> str:
     """Return the papers' notation: b_q, g_LN1, and W_q for the matrix beside b_q."""
-    component, layer, part = CANONICAL.component_of(name)
+    component, layer, part = component_of(name)
     if layer is None:
         return name
     if f"{component}.{part}" in NOTATIONS:
