@@ -51,23 +51,21 @@ def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[An
     for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
         questions = [*runs_of_model.groupby(QUESTION, sort=False)]
         for (_, task, metric), runs in questions:
-            found.append(_of_runs(runs, row_scores, (str(model), str(task), str(metric))))
+            question = str(model), str(task), str(metric)
+            full = runs.loc[runs["method"] == REFERENCE, "value"]
+            smaller = candidates(runs, row_scores)
+            if full.empty:
+                found.append(Answer(*question, missing="full"))
+            elif full.isna().any():
+                found.append(Answer(*question, missing="score of full"))
+            elif not smaller:
+                found.append(Answer(*question, missing="smaller method"))
+            else:
+                found.append(_of_candidates(smaller, question))
         together = candidates(runs_of_model, row_scores) if len(questions) > 1 else []
         if together:
             found.append(_of_candidates(together, (str(model), ALL_TASKS, "mean")))
     return found
-
-
-def _of_runs(
-    runs: pd.DataFrame, row_scores: pd.DataFrame, question: tuple[str, str, str]
-) -> Answer:
-    full = runs.loc[runs["method"] == REFERENCE, "value"]
-    if full.isna().any() or full.empty:
-        return Answer(*question, missing="full" if full.empty else "score of full")
-    smaller = candidates(runs, row_scores)
-    if not smaller:
-        return Answer(*question, missing="smaller method")
-    return _of_candidates(smaller, question)
 
 
 def _of_candidates(smaller: Sequence[Candidate], question: tuple[str, str, str]) -> Answer:

@@ -39,7 +39,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
         ``first``, ``second``, ``pairs`` (how many columns both have), ``mean_difference`` (first
         minus second, of means over seeds), ``p_value`` (from `wilcoxon`), ``p_holm`` (the same,
         corrected for all pairs of the table, from `holm`), ``first_better``, ``same``,
-        ``second_better`` (probabilities from `bayesian_signed_rank`).
+        ``second_better`` (probabilities from `bayesian_signed_rank`); all rounded to four digits.
     """
     means = by_method(chosen)
     rows = []
@@ -52,7 +52,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     columns = ["first", "second", "pairs", "mean_difference", "p_value"]
     table = pd.DataFrame(rows, columns=[*columns, "first_better", "same", "second_better"])
     table.insert(len(columns), "p_holm", holm(table["p_value"].astype(float)))
-    return table
+    return table.round(4)
 
 
 def wilcoxon(difference: pd.Series) -> float | None:

@@ -1,13 +1,12 @@
 """Numbers that the papers print: a CSV file per table, in ``printed`` of the paper's folder."""
 
 import hashlib
-from collections.abc import Collection
 from pathlib import Path
 
 import pandas as pd
 
 from subtune.analysis.information import complete_layers
-from subtune.analysis.reproduction import AVERAGE, of_exhibits
+from subtune.analysis.reproduction import AVERAGE
 from subtune.papers.paper import Paper
 
 # Columns of the tables that every paper has, if only empty ones.
@@ -33,7 +32,7 @@ def version(paper: str) -> str:
 
 
 def table(paper: str, name: str) -> pd.DataFrame:
-    """Return one of a paper's tables; scores and numbers of parameters as `scores` and `counts`.
+    """Return one of a paper's tables; scores as `scores`, numbers of parameters as text.
 
     Raises:
         FileNotFoundError: the paper has no such table.
@@ -48,8 +47,8 @@ def _read(paper: str, name: str) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
-def scores(paper: str, exhibits: Collection[str] | None = None) -> pd.DataFrame:
-    """Return the scores of a paper, or of some of its exhibits, on the scale 0–1.
+def scores(paper: str) -> pd.DataFrame:
+    """Return the scores of a paper on the scale 0–1.
 
     Returns:
         ``exhibit``, ``model``, ``split``, ``method`` (its name in `METHODS`, if any),
@@ -57,18 +56,12 @@ def scores(paper: str, exhibits: Collection[str] | None = None) -> pd.DataFrame:
         ``value`` and ``is_average``, true of means over the paper's tasks.
     """
     rows = _read(paper, "scores")
-    rows = rows.assign(
+    return rows.assign(
         value=rows["value"] / rows["scale"],
         # Papers print additions with a plus sign; here names have a comma.
         method=rows["method"].astype(str).str.replace(" + ", ",", regex=False),
         is_average=rows["metric"] == AVERAGE,
     ).drop(columns="scale")
-    return rows if exhibits is None else of_exhibits(rows, exhibits)
-
-
-def counts(paper: str) -> pd.DataFrame:
-    """Return numbers of trained parameters as text: ``model``, ``method``, ``printed``."""
-    return _read(paper, "parameter_counts")
 
 
 def trained_parameters(paper: str) -> pd.DataFrame:
@@ -76,7 +69,7 @@ def trained_parameters(paper: str) -> pd.DataFrame:
 
     They are counts, or shares of the model if the paper prints no counts.
     """
-    table = counts(paper)
+    table = _read(paper, "parameter_counts")
     table = table[~table["printed"].astype(str).str.endswith("%")]
     if table.empty:
         rows = _read(paper, "scores").rename(columns={"params": "printed"})

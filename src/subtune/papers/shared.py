@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from subtune.analysis.significance import paired_tests
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.curves import learning_curves, score_by_train_rows
 from subtune.exhibits.figures.heat_maps import parameter_changes
@@ -12,7 +13,7 @@ from subtune.exhibits.figures.ranks import critical_difference
 from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.choices import choices, contents, metrics
 from subtune.exhibits.tables.comparison import comparison
-from subtune.exhibits.tables.findings import checklist, paired_tests
+from subtune.exhibits.tables.findings import checklist
 from subtune.exhibits.tables.scores import scores_by_train_rows
 from subtune.exhibits.tables.summary import methods_by_score
 from subtune.papers.paper import Figure, Needs, Paper, Table

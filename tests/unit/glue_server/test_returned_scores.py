@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from subtune.analysis.reproduction import of_exhibits
 from subtune.core.errors import SubtuneError
 from subtune.glue_server import returned_scores
 from subtune.papers import printed
@@ -29,7 +30,7 @@ def form():
 
 def as_ours(exhibit):
     """Return a printed table of the LayerNorm paper, as if it were ours."""
-    table = printed.scores("layernorm", [exhibit]).rename(columns={"task": "column"})
+    table = of_exhibits(printed.scores("layernorm"), [exhibit]).rename(columns={"task": "column"})
     return table.assign(
         run=table["method"] + "/" + table["column"].str.partition("_")[0],
         task=table["column"].str.partition("_")[0],
@@ -42,7 +43,9 @@ def as_ours(exhibit):
 
 def entered(form, path, **changed):
     """Write the form, filled with the paper's Table 3."""
-    scores = printed.scores("layernorm", ["table3"]).set_index(["method", "task"])["value"]
+    scores = of_exhibits(printed.scores("layernorm"), ["table3"]).set_index(["method", "task"])[
+        "value"
+    ]
     form["score"] = [100 * scores[key] for key in zip(form["method"], form["task"], strict=True)]
     for column, value in changed.items():
         form[column] = form[column].astype(object)

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from subtune import config, papers
+from subtune.analysis.reproduction import of_exhibits
 from subtune.papers import printed
 from subtune.planning.plan import plan
 from subtune.selections.methods import is_built_in
@@ -78,7 +79,7 @@ def test_experiments_train_as_their_papers_say(paper, recipe, planned):
 
 
 def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned):
-    printed_runs = printed.scores("bitfit", ["pos"])
+    printed_runs = of_exhibits(printed.scores("bitfit"), ["pos"])
     expected = set(zip(printed_runs["model"], printed_runs["method"], strict=True))
     assert {(run.model, run.method) for run in planned["bitfit_pos"]} == expected
     assert {run.task for run in planned["bitfit_pos"]} <= {"ptb", "ud_ewt"}

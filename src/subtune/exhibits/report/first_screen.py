@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from subtune.analysis.answers import ALL_TASKS, MARGIN
+from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import METHOD, QUESTION, REFERENCE, title_with_mask
 from subtune.exhibits.tables.writing import interval
 
@@ -23,10 +23,7 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():
         return None
-    answers, methods = (
-        pd.read_csv(Path(files[name]), keep_default_na=False, na_values=[""])
-        for name in ("answers", "summary")
-    )
+    answers, methods = read_scores(files["answers"]), read_scores(files["summary"])
     answers = answers[answers["task"] != ALL_TASKS]
     titles = dict(answers[["task", "title"]].itertuples(index=False))
     several = methods["model"].nunique() > 1

@@ -42,7 +42,7 @@ def comparison(
 
     Args:
         printed: the paper's scores, from `subtune.papers.printed.scores`.
-        counts: its numbers of parameters, from `subtune.papers.printed.counts`.
+        counts: its numbers of parameters, from the paper's table `parameter_counts`.
         source: of which rows our scores are.
         exhibits: where the paper prints its scores.
         split: those of one split only.

@@ -16,11 +16,6 @@ WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
 VERDICTS = ["as the paper judges", "by the interval"]
 
 
-def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return `subtune.analysis.significance.paired_tests`, rounded to four digits."""
-    return significance.paired_tests(chosen).round(4)
-
-
 def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the spread over seeds of every method with several seeds on a task.
 

@@ -42,7 +42,8 @@ def write(made: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
     """Write a table to each output, in the format of its suffix: .csv, .md or .tex."""
     styled = made if isinstance(made, Styled) else Styled(made)
     shown = styled.table if styled.shown is None else styled.shown
-    cells = shown.astype(object).where(shown.notna(), EMPTY).map(_text)
+    cells = shown.astype(object).where(shown.notna(), EMPTY)
+    cells = cells.map(lambda value: f"{value:.5g}" if isinstance(value, float) else str(value))
     bold = pd.DataFrame(index=shown.index) if styled.bold is None else styled.bold
     bold = bold.reindex(columns=shown.columns, fill_value=False)
     for path in map(Path, outputs):
@@ -53,10 +54,6 @@ def write(made: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
             path.write_text("\n\n".join(filter(None, parts)) + "\n", encoding="utf-8")
         else:
             path.write_text(_latex(cells, bold, styled.note, styled.wide), encoding="utf-8")
-
-
-def _text(value: object) -> str:
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def _markdown(table: pd.DataFrame, bold: pd.DataFrame) -> str:

@@ -53,7 +53,7 @@ def test_what_is_drawn_or_has_more_groups_is_told_once_for_all_layers():
 def test_table_1_has_the_papers_columns_and_counts(tmp_path):
     fields = papers_models()["bert-large-cased"]
     (tmp_path / "config.json").write_text(json.dumps(fields))
-    methods = printed.counts("spafit")["method"]
+    methods = printed.table("spafit", "parameter_counts")["method"]
     styled = made(
         "spafit",
         "table1",
