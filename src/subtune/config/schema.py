@@ -23,7 +23,7 @@ from subtune.selections.ranked import Fraction
 from subtune.selections.rankings import SCOPES, Scope
 from subtune.selections.specs import Precision
 from subtune.tasks import TASKS, Task
-from subtune.tasks.fields import Encoding, KindName, kind_of_unnamed
+from subtune.tasks.fields import KindName, kind_of_unnamed
 from subtune.tasks.kinds import KINDS
 from subtune.tasks.task import TEST
 
@@ -206,7 +206,7 @@ class OwnTask(Section):
     rates, and perhaps `test`, which then judges. Texts: .csv, .tsv or .jsonl; a cell that begins
     with a quotation mark is quoted. Tokens: .conllu, whose columns have names; .conll or .txt,
     whose columns are 1, 2, …; or .jsonl with lists. Spans: .json in SQuAD's format"""
-    encoding: Encoding | None = None
+    encoding: str | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-8, or UTF-16 if a file begins
     with its mark"""
     text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = ()

@@ -12,7 +12,6 @@ from subtune.tasks.sentences import Sentences
 
 if TYPE_CHECKING:
     import pandas as pd
-    from torch import Tensor
 
 
 class Classification(Sentences):
@@ -37,14 +36,5 @@ class Classification(Sentences):
             raise SubtuneError(f"{place}: label: {one_of(text, numbers)}")
         return numbers[text]
 
-    def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
-        return cross_entropy(logits, labels)
-
     def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table.filter(like="logit_").to_numpy().argmax(axis=1), table["label"].to_numpy()
-
-
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return each run's summed cross-entropy ``[k]`` of logits ``[k, n, o]`` and labels ``[n]``."""
-    per_run = labels.expand(len(logits), 1, -1)
-    return -logits.mT.log_softmax(1).gather(1, per_run).sum((1, 2))

@@ -8,8 +8,6 @@ from pydantic import Field
 from subtune.core.content_ids import Value
 
 KindName = Literal["classification", "regression", "tokens", "span"]
-# An encoding of text that Python knows; `subtune.tasks.formats.text.read` refuses others.
-Encoding = str
 
 
 def kind_of_unnamed(labels: Sequence[str] | None) -> KindName:
@@ -38,7 +36,7 @@ class TaskFields(Value):
     )
     metrics: tuple[str, ...]
     evaluation: tuple[str, ...] = ("validation",)
-    encoding: Encoding | None = None
+    encoding: str | None = None
 
     @property
     def labelled(self) -> tuple[str, ...]:

@@ -141,12 +141,14 @@ class TaskKind(ABC):
         example.
         """
 
-    @abstractmethod
     def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
         """Return each run's sum of losses ``[k]``, of logits ``[k, q, o]`` and a batch's labels.
 
-        ``example`` ``[q]`` is the example of each token that is read.
+        ``example`` ``[q]`` is the example of each token that is read. The loss is the cross-entropy
+        of labels ``[q]``, if a kind does not say another.
         """
+        per_run = labels.expand(len(logits), 1, -1)
+        return -logits.mT.log_softmax(1).gather(1, per_run).sum((1, 2))
 
     @abstractmethod
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:

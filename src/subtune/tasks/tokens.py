@@ -18,7 +18,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
-from subtune.tasks.classification import cross_entropy
 from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import conll, json_lines, text, treebank
@@ -28,7 +27,6 @@ from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
-    from torch import Tensor
 
 TEXTS = TypeAdapter(dict[str, Annotated[list[text.Text], Field(min_length=1)]])
 
@@ -107,10 +105,6 @@ class Tokens(TaskKind):
                 example = {"row": row, "input_ids": ids, "reads": reads, "label": labels[part]}
                 examples.append(example | {"token_type_ids": types})
         return {name: [example[name] for example in examples] for name in examples[0]}
-
-    def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
-        # The head reads words, as a classifier reads examples.
-        return cross_entropy(logits, labels)
 
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
         """Return the number of each word's label, ``[q]``."""
