@@ -1,10 +1,12 @@
 """One call, from tables to the answer."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from transformers import AutoModelForSequenceClassification
 
 import subtune
 from subtune.core.errors import SubtuneError
+from subtune.core.workflow_files import snakemake_command
 from tests.helpers.project import ROOT
 
 TRAIN, DEV = (pd.read_csv(ROOT / "examples" / f"weather-{split}.csv") for split in ("train", "dev"))
@@ -85,9 +88,70 @@ def test_results_of_another_call_are_not_mixed(killed_and_called_again, tiny_ber
         subtune.compare(TRAIN, DEV, model=str(tiny_bert), minutes=5, results=results)
 
 
-def test_an_argument_is_named_as_in_python(tmp_path):
-    with pytest.raises(SubtuneError, match=r"^label: missing, and no column of"):
-        subtune.compare(TRAIN.rename(columns={"label": "mood"}), DEV, results=tmp_path / "new")
+def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(
+    killed_and_called_again, tiny_bert
+):
+    folder = killed_and_called_again[0]
+    [results] = folder.glob("results/*")
+    moved = results.rename(folder / "moved")
+    try:
+        with pytest.raises(SubtuneError, match=r"moved was .* before; move it back to go on"):
+            subtune.compare(TRAIN, DEV, model=str(tiny_bert), minutes=0.1, results=moved)
+        assert not results.exists()
+    finally:
+        moved.rename(results)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"train": TRAIN.rename(columns={"label": "mood"})}, "^label: missing, and no column of"),
+        ({"minutes": 0}, "^minutes: found 0, expected a positive number"),
+        ({"minutes": float("nan")}, "^minutes: found nan, expected a positive number"),
+        ({"minutes": "ten"}, "^minutes: found ten, expected a positive number"),
+        ({"kind": "clasification"}, "^kind: found 'clasification', expected one of classification"),
+        ({"model": "pyproject.toml"}, "^model: found the file 'pyproject.toml', expected a direct"),
+        ({"dev": "20%"}, "^dev: found no file '20%', expected one, or a share of the training"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_call_that_is_refused_gets_one_line_and_leaves_nothing(
+    asked, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(SubtuneError, match=said):
+        subtune.compare(**{"train": TRAIN, "dev": DEV, "results": tmp_path / "new"} | asked)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "two Ctrl-C"])
+def test_what_stops_the_command_stops_its_jobs(number, tmp_path, tiny_bert):
+    options = [f"--{split}={ROOT}/examples/weather-{split}.csv" for split in ("train", "dev")]
+    options += [f"--model={tiny_bert}", "--minutes=0.1", f"--results={tmp_path / 'r'}"]
+    call = subprocess.Popen(
+        [Path(sys.executable).with_name("subtune"), "compare", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = tmp_path / "r" / "snakemake.log"
+    while not (log.exists() and "rule train" in log.read_text()):
+        assert call.poll() is None
+        time.sleep(0.2)
+    call.send_signal(number)
+    if number == signal.SIGINT:
+        time.sleep(0.5)
+        call.send_signal(number)
+    said = call.communicate(timeout=60)[1]
+    assert "stopped; the same call goes on from here" in said
+    # No process holds the file that is the lock of a call.
+    with log.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_python_files_of_the_folder_are_not_imported(tmp_path):
+    (tmp_path / "html.py").write_text("raise SystemExit('a file of the folder')\n")
+    command = snakemake_command("--version")
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")

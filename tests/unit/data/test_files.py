@@ -116,7 +116,7 @@ def test_one_text_of_a_pair_may_be_empty_and_a_test_file_needs_no_labels(tmp_pat
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "-inf", "NaN"])
-def test_a_score_that_no_training_survives_is_refused(tmp_path, score):
+def test_a_score_that_is_no_finite_number_is_refused(tmp_path, score):
     text = f"text,label\na,1\nb,{score}\n"
     with pytest.raises(SubtuneError, match=f"line 3: label: found '{score}', expected a number"):
         train_rows(tmp_path, text, task=GRADE, validation="text,label\na,1\nb,2\n")

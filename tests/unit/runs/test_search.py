@@ -108,6 +108,18 @@ def test_a_search_finds_what_its_finalists_find_by_themselves(tmp_path, tiny_ber
     assert records.read_spec(tmp_path / "search", searching.id) == searching
 
 
+def test_a_search_and_the_run_that_it_found_are_one_on_disk_and_in_the_list(
+    tmp_path, tiny_bert, searching
+):
+    record(tmp_path, [searching], tiny_bert)
+    rate = records.read_outcome(tmp_path, searching.id)["learning_rate"]
+    found = searching.at(rate).id
+    weights = [(tmp_path / run / records.DELTA).stat().st_ino for run in (searching.id, found)]
+    assert len(set(weights)) == 1
+    listed = set(listing.recorded_runs(tmp_path, {})[0]["run"])
+    assert searching.id in listed and found not in listed
+
+
 def test_one_seed_searches_for_all(tmp_path, tiny_bert, searching):
     first = searching.replaced(recipe=searching.recipe.replaced(search_seed=0))
     seeds = [first.replaced(seed=seed) for seed in (1, 0, 2)]
