@@ -110,6 +110,10 @@ def _spafit(first: int, second: int, kind: str) -> Lora:
     Layers 0 to ``first`` are frozen. Layers up to ``second`` train their biases. In later layers
     LoRA adapts attention, and the biases outside attention train.
     """
+    if first >= second:
+        raise SubtuneError(
+            f"found 'SPAFIT-{first}-{second}-{kind}', expected its first number below its second"
+        )
     biases, adapted = f"{first + 1}-{second}", f"{second + 1}-"
     of_all_layers = METHODS[f"lora-{kind}"]
     assert isinstance(of_all_layers, Lora)

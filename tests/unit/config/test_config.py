@@ -146,6 +146,7 @@ MISTAKES = {
          "found 2 models, expected one: "),
         ("E.tasks", ["rte"], "!experiments.layernorm.fractions.scopes", "found 'cv' with one task"),
         ("E.methods", {"random,b_q": [1e-3]}, "", "expected names of whole parameters"),
+        ("E.methods", {"SPAFIT-9-4-I": [1e-3]}, "", "expected its first number below its second"),
         ("E.fractions.of", "random", "", "; expected whole parameters"),
         ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
          "expected text, finite numbers, true, false, null and lists"),

@@ -95,6 +95,7 @@ def test_names_of_your_own_combine_with_the_papers(bert):
         ("rand_bias,b_q", "no other kind of selection"),
         ("frozen,b_q", "none with `without`"),
         ("lora-I,b_q", "no other kind of selection"),
+        ("SPAFIT-9-9-I", "first number below its second"),
         ("SPAFIT-4-9-III", "found 'SPAFIT-4-9-III'"),
     ],
 )
