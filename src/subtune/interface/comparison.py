@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -183,7 +184,7 @@ def compare(
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
     """
     with _arguments_named():
-        splits = splits_of(train, dev, test, revision)
+        splits = splits_of(train, dev, test, revision, encoding)
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
@@ -192,7 +193,8 @@ def compare(
             "text2": texts[1] if len(texts) > 1 else None,
             "label": label,
             "kind": kind,
-            "encoding": encoding,
+            # Rows that are written here are in UTF-8.
+            "encoding": encoding if splits["train"].path else None,
         }
         name = name_of(train)
         asked = {split: rows.identity for split, rows in splits.items()} | options
@@ -215,7 +217,7 @@ def compare(
                     to=draft,
                     **options,
                 )
-                for line in init(request):
+                for line in chain(init(request), [f"{configuration} contains all of this"]):
                     line = line.replace(f"{Path.cwd()}{os.sep}", "")
                     say(line) if say else print(_in_python(line), flush=True)
                 preflight(config.read(draft))

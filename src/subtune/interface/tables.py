@@ -55,6 +55,7 @@ def splits_of(
     dev: Rows | float | None,
     test: Rows | None,
     revision: str | None,
+    encoding: str | None = None,
 ) -> dict[str, Split]:
     """Return the splits of a call, of which nothing is downloaded yet.
 
@@ -63,11 +64,12 @@ def splits_of(
         dev: the same, or the name of one of ``train``'s splits, or a share of the training rows.
         test: as ``dev``, but no share.
         revision: commit, branch or tag of a dataset on the hub.
+        encoding: of files.
 
     Raises:
         SubtuneError: there is no such file, or nothing to evaluate on.
     """
-    first = training_split(train, revision)
+    first = training_split(train, revision, encoding)
     has_splits = _has_splits(train)
 
     def other(key: str, rows: Any) -> Split:
@@ -88,7 +90,9 @@ def splits_of(
     return splits if test is None else splits | {"test": other("test", test)}
 
 
-def training_split(train: Rows | Mapping[str, Rows], revision: str | None = None) -> Split:
+def training_split(
+    train: Rows | Mapping[str, Rows], revision: str | None = None, encoding: str | None = None
+) -> Split:
     """Return the split to train on.
 
     Raises:
@@ -96,7 +100,7 @@ def training_split(train: Rows | Mapping[str, Rows], revision: str | None = None
     """
     if _has_splits(train):
         return _named_split(train, revision, "train", ["train"])
-    return _split("train", train)
+    return _split("train", train, encoding)
 
 
 def name_of(train: Any) -> str:
@@ -151,13 +155,13 @@ def _downloaded(reference: str, revision: str | None, results: Path) -> Mapping[
         return datasets.load_dataset(repository, subset, revision=commit)
 
 
-def _split(key: str, rows: Any) -> Split:
+def _split(key: str, rows: Any, encoding: str | None = None) -> Split:
     if isinstance(rows, str | Path):
         path = Path(rows)
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
-        return Split(fingerprint(path), lambda results: _read(path), path)
+        return Split(fingerprint(path), lambda results: _read(path, encoding), path)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
             f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "
@@ -184,10 +188,10 @@ def _divided(train: Split, share: float) -> dict[str, Split]:
     }
 
 
-def _read(path: Path) -> "pd.DataFrame":
+def _read(path: Path, encoding: str | None) -> "pd.DataFrame":
     import pandas as pd
 
-    return pd.DataFrame([row for _, row in tables.read(path).rows])
+    return pd.DataFrame([row for _, row in tables.read(path, encoding).rows])
 
 
 def _frame(rows: Any) -> "pd.DataFrame":

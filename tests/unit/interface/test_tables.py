@@ -44,6 +44,13 @@ def test_a_share_of_the_training_rows_evaluates(tmp_path):
     assert sorted(row["text"] for row in train + dev) == sorted(ROWS["text"])
 
 
+def test_a_share_of_a_file_in_another_encoding_evaluates(tmp_path):
+    (tmp_path / "cafes.csv").write_text("text,label\ncafé,1\nbar,0\n", encoding="latin-1")
+    splits = splits_of(tmp_path / "cafes.csv", 0.5, None, None, "latin-1")
+    texts = {text for split in splits.values() for text in split.frame(tmp_path)["text"]}
+    assert texts == {"café", "bar"}
+
+
 def test_a_share_of_a_file_evaluates(tmp_path):
     path = tmp_path / "reviews.csv"
     ROWS.to_csv(path, index=False)
