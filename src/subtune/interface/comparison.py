@@ -252,7 +252,7 @@ def _require_same(place: Path, asked: Mapping[str, Any]) -> None:
         before = json.loads((place / ASKED).read_text())
     except (OSError, ValueError):
         return
-    differing = [key for key in asked if asked[key] != before.get(key)]
+    differing = [key for key in asked | before if asked.get(key) != before.get(key)]
     if differing:
         raise SubtuneError(
             f"results: {place} has the results of a call with other {listed(differing)}; name "
