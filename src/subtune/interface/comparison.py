@@ -223,12 +223,13 @@ def compare(
                 preflight(config.read(draft))
                 (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
                 draft.replace(configuration)
-        checked, plan, _ = preflight(config.read(configuration))
-        if Path(checked.results) != place:
+        written = config.read(configuration)
+        if Path(written.results) != place:
             raise SubtuneError(
-                f"results: {place} was {checked.results} before; move it back to go on, or open it "
+                f"results: {place} was {written.results} before; move it back to go on, or open it "
                 "with subtune.load"
             )
+        _, plan, _ = preflight(written)
         workflow.train_all(configuration, place, plan.runs)
     return load(place)
 
