@@ -136,9 +136,7 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(
         file.write("\n\n" + edit)
     with pytest.raises(AssertionError) as error:
         copied.run(copied.config, "--until", "dataset", "--show-failed-logs")
-    assert "mood-train.csv or another of 2 files: changed since this was planned" in str(
-        error.value
-    )
+    assert "mood-train.csv, mood-validation.csv: changed since this was planned" in str(error.value)
     assert not list((copied.directory / "results" / "datasets").glob("mood-*"))
 
 

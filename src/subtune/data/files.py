@@ -15,6 +15,8 @@ from subtune.tasks import Task, TaskSpec
 from subtune.tasks.formats.paths import is_file
 from subtune.tasks.task_kind import PlacedRow
 
+# An error message names each of at most so many files.
+NAMED_FILES = 3
 # Each split's files.
 Paths = dict[str, tuple[Path, ...]]
 
@@ -123,6 +125,9 @@ def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None
         SubtuneError: a file has another content, or is gone.
     """
     if paths and version_of(paths) != spec.version:
-        every = [path for files in paths.values() for path in files]
-        named = f"{every[0]} or another of {len(every):,} files" if len(every) > 1 else every[0]
-        raise SubtuneError(f"{named}: changed since this was planned; call snakemake again")
+        names = [str(path) for files in paths.values() for path in files]
+        if len(names) > NAMED_FILES:
+            names = [f"{names[0]} or one of {len(names) - 1:,} others"]
+        raise SubtuneError(
+            f"{', '.join(names)}: changed since this was planned; call snakemake again"
+        )

@@ -133,6 +133,7 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str
     shapes = family.shapes(dimensions)
     require_same(
         paths[0].parent,
+        stored=stored,
         missing=[name for name in shapes if name not in names],
         mismatched=((n, stored[names[n]], s) for n, s in shapes.items() if stored[names[n]] != s),
         unknown=[n for n in names if n.startswith(LAYERS) and n not in shapes],
@@ -142,20 +143,27 @@ def stored_names(paths: Sequence[Path], dimensions: Dimensions) -> dict[str, str
 
 def require_same(
     directory: Path,
+    stored: Iterable[str],
     missing: Sequence[str],
     mismatched: Iterable[tuple[str, Shape, Shape]],
     unknown: Sequence[str],
+    prefix: str = "",
 ) -> None:
     """Refuse weights that are not those of the configuration.
 
     Args:
         directory: of the model's files.
+        stored: names in the files.
         missing: names of parameters that the files lack.
         mismatched: names of parameters with their stored and expected shapes.
         unknown: stored names that only a larger model of this kind has.
+        prefix: of names of pretrained parameters, in which the files may differ.
     """
     if missing:
-        raise SubtuneError(f"{directory} has no weights {missing[0]!r}, which its model has")
+        behind = f".{missing[0].removeprefix(prefix)}"
+        other = next((name for name in stored if name.endswith(behind)), None)
+        hint = f"; found {other!r}, which has another prefix" if other else ""
+        raise SubtuneError(f"{directory} has no weights {missing[0]!r}, which its model has{hint}")
     for name, shape, expected in mismatched:
         raise SubtuneError(
             f"{directory}: {name} has the shape {list(shape)}, expected {list(expected)} as the "

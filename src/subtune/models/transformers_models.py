@@ -249,9 +249,11 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
     modules = set(map(module_of_any_layer, pretrained))
     require_same(
         directory,
+        stored=unexpected,
         missing=sorted(pretrained.intersection(loading["missing_keys"])),
         mismatched=[of for of in sorted(loading["mismatched_keys"]) if of[0] in pretrained],
         unknown=[own for own in unexpected if module_of_any_layer(own) in modules],
+        prefix=prefix,
     )
 
 

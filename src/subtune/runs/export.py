@@ -179,7 +179,14 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
     task = spec.tokens.data.task
-    return spec, delta, load_model(pretrained, task.of_kind.head, task.outputs)
+    model = load_model(pretrained, task.of_kind.head, task.outputs)
+    for name in delta:
+        if not is_added(name) and name not in model.parameters:
+            raise SubtuneError(
+                f"run {run} has trained {name}, which its model has not: an earlier version had "
+                "another classifier; train it again"
+            )
+    return spec, delta, model
 
 
 def _config(model: Encoder, task: TaskSpec) -> PretrainedConfig:

@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from subtune.core.content_ids import Value
+from subtune.core.errors import SubtuneError
 from subtune.families.base import is_pretrained
 from subtune.selections.entries import Entries, Indices, Ranks, Shapes
 from subtune.selections.kind import AbstractSelection, Work
@@ -38,6 +39,8 @@ class DiffPruning(AbstractSelection):
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
         """Return as many entries as will train. Which ones they are, the first training finds."""
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
+        if self.diff_pruning.share * sum(sizes.values()) < 1:
+            raise SubtuneError("diff_pruning.share: expected at least one entry of the model")
         ends = [int(self.diff_pruning.share * end) for end in accumulate(sizes.values())]
         counts = zip(sizes, ends, [0, *ends], strict=False)
         return {name: Indices(np.arange(end - before)) for name, end, before in counts}

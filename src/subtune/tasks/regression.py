@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,9 @@ from subtune.tasks.sentences import Sentences
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
+
+# Squared errors and their gradients are added up in float32.
+LARGEST_SCORE = 1e9
 
 
 class Regression(Sentences):
@@ -32,14 +34,18 @@ class Regression(Sentences):
         return 1
 
     def parse_label(self, task: TaskFields, text: str, place: str) -> float:
-        """Return the finite number that a label is."""
+        """Return the number that a label is. It must be finite, and not too large to train on."""
         text = text.strip()
         try:
             score = float(text)
         except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            raise SubtuneError(f"{place}: label: found {text!r}, expected a number")
+            raise SubtuneError(f"{place}: label: found {text!r}, expected a number") from None
+        # "Not a number" is not below anything.
+        if not abs(score) <= LARGEST_SCORE:
+            raise SubtuneError(
+                f"{place}: label: found {text!r}, expected a number between "
+                f"±{LARGEST_SCORE:.0e}, whose squares float32 can add up"
+            )
         return score
 
     def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:

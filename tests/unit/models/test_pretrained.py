@@ -51,7 +51,8 @@ def beside(name, like):
         (
             "bert",
             prefixed("module.bert."),
-            f" has no weights '{WORDS}', which its model has",
+            f" has no weights '{WORDS}', which its model has; found 'module.bert.{WORDS}', which "
+            "has another prefix",
         ),
         ("bert", without("pooler"), " has no weights 'pooler.dense.weight', which its model has"),
         (
@@ -83,7 +84,8 @@ def beside(name, like):
         (
             "llama",
             prefixed("module."),
-            f" has no weights '{LLAMAS_WORDS}', which its model has",
+            f" has no weights '{LLAMAS_WORDS}', which its model has; found "
+            f"'module.{LLAMAS_WORDS}', which has another prefix",
         ),
     ],
 )

@@ -23,6 +23,7 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.load import load_model
 from subtune.runs import listing, records, rescoring
 from subtune.runs.export import export_adapter, export_model
+from subtune.runs.integrity import write_checksums
 from subtune.selections import SELECTION
 from subtune.selections.lora import Lora, LoraSettings
 from subtune.selections.methods import METHODS
@@ -220,6 +221,17 @@ def test_adapters_are_not_exported(tmp_path, tiny_bert):
     selection = SELECTION.validate_python({"adapter": {"type": "houlsby", "size": 4}})
     spec, _ = recorded(tmp_path, tiny_bert, selection)
     with pytest.raises(SubtuneError, match="adapters, which neither transformers nor PEFT has"):
+        export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+
+
+def test_a_run_with_a_classifier_that_its_family_no_longer_has_is_refused(tmp_path, tiny_roberta):
+    spec, _ = recorded(tmp_path, tiny_roberta, METHODS["layernorm"])
+    path = tmp_path / "runs" / spec.id / records.DELTA
+    stored = safetensors.numpy.load_file(path)
+    stored["classifier.weight"] = stored.pop("classifier.out_proj.weight")
+    safetensors.numpy.save_file(stored, path)
+    write_checksums(path.parent)
+    with pytest.raises(SubtuneError, match=r"has trained classifier\.weight, which its model"):
         export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
 
 

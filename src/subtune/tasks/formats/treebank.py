@@ -6,6 +6,7 @@ from pathlib import Path
 
 from subtune.core.errors import SubtuneError
 from subtune.tasks.formats import text
+from subtune.tasks.formats.text import shown
 
 # Sections of the Wall Street Journal part, as part-of-speech taggers split them (Collins 2002,
 # Section 5; Toutanova et al. 2003, Section 3).
@@ -14,8 +15,12 @@ SECTIONS = {"train": range(0, 19), "validation": range(19, 22), "test": range(22
 FOLDERS = ("", "wsj", "mrg/wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj")
 # The tag that marks words which were moved or left out.
 NO_WORD = "-NONE-"
-# A leaf with its tag and word, or a bracket.
-TOKEN = re.compile(r"\(\s*(?P<tag>[^\s()]+)\s+(?P<word>[^\s()]+)\s*\)|[()]")
+# A leaf with its tag and word, a bracket that opens and its label, one that closes, or a word that
+# stands where none may.
+TOKEN = re.compile(
+    r"(?P<leaf>\(\s*(?P<tag>[^\s()]+)\s+(?P<word>[^\s()]+)\s*\))"
+    r"|(?P<opening>\(\s*(?P<label>[^\s()]*))|(?P<closing>\))|(?P<stray>[^\s()]+)"
+)
 
 
 def paths(directory: Path, key: str) -> dict[str, tuple[Path, ...]]:
@@ -57,17 +62,26 @@ def sentences(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[
     line, depth = 0, 0
     for token in TOKEN.finditer(content):
         if depth == 0:
-            line = content.count("\n", 0, token.start()) + 1
+            line = _line_of(content, token)
             by_column: dict[str, list[str]] = {"form": [], "xpos": []}
-        if token["word"] and token["tag"] != NO_WORD:
+        kind = token.lastgroup
+        if kind == "leaf" and token["tag"] != NO_WORD:
             by_column["form"].append(token["word"])
             by_column["xpos"].append(token["tag"])
-        depth += {"(": 1, ")": -1}.get(token[0], 0)
-        if depth < 0:
-            raise SubtuneError(f"{path}: line {line}: found a ')', expected a '(' before it")
+        depth += {"opening": 1, "closing": -1}.get(str(kind), 0)
+        nested = kind == "opening" and depth > 1 and not token["label"]
+        if kind == "stray" or depth < 0 or nested:
+            raise SubtuneError(
+                f"{path}: line {_line_of(content, token)}: found {shown(token[0])}, expected words "
+                f"as (TAG word), and a ')' for every '(' of the tree that begins in line {line}"
+            )
         if depth == 0 and by_column["form"]:
             yield f"line {line}", {column: by_column[column] for column in columns}
     if depth:
         raise SubtuneError(
             f"{path}: line {line}: found a tree that does not end, expected a ')' for every '('"
         )
+
+
+def _line_of(content: str, token: re.Match) -> int:
+    return content.count("\n", 0, token.start()) + 1

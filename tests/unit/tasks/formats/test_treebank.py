@@ -48,7 +48,10 @@ def test_words_and_tags_are_read_as_they_stand_and_traces_left_out(tmp_path):
     ("content", "message"),
     [
         ("( (NP (NN a)) )\n( (NP (NN b) )\n", "line 2: found a tree that does not end, expected a"),
-        ("( (NP (NN a)) )\n( (NP (NN b))) )\n", "line 2: found a ')', expected a '(' be"),
+        ("( (NP (NN a) )\n( (NP (NN b)) )\n", "line 2: found '( ', expected words as (TAG word)"),
+        ("( (NP (NN a)) )\n( (NP (NN b))) )\n", "line 2: found ')', expected words as (TAG word)"),
+        ("( (NP\na (NN b)) )", "line 2: found 'a', expected words as (TAG word), and a ')' for"),
+        ("words/NNS\n", "line 1: found 'words/NNS', expected words as (TAG word), and a ')' for"),
         ("( (NP (NN a)) )\0", "line 1: found '\\x00', expected text"),
     ],
 )
