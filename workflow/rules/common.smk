@@ -11,9 +11,9 @@ from snakemake.io import report as in_report
 from subtune import config as subtune_config
 from subtune.config.loading import require_unique_keys
 from subtune.core import layout
-from subtune.core import workflow_files as sources
 from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError
+from subtune.core.workflow_files import offer
 from subtune.exhibits.tables.answers import answers_in_lines
 from subtune.interface.preflight import preflight, require_no_braces
 from subtune.papers import experiments, from_config, printed
@@ -42,7 +42,7 @@ except SubtuneError as problem:
 
 
 # Environments and containers hold what subtune needs; itself it is here.
-sources.offer(HERE / "src")
+offer(HERE / "src")
 # A download that fails is tried so many times again.
 DOWNLOAD_RETRIES = 2
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{CONFIG.environment}.yaml"

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
@@ -18,7 +18,7 @@ from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.init import choosing, messages, tables, writing
 from subtune.init.defaults import DEFAULTS
-from subtune.init.labels import Labels, labels_of, remarks
+from subtune.init.labels import Kind, Labels, labels_of, remarks
 from subtune.init.models import StartingModel, model_called, without_parameters
 from subtune.init.names import task_named_after
 from subtune.init.tables import Table
@@ -47,7 +47,7 @@ class Request(NamedTuple):
     text: str | None = None
     text2: str | None = None
     label: str | None = None
-    kind: Literal["classification", "regression"] | None = None
+    kind: Kind | None = None
     model: str | None = None
     encoding: str | None = None
     minutes: float = 10

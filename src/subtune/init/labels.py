@@ -3,13 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.init.defaults import DEFAULTS
 from subtune.init.tables import Table, number_in
 
-KINDS = ("classification", "regression")
+Kind = Literal["classification", "regression"]
 
 
 class Labels(NamedTuple):
@@ -47,8 +47,8 @@ def labels_of(train: Table, dev: Table, column: str, kind: str | None = None) ->
     Raises:
         SubtuneError: a row has no label, or there are too few or too many classes.
     """
-    if kind not in (None, *KINDS):
-        raise SubtuneError(f"kind: {one_of(kind, KINDS)}")
+    if kind not in (None, *get_args(Kind)):
+        raise SubtuneError(f"kind: {one_of(kind, get_args(Kind))}")
     labels = Labels(column, None, Counter(_cells(train, column)), Counter(_cells(dev, column)))
     if kind == "regression" or (kind is None and _are_measured(labels.train)):
         return labels

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from subtune import config
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.layout import Layout
 from subtune.init.first_configuration import Request, init, minutes_of
+from subtune.init.labels import Kind
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
 from subtune.interface.tables import Rows, name_of, splits_of
@@ -153,7 +154,7 @@ def compare(
     minutes: float = 10,
     text: str | tuple[str, str] | None = None,
     label: str | None = None,
-    kind: Literal["classification", "regression"] | None = None,
+    kind: Kind | None = None,
     encoding: str | None = None,
     revision: str | None = None,
     results: str | Path | None = None,
@@ -193,21 +194,20 @@ def compare(
             "text2": texts[1] if len(texts) > 1 else None,
             "label": label,
             "kind": kind,
-            # Rows that are written here are in UTF-8.
-            "encoding": encoding if splits["train"].path else None,
         }
         name = name_of(train)
-        asked = {split: rows.identity for split, rows in splits.items()} | options
+        identities = {split: rows.identity for split, rows in splits.items()}
+        asked = identities | options | {"encoding": encoding}
         place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
         _require_same(place, asked)
-        configuration = place / CONFIGURATION
-        if not configuration.exists():
-            with _new_directory(place):
+        configuration, draft = place / CONFIGURATION, place / f".{CONFIGURATION}"
+        is_new = not configuration.exists()
+        with _removed_if_refused(place):
+            if is_new:
                 paths = {
                     split: rows.written(place, place / name / split)
                     for split, rows in splits.items()
                 }
-                draft = place / f".{CONFIGURATION}"
                 draft.unlink(missing_ok=True)
                 request = Request(
                     paths["train"],
@@ -220,22 +220,22 @@ def compare(
                 for line in chain(init(request), [f"{configuration} contains all of this"]):
                     line = line.replace(f"{Path.cwd()}{os.sep}", "")
                     say(line) if say else print(_in_python(line), flush=True)
-                preflight(config.read(draft))
+            written = config.read(draft if is_new else configuration)
+            if Path(written.results) != place:
+                raise SubtuneError(
+                    f"results: {place} was {written.results} before; move it back to go on, or "
+                    "open it with subtune.load"
+                )
+            _, plan, _ = preflight(written)
+            if is_new:
                 (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
                 draft.replace(configuration)
-        written = config.read(configuration)
-        if Path(written.results) != place:
-            raise SubtuneError(
-                f"results: {place} was {written.results} before; move it back to go on, or open it "
-                "with subtune.load"
-            )
-        _, plan, _ = preflight(written)
         workflow.train_all(configuration, place, plan.runs)
     return load(place)
 
 
 @contextmanager
-def _new_directory(place: Path) -> Iterator[None]:
+def _removed_if_refused(place: Path) -> Iterator[None]:
     """Make a directory, and remove it again if it is new and the call is refused."""
     is_new = not place.exists()
     with one_line(f"results: cannot write {place}"):

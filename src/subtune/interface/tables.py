@@ -75,8 +75,9 @@ def splits_of(
     def other(key: str, rows: Any) -> Split:
         is_name = isinstance(rows, str) and not Path(rows).suffix and "/" not in rows
         if has_splits and (rows is None or is_name):
-            return _named_split(train, revision, key, DEV if rows is None else [rows])
-        return _split(key, rows)
+            names = DEV if rows is None else [rows]
+            return _named_split(train, revision, encoding, key, names)
+        return _split(key, rows, encoding)
 
     if isinstance(dev, float):
         splits = _divided(first, dev)
@@ -99,7 +100,7 @@ def training_split(
         SubtuneError: there is no such file.
     """
     if _has_splits(train):
-        return _named_split(train, revision, "train", ["train"])
+        return _named_split(train, revision, encoding, "train", ["train"])
     return _split("train", train, encoding)
 
 
@@ -119,10 +120,12 @@ def _has_splits(rows: Any) -> bool:
     return isinstance(rows, Mapping) or _is_on_hub(rows)
 
 
-def _named_split(train: Any, revision: str | None, key: str, names: Sequence[str]) -> Split:
+def _named_split(
+    train: Any, revision: str | None, encoding: str | None, key: str, names: Sequence[str]
+) -> Split:
     """Return a split of a mapping or of a dataset on the hub, by the first of its names there."""
     if isinstance(train, Mapping):
-        return _split(key, train[_name_among(names, key, train, "the mapping")])
+        return _split(key, train[_name_among(names, key, train, "the mapping")], encoding)
 
     def frame(results: Path) -> "pd.DataFrame":
         of_hub = _downloaded(train, revision, results)
@@ -155,13 +158,15 @@ def _downloaded(reference: str, revision: str | None, results: Path) -> Mapping[
         return datasets.load_dataset(repository, subset, revision=commit)
 
 
-def _split(key: str, rows: Any, encoding: str | None = None) -> Split:
+def _split(key: str, rows: Any, encoding: str | None) -> Split:
     if isinstance(rows, str | Path):
         path = Path(rows)
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
-        return Split(fingerprint(path), lambda results: _read(path, encoding), path)
+        # Rows in an encoding of their own are written anew, in UTF-8.
+        own = None if encoding else path
+        return Split(fingerprint(path), lambda results: _read(path, encoding), own)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
             f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "

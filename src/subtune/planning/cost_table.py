@@ -1,6 +1,6 @@
 """Table of costs: runs, jobs, operations, hours and disk space of each experiment."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -27,31 +27,35 @@ def cost_table(
     token ids. ``tokens`` are trained on or evaluated, ``flops`` floating-point operations,
     ``hours`` those of the assumed device, ``gigabytes`` what the run records take.
     """
-    parts: list[tuple[str, set[str], list[str], set[str], list[list[str]]]] = []
+    fishers: dict[str, set[str]] = {}
+    tests: dict[str, list[list[str]]] = {}
     for name, experiment in config.experiments.items():
-        runs = {planned.run.id for planned in plan.experiments[name]}
-        fishers: set[str] = set()
-        if name in with_information or experiment.fractions:
-            fishers = {fisher.key for fisher in plan.experiment_fishers[name].values()}
-        tests = [
+        reads = name in with_information or experiment.fractions
+        keys = {fisher.key for fisher in plan.experiment_fishers[name].values()}
+        fishers[name] = keys if reads else set()
+        tests[name] = [
             list(plan.runs_on(name, model, task).values())
             for model in experiment.models
             for task in submitted_tasks(config, experiment)
         ]
-        parts.append((name, runs, plan.sweeps_of(name), fishers, tests))
-    fishers = set[str]().union(*(part[3] for part in parts))
-    tests = [job for part in parts for job in part[4]]
-    parts.append((TOTAL, set(plan.runs), list(plan.sweeps), fishers, tests))
-    rows = []
-    for name, runs, sweeps, fishers, tests in parts:
+
+    def row(
+        name: str, runs: set[str], sweeps: Sequence[str], fishers: set[str], tests: list[list[str]]
+    ) -> tuple:
         costs = [estimates.run(run) for run in sorted(runs)]
         costs += [estimates.fisher(fisher) for fisher in sorted(fishers)]
         costs += [estimates.test_predictions(predicting) for predicting in tests]
         cost = sum(costs + [estimates.start] * len(sweeps), Cost())
-        jobs = len(sweeps) + len(fishers) + len(tests) + 1
-        hours, gigabytes = cost.seconds / 3600, cost.bytes / 1e9
-        numbers = len(runs), len(sweeps), jobs
-        rows.append((name, *numbers, cost.tokens, cost.flops, hours, gigabytes))
+        numbers = len(runs), len(sweeps), len(sweeps) + len(fishers) + len(tests) + 1
+        return name, *numbers, cost.tokens, cost.flops, cost.seconds / 3600, cost.bytes / 1e9
+
+    rows = []
+    for name in config.experiments:
+        runs = {planned.run.id for planned in plan.experiments[name]}
+        rows.append(row(name, runs, plan.sweeps_of(name), fishers[name], tests[name]))
+    all_fishers = set[str]().union(*fishers.values())
+    all_tests = [predicting for jobs in tests.values() for predicting in jobs]
+    rows.append(row(TOTAL, set(plan.runs), [*plan.sweeps], all_fishers, all_tests))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

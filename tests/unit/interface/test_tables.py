@@ -51,6 +51,14 @@ def test_a_share_of_a_file_in_another_encoding_evaluates(tmp_path):
     assert texts == {"café", "bar"}
 
 
+def test_files_in_another_encoding_are_written_anew_beside_rows_from_memory(tmp_path):
+    (tmp_path / "cafes.csv").write_text("text,label\ncafé,1\nbar,0\n", encoding="latin-1")
+    given = {"train": tmp_path / "cafes.csv", "validation": ROWS}
+    splits = splits_of(given, None, None, None, "latin-1")
+    assert [row["text"] for row in lines(splits["train"], tmp_path)] == ["café", "bar"]
+    assert lines(splits["validation"], tmp_path) == ROWS.to_dict("records")
+
+
 def test_a_share_of_a_file_evaluates(tmp_path):
     path = tmp_path / "reviews.csv"
     ROWS.to_csv(path, index=False)
