@@ -140,8 +140,10 @@ def first_steps(configuration: str) -> None:
     spec = next(iter(planned.runs.values()))
     task = spec.tokens.data.task
     tokens = datasets.load_from_disk(layout.tokens(spec.tokens.key))
-    examples = {split: Examples(tokens[split], task.of_kind.reads) for split in task.labelled}
-    model = load_model(Path(layout.model(spec.model.id)), task.of_kind.head, task.outputs)
+    model = load_model(
+        Path(layout.model(spec.model.id)), task.of_kind.head, task.outputs, spec.model.pooling
+    )
+    examples = {split: Examples(tokens[split], model.reads) for split in task.labelled}
     share = min(1.0, FEW_STEPS * BATCH / len(examples["train"]))
     train(model, examples, task, members(model, (1e-3,), 1, "bitfit"), share=share)
 

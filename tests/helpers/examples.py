@@ -9,7 +9,7 @@ import pandas as pd
 from subtune.config import Config, Experiment
 from subtune.data.rows import split_from_rows
 from subtune.data.tokens import tokenize
-from subtune.families.base import COMPONENTS
+from subtune.families.base import COMPONENTS, HEADS
 from subtune.models import encoder
 from subtune.selections import Selection
 from subtune.selections.methods import METHODS
@@ -99,8 +99,11 @@ def packable(input_ids, labels, token_types=None, reads=None) -> Examples:
     return Examples(datasets.Dataset.from_dict(columns | {"reads": reads}), "marked")
 
 
-def examples_of(task: Task, tokens: datasets.DatasetDict) -> dict[str, Examples]:
-    return {split: Examples(tokens[split], task.of_kind.reads) for split in task.labelled}
+def examples_of(task: Task, tokens: datasets.DatasetDict, head="") -> dict[str, Examples]:
+    """The labelled splits as a head reads them; default: that of the task's kind."""
+    return {
+        split: Examples(tokens[split], HEADS[head or task.of_kind.head]) for split in task.labelled
+    }
 
 
 def recipe(**changes) -> Recipe:

@@ -12,7 +12,7 @@ from tests.helpers import examples
 def record(store: Path, specs, directory: Path, checkpoints=None) -> list[str]:
     """Train runs of one task on its example rows and record them. Return the lines of the log."""
     task = TASKS[specs[0].tokens.data.task.name]
-    model = load_model(directory, task.of_kind.head, task.outputs)
+    model = load_model(directory, task.of_kind.head, task.outputs, specs[0].model.pooling)
     tokens = examples.tokens(task, directory)
     lines: list = []
     recording.train_and_record(specs, store, model, tokens, {}, lines.append, None, checkpoints)

@@ -15,6 +15,7 @@ from transformers import (
 
 from subtune.families import FAMILIES
 from subtune.families.base import (
+    MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
@@ -22,6 +23,7 @@ from subtune.families.base import (
 
 CLASSES = {
     SEQUENCE_CLASSIFICATION: AutoModelForSequenceClassification,
+    MEAN_CLASSIFICATION: AutoModelForTokenClassification,
     TOKEN_CLASSIFICATION: AutoModelForTokenClassification,
     QUESTION_ANSWERING: AutoModelForQuestionAnswering,
 }
@@ -49,6 +51,9 @@ def logits(
     outputs = torch.func.functional_call(model, theirs, kwargs=padded(inputs))
     if head == QUESTION_ANSWERING:
         return torch.stack([outputs.start_logits, outputs.end_logits], -1)
+    if head == MEAN_CLASSIFICATION:
+        lengths = map(len, inputs["input_ids"])
+        return torch.stack([of[:n].mean(0) for of, n in zip(outputs.logits, lengths, strict=True)])
     return outputs.logits
 
 

@@ -17,11 +17,12 @@ with job(snakemake.log[0]):
     device = hardware.prepare(snakemake.threads)
     spec = FisherSpec.model_validate_json(snakemake.params.spec)
     task = spec.tokens.data.task
-    model = load_model(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
+    directory, head = Path(snakemake.input.model), task.of_kind.head
+    model = load_model(directory, head, task.outputs, spec.model.pooling).to(device)
     tokens = read(Path(snakemake.input.tokens))["train"]
     in_full = spec.in_full.names(encoder.shapes_of(model)) if spec.in_full else []
     information = fisher.fisher_information(
-        model, tokens, task, spec.rows, spec.seed, in_full=in_full
+        model, tokens, task, spec.rows, spec.seed, in_full=in_full, labels=spec.labels
     )
     safetensors.numpy.save_file(information.entries, snakemake.output.entries)
     information.sums.to_csv(snakemake.output.sums, index=False)

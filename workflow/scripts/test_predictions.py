@@ -16,10 +16,13 @@ with job(snakemake.log[0]):
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
     wanted = snakemake.wildcards
     best = best[(best["model"] == wanted.encoder) & (best["task"] == wanted.task)]
-    task = records.read_spec(store, best["run"].iloc[0]).tokens.data.task
+    first = records.read_spec(store, best["run"].iloc[0])
+    task, pooling = first.tokens.data.task, first.model.pooling
     predicting = best.dropna(subset=["value"])["run"].unique()
     specs = [records.read_spec(store, run) for run in predicting]
-    model = load_model(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
+    model = load_model(Path(snakemake.input.model), task.of_kind.head, task.outputs, pooling).to(
+        device
+    )
     tokens = read(Path(snakemake.input.tokens))
     predicted = rescoring.on_test_rows(store, specs, model, tokens)
     predicted.to_parquet(snakemake.output[0], index=False)

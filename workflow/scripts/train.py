@@ -29,7 +29,8 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     if missing:
         task = specs[0].tokens.data.task
         directory = Path(snakemake.input.model)
-        model = load_model(directory, task.of_kind.head, task.outputs).to(device)
+        head, pooling = task.of_kind.head, specs[0].model.pooling
+        model = load_model(directory, head, task.outputs, pooling).to(device)
         tokens = read(Path(snakemake.input.tokens))
         rankings = {Path(path).stem: masks.read(Path(path)) for path in snakemake.input.rankings}
         recording.train_and_record(

@@ -16,7 +16,8 @@ with job(snakemake.log[0]):
     device = hardware.prepare(snakemake.threads)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
     task = specs[0].tokens.data.task
-    model = load_model(Path(snakemake.input.model), task.of_kind.head, task.outputs).to(device)
+    directory, pooling = Path(snakemake.input.model), specs[0].model.pooling
+    model = load_model(directory, task.of_kind.head, task.outputs, pooling).to(device)
     rows = read(Path(snakemake.input.tokens))["train"]
     store = Path(snakemake.params.store)
     scores = [

@@ -12,6 +12,7 @@ from subtune.core.errors import SubtuneError, one_of
 from subtune.data.builtin import MINI_TASKS
 from subtune.data.official import RELEASES
 from subtune.data.repositories import is_on_hub
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.methods import is_built_in
 from subtune.selections.whole import require_whole
 from subtune.tasks import TASKS, Task
@@ -52,6 +53,8 @@ def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[s
     yield from _unknown(f"{path}.tasks", experiment.tasks, [*TASKS, *config.tasks])
     yield from _without_rows(config, f"{path}.tasks", experiment.tasks)
     yield from _too_short(config, f"{path}.max_length", experiment)
+    yield from _without_pooling(config, experiment)
+    yield from _without_numbers(config, path, experiment)
     yield from _unknown(f"{path}.by_task", experiment.by_task, experiment.tasks)
     yield from _unknown(f"{path}.by_model", experiment.by_model, experiment.models)
     for method in experiment.methods:
@@ -94,6 +97,32 @@ def _too_short(config: Config, path: str, experiment: Experiment) -> Iterator[st
         max_length, least = experiment.settings(task.name).max_length, task.of_kind.least_length
         if max_length < least:
             yield f"{path}: found {max_length} for task {task.name!r}, expected at least {least}"
+
+
+def _without_pooling(config: Config, experiment: Experiment) -> Iterator[str]:
+    """Yield a line per model with a pooling that a task has no use for."""
+    others = [
+        t.name for t in _tasks(config, experiment) if t.of_kind.head != SEQUENCE_CLASSIFICATION
+    ]
+    for name in experiment.models if others else ():
+        source = config.all_models().get(name)
+        if source and source.pooling:
+            yield (
+                f"models.{name}.pooling: found {source.pooling!r} for task {others[0]!r}, expected "
+                "none: every word or position has an answer of its own; name the model twice"
+            )
+
+
+def _without_numbers(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    """Yield a line per setting of standardised labels for tasks whose labels are no numbers."""
+    tasks = _tasks(config, experiment)
+    classes = [task.name for task in tasks if not task.of_kind.has_numbers]
+    own = {name: experiment.by_task[name].labels for name in classes if name in experiment.by_task}
+    places = [f"{path}.by_task.{name}.labels" for name in own if own[name] == "standard"]
+    if tasks and len(classes) == len(tasks) and experiment.labels == "standard":
+        places.append(f"{path}.labels")
+    for place in places:
+        yield f"{place}: found 'standard' without a regression, expected 'raw'"
 
 
 def _tasks(config: Config, experiment: Experiment) -> list[Task]:

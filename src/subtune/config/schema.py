@@ -21,7 +21,7 @@ from subtune.selections import NamedSelection
 from subtune.selections.methods import MASKED_METHOD, named
 from subtune.selections.ranked import Fraction
 from subtune.selections.rankings import SCOPES, Scope
-from subtune.selections.specs import Precision
+from subtune.selections.specs import Labels, Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.fields import KindName, kind_of_unnamed
 from subtune.tasks.kinds import KINDS
@@ -153,7 +153,7 @@ LearningRatesOfTask = Annotated[
     LearningRates | None,
     Field(description="for methods and fractions without learning rates of their own"),
 ]
-Labels = Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)]
+LabelWords = Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
 _NUMBER_OF_ROWS = {"anyOf": [{"type": "integer", "minimum": 1}, {"const": ALL_ROWS}]}
 _NUMBERS_OF_ROWS = {"type": "array", "items": _NUMBER_OF_ROWS, "minItems": 1, "uniqueItems": True}
@@ -185,6 +185,10 @@ class ModelSource(Section):
     """local directory with the model's files"""
     package: str | None = None
     """installed Python package that holds the model's files"""
+    pooling: Literal["first", "mean"] | None = None
+    """tokens that the classifier of a text reads: the first, or the mean of all; default: the mean
+    if the model comes from sentence-transformers and its files say so, else what transformers'
+    class reads, which is the first in most encoders"""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -214,7 +218,7 @@ class OwnTask(Section):
     whose format names `question` and `context`"""
     label: ColumnName | None = None
     """column with the label; default: `label`, for spans `answers`"""
-    labels: Labels | None = None
+    labels: LabelWords | None = None
     """the label words in order; leave them out for regression and spans. Files of texts may hold
     the words' numbers, from 0, if no word is a number"""
     metrics: Annotated[tuple[Metric, ...], AfterValidator(_distinct)] = ()
@@ -288,6 +292,8 @@ class TaskSettings(Section):
     """most tokens of an example"""
     train_rows: NumbersOfRows | None = None
     """number of training rows, `all`, or a list of them"""
+    labels: Labels | None = None
+    """labels on which a regression trains: `raw` or `standard`"""
 
 
 class ModelSettings(Section):
@@ -339,6 +345,10 @@ class Experiment(Section):
     """AdamW's weight decay"""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """norm to which longer gradients are shortened"""
+    labels: Labels = "raw"
+    """labels on which a regression trains: as they are, or `standard`: minus their mean, divided by
+    their standard deviation, both of the rows that train. Scores, predictions, losses and exported
+    models are in the labels' own unit"""
     patience: Count | None = None
     """a run ends after so many epochs without a better score; default: it never ends early"""
     precision: Precision = "fp32"

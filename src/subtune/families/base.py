@@ -10,12 +10,21 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from subtune.families.naming import ADDED, CLASSIFIER, FIXED, LAYERS, is_embedding
+from subtune.tasks.examples import Reads
 
-# Names of heads. Each head is that of transformers' class with this name.
+# Names of heads. Each is the head of transformers' class with this name. `MEAN_CLASSIFICATION` is a
+# token classifier whose logits are averaged over a text's tokens: a linear layer on their mean.
 SEQUENCE_CLASSIFICATION = "sequence_classification"
+MEAN_CLASSIFICATION = "mean_classification"
 TOKEN_CLASSIFICATION = "token_classification"
 QUESTION_ANSWERING = "question_answering"
-HEADS = (SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING)
+# Each head, and the tokens that it reads.
+HEADS: dict[str, Reads] = {
+    SEQUENCE_CLASSIFICATION: "first",
+    MEAN_CLASSIFICATION: "all",
+    TOKEN_CLASSIFICATION: "marked",
+    QUESTION_ANSWERING: "all",
+}
 
 
 class Component(NamedTuple):

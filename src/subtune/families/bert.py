@@ -1,6 +1,7 @@
 """BERT (Devlin et al., 2019)."""
 
 from subtune.families.base import (
+    MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
@@ -15,6 +16,7 @@ ACTIVATIONS = (
     *("quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh"),
 )
 CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
+OF_TOKENS = (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),)
 
 BERT = Family(
     model_type="bert",
@@ -44,7 +46,8 @@ BERT = Family(
             HeadLayer("pooler.dense", exported="bert.pooler.dense", activation="tanh"),
             HeadLayer("classifier", exported="classifier", dropout=CLASSIFIER_DROPOUT),
         ),
-        TOKEN_CLASSIFICATION: (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),),
+        MEAN_CLASSIFICATION: OF_TOKENS,
+        TOKEN_CLASSIFICATION: OF_TOKENS,
         QUESTION_ANSWERING: (HeadLayer("classifier", "qa_outputs"),),
     },
     backbone="bert",

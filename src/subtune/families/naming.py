@@ -49,6 +49,8 @@ class Naming:
         key_bias_cancels: whether softmax ignores the key's bias. It does if attention scores are
             linear in keys that know no position.
         positions_behind_padding: whether the first token's position is behind the padding id.
+        pooling_field: field of ``config.json`` that says which tokens transformers' sequence
+            classifier reads, if it can read several.
     """
 
     model_types: Iterable[str] = ()
@@ -58,6 +60,7 @@ class Naming:
     pretrained_head: Iterable[str] = ()
     key_bias_cancels: bool = False
     positions_behind_padding: bool = False
+    pooling_field: str = ""
 
     def canonical(self, name: str, backbone: str) -> str:
         """Return the canonical name of a parameter that transformers' model calls ``name``.

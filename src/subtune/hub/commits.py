@@ -1,4 +1,4 @@
-"""Commits of the hub's branches and tags: asked for once, and kept with the results.
+"""Facts about the hub's repositories, such as commits: asked for once, and kept with the results.
 
 Later plans are therefore the same, with or without a network, and a branch that has moved retrains
 nothing. To get its newer commit, delete its line in the file.
@@ -6,6 +6,7 @@ nothing. To get its newer commit, delete its line in the file.
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 from uuid import uuid4
@@ -30,7 +31,8 @@ COMMITS = {
 }
 SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
-KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=COMMIT.pattern)]])
+# Answers are commits or words.
+KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[a-z]+)$")]])
 
 
 def pinned(
@@ -53,9 +55,8 @@ def pinned(
     revision = revision or COMMITS.get(repository, "main")
     if COMMIT.fullmatch(revision):
         return revision
-    commits = _read(kept)
-    name = f"{repository}@{revision}"
-    if name not in commits:
+
+    def ask() -> str:
         import huggingface_hub
 
         problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
@@ -64,10 +65,42 @@ def pinned(
             about = huggingface_hub.HfApi().repo_info(
                 repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER
             )
+        return str(about.sha)
+
+    return remembered(kept, f"{repository}@{revision}", ask)
+
+
+def remembered(kept: Path, question: str, ask: Callable[[], str]) -> str:
+    """Return the answer to a question: the one that the file ``kept`` has, or a new one.
+
+    Raises:
+        SubtuneError: the file cannot be read or written.
+    """
+    answers = _read(kept)
+    if question not in answers:
         # Another plan may have written the file meanwhile.
-        commits = {name: str(about.sha)} | _read(kept)
-        _write(kept, commits)
-    return commits[name]
+        answers = {question: ask()} | _read(kept)
+        _write(kept, answers)
+    return answers[question]
+
+
+def file_at(repository: str, commit: str, key: str, name: str) -> str | None:
+    """Return the text of a file of a model's repository, or None if it has no such file.
+
+    ``key`` is the key of the configuration that answers instead.
+
+    Raises:
+        SubtuneError: the hub cannot be asked.
+    """
+    import huggingface_hub
+
+    problem = f"{key}: missing, and could not ask the hub for {name} of {repository} at {commit}"
+    with asking_the_hub(problem, "write it, or call once where there is a network"):
+        try:
+            path = huggingface_hub.hf_hub_download(repository, name, revision=commit)
+        except huggingface_hub.errors.RemoteEntryNotFoundError:
+            return None
+        return Path(path).read_text(encoding="utf-8")
 
 
 def _read(kept: Path) -> dict[str, str]:

@@ -20,6 +20,7 @@ from subtune.init import tables
 from subtune.init.first_configuration import Request, task_of
 from subtune.init.models import model_called
 from subtune.interface.tables import Rows, Split, splits_of, training_split
+from subtune.models.configuration import pooling_in
 from subtune.models.dimensions import dimensions_in
 from subtune.models.encoder import Encoder
 from subtune.models.files import version_of
@@ -156,7 +157,7 @@ def train(
         seed=seed,
     )
     task = of_tokens.data.task
-    examples = {s: Examples(tokens[s], task.of_kind.reads) for s in task.labelled}
+    examples = {s: Examples(tokens[s], loaded.reads) for s in task.labelled}
     job = Job(loaded, examples, task, {}, None, None)
     return dict(job.train({"run": spec}, lambda report: None))["run"]
 
@@ -183,7 +184,7 @@ def _read(
     with _checked("tokens"):
         spec = TokensSpec(data=data, tokenizer=version_of(directory), max_length=max_length)
     tokens = tokenize(data.task, rows, directory, max_length)
-    loaded = load_model(directory, task.of_kind.head, task.outputs)
+    loaded = load_model(directory, task.of_kind.head, task.outputs, pooling_in(directory))
     return loaded.to(hardware.prepare(torch.get_num_threads())), spec, tokens
 
 

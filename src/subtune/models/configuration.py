@@ -1,19 +1,23 @@
 """A model's configuration: its fields, and the settings that subtune refuses."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.families import FAMILIES, first_position
-from subtune.families.base import Family
+from subtune.families import FAMILIES, first_position, naming_of
+from subtune.families.base import MEAN_CLASSIFICATION, SEQUENCE_CLASSIFICATION, Family
 
 CONFIG = "config.json"
 # The id of padding in RoBERTa and families like it, if a configuration does not say.
 PADDING = 1
 # The number of positions of a model that does not say how many it has.
 MANY = 1 << 20
+# The files in which sentence-transformers lists a model's parts, and describes one.
+MODULES, PART = "modules.json", "config.json"
+# The tokens of a text that a sequence classifier reads: the first, or the mean of all.
+Pooling = Literal["first", "mean"]
 # Names that configurations have for the number of positions.
 POSITIONS = ("max_position_embeddings", "n_positions")
 
@@ -40,6 +44,73 @@ def read_config(directory: Path) -> dict[str, Any]:
     if fields.get("quantization_config"):
         raise _error(path, "quantization_config", method, "weights that are not quantized")
     return fields
+
+
+def own_pooling(read: Callable[[str], str | None]) -> Pooling | None:
+    """Return "mean" if a model's files say that sentence-transformers trained it so.
+
+    Args:
+        read: returns the text of one of the model's files, or None if there is no such file.
+
+    Raises:
+        SubtuneError: a file is not what sentence-transformers writes.
+    """
+    with one_line(f"{MODULES} or the {PART} of a part that it lists cannot be read"):
+        for part in json.loads(read(MODULES) or "[]"):
+            if part["type"].endswith(".Pooling"):
+                fields = json.loads(read(f"{Path(part['path']).name}/{PART}") or "{}")
+                modes = [name for name, value in fields.items() if "_mode_" in name and value]
+                # Since version 6 one field names the mode.
+                if modes == ["pooling_mode_mean_tokens"] or fields.get("pooling_mode") == "mean":
+                    return "mean"
+    return None
+
+
+def pooling_in(directory: Path) -> Pooling | None:
+    """Return the pooling of a model in a local directory, as `own_pooling` does."""
+
+    def read(name: str) -> str | None:
+        path = directory / name
+        return path.read_text(encoding="utf-8") if path.is_file() else None
+
+    found = own_pooling(read)
+    return None if found and _is_decoder(read_config(directory)["model_type"]) else found
+
+
+def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> str:
+    """Return the head of a task for a model with a pooling.
+
+    Without a pooling transformers' class decides what the head reads.
+
+    Args:
+        head: of the task's kind.
+        config: the fields of the model's configuration.
+
+    Raises:
+        SubtuneError: the model is a decoder, whose head reads the last token.
+    """
+    if pooling is None or head != SEQUENCE_CLASSIFICATION:
+        return head
+    model_type = config["model_type"]
+    if _is_decoder(model_type):
+        raise SubtuneError(
+            f"pooling: found {pooling!r} for the decoder {model_type!r}, expected none: only its "
+            "last token has read the whole text"
+        )
+    if pooling == "first" or naming_of(model_type).pooling_field:
+        return head
+    return MEAN_CLASSIFICATION
+
+
+def _is_decoder(model_type: str) -> bool:
+    if model_type in FAMILIES:
+        return False
+    from transformers.models.auto import modeling_auto
+
+    decoders = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    return model_type in decoders and (
+        model_type not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    )
 
 
 def longest_text(config: Mapping[str, Any]) -> int:

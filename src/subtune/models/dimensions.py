@@ -113,15 +113,22 @@ def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
     return FAMILIES[fields["model_type"]].dimensions(fields)
 
 
-def dimensions_of(name_or_path: str) -> AnyDimensions | None:
-    """Return the dimensions of a local directory's model, or of a paper's model on the hub.
+def fields_of(name_or_path: str) -> Mapping[str, Any] | None:
+    """Return the configuration's fields of a local directory's or a paper's model.
 
-    Other models on the hub have None: their dimensions are unknown before the download.
+    Other models on the hub have None: they are unknown before the download.
     """
     if (Path(name_or_path) / CONFIG).is_file():
-        return dimensions_in(Path(name_or_path))
-    fields = papers_models().get(name_or_path.rpartition("/")[2])
-    return dimensions_by(fields) if fields else None
+        return read_config(Path(name_or_path))
+    return papers_models().get(name_or_path.rpartition("/")[2])
+
+
+def dimensions_of(name_or_path: str) -> AnyDimensions | None:
+    """Return the dimensions of a model whose fields are known, as `fields_of` says."""
+    fields = fields_of(name_or_path)
+    if fields is None or fields["model_type"] in FAMILIES:
+        return dimensions_by(fields) if fields else None
+    return dimensions_in(Path(name_or_path))
 
 
 def dimensions_in(directory: Path) -> AnyDimensions:

@@ -13,8 +13,14 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from subtune.families import FAMILIES
-from subtune.families.base import Family, is_classifier
+from subtune.families.base import (
+    HEADS,
+    MEAN_CLASSIFICATION,
+    Family,
+    is_classifier,
+)
 from subtune.selections.adapter import AdapterSettings
+from subtune.tasks.examples import Reads
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,16 @@ class Encoder:
     def family(self) -> Family:
         """The model's packed family."""
         return FAMILIES[self.config.model_type]
+
+    @property
+    def reads(self) -> Reads:
+        """The tokens that the head reads."""
+        return HEADS[self.head]
+
+    @property
+    def averages(self) -> bool:
+        """Whether the head's logits are averaged over the tokens that it reads."""
+        return self.head == MEAN_CLASSIFICATION
 
     @property
     def outputs(self) -> int:

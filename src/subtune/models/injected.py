@@ -21,6 +21,7 @@ from transformers import AutoConfig, PreTrainedModel
 
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, reason_of
 from subtune.families.base import (
+    MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
@@ -41,7 +42,11 @@ from subtune.models.transformers_models import (
 from subtune.selections.peft import PeftSettings
 
 # PEFT's class for question answering passes on no token types, so the plain one computes there.
-TASK_TYPES = {SEQUENCE_CLASSIFICATION: "SEQ_CLS", TOKEN_CLASSIFICATION: "TOKEN_CLS"}
+TASK_TYPES = {
+    SEQUENCE_CLASSIFICATION: "SEQ_CLS",
+    MEAN_CLASSIFICATION: "TOKEN_CLS",
+    TOKEN_CLASSIFICATION: "TOKEN_CLS",
+}
 TYPES = {of.value: made for of, made in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
 UNFIT = {
     "ADALORA": "it moves its ranks between layers in calls between steps",

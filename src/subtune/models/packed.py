@@ -115,6 +115,14 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     )
 
 
+def means_of_examples(logits: Tensor, batch: Packed) -> Tensor:
+    """Return logits ``[k, q, o]`` averaged over each example's tokens, ``[k, n, o]``."""
+    # Adding by index would add in any order on a GPU.
+    by_token = logits.transpose(0, 1).contiguous()
+    means = torch.segment_reduce(by_token, "mean", lengths=batch.read_of.bincount())
+    return means.transpose(0, 1)
+
+
 def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> list[np.ndarray]:
     """Return a batch in parts: padding may cost more time than one more pass.
 

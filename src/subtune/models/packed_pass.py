@@ -22,7 +22,7 @@ from subtune.families.base import EMBEDDINGS, Components, components_of
 from subtune.families.naming import is_key_bias
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
-from subtune.models.packed import Grid, Packed, from_grid, to_grid
+from subtune.models.packed import Grid, Packed, from_grid, means_of_examples, to_grid
 from subtune.models.products import product_of_each_run, shared_product
 from subtune.models.sparse_grad import sparse_embedding, sparse_linear
 from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
@@ -87,7 +87,7 @@ def logits(
     for layer in model.family.heads[model.head]:
         x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(model.config)))
         x = activation(layer.activation)(x)
-    return x
+    return means_of_examples(x, batch) if model.averages else x
 
 
 def _embedded(run: _Pass) -> Tensor:

@@ -21,6 +21,7 @@ from transformers.utils.logging import disable_progress_bar, enable_progress_bar
 from subtune.core.errors import SubtuneError, one_line
 from subtune.families import naming_of
 from subtune.families.base import (
+    MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
@@ -29,7 +30,7 @@ from subtune.families.base import (
 )
 from subtune.families.naming import is_key_bias
 from subtune.models import configuration
-from subtune.models.configuration import CONFIG
+from subtune.models.configuration import CONFIG, Pooling
 from subtune.models.dimensions import OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.files import INDEX, WEIGHTS, require_same
@@ -39,11 +40,12 @@ AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,
     TOKEN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
     QUESTION_ANSWERING: transformers.AutoModelForQuestionAnswering,
+    MEAN_CLASSIFICATION: transformers.AutoModelForTokenClassification,
 }
 
 
-def load(directory: Path, head: str, outputs: int) -> Encoder:
-    """Return a model as `subtune.models.load.load_model` does.
+def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
+    """Return a model as `subtune.models.load.load_model` does, with the head that pools so.
 
     Raises:
         SubtuneError: transformers has no such model with this head, or a weight is missing or
@@ -51,6 +53,9 @@ def load(directory: Path, head: str, outputs: int) -> Encoder:
     """
     config = read_config(directory, outputs)
     _require_head(config, head)
+    field = naming_of(config.model_type).pooling_field
+    if pooling and field:
+        setattr(config, field, {"first": "cls", "mean": "mean"}[pooling])
     module = _with_weights(directory, config, head)
     own_names = _own_names(module)
     parameters = {

@@ -84,10 +84,9 @@ def _logits_of_run(
     tensors = {**shared, **own}
     # GPT-2's linear layers hold their matrices as [i, o].
     tensors |= {name: tensors[name].mT for name in theirs.transposed}
+    inputs = _inputs(model, batch)
     with _updated(theirs.module, updates):
-        outputs = functional_call(
-            theirs.module, tensors | dict(theirs.buffers), (), _inputs(model, batch)
-        )
+        outputs = functional_call(theirs.module, tensors | dict(theirs.buffers), (), inputs)
     if model.head == QUESTION_ANSWERING:
         every = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
     else:
@@ -96,6 +95,9 @@ def _logits_of_run(
         return every
     # PEFT's virtual tokens stand before a text.
     every = every[:, every.shape[1] - batch.longest :]
+    if model.averages:
+        inside = inputs["attention_mask"][:, :, None]
+        return (every * inside).sum(1) / inside.sum(1)
     return every[batch.read_of, batch.reads - batch.first[batch.read_of]]
 
 

@@ -12,7 +12,8 @@ from operator import add
 
 from subtune.config import Config
 from subtune.core.batch_sizes import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
-from subtune.models.dimensions import AnyDimensions, dimensions_of
+from subtune.models.configuration import head_by
+from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
 from subtune.planning.jobs import trains_alone, work
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
@@ -152,7 +153,11 @@ class Estimates:
     def _forward_flops(self, tokens: TokensSpec) -> float:
         """Return the operations of a forward pass of a usual example."""
         model = self._dimensions(tokens.tokenizer)
-        return model.forward_flops(self._length(tokens), tokens.data.task.of_kind.head)
+        head, pooling = tokens.data.task.of_kind.head, self._plan.models[tokens.tokenizer].pooling
+        fields = fields_of(self._plan.model_locations[tokens.tokenizer])
+        if fields:
+            head = head_by(pooling, head, fields)
+        return model.forward_flops(self._length(tokens), head)
 
     def _run(self, run: str) -> Cost:
         spec = self._plan.runs[run]

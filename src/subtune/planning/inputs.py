@@ -6,7 +6,7 @@ keeps.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Literal
@@ -18,9 +18,17 @@ from subtune.core.layout import Layout
 from subtune.data import builtin, files
 from subtune.data.repositories import OF_GLUE, repository_of
 from subtune.data.sizes import size_of
-from subtune.hub.commits import pinned
-from subtune.models.configuration import longest_text, read_config
-from subtune.models.dimensions import dimensions_of, shapes_for
+from subtune.families import naming_of
+from subtune.hub.commits import COMMITS, file_at, pinned, remembered
+from subtune.models.configuration import (
+    Pooling,
+    head_by,
+    longest_text,
+    own_pooling,
+    pooling_in,
+    read_config,
+)
+from subtune.models.dimensions import dimensions_of, fields_of, shapes_for
 from subtune.models.files import directory_of_package, version_of
 from subtune.selections.kind import Work
 from subtune.selections.peft import Peft
@@ -28,6 +36,7 @@ from subtune.selections.rankings import Scope
 from subtune.selections.specs import (
     DataSpec,
     FisherSpec,
+    Labels,
     ModelSpec,
     RankingSpec,
     RunSpec,
@@ -105,12 +114,14 @@ def add_model(grid: Grid, config: Config, name: str, model: str) -> ModelSpec:
         location, key = source.hub, f"models.{model}.revision"
         kept = Path(Layout(config.results).pinned())
         version = pinned(source.hub, source.revision, "model", kept, key)
+        pooling = source.pooling or _pooling_on_hub(source.hub, version, kept, model)
         spec = ModelSpec(source="hub", repository=source.hub, version=version)
     else:
         try:
             package = source.package
             location = str(directory_of_package(package) if package else source.path)
             spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
+            pooling = source.pooling or pooling_in(Path(location))
         except SubtuneError as error:
             raise SubtuneError(f"models.{model}: {error}") from None
         _require_positions(name, config, model, location)
@@ -119,11 +130,36 @@ def add_model(grid: Grid, config: Config, name: str, model: str) -> ModelSpec:
             f"models.{model}: found a model of other dimensions in {location!r}, expected "
             f"{HUB_MODELS[model]} under its name, or another name"
         )
+    fields = fields_of(location)
+    if pooling == "first" and fields and not naming_of(fields["model_type"]).pooling_field:
+        # Transformers' class reads it anyway.
+        pooling = None
+    spec = spec.replaced(pooling=pooling)
     grid.models[spec.id] = spec
     grid.model_ids[model] = spec.id
     grid.model_locations[spec.id] = location
-    _require_parameters(name, config, model, location)
+    _require_parameters(name, config, model, location, source.pooling or pooling)
     return spec
+
+
+def _pooling_on_hub(repository: str, commit: str, kept: Path, model: str) -> Pooling | None:
+    """Return the pooling that the files of a model on the hub say.
+
+    Raises:
+        SubtuneError: the hub cannot be asked.
+    """
+    if repository in COMMITS:
+        return None
+    read = partial(file_at, repository, commit, f"models.{model}.pooling")
+    answer = remembered(
+        kept, f"pooling of {repository}@{commit}", lambda: own_pooling(read) or "first"
+    )
+    return "mean" if answer == "mean" else None
+
+
+def labels_of(experiment: Experiment, task: Task) -> Labels:
+    """Return the labels on which an experiment trains a task: classes have no other than raw."""
+    return experiment.settings(task.name).labels if task.of_kind.has_numbers else "raw"
 
 
 def add_tokens(
@@ -188,7 +224,9 @@ def _require_positions(name: str, config: Config, model: str, directory: str) ->
             )
 
 
-def _require_parameters(name: str, config: Config, model: str, location: str) -> None:
+def _require_parameters(
+    name: str, config: Config, model: str, location: str, pooling: Pooling | None
+) -> None:
     """Check that a model of known dimensions has the parameters that the methods select.
 
     Random entries are not drawn, which takes seconds in a large model.
@@ -196,12 +234,24 @@ def _require_parameters(name: str, config: Config, model: str, location: str) ->
     Raises:
         SubtuneError: a method selects what the model does not have.
     """
-    dimensions = dimensions_of(location)
-    if dimensions is None:
+    dimensions, fields = dimensions_of(location), fields_of(location)
+    if dimensions is None or fields is None:
         return
     experiment, all_tasks = config.experiments[name], config.all_tasks()
     # Tasks with the same head have the same parameters, except for the classifier's.
-    task_of_head = {all_tasks[task].of_kind.head: task for task in reversed(experiment.tasks)}
+    task_of_head = {}
+    for task in reversed(experiment.tasks):
+        try:
+            head = head_by(pooling, all_tasks[task].of_kind.head, fields)
+        except SubtuneError as error:
+            raise SubtuneError(f"models.{model}.{error}") from None
+        task_of_head[head] = task
+        is_standard = labels_of(experiment, all_tasks[task]) == "standard"
+        if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):
+            raise SubtuneError(
+                f"experiments.{name}.labels: found 'standard' for task {task!r}, expected 'raw': "
+                f"the classifier of model {model!r} has no bias, which would add the mean"
+            )
     selected = [("methods", method) for method in experiment.methods_of(model)]
     if experiment.fractions:
         selected.append(("fractions.of", experiment.fractions.of))

@@ -8,7 +8,7 @@ from itertools import product
 from subtune.config import Config, Experiment
 from subtune.config.schema import each_trained
 from subtune.core.errors import SubtuneError, listed
-from subtune.planning.inputs import Grid, Planned, add_model, add_tokens
+from subtune.planning.inputs import Grid, Planned, add_model, add_tokens, labels_of
 from subtune.selections import Selection
 from subtune.selections.kind import Work
 from subtune.selections.ranked import Ranked, Top
@@ -75,7 +75,12 @@ def _add_fishers(
     for task in experiment.tasks:
         tokens = add_tokens(grid, config, experiment, model, all_tasks[task])
         fisher = FisherSpec(
-            model=model, tokens=tokens, rows=settings.rows, seed=settings.seed, in_full=in_full
+            model=model,
+            tokens=tokens,
+            rows=settings.rows,
+            seed=settings.seed,
+            in_full=in_full,
+            labels=labels_of(experiment, all_tasks[task]),
         )
         grid.fishers[fisher.key] = fisher
         fishers[task] = fisher
@@ -148,6 +153,7 @@ def _planned(
     fields = Recipe.model_fields.keys() & Experiment.model_fields.keys()
     recipe = {name: getattr(settings, name) for name in fields} | {
         "learning_rate": learning_rate,
+        "labels": fisher.labels,
         "train_rows": settings.limits_of_rows(size.train_rows)[train_rows],
     }
     if isinstance(learning_rate, tuple):

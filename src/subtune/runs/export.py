@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
-from transformers import PretrainedConfig
+from torch import Tensor
+from transformers import AutoModel, PretrainedConfig
 
 from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
@@ -45,8 +47,10 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
     """Write a run's model: configuration, all weights in float32 as safetensors, tokenizer.
 
     ``from_pretrained(target)`` of transformers' class for the task, such as
-    ``AutoModelForSequenceClassification``, predicts what the record says. A run with modules of
-    PEFT is written as `export_adapter` does, since only PEFT has their code.
+    ``AutoModelForSequenceClassification``, predicts what the record says. A model that averages
+    over tokens is written in the layout of sentence-transformers, whose ``encode`` returns the
+    logits. A run with modules of PEFT is written as `export_adapter` does, since only PEFT has
+    their code.
 
     Raises:
         SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
@@ -56,11 +60,50 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
         return export_adapter(layout, run, target, card)
     spec, delta, model = _trained(layout, run)
     config = _config(model, spec.tokens.data.task)
-    weights = applied(model.parameters, delta)
-    whole = with_values(replace(model, config=config, parameters=weights))
+    trained = replace(model, config=config, parameters=applied(model.parameters, delta))
+    whole = with_values(trained)
     with new_directory(target) as draft, quiet():
-        whole.save_pretrained(draft)
+        if trained.averages:
+            base = AutoModel.from_pretrained(layout.model(spec.model.id), local_files_only=True)
+            base.float().load_state_dict(whole.base_model.state_dict(), strict=False)
+            base.save_pretrained(draft)
+            *_, weight, bias = trained.parameters.values()
+            _write_parts(draft, spec.tokens.max_length, weight, bias)
+        else:
+            whole.save_pretrained(draft)
         _write_beside(draft, layout, spec, model, card and card(False))
+
+
+def _write_parts(draft: Path, max_length: int, weight: Tensor, bias: Tensor) -> None:
+    """Write the parts of sentence-transformers around an encoder: a mean, and a linear layer.
+
+    Args:
+        draft: the folder of the encoder.
+        max_length: most tokens of a text.
+        weight: ``[o, h]`` of the linear layer.
+        bias: ``[o]``.
+    """
+    outputs, inputs = weight.shape
+    parts = {
+        "": {},
+        "1_Pooling": {"word_embedding_dimension": inputs, "pooling_mode_mean_tokens": True}
+        | {"pooling_mode_cls_token": False},
+        "2_Dense": {"in_features": inputs, "out_features": outputs, "bias": True}
+        | {"activation_function": "torch.nn.modules.linear.Identity"},
+    }
+    modules = [
+        {"idx": number, "name": str(number), "path": path}
+        | {"type": f"sentence_transformers.models.{path.partition('_')[2] or 'Transformer'}"}
+        for number, path in enumerate(parts)
+    ]
+    written = {f"{path}/config.json": fields for path, fields in parts.items() if path}
+    written["modules.json"] = modules
+    written["sentence_bert_config.json"] = {"max_seq_length": max_length, "do_lower_case": False}
+    for name, content in written.items():
+        (draft / name).parent.mkdir(exist_ok=True)
+        (draft / name).write_text(json.dumps(content, indent=2) + "\n")
+    tensors = {"linear.weight": weight.contiguous(), "linear.bias": bias.contiguous()}
+    save_file(tensors, draft / "2_Dense" / "model.safetensors")
 
 
 def _write_beside(
@@ -179,7 +222,7 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
     task = spec.tokens.data.task
-    model = load_model(pretrained, task.of_kind.head, task.outputs)
+    model = load_model(pretrained, task.of_kind.head, task.outputs, spec.model.pooling)
     for name in delta:
         if not is_added(name) and name not in model.parameters:
             raise SubtuneError(

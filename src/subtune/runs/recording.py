@@ -54,7 +54,7 @@ def train_and_record(
         SubtuneError: a record cannot be written.
     """
     task = specs[0].tokens.data.task
-    examples = {split: Examples(tokens[split], task.of_kind.reads) for split in task.labelled}
+    examples = {split: Examples(tokens[split], model.reads) for split in task.labelled}
     job = Job(model, examples, task, rankings, max_side_by_side, checkpoints)
     missing = [spec for spec in specs if not is_recorded(store, spec.id)]
     runs = {f"run {number}": spec for number, spec in enumerate(missing, 1)}

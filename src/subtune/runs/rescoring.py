@@ -38,9 +38,9 @@ def score_on_training_rows(
     if records.read_outcome(store, spec.id)["diverged"]:
         return dict.fromkeys(task.metrics, math.nan)
     kind = task.of_kind
-    every = Examples(split, kind.reads)
+    every = Examples(split, model.reads)
     training = examples_that_train(every, spec.recipe, np.random.default_rng(spec.seed))
-    examples = Examples(split.select(training), kind.reads)
+    examples = Examples(split.select(training), model.reads)
     logits = _logits(trained_model(store, spec, model), examples, spec)
     if not np.isfinite(logits).all():
         return dict.fromkeys(task.metrics, math.nan)
@@ -69,7 +69,7 @@ def on_test_rows(
         trained = trained_model(store, spec, model)
         kind = spec.tokens.data.task.of_kind
         for split, rows in tokens.items():
-            examples = Examples(rows, kind.reads)
+            examples = Examples(rows, model.reads)
             part = kind.table(examples, kind.predict(examples, _logits(trained, examples, spec)))
             part = part.drop(columns=["label", "answers"], errors="ignore")
             parts.append(part.assign(run=spec.id, split=split))

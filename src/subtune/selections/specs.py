@@ -27,13 +27,16 @@ FINALISTS = 2
 
 # ``tf32`` is fp32 whose products GPUs may shorten to 10 bits of mantissa.
 Precision = Literal["fp32", "tf32", "bf16"]
+# A regression trains on its labels as they are, or on labels with mean 0 and deviation 1.
+Labels = Literal["raw", "standard"]
 LearningRate = Annotated[float, Field(gt=0)]
 Searched = Annotated[tuple[LearningRate, ...], Field(min_length=2)]
 
 
 class ModelSpec(Value):
-    """A pretrained encoder.
+    """A pretrained encoder, and the tokens of a text that its sequence classifier reads.
 
+    Without ``pooling`` it reads what transformers' class does: the first token in most encoders.
     On the hub ``version`` is a commit of the ``repository``. For local files it is a hash; neither
     their path nor their name in the configuration is part of the value.
     """
@@ -41,6 +44,7 @@ class ModelSpec(Value):
     source: Literal["hub", "files"]
     repository: str | None = None
     version: str
+    pooling: Literal["first", "mean"] | None = None
 
 
 class DataSpec(Value):
@@ -90,7 +94,7 @@ class FisherSpec(Value):
 
     Every entry of vectors is kept, and every entry of the matrices that ``in_full`` selects. Of
     other matrices only the sum is kept. ``rows`` is the number of training examples to sample.
-    ``seed`` draws the sample and the untrained classifier.
+    ``seed`` draws the sample and the untrained classifier. ``labels`` are those of a `Recipe`.
     """
 
     model: ModelSpec
@@ -98,6 +102,7 @@ class FisherSpec(Value):
     rows: int | None = Field(default=None, ge=1)
     seed: int = 0
     in_full: WholeTensors | None = None
+    labels: Labels = "raw"
     fisher_version: int = FISHER_VERSION
 
     @property
@@ -121,7 +126,8 @@ class Recipe(Value):
     for ``trial``, a share of all steps, after which scores within ``tie`` are equal.
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
     ``train_rows`` only the first rows of the training set's first shuffle train. With ``patience``
-    a run ends after so many epochs without a better score.
+    a run ends after so many epochs without a better score. A regression with ``standard`` labels
+    trains on labels with mean 0 and standard deviation 1.
     """
 
     learning_rate: LearningRate | Searched
@@ -137,6 +143,7 @@ class Recipe(Value):
     search_seed: int | None = None
     trial: float = Field(default=TRIAL, gt=0, le=1)
     tie: float = Field(default=0.0, ge=0)
+    labels: Labels = "raw"
 
     @property
     def one_learning_rate(self) -> float:

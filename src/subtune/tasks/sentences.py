@@ -49,7 +49,6 @@ class Sentences(TaskKind):
     text_columns = (1, 2)
     formats = FORMATS
     head = "sequence_classification"
-    reads = "first"
     # The type of the column of labels.
     label_type: str
 

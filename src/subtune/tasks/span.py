@@ -49,7 +49,6 @@ class Span(TaskKind):
     labels_are = ""
     formats = (".json",)
     head = "question_answering"
-    reads = "all"
     # Start and end are independent: log p is the sum of both.
     nats = 2.0
     # RoBERTa's four special tokens, one token of the question and one of the context.

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks import metrics
-from subtune.tasks.examples import Examples, Reads
+from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
 
 if TYPE_CHECKING:
@@ -49,9 +49,8 @@ class TaskKind(ABC):
     labels_are: str = "in every row"
     # Endings of the files that users have.
     formats: tuple[str, ...]
-    # The head, by its name in `subtune.families.base`, and the tokens that it reads.
+    # The head, by its name in `subtune.families.base`.
     head: str
-    reads: Reads
     # The problem type of exported models, as transformers calls it.
     problem_type: str | None = None
     # A loss times this is −log p(y|x).
@@ -60,6 +59,11 @@ class TaskKind(ABC):
     least_length: int = 4
     # True if long rows are cut into examples that overlap.
     overlaps: bool = False
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether labels are numbers, which can be standardised."""
+        return self.compares == "numbers"
 
     def outputs(self, task: TaskFields) -> int:
         """Return the head's width ``o``: the number of label words, if its tasks list some."""

@@ -42,7 +42,6 @@ class Tokens(TaskKind):
     labels_are = "of every word"
     formats = (".conllu", ".conll", ".txt", ".jsonl")
     head = "token_classification"
-    reads = "marked"
 
     def columns(self, task: TaskFields) -> Mapping[str, Any]:
         return {"words": ["string"], "label": ["int32"]}

@@ -25,6 +25,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State, averages_of, below, restore_averages
 from subtune.training.delta import ChangedEntries, ChangedTensor, Delta
+from subtune.training.labels import in_training
 from subtune.training.precision import autocast
 from subtune.training.recipe import examples_that_train, learning_rate_at
 
@@ -139,6 +140,7 @@ def first_training(
     pretrained, train = with_new_classifier(model, seed).parameters, examples["train"]
     order = np.random.default_rng(seed)
     chosen = examples_that_train(train, recipe, order)
+    train, _ = in_training(train, chosen, recipe.labels)
     epochs = [shuffled(len(chosen), recipe.batch_size, order) for _ in range(recipe.epochs)]
     batches = [chosen[batch] for epoch in epochs for batch in epoch]
     steps = math.ceil(share * len(batches))

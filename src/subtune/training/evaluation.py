@@ -74,8 +74,11 @@ def without_scores(task: TaskSpec) -> Evaluation:
 
 
 def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
-    """Return logits ``[q, o]`` of a whole split, in its order, without dropout."""
-    counts = examples.read_counts
+    """Return logits ``[q, o]`` of a whole split, in its order, without dropout.
+
+    They are ``[n, o]`` if the head averages over tokens.
+    """
+    counts = np.ones(len(examples), np.int64) if model.averages else examples.read_counts
     behind = counts.cumsum()
     every = torch.empty(behind[-1], model.outputs, device=model.device)
     with torch.inference_mode(), autocast(model.device, precision):

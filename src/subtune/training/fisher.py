@@ -29,8 +29,10 @@ from subtune.models import forward
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.packed import Packed, pack
 from subtune.models.packed_pass import logits
+from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
+from subtune.training.labels import in_training
 
 # Numbers in a tile: a megabyte.
 TILE = 1 << 18
@@ -61,6 +63,7 @@ def fisher_information(
     seed: int = 0,
     only: Collection[str] | None = None,
     in_full: Collection[str] = (),
+    labels: Labels = "raw",
 ) -> Fisher:
     """Estimate the Fisher information over a training set.
 
@@ -72,6 +75,7 @@ def fisher_information(
         seed: draws examples and the untrained classifier.
         only: names of the tensors to compute; without it all.
         in_full: names of the matrices whose single entries are needed.
+        labels: those of log p: a regression's labels as they are, or standardised.
     """
     kind = task.of_kind
     if rows is not None:
@@ -88,7 +92,9 @@ def fisher_information(
             shape = value.shape if value.ndim == 1 or name in in_full else ()
             totals[name] = torch.zeros(shape, dtype=torch.float64, device=model.device)
     add = _add_by_modules if model.transformers is None else _add_example_by_example
-    add(model, Examples(tokens, kind.reads), nats, totals)
+    examples = Examples(tokens, model.reads)
+    examples, _ = in_training(examples, np.arange(len(examples)), labels)
+    add(model, examples, nats, totals)
     mean = {name: (total / len(tokens)).cpu().numpy() for name, total in totals.items()}
     return Fisher(
         entries={name: value for name, value in mean.items() if value.ndim},

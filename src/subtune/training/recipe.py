@@ -22,6 +22,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import evaluate, without_scores
+from subtune.training.labels import in_own_unit, in_training
 from subtune.training.matrices import Matrices
 from subtune.training.precision import autocast, cast_once
 from subtune.training.run import Result, Run
@@ -59,10 +60,10 @@ def train(
 ) -> list[Result]:
     """Fine-tune several runs of a pretrained model side by side.
 
-    Runs share batches, frozen weights, seed, batch size, epochs, precision and the number of rows
-    that train. Each run has its own entries, learning rate, schedule, weight decay and clipping. A
-    run's result does not depend on the others. A run whose loss or predictions are not finite at an
-    epoch's end stops there, and the others continue.
+    Runs share batches, frozen weights, seed, batch size, epochs, precision, labels and the number
+    of rows that train. Each run has its own entries, learning rate, schedule, weight decay and
+    clipping. A run's result does not depend on the others. A run whose loss or predictions are not
+    finite at an epoch's end stops there, and the others continue.
 
     Args:
         model: pretrained, on its device.
@@ -135,6 +136,8 @@ class _Group:
         self._seed, self.device = seed, model.device
         self._order = np.random.default_rng(seed)
         self._training = examples_that_train(examples["train"], self._recipe, self._order)
+        labels = self._recipe.labels
+        self._train, self._unit = in_training(examples["train"], self._training, labels)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
         # The state after the last step of all runs: a step that fails has drawn masks too.
@@ -165,7 +168,7 @@ class _Group:
     def train_batch(self, batch: np.ndarray) -> None:
         """Take one step of every run."""
         started = time.monotonic()
-        train = self._examples["train"]
+        train = self._train
         index = by_length(self._training[batch], train.lengths)
         alike = micro_batches(index, train.lengths[index], self._model)
         batches = [pack(train, part, self._model) for part in alike]
@@ -195,10 +198,12 @@ class _Group:
         done = self.step - (self.epoch - 1) * len(self._batches)
         trained = self._training[np.concatenate(self._batches[:done])]
         # Losses are sums over examples, or over their words.
-        mean = (self._losses[position] / self._examples["train"].units(trained)).item()
+        mean = (self._losses[position] / self._train.units(trained)).item()
+        mean *= self._unit.deviation**2
         evaluation = without_scores(self._task)
         if math.isfinite(mean):
             delta = self._stacked.delta(position) | self._matrices.delta()
+            delta = in_own_unit(delta, self._model.parameters, self._unit)
             precision = self._recipe.precision
             evaluation = evaluate(self._model, self._examples, self._task, precision, delta)
         seconds = self._seconds + time.monotonic() - started

@@ -13,6 +13,7 @@ from transformers.activations import ACT2FN
 
 from subtune.families.base import (
     HEADS,
+    MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
@@ -33,15 +34,22 @@ ALL = np.arange(4)
 # For each head: the tokens that it reads, labels, and the number of outputs.
 READS = {
     SEQUENCE_CLASSIFICATION: None,
+    MEAN_CLASSIFICATION: "all",
     TOKEN_CLASSIFICATION: [[1, 3, 4], [2], [0, 1], [1, 2]],
     QUESTION_ANSWERING: "all",
 }
 LABELS = {
     SEQUENCE_CLASSIFICATION: [1, 0, 2, 0],
+    MEAN_CLASSIFICATION: [1, 0, 1, 0],
     TOKEN_CLASSIFICATION: [[0, 2, 1], [1], [2, 2], [0, 1]],
     QUESTION_ANSWERING: [[2, 4], [0, 0], [1, 1], [3, 3]],
 }
-OUTPUTS = {SEQUENCE_CLASSIFICATION: 3, TOKEN_CLASSIFICATION: 3, QUESTION_ANSWERING: 2}
+OUTPUTS = {
+    SEQUENCE_CLASSIFICATION: 3,
+    MEAN_CLASSIFICATION: 2,
+    TOKEN_CLASSIFICATION: 3,
+    QUESTION_ANSWERING: 2,
+}
 MODELS = [(name, head) for head in HEADS for name in ("tiny_bert", "tiny_roberta")]
 
 
@@ -71,7 +79,7 @@ def theirs_of(model, parameters, mask=None):
     """transformers' own logits ``[q, o]`` of all examples, where the head reads them."""
     logits = reference.logits(model.config, parameters, inputs(model), mask, model.head)
     reads = READS[model.head]
-    if reads is None:
+    if reads is None or model.averages:
         return logits
     numbers = [range(len(row)) for row in ROWS] if reads == "all" else reads
     return torch.cat([logits[example, list(at)] for example, at in enumerate(numbers)])

@@ -178,7 +178,7 @@ def test_an_export_of_words_and_spans_predicts_as_the_record_says(
     kind = TASKS[task].of_kind
     model = load_model(directory, kind.head, TASKS[task].outputs)
     trained = rescoring.trained_model(tmp_path / "runs", spec, model)
-    rows = Examples(tokens["validation"], kind.reads)
+    rows = Examples(tokens["validation"], model.reads)
     ours = logits_of(trained, rows, "fp32")
     table = kind.table(rows, kind.predict(rows, ours))
     on_record = pd.read_parquet(tmp_path / "runs" / spec.id / "predictions.parquet")

@@ -7,6 +7,7 @@ import pytest
 
 from subtune.data.load import load
 from subtune.data.tokens import tokenize
+from subtune.families.base import HEADS
 from subtune.models.load import load_model
 from subtune.runs import records, rescoring
 from subtune.selections.methods import METHODS
@@ -31,15 +32,15 @@ def in_order(store, spec, model, tokens, rows):
     """Scores of some rows, in the order of the split, one example at a time."""
     kind = spec.tokens.data.task.of_kind
     trained = rescoring.trained_model(store, spec, model)
-    every = Examples(tokens, kind.reads)
+    every = Examples(tokens, HEADS[kind.head])
     chosen = tokens.select(np.flatnonzero(np.isin(every.row, rows)))
     logits = np.concatenate(
         [
-            logits_of(trained, Examples(chosen.select([number]), kind.reads), "fp32")
+            logits_of(trained, Examples(chosen.select([number]), HEADS[kind.head]), "fp32")
             for number in range(len(chosen))
         ]
     )
-    examples_in_order = Examples(chosen, kind.reads)
+    examples_in_order = Examples(chosen, HEADS[kind.head])
     predicted = kind.predict(examples_in_order, logits)
     return kind.score(spec.tokens.data.task, examples_in_order, predicted)
 
@@ -51,7 +52,7 @@ def test_scores_on_training_rows_are_those_of_the_rows_that_trained(
 ):
     spec, model, tokens = recorded(tmp_path, tiny_bert, task, train_rows=train_rows)
     scores = rescoring.score_on_training_rows(tmp_path, spec, model, tokens["train"])
-    rows = Examples(tokens["train"], TASKS[task].of_kind.reads).rows
+    rows = Examples(tokens["train"], HEADS[TASKS[task].of_kind.head]).rows
     # The first that a run's seed draws.
     trained = np.random.default_rng(spec.seed).permutation(rows)[:train_rows]
     expected = in_order(tmp_path, spec, model, tokens["train"], trained)
