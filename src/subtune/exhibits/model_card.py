@@ -15,8 +15,8 @@ from subtune.core import resources
 from subtune.core.errors import SubtuneError, printable
 from subtune.core.layout import Layout
 from subtune.exhibits.tables.writing import escaped, share
-from subtune.families.base import is_classifier
-from subtune.models.configuration import has_token_types, read_config
+from subtune.families.base import MEAN_CLASSIFICATION, is_classifier
+from subtune.models.configuration import has_token_types, head_by, read_config
 from subtune.models.dimensions import dimensions_in
 from subtune.models.files import README
 from subtune.models.transformers_models import AUTO_CLASSES
@@ -33,13 +33,14 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     store = Path(layout.records())
     spec, outcome = records.read_spec(store, run), records.read_outcome(store, run)
     pretrained = Path(layout.model(spec.model.id))
-    task, head = spec.tokens.data.task, spec.tokens.data.task.of_kind.head
+    task, config = spec.tokens.data.task, read_config(pretrained)
+    head = head_by(spec.model.pooling, task.of_kind.head, config)
     row = listing.row(store, run, listing.given_names(layout.results).get(run))
     names = {key: row[key] for key in ("model", "task", "method")}
     names |= {"selection": spec.selection.in_words()}
     names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}
     # The hub's names of what models do are those of their heads, but for one.
-    pipeline = head.replace("_", "-").replace("sequence", "text")
+    pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
     # The hub takes no other letters in the name of a dataset.
     kind = pipeline, re.sub(r"[^A-Za-z0-9_.-]+", "-", task.name), names["task"]
     seeds = list(_outcomes_of_seeds(store, spec))
@@ -64,7 +65,8 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     facts |= {"base": names["model"], "licence": data.license, "place": place, "repr": repr}
     facts |= {"provenance": records.read_provenance(store, run), "outcome": outcome, "row": row}
     facts |= {"seeds": seeds, "scores": scores, "spec": spec, "task_spec": task}
-    facts |= {"token_types": has_token_types(read_config(pretrained))}
+    facts |= {"token_types": has_token_types(config)}
+    facts["averages"] = head == MEAN_CLASSIFICATION
     template = resources.path_of("subtune.exhibits", "model_card.md").read_text("utf-8")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 
