@@ -139,6 +139,12 @@ def read_predictions(store: Path, run: str) -> dict[str, np.ndarray]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
+def number_of_rows(store: Path, run: str, split: str) -> int:
+    """Return how many rows of a split a run predicts."""
+    predicted = read_predictions(store, run)
+    return len(set(predicted["idx"][predicted["split"] == split]))
+
+
 def gives_one_answer(store: Path, run: str) -> bool:
     """Return whether a run predicts the same for every row of each split.
 
@@ -164,6 +170,11 @@ def read_provenance(store: Path, run: str) -> dict[str, Any]:
 def read_epochs(store: Path, run: str) -> list[dict[str, float]]:
     """Return the learning curve: one row per epoch, as `subtune.training.run.Result` has it."""
     return _rows(store, run, "history.csv")
+
+
+def read_trials(store: Path, run: str) -> list[dict[str, Any]]:
+    """Return the trials of a run that searched its learning rate: one row per rate."""
+    return _rows(store, run, "search.csv")
 
 
 def seconds_of(history: Sequence[Mapping[str, float]]) -> float:
