@@ -52,6 +52,7 @@ def with_verdicts(
             [epoch[column.in_history] for epoch in records.read_epochs(store, run)]
             for run in runs["run"]
         ]
-        rows = records.number_of_rows(store, runs["run"].iloc[0], column.split)
+        predicted = records.read_predictions(store, runs["run"].iloc[0])
+        rows = records.number_of_rows(predicted, column.split)
         verdicts |= dict.fromkeys(runs["run"], curves.verdict(scores, rows))
     return chosen.assign(curve=chosen["run"].map(verdicts))

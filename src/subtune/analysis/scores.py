@@ -55,7 +55,7 @@ def collect(
             "trainable": outcome["trainable"],
             "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
             "seconds": records.seconds_of(history),
-            "one_answer": records.gives_one_answer(store, run),
+            "one_answer": records.gives_one_answer(records.read_predictions(store, run)),
             "delta_bytes": records.delta_bytes(store, run),
         }
         rows += [

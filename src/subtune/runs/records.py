@@ -139,19 +139,17 @@ def read_predictions(store: Path, run: str) -> dict[str, np.ndarray]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def number_of_rows(store: Path, run: str, split: str) -> int:
-    """Return how many rows of a split a run predicts."""
-    predicted = read_predictions(store, run)
+def number_of_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
+    """Return how many rows of a split have predictions, as `read_predictions` returns them."""
     return len(set(predicted["idx"][predicted["split"] == split]))
 
 
-def gives_one_answer(store: Path, run: str) -> bool:
-    """Return whether a run predicts the same for every row of each split.
+def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
+    """Return whether predictions are the same for every row of each split.
 
     Its accuracy is then the share of one class, and no correlation is defined. A run that diverged
     predicts nothing.
     """
-    predicted = read_predictions(store, run)
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1:
         answers = np.argmax(logits, axis=0)

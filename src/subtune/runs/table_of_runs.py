@@ -53,9 +53,9 @@ def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[st
     history = records.read_epochs(store, run)
     task = spec.tokens.data.task
     split, metric = task.evaluation[0], task.metrics[0]
-    curve = None
+    predicted, curve = records.read_predictions(store, run), None
     if not outcome["diverged"]:
-        rows = records.number_of_rows(store, run, split)
+        rows = records.number_of_rows(predicted, split)
         curve = curves.verdict([[epoch[f"{split}/{metric}"] for epoch in history]], rows)
     first = {name: value for name, value in entries[0].items() if name != "experiment"}
     of_spec = spec.model_dump(mode="json") | {"selection": spec.selection.canonical()}
@@ -74,7 +74,7 @@ def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[st
         "train_loss": history[-1]["train_loss"],
         "seconds": records.seconds_of(history),
         **outcome,
-        "one_answer": records.gives_one_answer(store, run),
+        "one_answer": records.gives_one_answer(predicted),
         **records.read_provenance(store, run),
         "delta_bytes": records.delta_bytes(store, run),
         "record": str(store / run),
