@@ -164,6 +164,8 @@ def scored(*rows) -> pd.DataFrame:
     names = ["model", "task", "method", "fraction", "scope", "learning_rate", "seed", "value"]
     table = pd.DataFrame([("minilm", *row) for row in rows], columns=names)
     extra = {"column": table["task"], "metric": "accuracy", "decides": True}
+    extra |= dict.fromkeys(["smallest_rate", "largest_rate"], table["learning_rate"])
+    extra |= {"at_edge": False, "curve": "converged"}
     return table.assign(run="r", best_epoch=1, trainable=10, train_rows=100, **extra)
 
 

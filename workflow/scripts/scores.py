@@ -8,7 +8,7 @@ from subtune.core.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune.analysis import scores
+    from subtune.analysis import curves, scores
     from subtune.analysis.recomputation import require_scores_of_predictions
     from subtune.analysis.row_scores import row_scores
     from subtune.tasks.score_columns import ScoreColumn
@@ -19,7 +19,7 @@ with job(snakemake.log[0]):
     every.to_csv(snakemake.output.all, index=False)
     best = scores.choose(every)
     require_scores_of_predictions(best["run"], store)
-    chosen = scores.on_most_rows(best)
+    chosen = curves.with_verdicts(scores.on_most_rows(best), store, columns)
     chosen.to_csv(snakemake.output.chosen, index=False)
     row_scores(chosen, store, columns).to_csv(snakemake.output.row_scores, index=False)
     scores.in_every_metric(best, store, columns).to_csv(snakemake.output.sizes, index=False)

@@ -12,7 +12,7 @@ from subtune.runs import records
 from subtune.tasks.score_columns import ScoreColumn
 
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
-DTYPES = {"best_epoch": "Int64", "value": float}
+DTYPES = {"best_epoch": "Int64"} | dict.fromkeys(["value", "smallest_rate", "largest_rate"], float)
 
 
 def collect(
@@ -26,7 +26,8 @@ def collect(
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
-        a search found if it was ``searched``; and ``best_epoch`` (the first with the highest score
+        a search found if it was ``searched``; ``smallest_rate`` and ``largest_rate`` (of the
+        learning rates that the run tried); and ``best_epoch`` (the first with the highest score
         in the deciding column), ``trainable``, ``classifier`` (the classifier's part of these),
         ``seconds`` of training, ``one_answer`` (the run predicts the same for every row),
         ``delta_bytes`` on disk, ``column``, ``metric``, ``value``, ``decides``, ``judges``. Whole
@@ -42,14 +43,19 @@ def collect(
         outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
         epoch = {} if outcome["diverged"] else _best_epoch(history, of_task)
         sizes = records.read_sizes(store, run)
+        searched, rates = "learning_rate" in outcome, [entry["learning_rate"]]
+        if searched:
+            rates = [trial["learning_rate"] for trial in records.read_trials(store, run)]
         of_run = dict(entry) | {
             "learning_rate": outcome.get("learning_rate", entry["learning_rate"]),
-            "searched": "learning_rate" in outcome,
+            "searched": searched,
+            "smallest_rate": min(rates),
+            "largest_rate": max(rates),
             "best_epoch": epoch.get("epoch"),
             "trainable": outcome["trainable"],
             "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
             "seconds": records.seconds_of(history),
-            "one_answer": records.gives_one_answer(store, run),
+            "one_answer": records.gives_one_answer(records.read_predictions(store, run)),
             "delta_bytes": records.delta_bytes(store, run),
         }
         rows += [
@@ -85,9 +91,19 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     scope and number of training rows. Settings keep their order. A learning rate at which a seed
     diverged has no mean and loses. If no learning rate has a mean, the setting diverged: the runs
     of its smallest learning rate are kept without values.
+
+    Returns:
+        The columns of ``scores``, and ``at_edge``: of several learning rates that the setting
+        tried, the best is the smallest or the largest, so that a better one may lie beyond.
     """
+    groups = scores.groupby(SETTING, sort=False, dropna=False)
+    smallest = groups["smallest_rate"].transform("min")
+    largest = groups["largest_rate"].transform("max")
+    rates = scores["learning_rate"]
+    at_edge = (smallest < largest) & (rates.eq(smallest) | rates.eq(largest))
     searched = scores.get("searched", pd.Series(False, scores.index))
-    return best_of(scores, SETTING, scores["learning_rate"].mask(searched, 0.0))
+    best = best_of(scores.assign(at_edge=at_edge), SETTING, rates.mask(searched, 0.0))
+    return best.assign(at_edge=best["at_edge"] & best["value"].notna())
 
 
 def best_of(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
@@ -95,7 +111,7 @@ def best_of(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) 
     groups = scores.groupby([*setting], sort=False, dropna=False)
     scores = scores.assign(setting=groups.ngroup(), candidate=candidate)
     keys = ["setting", "candidate"]
-    deciding = scores[scores["decides"]].groupby(keys, as_index=False)["value"]
+    deciding = scores[scores["decides"]].groupby(keys, as_index=False, dropna=False)["value"]
     means = deciding.mean(skipna=False).rename(columns={"value": "mean"})
     means = means.sort_values(["mean", "candidate"], ascending=[False, True])
     chosen = scores.merge(means.drop_duplicates("setting"), on=keys)

@@ -5,7 +5,7 @@ method's score minus full's score with the same seed. Its interval is over seeds
 paired; over seeds alone where no predictions are known.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from subtune.analysis.row_scores import NO_ROWS, NUMBERS
 from subtune.analysis.scores import best_of, on_most_rows, trained_beside_classifier
 from subtune.analysis.statistics import crossed
 from subtune.analysis.statistics.crossed import Interval, Study
+from subtune.runs.curves import FELL, STILL_RISING
 from subtune.selections.methods import title_of, with_mask
 
 REFERENCE = "full"
@@ -36,9 +37,10 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
         ``low`` and ``high`` of its 95 % interval; ``trained`` (parameters), ``share`` of
         full's parameters; ``delta_bytes``, ``seconds`` of training and ``epoch`` of the best score
         (medians over seeds); ``one_answer``, the number of seeds whose run predicts the same for
-        every row; ``on_front``: no other method scores as high with fewer parameters, or higher
-        with as many. Methods stand from the highest score to the lowest. A method that diverged has
-        no score.
+        every row; ``at_edge`` (the best learning rate is the smallest or largest of those tried);
+        ``curve`` (converged, still rising, or fell); ``on_front``: no other method scores as high
+        with fewer parameters, or higher with as many. Methods stand from the highest score to the
+        lowest. A method that diverged has no score.
     """
     judged = with_differences(chosen)
     rows = []
@@ -56,6 +58,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
                 | {name: runs[name].median() for name in ("delta_bytes", "seconds")}
                 | {"one_answer": int(runs["one_answer"].sum())}
                 | {"epoch": runs["best_epoch"].astype(float).median()}
+                | {"at_edge": bool(runs["at_edge"].any()), "curve": runs["curve"].iloc[0]}
             )
     table = pd.DataFrame(rows)
     order = table.groupby(QUESTION, sort=False).ngroup()
@@ -130,13 +133,20 @@ def title_with_mask(method: str, fraction: float, scope: Any) -> str:
     return with_mask(title_of(method), fraction, None if pd.isna(scope) else scope)
 
 
+def remarks(row: Mapping[str, Any]) -> str | None:
+    """Return why a setting might score otherwise: *at the edge*, *still rising* or *fell*."""
+    edge = ["at the edge"] if row["at_edge"] else []
+    return ", ".join([*edge, *{row["curve"]} & {STILL_RISING, FELL}]) or None
+
+
 class Candidate(NamedTuple):
     """A method smaller than full, and the difference of its score to full's.
 
     ``seeds`` are those of the task with the fewest; ``full_with_one_answer`` is the number of runs
     of full that predict the same for every row. ``studies`` has one per task. It is empty with
     too few seeds: the interval is then over tasks, if there are several. ``judged_by`` names the
-    rows of the scores, and ``over`` says in words what the interval is over.
+    rows of the scores, and ``over`` says in words what the interval is over. ``at_edge`` and
+    ``still_rising`` have the titles of this method and full, as far as that holds on a task.
     """
 
     title: str
@@ -150,6 +160,8 @@ class Candidate(NamedTuple):
     studies: tuple[Study, ...]
     judged_by: Literal["dev", "test"]
     over: str
+    at_edge: tuple[str, ...]
+    still_rising: tuple[str, ...]
 
 
 def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate]:
@@ -171,6 +183,7 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
         if trained >= full or runs["difference"].isna().any() or len(of_tasks) != tasks:
             continue
         difference, studies = _difference(of_tasks, row_scores)
+        both = [(title_with_mask(*method), runs), (title_of(REFERENCE), reference)]
         made.append(
             Candidate(
                 title=title_with_mask(*method),
@@ -184,6 +197,8 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 studies=studies,
                 judged_by=judged_by,
                 over=_over(studies, tasks, judged_by),
+                at_edge=tuple(title for title, rows in both if rows["at_edge"].any()),
+                still_rising=tuple(t for t, rows in both if STILL_RISING in set(rows["curve"])),
             )
         )
     return sorted(made, key=lambda candidate: (candidate.trained, -candidate.score))

@@ -23,6 +23,12 @@ DIVERGED = (
     "Diverged means that at every learning rate the loss or a prediction of one seed was not "
     "finite."
 )
+REMARKS = (
+    "At the edge: of several learning rates tried, the best is the smallest or the largest, so a "
+    "better one may lie beyond. Still rising: the last epoch is the best, and the score still rose "
+    "over the last third of the epochs, so more epochs may help. Fell: the best epoch is before "
+    "the last third, and the score has fallen since. Changes within their noise do not count."
+)
 COMPARED = (
     "Scores at each method's best learning rate and epoch, ours above, the paper's below. The best "
     "of each block of rows is bold; † marks methods that differ from full fine-tuning. " + DIVERGED
@@ -101,7 +107,7 @@ SUMMARY = Table(
     "values, with the classifier. Seconds are those of training and evaluating one run; runs side "
     "by side share them. The epoch is the best one. Numbers are medians over seeds. Methods that "
     "no other beats in both score and parameters are bold. One answer: the method predicted the "
-    "same for every row. " + DIVERGED,
+    "same for every row. " + DIVERGED + " " + REMARKS,
     make=methods_by_score,
 )
 FRONT = Figure(
@@ -168,7 +174,7 @@ RANKS = Figure(
 CHOICES = Table(
     "choices",
     "What was chosen",
-    "Learning rate, epoch and run behind every score of the tables.",
+    "Learning rate, epoch and run behind every score of the tables. " + REMARKS,
     make=choices,
 )
 LEARNING_CURVES = Figure(

@@ -139,13 +139,17 @@ def read_predictions(store: Path, run: str) -> dict[str, np.ndarray]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def gives_one_answer(store: Path, run: str) -> bool:
-    """Return whether a run predicts the same for every row of each split.
+def number_of_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
+    """Return how many rows of a split have predictions, as `read_predictions` returns them."""
+    return len(set(predicted["idx"][predicted["split"] == split]))
+
+
+def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
+    """Return whether predictions are the same for every row of each split.
 
     Its accuracy is then the share of one class, and no correlation is defined. A run that diverged
     predicts nothing.
     """
-    predicted = read_predictions(store, run)
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
     if len(logits) > 1:
         answers = np.argmax(logits, axis=0)
@@ -164,6 +168,11 @@ def read_provenance(store: Path, run: str) -> dict[str, Any]:
 def read_epochs(store: Path, run: str) -> list[dict[str, float]]:
     """Return the learning curve: one row per epoch, as `subtune.training.run.Result` has it."""
     return _rows(store, run, "history.csv")
+
+
+def read_trials(store: Path, run: str) -> list[dict[str, Any]]:
+    """Return the trials of a run that searched its learning rate: one row per rate."""
+    return _rows(store, run, "search.csv")
 
 
 def seconds_of(history: Sequence[Mapping[str, float]]) -> float:

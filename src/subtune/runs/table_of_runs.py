@@ -11,7 +11,7 @@ import pandas as pd
 
 from subtune.core.errors import SubtuneError
 from subtune.core.resources import path_of
-from subtune.runs import records
+from subtune.runs import curves, records
 
 # Pattern of columns to their meaning, in the table's order.
 _TEXT = path_of("subtune.runs", "columns.csv").read_text(encoding="utf-8")
@@ -52,6 +52,11 @@ def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[st
     outcome = records.read_outcome(store, run)
     history = records.read_epochs(store, run)
     task = spec.tokens.data.task
+    split, metric = task.evaluation[0], task.metrics[0]
+    predicted, curve = records.read_predictions(store, run), None
+    if not outcome["diverged"]:
+        rows = records.number_of_rows(predicted, split)
+        curve = curves.verdict([[epoch[f"{split}/{metric}"] for epoch in history]], rows)
     first = {name: value for name, value in entries[0].items() if name != "experiment"}
     of_spec = spec.model_dump(mode="json") | {"selection": spec.selection.canonical()}
     if spec.recipe.searched:
@@ -62,13 +67,14 @@ def _row(store: Path, run: str, entries: Sequence[Mapping[str, Any]]) -> dict[st
         "experiments": " ".join(dict.fromkeys(entry["experiment"] for entry in entries)),
         "learning_rate": outcome.get("learning_rate", spec.recipe.learning_rate),
         "seed": spec.seed,
-        "score": outcome["scores"][task.evaluation[0]][task.metrics[0]],
-        "metric": task.metrics[0],
+        "score": outcome["scores"][split][metric],
+        "metric": metric,
+        "curve": curve,
         "epochs_trained": len(history),
         "train_loss": history[-1]["train_loss"],
         "seconds": records.seconds_of(history),
         **outcome,
-        "one_answer": records.gives_one_answer(store, run),
+        "one_answer": records.gives_one_answer(predicted),
         **records.read_provenance(store, run),
         "delta_bytes": records.delta_bytes(store, run),
         "record": str(store / run),

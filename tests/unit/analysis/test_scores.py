@@ -49,6 +49,27 @@ def test_the_best_learning_rate_has_the_highest_mean_over_seeds_and_none_that_di
     assert table.iloc[-1][["task", "learning_rate"]].tolist() == ["cola", 1e-5]
 
 
+@pytest.mark.parametrize(
+    ("rates", "at_edge"),
+    [
+        ({1e-5: [0.8], 2e-5: [0.9], 3e-5: [0.8]}, False),
+        ({1e-5: [0.9], 2e-5: [0.8], 3e-5: [0.7]}, True),
+        ({1e-5: [0.7], 2e-5: [0.8], 3e-5: [0.9]}, True),
+        ({1e-5: [0.8], 2e-5: [0.9], 3e-5: [math.nan]}, False),
+        ({1e-5: [math.nan], 2e-5: [math.nan]}, False),
+        ({1e-5: [0.9]}, False),
+        ({math.nan: [0.9]}, False),
+    ],
+    ids=["middle", "smallest", "largest", "below diverged", "all diverged", "one rate", "no rate"],
+)
+def test_the_smallest_or_largest_of_several_learning_rates_is_at_the_edge(rates, at_edge):
+    # The rates of other settings do not count.
+    others = [at_rates({1e-6: [0.7], 1e-1: [0.8]}, "bitfit"), at_rates({1e-6: [0.3]}, task="cola")]
+    table = scores.choose(pd.concat([at_rates(rates), *others], ignore_index=True))
+    [chosen] = table[(table["method"] == "full") & (table["task"] == "rte")].to_dict("records")
+    assert chosen["at_edge"] is at_edge
+
+
 def test_both_columns_of_mnli_come_from_the_run_that_is_best_on_matched():
     table = pd.concat(
         at_rates({1e-5: [first], 3e-5: [second]}, task="mnli", column=column, decides=decides)
@@ -105,8 +126,12 @@ def test_scores_are_read_as_they_were_written(tmp_path):
     assert read["task"].tolist() == ["NA", "NA"]
 
 
-def recorded(store, run, task, history, diverged=False):
-    """A record as far as scores need one: its learning curve, a row of scores per epoch."""
+def recorded(store, run, task, history, diverged=False, tried=()):
+    """A record as far as scores need one: its learning curve, a row of scores per epoch.
+
+    Args:
+        tried: learning rates of a search, which found the first.
+    """
     metrics = [f"validation/{metric}" for metric in TASKS[task].metrics]
     table = pd.DataFrame(history, columns=metrics).assign(train_loss=0.5, seconds=1.0)
     table.insert(0, "epoch", range(1, len(table) + 1))
@@ -114,6 +139,9 @@ def recorded(store, run, task, history, diverged=False):
     table.to_csv(store / run / "history.csv", index=False)
     of_first = {"validation": dict(zip(TASKS[task].metrics, history[0], strict=True))}
     outcome = {"best_epoch": 1, "scores": of_first, "trainable": 10, "diverged": diverged}
+    if tried:
+        outcome["learning_rate"] = tried[0]
+        pd.DataFrame({"learning_rate": tried}).to_csv(store / run / "search.csv", index=False)
     (store / run / "scores.json").write_text(json.dumps(outcome))
     sizes = {"output.LayerNorm.bias": 4, "classifier.dense.bias": 4, "classifier.out_proj.bias": 2}
     rows = [] if diverged else [(name, 0.1, size) for name, size in sizes.items()]
@@ -169,6 +197,30 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
     curve = curves.learning_curves(table, tmp_path)
     assert curve["metric"].unique().tolist() == ["pearsonr"]
     assert curve["score"].tolist() == [0.7, 0.8]
+
+
+@pytest.mark.parametrize(("tried", "at_edge"), [((1e-2, 1e-3), True), ((1e-2, 1e-3, 1e-1), False)])
+def test_a_search_knows_its_edge_by_the_rates_on_record(tmp_path, tried, at_edge):
+    """It may have tried more rates than were planned."""
+    recorded(tmp_path, "a", "rte", [(0.9,)], tried=tried)
+    [run] = scores.choose(collected(tmp_path, "bitfit", "rte", [("a", [1e-3, 1e-2])])).itertuples()
+    assert (run.learning_rate, run.at_edge) == (1e-2, at_edge)
+
+
+def test_all_seeds_of_a_method_have_one_verdict_by_the_metric_which_the_paper_shows(tmp_path):
+    """The task's own metric, Spearman, falls in every seed."""
+    pearson = {"a": [0.1, 0.4, 0.7], "b": [0.2, 0.5, 0.8], "c": [0.1, 0.5, 0.8]}
+    for run, curve in pearson.items():
+        spearman = (0.9, 0.6, 0.3)
+        recorded(tmp_path, run, "stsb", [*zip(spearman, curve, strict=True)])
+    for run in ("d", "e", "f"):
+        recorded(tmp_path, run, "stsb", [(0.9, 0.1)] * 3, diverged=run == "f")
+    runs = [(run, rate) for rate, names in ((1e-3, "abc"), (1e-2, "def")) for run in names]
+    table = collected(tmp_path, "spafit", "stsb", runs)
+    table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
+    columns = columns_of([TASKS["stsb"]], papers.find("spafit").metrics)
+    judged = curves.with_verdicts(scores.choose(table), tmp_path, columns)
+    assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 
 
 def test_every_number_of_training_rows_has_a_best_learning_rate_and_tasks_have_their_own_most():

@@ -213,6 +213,30 @@ def test_full_that_has_learnt_nothing_is_no_reference():
     assert learnt_nothing not in answer_of(table)["answer"]
 
 
+def test_an_answer_says_which_of_its_two_methods_was_not_tuned_or_not_done():
+    table = runs({"full": [0.9] * 3, "layernorm": [0.9] * 3, "bitfit": [0.9] * 3})
+    edge, rising = (
+        "learning rate is at the edge of those tried",
+        "was still rising in its last epoch",
+    )
+    for method, title in (("full", "Full"), ("layernorm", "LayerNorm")):
+        is_method = table["method"] == method
+        doubtful = table.assign(at_edge=is_method, curve=is_method.map({True: "still rising"}))
+        said = answer_of(doubtful)["answer"]
+        assert f"{title}'s {edge}." in said
+        assert f"{title} {rising}: give it more epochs." in said
+        assert said.count("edge") == said.count("rising") == 1
+    other = table.assign(at_edge=table["method"] == "bitfit", curve="fell")
+    assert answer_of(other)["answer"] == answer_of(table)["answer"]
+
+
+def test_an_answer_over_all_tasks_says_that_some_tasks_are_at_the_edge():
+    scores = {"full": [0.9] * 3, "layernorm": [0.9] * 3}
+    tables = [runs(scores, task).assign(at_edge=task == "rte") for task in ("rte", "cola")]
+    said = answer_of(pd.concat(tables, ignore_index=True), answers.ALL_TASKS)["answer"]
+    assert "LayerNorm's learning rate is at the edge of those tried on some tasks." in said
+
+
 def test_over_all_tasks_the_mean_over_tasks_counts_of_methods_that_all_tasks_have():
     parts = [
         runs({"full": [0.9] * 3, "bitfit": [value] * 3}, task=task)

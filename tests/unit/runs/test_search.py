@@ -215,8 +215,9 @@ def test_every_seed_of_a_search_is_chosen_whatever_it_found():
     ]
     names = ["method", "seed", "learning_rate", "value", "searched"]
     table = pd.DataFrame(rows, columns=names).assign(
-        model="m", task="t", fraction=1.0, scope=np.nan, train_rows=10, decides=True
-    )
+        model="m", task="t", fraction=1.0, scope=np.nan, train_rows=10, decides=True,
+        smallest_rate=1e-3, largest_rate=1e-2,
+    )  # fmt: skip
     chosen = scores.choose(table)
     assert list(chosen["method"]) == ["a", "a", "b", "b"]
     assert list(chosen["learning_rate"]) == [1e-3, 1e-2, 1e-3, 1e-3]

@@ -57,6 +57,7 @@ def test_scores_times_and_places_are_those_of_the_record(store):
         assert row["epochs_trained"] == 2
         assert row["score"] == row[f"scores.validation.{row['metric']}"]
         assert row["record"] == str(store / run)
+        assert row["curve"] in {"converged", "still rising", "fell"}
         assert row["device"] and row["versions.torch"] and row["recorded"].endswith("Z")
 
 

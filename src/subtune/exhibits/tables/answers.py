@@ -128,6 +128,12 @@ def in_words(answer: Answer) -> str:
     if candidate.full_with_one_answer:
         runs = f"{candidate.full_with_one_answer} run" + "s" * (candidate.full_with_one_answer > 1)
         sentences.append(f"{runs} of full predict the same for every row: full has learnt nothing.")
+    where = " on some tasks" if answer.task == ALL_TASKS else ""
+    for title in candidate.at_edge:
+        sentences.append(f"{title}'s learning rate is at the edge of those tried{where}.")
+    for title in candidate.still_rising:
+        rising = f"{title} was still rising in its last epoch{where}"
+        sentences.append(f"{rising}: give it more epochs.")
     if better:
         less = f"Full scores {better.difference.mean:.3f} less than {better.title}"
         sentences.append(f"{less}: try other learning rates for full.")

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis.scores import whole_methods
+from subtune.analysis.summary import remarks
 from subtune.exhibits.tables.writing import DIVERGED, EMPTY
 from subtune.selections.methods import title_of
 from subtune.tasks.metrics import TITLES
@@ -38,6 +39,7 @@ def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFram
             "trained parameters": table["trainable"],
             "metric": table["metric"],
             "dev score": table["value"].round(4).astype(object).fillna(DIVERGED),
+            "remarks": [remarks(row) for row in table.to_dict("records")],
             "run": table["run"],
         }
     )
@@ -67,7 +69,7 @@ def best_learning_rates(
 
 def short(learning_rate: float | None) -> str | None:
     """Return a learning rate as the papers write it: 7e-4."""
-    if learning_rate is None:
+    if pd.isna(learning_rate):
         return None
     mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")
     return f"{float(mantissa):g}e{int(exponent)}"

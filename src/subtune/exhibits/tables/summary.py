@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis.row_scores import NO_ROWS
-from subtune.analysis.summary import METHOD, summary, title_with_mask
+from subtune.analysis.summary import METHOD, remarks, summary, title_with_mask
 from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled, interval, share, signed
 from subtune.tasks.metrics import TITLES
 
@@ -37,6 +37,7 @@ def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, 
         "on disk": file_size(row["delta_bytes"]),
         "seconds": f"{row['seconds']:,.0f}",
         "best epoch": EMPTY if pd.isna(row["epoch"]) else f"{row['epoch']:g}",
+        "remarks": remarks(row) or EMPTY,
     }
 
 

@@ -21,6 +21,16 @@ def test_the_papers_best_learning_rates_are_beside_ours_unless_all_diverged():
     assert choices.choices(scored(*rows), tasks)["dev score"].tolist() == ["diverged", 0.5]
 
 
+def test_a_chosen_learning_rate_at_the_edge_has_a_remark_and_none_is_needed_without_a_rate():
+    rows = [
+        ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.5),
+        ("cola", "frozen", 1, None, math.nan, 0, 0.5),
+    ]
+    table = choices.choices(scored(*rows).assign(at_edge=[True, False]), {"rte": "", "cola": ""})
+    assert table["remarks"].fillna("").tolist() == ["at the edge", ""]
+    assert choices.short(math.nan) is None
+
+
 def test_table_4_names_the_metrics_of_the_paper():
     tasks = [TASKS[name].model_dump() for name in ("mnli", "cola", "mrpc", "stsb", "qqp")]
     table = choices.metrics(tasks).set_index("task")["metric"]

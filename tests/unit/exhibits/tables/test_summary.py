@@ -27,6 +27,22 @@ def test_programs_read_numbers_and_people_words(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("at_edge", "curve", "remark"),
+    [
+        (False, "converged", "–"),
+        (True, "converged", "at the edge"),
+        (False, "fell", "fell"),
+        (True, "still rising", "at the edge, still rising"),
+        (False, None, "–"),
+    ],
+)
+def test_what_is_not_tuned_or_not_done_has_a_remark(tmp_path, at_edge, curve, remark):
+    made = methods_by_score(runs({"full": [0.9]}).assign(at_edge=at_edge, curve=curve), TITLES)
+    assert made.shown["remarks"].tolist() == [remark]
+    assert made.table[["at_edge", "curve"]].to_numpy().tolist() == [[at_edge, curve]]
+
+
+@pytest.mark.parametrize(
     ("scores", "smallest", "confident", "needed"),
     [
         (SCORES, "BitFit", "BitFit", "–"),
