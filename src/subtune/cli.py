@@ -232,6 +232,8 @@ def _schema(options: argparse.Namespace) -> None:
 def _params(options: argparse.Namespace) -> None:
     import pandas as pd
 
+    from subtune.families.base import SEQUENCE_CLASSIFICATION
+    from subtune.models.configuration import sequence_head
     from subtune.models.dimensions import AnyDimensions, dimensions_by, dimensions_in, papers_models
     from subtune.models.parameter_counts import parameter_counts
     from subtune.selections.methods import COMBINATIONS, METHODS, named
@@ -240,14 +242,17 @@ def _params(options: argparse.Namespace) -> None:
     models: dict[str, AnyDimensions] = {
         name: dimensions_by(fields) for name, fields in papers_models().items()
     }
+    head = SEQUENCE_CLASSIFICATION
     if options.model:
         models = {options.model.name: dimensions_in(options.model)}
+        head = sequence_head(options.model)
     methods = options.method or [*METHODS, *COMBINATIONS, *selections]
     counts = pd.concat(
         parameter_counts(
             {name: model},
             {method: named(method, selections, name) for method in methods},
             options.labels,
+            head,
         )
         for name, model in models.items()
     )
@@ -279,7 +284,6 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
     """Print which tensors of a local model train."""
     import pandas as pd
 
-    from subtune.models.dimensions import dimensions_in
     from subtune.models.parameter_counts import tensors_of
 
     rows = [
@@ -289,7 +293,7 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
             " × ".join(map(str, row.shape)),
             f"{row.trains:,}" + ("" if row.how == "whole" else f" ({row.how})"),
         )
-        for row in tensors_of(selection, dimensions_in(directory), labels).itertuples()
+        for row in tensors_of(selection, directory, labels).itertuples()
     ]
     columns = ["tensor", "in transformers", "shape", "trains"]
     print(

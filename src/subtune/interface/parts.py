@@ -21,7 +21,6 @@ from subtune.init.first_configuration import Request, task_of
 from subtune.init.models import model_called
 from subtune.interface.tables import Rows, Split, splits_of, training_split
 from subtune.models.configuration import pooling_in
-from subtune.models.dimensions import dimensions_in
 from subtune.models.encoder import Encoder
 from subtune.models.files import version_of
 from subtune.models.load import load_model
@@ -62,7 +61,7 @@ class Method:
         """
         if labels < 1:
             raise SubtuneError(f"labels: found {labels}, expected at least 1")
-        return tensors_of(self.selection, dimensions_in(_directory(model)), labels)
+        return tensors_of(self.selection, _directory(model), labels)
 
 
 def selection(method: str | Mapping[str, Any]) -> Method:

@@ -15,7 +15,7 @@ PADDING = 1
 # The number of positions of a model that does not say how many it has.
 MANY = 1 << 20
 # The files in which sentence-transformers lists a model's parts, and describes one.
-MODULES, PART = "modules.json", "config.json"
+MODULES, PART, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
 # The tokens of a text that a sequence classifier reads: the first, or the mean of all.
 Pooling = Literal["first", "mean"]
 # Names that configurations have for the number of positions.
@@ -73,8 +73,7 @@ def pooling_in(directory: Path) -> Pooling | None:
         path = directory / name
         return path.read_text(encoding="utf-8") if path.is_file() else None
 
-    found = own_pooling(read)
-    return None if found and _is_decoder(read_config(directory)["model_type"]) else found
+    return own_pooling(read)
 
 
 def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> str:
@@ -85,32 +84,15 @@ def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> st
     Args:
         head: of the task's kind.
         config: the fields of the model's configuration.
-
-    Raises:
-        SubtuneError: the model is a decoder, whose head reads the last token.
     """
-    if pooling is None or head != SEQUENCE_CLASSIFICATION:
+    if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
         return head
-    model_type = config["model_type"]
-    if _is_decoder(model_type):
-        raise SubtuneError(
-            f"pooling: found {pooling!r} for the decoder {model_type!r}, expected none: only its "
-            "last token has read the whole text"
-        )
-    if pooling == "first" or naming_of(model_type).pooling_field:
-        return head
-    return MEAN_CLASSIFICATION
+    return head if naming_of(config["model_type"]).pooling_field else MEAN_CLASSIFICATION
 
 
-def _is_decoder(model_type: str) -> bool:
-    if model_type in FAMILIES:
-        return False
-    from transformers.models.auto import modeling_auto
-
-    decoders = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    return model_type in decoders and (
-        model_type not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    )
+def sequence_head(directory: Path) -> str:
+    """Return the head of a text's classifier for a local model with its own pooling."""
+    return head_by(pooling_in(directory), SEQUENCE_CLASSIFICATION, read_config(directory))
 
 
 def longest_text(config: Mapping[str, Any]) -> int:

@@ -20,12 +20,17 @@ from subtune.selections import Selection
 from subtune.selections.adapter import Adapter
 from subtune.selections.peft import Peft
 
+NO_POOLING = (
+    "pooling: found {!r} for a decoder, expected none: only the last token has read the whole text"
+)
+
 
 @dataclass(frozen=True)
 class OtherDimensions:
     """The dimensions of a model outside the packed families, as `Dimensions` has them.
 
-    ``first_head``: a head that transformers has for the model. ``shapes``: returns canonical name
+    ``first_head``: a head that transformers has for the model. ``is_decoder``: whether a token
+    reads only those before it. ``shapes``: returns canonical name
     to shape of every parameter, for a number of outputs and a head. ``exported_names``: returns
     canonical name to transformers' name of every parameter, for a head. Both raise a SubtuneError
     if weights in the directory are not those of the configuration. ``config``: returns
@@ -37,6 +42,7 @@ class OtherDimensions:
     num_attention_heads: int
     intermediate_size: int
     first_head: str
+    is_decoder: bool
     shapes: Callable[..., dict[str, Shape]]
     exported_names: Callable[[str], dict[str, str]]
     config: Callable[[int], Any]
@@ -96,11 +102,13 @@ def shapes_for(
     return shapes
 
 
-def names_for(selection: Selection, dimensions: AnyDimensions, outputs: int) -> dict[str, str]:
+def names_for(
+    selection: Selection, dimensions: AnyDimensions, outputs: int, head: str
+) -> dict[str, str]:
     """Return canonical name to the name in transformers' or PEFT's model."""
     if isinstance(selection, Peft):
-        return shapes_with_peft(dimensions, selection.peft, outputs, SEQUENCE_CLASSIFICATION)[1]
-    return dimensions.exported_names(SEQUENCE_CLASSIFICATION)
+        return shapes_with_peft(dimensions, selection.peft, outputs, head)[1]
+    return dimensions.exported_names(head)
 
 
 def papers_models() -> dict[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 from subtune.core.errors import SubtuneError, one_line
 from subtune.hub.download import snapshot
 from subtune.models import files
-from subtune.models.configuration import CONFIG
+from subtune.models.configuration import CONFIG, MODULES, POOLING
 from subtune.selections.specs import ModelSpec
 
 
@@ -27,18 +27,26 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     source = Path(name_or_path)
     if spec.source == "hub":
         weights = [files.WEIGHTS, files.INDEX, files.SHARDS]
+        others = [files.README, MODULES, POOLING]
         source = snapshot(
             name_or_path,
             spec.version,
-            [CONFIG, *weights, files.TOKENIZER, *files.OTHER_TOKENIZER_FILES, files.README],
+            [CONFIG, *weights, files.TOKENIZER, *files.OTHER_TOKENIZER_FILES, *others],
             repo_type="model",
             name=f"could not download model {name_or_path}",
             instead="name a local `path`",
         )
     target.mkdir(parents=True, exist_ok=True)
-    card = [source / files.README] if (source / files.README).is_file() else []
-    for path in [*files.files_of(source), *card]:
+    for path in files.files_of(source):
         shutil.copyfile(path, target / path.name)
+    # These files decide no result: the card, and those that say the pooling, a part of the spec.
+    beside = [source / files.README]
+    if spec.pooling:
+        beside += [source / MODULES, *source.glob(POOLING)]
+    for path in filter(Path.is_file, beside):
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copy)
     if spec.source == "files" and files.version_of(target) != spec.version:
         raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
     tokenizer = target / files.TOKENIZER

@@ -4,20 +4,25 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from subtune.core.errors import SubtuneError
-from subtune.families.base import is_classifier
-from subtune.models.dimensions import AnyDimensions, names_for, shapes_for
+from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
+from subtune.models.configuration import sequence_head
+from subtune.models.dimensions import AnyDimensions, dimensions_in, names_for, shapes_for
 from subtune.selections import Selection
 from subtune.selections.entries import Entries, LowRank, Shapes, Whole, count
 from subtune.selections.patterns import LAYER_NUMBER
 
 
 def parameter_counts(
-    models: Mapping[str, AnyDimensions], methods: Mapping[str, Selection], outputs: int
+    models: Mapping[str, AnyDimensions],
+    methods: Mapping[str, Selection],
+    outputs: int,
+    head: str = SEQUENCE_CLASSIFICATION,
 ) -> pd.DataFrame:
     """Count every method's trained parameters.
 
@@ -28,6 +33,7 @@ def parameter_counts(
         models: model's name to its dimensions.
         methods: method's name to its selection.
         outputs: how many the classifier has.
+        head: its name in `subtune.families.base`.
 
     Returns:
         One row per model and method: ``model``, ``method``, ``parameters`` (with the classifier's),
@@ -38,12 +44,12 @@ def parameter_counts(
     rows = []
     for method, selection in methods.items():
         for model, dimensions in models.items():
-            shapes = dimensions.shapes(outputs)
+            shapes = dimensions.shapes(outputs, head)
             classifier = sum(math.prod(shapes[name]) for name in filter(is_classifier, shapes))
             pretrained = sum(map(math.prod, shapes.values())) - classifier
             row: dict[str, Any] = {"model": model, "method": method, "classifier": classifier}
             try:
-                shapes = shapes_for(selection, dimensions, outputs)
+                shapes = shapes_for(selection, dimensions, outputs, head)
                 row["parameters"] = count(selection.resolve(shapes, seed=0), shapes)
                 row["share"] = (row["parameters"] - classifier) / pretrained
             except SubtuneError as error:
@@ -53,15 +59,16 @@ def parameter_counts(
     return pd.DataFrame(rows, columns=columns).astype({"parameters": "Int64"})
 
 
-def tensors_of(selection: Selection, dimensions: AnyDimensions, outputs: int) -> pd.DataFrame:
-    """List the tensors that a selection trains in a model, as `trained_tensors` does.
+def tensors_of(selection: Selection, directory: Path, outputs: int) -> pd.DataFrame:
+    """List the tensors that a selection trains in a local model, as `trained_tensors` does.
 
     Raises:
         SubtuneError: the model lacks what the selection names.
     """
-    shapes = shapes_for(selection, dimensions, outputs)
+    dimensions, head = dimensions_in(directory), sequence_head(directory)
+    shapes = shapes_for(selection, dimensions, outputs, head)
     entries = selection.resolve(shapes, seed=0)
-    return trained_tensors(entries, shapes, names_for(selection, dimensions, outputs))
+    return trained_tensors(entries, shapes, names_for(selection, dimensions, outputs, head))
 
 
 def trained_tensors(entries: Entries, shapes: Shapes, own_names: Mapping[str, str]) -> pd.DataFrame:

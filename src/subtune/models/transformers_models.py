@@ -31,7 +31,7 @@ from subtune.families.base import (
 from subtune.families.naming import is_key_bias
 from subtune.models import configuration
 from subtune.models.configuration import CONFIG, Pooling
-from subtune.models.dimensions import OtherDimensions
+from subtune.models.dimensions import NO_POOLING, OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.files import INDEX, WEIGHTS, require_same
 from subtune.selections.patterns import LAYER_NUMBER
@@ -54,6 +54,8 @@ def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = Non
     config = read_config(directory, outputs)
     _require_head(config, head)
     field = naming_of(config.model_type).pooling_field
+    if pooling == "first" and _is_decoder(config):
+        raise SubtuneError(NO_POOLING.format("first"))
     if pooling and field:
         setattr(config, field, {"first": "cls", "mean": "mean"}[pooling])
     module = _with_weights(directory, config, head)
@@ -107,10 +109,19 @@ def read_dimensions(directory: Path) -> OtherDimensions:
         num_attention_heads=size("num_attention_heads", 1),
         intermediate_size=size("intermediate_size", 4 * hidden),
         first_head=next(iter(_classes(with_head)), SEQUENCE_CLASSIFICATION),
+        is_decoder=_is_decoder(with_head),
         shapes=partial(_shapes, directory),
         exported_names=lambda head: _own_names(_on_meta(directory, head, outputs=1)),
         config=partial(read_config, directory),
     )
+
+
+def _is_decoder(config: PretrainedConfig) -> bool:
+    generates, fills_gaps = (
+        type(config) in auto_class._model_mapping
+        for auto_class in (transformers.AutoModelForCausalLM, transformers.AutoModelForMaskedLM)
+    )
+    return generates and not fills_gaps
 
 
 @cache

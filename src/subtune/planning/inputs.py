@@ -28,7 +28,13 @@ from subtune.models.configuration import (
     pooling_in,
     read_config,
 )
-from subtune.models.dimensions import dimensions_of, fields_of, shapes_for
+from subtune.models.dimensions import (
+    NO_POOLING,
+    OtherDimensions,
+    dimensions_of,
+    fields_of,
+    shapes_for,
+)
 from subtune.models.files import directory_of_package, version_of
 from subtune.selections.kind import Work
 from subtune.selections.peft import Peft
@@ -138,7 +144,7 @@ def add_model(grid: Grid, config: Config, name: str, model: str) -> ModelSpec:
     grid.models[spec.id] = spec
     grid.model_ids[model] = spec.id
     grid.model_locations[spec.id] = location
-    _require_parameters(name, config, model, location, source.pooling or pooling)
+    _require_parameters(name, config, model, location, pooling)
     return spec
 
 
@@ -237,14 +243,14 @@ def _require_parameters(
     dimensions, fields = dimensions_of(location), fields_of(location)
     if dimensions is None or fields is None:
         return
+    asked = config.all_models()[model].pooling
+    if asked and isinstance(dimensions, OtherDimensions) and dimensions.is_decoder:
+        raise SubtuneError(f"models.{model}.{NO_POOLING.format(asked)}")
     experiment, all_tasks = config.experiments[name], config.all_tasks()
     # Tasks with the same head have the same parameters, except for the classifier's.
     task_of_head = {}
     for task in reversed(experiment.tasks):
-        try:
-            head = head_by(pooling, all_tasks[task].of_kind.head, fields)
-        except SubtuneError as error:
-            raise SubtuneError(f"models.{model}.{error}") from None
+        head = head_by(pooling, all_tasks[task].of_kind.head, fields)
         task_of_head[head] = task
         is_standard = labels_of(experiment, all_tasks[task]) == "standard"
         if is_standard and not [*dimensions.shapes(1, head)][-1].endswith(".bias"):

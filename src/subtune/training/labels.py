@@ -37,7 +37,8 @@ def in_training(examples: Examples, rows: np.ndarray, labels: Labels) -> tuple[E
     """
     if labels == "raw":
         return examples, Unit()
-    trained = np.asarray(examples.labels, np.float64)[rows]
+    every = np.asarray(examples.labels, np.float64)
+    trained = every[rows]
     unit = Unit(float(trained.mean()), float(trained.std()))
     if not unit.deviation:
         raise SubtuneError(
@@ -45,7 +46,7 @@ def in_training(examples: Examples, rows: np.ndarray, labels: Labels) -> tuple[E
             "labels, whose deviation is their unit"
         )
     standardised = copy.copy(examples)
-    standardised.labels = ((examples.labels - unit.mean) / unit.deviation).astype(np.float32)
+    standardised.labels = ((every - unit.mean) / unit.deviation).astype(np.float32)
     return standardised, unit
 
 
