@@ -24,6 +24,8 @@ RECIPE_VERSION = 5
 TRIAL, TRIAL_STEPS = 0.1, 45
 # Then it trains the best ones to the end: this many.
 FINALISTS = 2
+# It goes beyond the ends of its list by at most so many learning rates, all of them below this.
+OUTWARD, LEARNING_RATES_BELOW = 4, 10
 
 # ``tf32`` is fp32 whose products GPUs may shorten to 10 bits of mantissa.
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -177,16 +179,17 @@ class RunSpec(Value):
         )
         return self.replaced(recipe=recipe)
 
-    @property
-    def candidates(self) -> dict[float, "RunSpec"]:
-        """The runs that a search may train, by learning rate; empty without a search."""
+    def candidate(self, learning_rate: float) -> "RunSpec":
+        """Return the run that a search trains with one learning rate."""
         seed = self.seed if self.recipe.search_seed is None else self.recipe.search_seed
-        at_seed = self.replaced(seed=seed)
-        return {rate: at_seed.at(rate) for rate in self.recipe.searched}
+        return self.replaced(seed=seed).at(learning_rate)
 
     @property
     def whole_runs(self) -> float:
-        """The cost in whole runs; the seed that searches counts the trials and finalists."""
+        """The cost in whole runs; the seed that searches counts the trials and finalists.
+
+        It leaves out learning rates beyond the ends of the list, whose number no one knows before.
+        """
         if self.recipe.searched and self.recipe.search_seed in (None, self.seed):
             return len(self.recipe.searched) * self.recipe.trial + FINALISTS
         return 1
