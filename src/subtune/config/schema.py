@@ -136,7 +136,7 @@ class SearchOfRates(Section):
     """A search among learning rates."""
 
     search: Annotated[tuple[LearningRate, ...], AfterValidator(_distinct)] = Field(min_length=2)
-    """learning rates, of which the first seed finds one for all seeds"""
+    """learning rates with which the first seed begins to search one for all seeds"""
 
 
 def _form(given: Any) -> str:
@@ -398,7 +398,7 @@ class Experiment(Section):
         return {number: number if number < rows else None for number in numbers}
 
     def settings(self, task: str, method: str = "") -> Self:
-        """Return the experiment with the settings of a task and a method in the place of others."""
+        """Return the experiment with a task's settings in place of its own, and then a method's."""
         own = [*self.by_task.get(task, TaskSettings()), *self.by_method.get(method, ())]
         return self.model_copy(update={name: value for name, value in own if value is not None})
 

@@ -118,7 +118,7 @@ class RankingSpec(Value):
 class Recipe(Value):
     """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
 
-    From several learning rates a search finds one, as `subtune.runs.search` describes. It trains
+    A search begins with several learning rates, as `subtune.runs.search` describes. It trains
     runs of ``search_seed``, or of the run's own seed without one; each learning rate first trains
     for ``trial``, a share of all steps, after which scores within ``tie`` are equal.
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
@@ -148,7 +148,7 @@ class Recipe(Value):
 
     @property
     def searched(self) -> tuple[float, ...]:
-        """The learning rates among which the run finds one; empty if it has one already."""
+        """The learning rates with which a search begins; empty if it has one already."""
         return self.learning_rate if isinstance(self.learning_rate, tuple) else ()
 
 
