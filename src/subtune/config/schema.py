@@ -136,7 +136,7 @@ class SearchOfRates(Section):
     """A search among learning rates."""
 
     search: Annotated[tuple[LearningRate, ...], AfterValidator(_distinct)] = Field(min_length=2)
-    """learning rates with which the first seed begins to search one for all seeds"""
+    """learning rates with which the first seed begins its search for all seeds"""
 
 
 def _form(given: Any) -> str:

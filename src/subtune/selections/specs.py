@@ -24,8 +24,10 @@ RECIPE_VERSION = 5
 TRIAL, TRIAL_STEPS = 0.1, 45
 # Then it trains the best ones to the end: this many.
 FINALISTS = 2
-# It goes beyond the ends of its list by at most so many learning rates, all of them below this.
-OUTWARD, LEARNING_RATES_BELOW = 4, 10
+# It tries at most so many learning rates beyond the ends of its list.
+OUTWARD = 4
+# Configurations and searches have no larger learning rates.
+LEARNING_RATES_BELOW = 10
 
 # ``tf32`` is fp32 whose products GPUs may shorten to 10 bits of mantissa.
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -148,7 +150,7 @@ class Recipe(Value):
 
     @property
     def searched(self) -> tuple[float, ...]:
-        """The learning rates with which a search begins; empty if it has one already."""
+        """The learning rates with which a search begins; empty without a search."""
         return self.learning_rate if isinstance(self.learning_rate, tuple) else ()
 
 
