@@ -45,8 +45,8 @@ def test_what_names_no_learning_rate_finds_it(scores):
 def test_the_record_of_a_search_has_what_was_tried_and_the_tables_what_was_found(project, scores):
     for row in scores[scores["searched"]].to_dict("records"):
         tried = pd.read_csv(project.directory / "results/runs" / row["run"] / "search.csv")
-        assert tuple(tried["learning_rate"]) == SEARCHED
-        assert tried["run"].notna().sum() == 2
+        assert set(SEARCHED) <= set(tried["learning_rate"])
+        assert tried["run"].notna().sum() >= 2
         found = tried[tried["found"]].iloc[0]
         assert found["learning_rate"] == row["learning_rate"]
         # The first seed searched.

@@ -57,6 +57,9 @@ def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[s
     yield from _without_numbers(config, path, experiment)
     yield from _unknown(f"{path}.by_task", experiment.by_task, experiment.tasks)
     yield from _unknown(f"{path}.by_model", experiment.by_model, experiment.models)
+    masked = [experiment.fractions.of] if experiment.fractions else []
+    known = [*experiment.all_methods(), *masked]
+    yield from _unknown(f"{path}.by_method", experiment.by_method, known)
     for method in experiment.methods:
         yield from _method(config, f"{path}.methods", method)
     for model, settings in experiment.by_model.items():

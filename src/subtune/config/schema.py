@@ -21,7 +21,7 @@ from subtune.selections import NamedSelection
 from subtune.selections.methods import MASKED_METHOD, named
 from subtune.selections.ranked import Fraction
 from subtune.selections.rankings import SCOPES, Scope
-from subtune.selections.specs import Labels, Precision
+from subtune.selections.specs import LEARNING_RATES_BELOW, Labels, Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.fields import KindName, kind_of_unnamed
 from subtune.tasks.kinds import KINDS
@@ -104,7 +104,7 @@ Count = Annotated[int, Field(ge=1, le=LARGEST)]
 FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 # Method's names are parts of file names, which have at most 255 letters.
 MethodName = Annotated[str, Field(pattern=METHOD, max_length=200)]
-LearningRate = Annotated[float, Field(gt=0, lt=10)]
+LearningRate = Annotated[float, Field(gt=0, lt=LEARNING_RATES_BELOW)]
 # Names of the forms of learning rates, which pydantic writes into the path of a mistake.
 LIST, WORD, SEARCH = "[list]", "[word]", "[search]"
 ListOfRates = Annotated[
@@ -136,7 +136,7 @@ class SearchOfRates(Section):
     """A search among learning rates."""
 
     search: Annotated[tuple[LearningRate, ...], AfterValidator(_distinct)] = Field(min_length=2)
-    """learning rates, of which the first seed finds one for all seeds"""
+    """learning rates with which the first seed begins its search for all seeds"""
 
 
 def _form(given: Any) -> str:
@@ -296,6 +296,13 @@ class TaskSettings(Section):
     """labels on which a regression trains: `raw` or `standard`"""
 
 
+class MethodSettings(Section):
+    """Settings of one method that differ from the experiment's and its tasks'."""
+
+    epochs: Count
+    """passes over the training set; few parameters need more of them than many"""
+
+
 class ModelSettings(Section):
     """Methods that one model trains in addition to the experiment's."""
 
@@ -315,6 +322,8 @@ class Experiment(Section):
     """names of tasks"""
     by_task: dict[str, TaskSettings] = {}
     """settings of single tasks that differ from those below"""
+    by_method: dict[MethodName, MethodSettings] = {}
+    """settings of single methods and their fractions; they win over those of `by_task`"""
     by_model: dict[str, ModelSettings] = {}
     """methods that single models train in addition"""
     methods: dict[MethodName, LearningRates | None] = Field(min_length=1)
@@ -398,10 +407,10 @@ class Experiment(Section):
         numbers = [rows if n == ALL_ROWS else min(int(n), rows) for n in self.train_rows]
         return {number: number if number < rows else None for number in numbers}
 
-    def settings(self, task: str) -> Self:
-        """Return the experiment with a task's own settings in the place of those for all tasks."""
-        own = self.by_task.get(task, TaskSettings())
-        return self.model_copy(update=own.model_dump(exclude_none=True))
+    def settings(self, task: str, method: str = "") -> Self:
+        """Return the experiment with a task's settings in place of its own, and then a method's."""
+        own = [*self.by_task.get(task, TaskSettings()), *self.by_method.get(method, ())]
+        return self.model_copy(update={name: value for name, value in own if value is not None})
 
 
 class Style(Section):

@@ -12,7 +12,7 @@ from subtune.selections.specs import RunSpec
 # One training example of a run that shares no steps costs as much as this many of one that does.
 COST_WITHOUT_SHARING = 6
 # Runs of one job may differ in these fields of the recipe.
-OF_SEARCHES = {"learning_rate", "search_seed", "trial", "tie"}
+VARYING = {"learning_rate", "epochs", "search_seed", "trial", "tie"}
 
 
 class Sweep(Value):
@@ -27,7 +27,7 @@ class Sweep(Value):
 
 
 def split_runs(grid: Grid, config: Config) -> list[Sweep]:
-    """Group runs that share all but selection, learning rate and seed, and cut groups into jobs.
+    """Group runs that share all but selection, seed and `VARYING`, and cut groups into jobs.
 
     Runs that several experiments need are grouped apart, so that asking for one experiment trains
     no run of another.
@@ -38,7 +38,7 @@ def split_runs(grid: Grid, config: Config) -> list[Sweep]:
             users[planned.run.id].add(name)
     groups: dict[tuple, list[str]] = {}
     for run, spec in grid.runs.items():
-        shared = spec.recipe.model_dump_json(exclude=OF_SEARCHES)
+        shared = spec.recipe.model_dump_json(exclude=VARYING)
         key = (spec.model.id, spec.tokens.id, shared, tuple(sorted(users[run])))
         groups.setdefault(key, []).append(run)
     return [

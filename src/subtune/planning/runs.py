@@ -149,7 +149,7 @@ def _planned(
 ) -> Planned:
     """Return a run with the model, the task and the token ids of ``fisher``."""
     task = fisher.tokens.data.task.name
-    settings = experiment.settings(task)
+    settings = experiment.settings(task, method)
     fields = Recipe.model_fields.keys() & Experiment.model_fields.keys()
     recipe = {name: getattr(settings, name) for name in fields} | {
         "learning_rate": learning_rate,

@@ -79,17 +79,22 @@ def train_and_record(
             report(f"recorded {number}/{len(to_train)}: {run}")
 
     searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}
+    others = {name: spec for name, spec in runs.items() if name not in searches}
     trials = search.on_trial(job, searches, report_and_note)
-    whole = {name: spec for name, spec in runs.items() if name not in searches}
-    for name, spec in searches.items():
-        finalists = search.finalists(trials[name], spec.recipe.tie)
-        whole |= {f"{name} at {rate:g}": spec.candidates[rate] for rate in finalists}
-    train(whole)
-    rates = {name: search.found(store, spec, trials[name]) for name, spec in searches.items()}
+    whole: dict[str, tuple[float, ...]] = {
+        name: search.finalists(trials[name], spec.recipe.tie) for name, spec in searches.items()
+    }
+    train(others | search.at_rates(searches, whole))
+    rates = search.found(store, searches, whole)
+    while further := search.outward(searches, trials, rates):
+        trials = search.with_trials(job, searches, trials, further, report_and_note)
+        train(search.at_rates(searches, further))
+        whole |= {name: whole[name] + one_more for name, one_more in further.items()}
+        rates = search.found(store, searches, whole)
     train({f"{name} at {rate:g}": searches[name].at(rate) for name, rate in rates.items()})
     for name, rate in rates.items():
         spec = searches[name]
-        search.write_record(store, spec, trials[name], rate)
+        search.write_record(store, spec, trials[name], whole[name], rate)
         report(f"{name}  learning rate {rate:g} was found; recorded: {spec.id}")
 
 

@@ -10,7 +10,7 @@ A record is a directory named after the run's content id. It is written once, by
                          all accepted answers) for the evaluation splits, at the best epoch
     changes.csv          mean |change| and size of every trained tensor
     search.csv           if the run searched its learning rate: every rate, its score and loss on
-                         trial, and for the finalists the run and its score
+                         trial, and where it trained whole the run and its score
     provenance.json      device, versions, commit and time
     delta.safetensors    the values that changed, and where a tensor changed in part, which
     checksums.json       of every other file; each file is checked whenever it is read

@@ -2,10 +2,11 @@
 
 Every learning rate first trains on trial, for a part of the steps, over which it rises and falls
 as in a whole run. The best rate and the next smaller one, since few steps favour large rates, then
-train whole. On trial the loss decides between scores that differ by less than their noise. One seed
-does this, and all seeds train with the better of the two finalists. Each is an ordinary run with a
-record of its own. The record of a run that searched is a copy of the run with the rate found, with
-a table of all trials.
+train whole. On trial the loss decides between scores that differ by less than their noise. The best
+rate needs a worse neighbour on both sides. While it is the smallest or the largest rate tried, on
+trial and then whole, the search tries one more beyond it. One seed does this, and all seeds train
+with the rate found. Each is an ordinary run with a record of its own. The record of a run that
+searched is a copy of the run with the rate found, with a table of all trials.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ import pandas as pd
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.runs.job import Job
-from subtune.selections.specs import RunSpec
+from subtune.selections.specs import LEARNING_RATES_BELOW, OUTWARD, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.training.run import Result
 from subtune.training.sweeps import Report
@@ -46,35 +47,77 @@ def trial_of(learning_rate: float, result: Result, task: TaskSpec) -> Trial:
     return Trial(learning_rate, score, last["train_loss"])
 
 
-def finalists(trials: Sequence[Trial], tie: float) -> tuple[float, float]:
-    """Return the two learning rates that train whole, the smaller first.
+def best_on_trial(trials: Sequence[Trial], tie: float) -> float:
+    """Return the learning rate with the smallest training loss of those with a high score.
 
-    They are the best on trial and the next smaller one, or the next larger one if the best is the
-    smallest. The best has the smallest training loss of those whose scores are within ``tie`` of
-    the highest; if several are equal, it is the smallest.
+    High scores are within ``tie`` of the highest. If several losses are equal, it is the smallest.
     """
     trials = sorted(trials, key=lambda trial: trial.learning_rate)
     highest = max((trial.score for trial in trials if not math.isnan(trial.score)), default=0.0)
     losses = [t.train_loss if t.score >= highest - tie else math.inf for t in trials]
-    last = max(losses.index(min(losses)), 1)
-    return trials[last - 1].learning_rate, trials[last].learning_rate
+    return trials[losses.index(min(losses))].learning_rate
 
 
-def found(store: Path, search: RunSpec, trials: Sequence[Trial]) -> float:
-    """Return the learning rate of the better finalist, whose records are there."""
-    scores = _scores(store, search, trials)
-    # `max` returns the first of equals.
-    return max(scores, key=lambda rate: -math.inf if math.isnan(scores[rate]) else scores[rate])
+def finalists(trials: Sequence[Trial], tie: float) -> tuple[float, float]:
+    """Return the two learning rates that train whole, the smaller first.
+
+    They are the best on trial and the next smaller one, or the next larger one if the best is the
+    smallest.
+    """
+    rates = sorted(trial.learning_rate for trial in trials)
+    last = max(rates.index(best_on_trial(trials, tie)), 1)
+    return rates[last - 1], rates[last]
 
 
-def write_record(store: Path, search: RunSpec, trials: Sequence[Trial], best: float) -> None:
+def outward(
+    searches: Mapping[str, RunSpec],
+    trials: Mapping[str, Sequence[Trial]],
+    best: Mapping[str, float],
+) -> dict[str, tuple[float]]:
+    """Return the next learning rate of every search whose best one has no neighbour on one side."""
+    beyond = {name: _beyond(spec, trials[name], best[name]) for name, spec in searches.items()}
+    return {name: (rate,) for name, rate in beyond.items() if rate}
+
+
+def _beyond(search: RunSpec, trials: Sequence[Trial], best: float) -> float | None:
+    """Return the learning rate to try beyond the best, or None.
+
+    Its ratio to the best is that of the best to its neighbour. It is rounded, so that the run's id
+    is the same on every machine.
+    """
+    rates = sorted(trial.learning_rate for trial in trials)
+    smallest, largest = rates[0], rates[-1]
+    if best not in (smallest, largest) or len(rates) == len(search.recipe.searched) + OUTWARD:
+        return None
+    neighbour = rates[1] if best == smallest else rates[-2]
+    rate = float(f"{best * (best / neighbour):.2g}")
+    is_new = rate < smallest or rate > largest
+    return rate if is_new and 0 < rate < LEARNING_RATES_BELOW else None
+
+
+def found(
+    store: Path, searches: Mapping[str, RunSpec], whole: Mapping[str, Sequence[float]]
+) -> dict[str, float]:
+    """Return each search's best learning rate of those that trained whole, the first of equals."""
+    rates = {}
+    for name, spec in searches.items():
+        scores = _scores(store, spec, whole[name])
+        rates[name] = max(scores, key=lambda r: -math.inf if math.isnan(scores[r]) else scores[r])
+    return rates
+
+
+def write_record(
+    store: Path, search: RunSpec, trials: Sequence[Trial], whole: Sequence[float], best: float
+) -> None:
     """Write the record of a search, from that of its run with the rate found.
+
+    ``whole`` are the learning rates that trained whole.
 
     Raises:
         SubtuneError: that run's record is damaged, or the store cannot be written.
     """
-    scores = _scores(store, search, trials)
-    runs = {rate: search.candidates[rate].id for rate in scores}
+    scores = _scores(store, search, whole)
+    runs = {rate: search.candidate(rate).id for rate in whole}
     origin = search.at(best).id
     # The copy gets checksums of its own, which would hide damage.
     problems = records.problems_of(store, origin)
@@ -105,13 +148,13 @@ def _linked_delta(source: str, target: str) -> None:
     shutil.copy2(source, target)
 
 
-def _scores(store: Path, search: RunSpec, trials: Sequence[Trial]) -> dict[float, float]:
-    """Return the scores of the finalists, which are on record, by learning rate."""
+def _scores(store: Path, search: RunSpec, whole: Sequence[float]) -> dict[float, float]:
+    """Return the scores of runs that trained whole, which are on record, by learning rate."""
     task = search.tokens.data.task
     split, metric = task.evaluation[0], task.metrics[0]
     return {
-        rate: records.read_outcome(store, search.candidates[rate].id)["scores"][split][metric]
-        for rate in finalists(trials, search.recipe.tie)
+        rate: records.read_outcome(store, search.candidate(rate).id)["scores"][split][metric]
+        for rate in whole
     }
 
 
@@ -123,39 +166,63 @@ def each_once(named: Mapping[str, RunSpec]) -> dict[str, RunSpec]:
     return {name: named[name] for name in names.values()}
 
 
-def on_trial(job: Job, searches: Mapping[str, RunSpec], report: Report) -> dict[str, list[Trial]]:
-    """Train the trials of searches, and return them in the order of learning rates.
+def at_rates(
+    searches: Mapping[str, RunSpec], rates: Mapping[str, Sequence[float]]
+) -> dict[str, RunSpec]:
+    """Return the runs of searches with some learning rates, by what the log calls them."""
+    return {
+        f"{name} at {rate:g}": searches[name].candidate(rate)
+        for name, of_search in rates.items()
+        for rate in of_search
+    }
 
-    Trials are kept beside the checkpoints, so that the next attempt of the job reads them.
+
+def on_trial(job: Job, searches: Mapping[str, RunSpec], report: Report) -> dict[str, list[Trial]]:
+    """Train the trials of searches, until the best of each has a neighbour on both sides.
 
     Args:
         job: what the runs share.
-        searches: the runs, by what the log calls them. Their trials take as many steps.
+        searches: the runs, by what the log calls them.
         report: is told of every trial.
     """
-    if not searches:
-        return {}
-    [share] = {spec.recipe.trial for spec in searches.values()}
+    trials: dict[str, list[Trial]] = {name: [] for name in searches}
+    rates: Mapping[str, Sequence[float]]
+    rates = {name: spec.recipe.searched for name, spec in searches.items()}
+    while rates:
+        trials = with_trials(job, searches, trials, rates, report)
+        best = {name: best_on_trial(trials[name], s.recipe.tie) for name, s in searches.items()}
+        rates = outward(searches, trials, best)
+    return trials
+
+
+def with_trials(
+    job: Job,
+    searches: Mapping[str, RunSpec],
+    trials: Mapping[str, list[Trial]],
+    rates: Mapping[str, Sequence[float]],
+    report: Report,
+) -> dict[str, list[Trial]]:
+    """Train the trials of more learning rates, and return all trials in the order of rates.
+
+    Trials are kept beside the checkpoints, so that the next attempt of the job reads them.
+    """
     folder = job.checkpoints and job.checkpoints.folder / "trials"
-    candidates = each_once(
-        {
-            f"{name} at {rate:g}, on trial": candidate
-            for name, spec in searches.items()
-            for rate, candidate in spec.candidates.items()
-        }
-    )
-    runs = [spec.id for spec in candidates.values()]
-    trials = {run: trial for run in runs if folder and (trial := _kept(folder, run))}
-    missing = {name: spec for name, spec in candidates.items() if spec.id not in trials}
-    for name, result in job.train(missing, lambda line, name=None: report(line), share):
-        spec = missing[name]
-        trials[spec.id] = trial_of(spec.recipe.one_learning_rate, result, job.task)
-        if folder:
-            _keep(folder, spec.id, trials[spec.id])
-    return {
-        name: [trials[run.id] for _, run in sorted(spec.candidates.items())]
-        for name, spec in searches.items()
-    }
+    done: dict[str, Trial] = {}
+    for share in sorted({searches[name].recipe.trial for name in rates}):
+        alike = {name: rates[name] for name in rates if searches[name].recipe.trial == share}
+        runs = each_once(at_rates(searches, alike))
+        done |= {s.id: trial for s in runs.values() if folder and (trial := _kept(folder, s.id))}
+        missing = {f"{name}, on trial": s for name, s in runs.items() if s.id not in done}
+        for name, result in job.train(missing, lambda line, name=None: report(line), share):
+            spec = missing[name]
+            done[spec.id] = trial_of(spec.recipe.one_learning_rate, result, job.task)
+            if folder:
+                _keep(folder, spec.id, done[spec.id])
+    every = dict(trials)
+    for name in rates:
+        new = [done[searches[name].candidate(rate).id] for rate in rates[name]]
+        every[name] = sorted(trials[name] + new, key=lambda trial: trial.learning_rate)
+    return every
 
 
 def _keep(folder: Path, run: str, trial: Trial) -> None:

@@ -24,6 +24,10 @@ RECIPE_VERSION = 5
 TRIAL, TRIAL_STEPS = 0.1, 45
 # Then it trains the best ones to the end: this many.
 FINALISTS = 2
+# It tries at most so many learning rates beyond the ends of its list.
+OUTWARD = 4
+# Configurations and searches have no larger learning rates.
+LEARNING_RATES_BELOW = 10
 
 # ``tf32`` is fp32 whose products GPUs may shorten to 10 bits of mantissa.
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -121,7 +125,7 @@ class RankingSpec(Value):
 class Recipe(Value):
     """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
 
-    From several learning rates a search finds one, as `subtune.runs.search` describes. It trains
+    A search begins with several learning rates, as `subtune.runs.search` describes. It trains
     runs of ``search_seed``, or of the run's own seed without one; each learning rate first trains
     for ``trial``, a share of all steps, after which scores within ``tie`` are equal.
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
@@ -153,7 +157,7 @@ class Recipe(Value):
 
     @property
     def searched(self) -> tuple[float, ...]:
-        """The learning rates among which the run finds one; empty if it has one already."""
+        """The learning rates with which a search begins; empty without a search."""
         return self.learning_rate if isinstance(self.learning_rate, tuple) else ()
 
 
@@ -184,16 +188,17 @@ class RunSpec(Value):
         )
         return self.replaced(recipe=recipe)
 
-    @property
-    def candidates(self) -> dict[float, "RunSpec"]:
-        """The runs that a search may train, by learning rate; empty without a search."""
+    def candidate(self, learning_rate: float) -> "RunSpec":
+        """Return the run that a search trains with one learning rate."""
         seed = self.seed if self.recipe.search_seed is None else self.recipe.search_seed
-        at_seed = self.replaced(seed=seed)
-        return {rate: at_seed.at(rate) for rate in self.recipe.searched}
+        return self.replaced(seed=seed).at(learning_rate)
 
     @property
     def whole_runs(self) -> float:
-        """The cost in whole runs; the seed that searches counts the trials and finalists."""
+        """The cost in whole runs; the seed that searches counts the trials and finalists.
+
+        It leaves out learning rates beyond the ends of the list, whose number no one knows before.
+        """
         if self.recipe.searched and self.recipe.search_seed in (None, self.seed):
             return len(self.recipe.searched) * self.recipe.trial + FINALISTS
         return 1

@@ -75,6 +75,7 @@ def good(model) -> dict:
                 "models": ["tiny"],
                 "tasks": ["mood", "rte"],
                 "by_task": {"rte": {"epochs": 2}},
+                "by_method": {"mine": {"epochs": 3}},
                 "methods": {"full": [1e-3], "mine": [1e-2], "layernorm": "search"},
                 "fractions": {"values": [0.25], "scopes": ["cv"], "learning_rates": [1e-2]},
                 "fisher": {"rows": 8},

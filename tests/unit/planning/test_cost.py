@@ -187,6 +187,15 @@ def test_a_search_costs_its_trials_and_two_whole_runs():
     assert cost("search").flops == pytest.approx(2.8 * cost([1e-3]).flops)
 
 
+def test_a_run_costs_the_epochs_of_its_method():
+    def cost(**changes):
+        made, plan = estimates(bitfit(methods={"bitfit": [1e-3]}, by_model={}, **changes))
+        return made.run(next(iter(plan.runs))).flops
+
+    own = cost(epochs=2, by_method={"bitfit": {"epochs": 6}})
+    assert own == pytest.approx(3 * cost(epochs=2))
+
+
 def test_a_long_context_costs_as_many_examples_as_it_has_windows():
     size = TaskSize(train_rows=10, evaluation_rows=5, test_rows=0, tokens=512)
     assert [size.examples_of_a_row(384, stride) for stride in (128, 64, None)] == [2, 3, 1]

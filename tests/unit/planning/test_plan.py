@@ -111,6 +111,43 @@ def test_a_tasks_own_settings_touch_its_runs_only(base):
     assert others < set(other.runs)
 
 
+def test_a_methods_own_epochs_touch_its_runs_and_masks_only(base):
+    other = plan(by_method={"layernorm": {"epochs": 12}})
+    new = new_runs(base, other)
+    assert {(planned.method, planned.fraction) for planned in new} == {
+        ("layernorm", fraction) for fraction in (None, 0.1, 1.0)
+    }
+    assert {planned.run.recipe.epochs for planned in new} == {12}
+    others = {p.run.id for p in base.experiments["layernorm"] if p.method == "full"}
+    assert set(other.runs) == others | {planned.run.id for planned in new}
+
+
+def test_a_methods_own_epochs_win_over_its_tasks():
+    made = plan(
+        tasks=["rte"],
+        by_task={"rte": {"epochs": 3}},
+        by_method={"layernorm": {"epochs": 12}},
+        fractions=None,
+    )
+    epochs = {p.method: p.run.recipe.epochs for p in made.experiments["layernorm"]}
+    assert epochs == {"full": 3, "layernorm": 12}
+
+
+def test_methods_of_other_epochs_train_in_one_job_with_trials_of_their_own_steps():
+    """Of 200 rows, two epochs in batches of four are a hundred steps, and four are two hundred."""
+    made = plan(
+        tasks=["cola"],
+        methods={"bitfit": "search", "layernorm": "search"},
+        by_method={"layernorm": {"epochs": 4}},
+        fractions=None,
+        batch_size=4,
+        train_rows=200,
+    )
+    [sweep] = made.sweeps.values()
+    trials = {made.runs[run].recipe.epochs: made.runs[run].recipe.trial for run in sweep.runs}
+    assert trials == {2: 0.45, 4: 0.23}
+
+
 def learning_rates(planned):
     return {(run.method, run.task): run.run.recipe.learning_rate for run in planned}
 
@@ -129,6 +166,12 @@ def test_a_methods_own_learning_rates_win_over_its_tasks():
         ("bitfit", "cola"): 7e-4,
         ("bitfit", "rte"): 1e-3,
     }
+
+
+def test_a_task_may_search_among_learning_rates_of_its_own():
+    by_task = {"rte": {"learning_rates": {"search": [1e-2, 1e-3]}}}
+    made = plan(tasks=["rte"], by_task=by_task, methods={"bitfit": None}, fractions=None)
+    assert learning_rates(made.experiments["layernorm"]) == {("bitfit", "rte"): (1e-3, 1e-2)}
 
 
 def test_a_models_learning_rates_of_a_method_win_over_the_experiments():

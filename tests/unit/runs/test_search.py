@@ -17,15 +17,20 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.load import load_model
 from subtune.runs import listing, records
-from subtune.runs.search import Trial, finalists
+from subtune.runs.job import Job
+from subtune.runs.search import Trial, finalists, outward
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints
+from subtune.training.evaluation import Evaluation, without_scores
 from subtune.training.recipe import Member, train
+from subtune.training.run import Result
 from tests.helpers import examples
 from tests.helpers.records import record
 
 TASK = TASKS["sst2"].spec()
-GRID = (1e-4, 1e-3, 1e-2, 1e-1)
+# The best on trial is the last but one.
+GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+NO_LOGITS = np.zeros((6, 2))
 RESULTS = ("delta.safetensors", "predictions.parquet", "changes.csv")
 
 
@@ -36,6 +41,51 @@ def searching():
 
 def score_of(store, run):
     return records.read_outcome(store, run)["scores"]["validation"]["accuracy"]
+
+
+def table_of(store, search):
+    return pd.read_csv(store / search.id / "search.csv", dtype={"run": str})
+
+
+def result_of(score):
+    """A result with a score, of a run that changed nothing; NaN stands for one that diverged."""
+    evaluation = Evaluation({"validation": {"accuracy": score}}, {"validation": NO_LOGITS}, {}, {})
+    if math.isnan(score):
+        evaluation = without_scores(TASK)
+    row = {"epoch": 1, "train_loss": 0.5, "seconds": 0.0, "validation/accuracy": score}
+    return Result([row], None if math.isnan(score) else 1, evaluation, trainable=1)
+
+
+@pytest.fixture
+def search_among(tmp_path, tiny_bert, monkeypatch):
+    """Make a search whose scores, on trial and whole, are functions of the learning rate.
+
+    Returns what it found, the learning rates that it tried and those that trained whole.
+    """
+
+    def search(rates, on_trial, whole):
+        def train_as_scored(job, runs, report, share=1.0):
+            score = whole if share == 1 else on_trial
+            for name, spec in runs.items():
+                yield name, result_of(score(spec.recipe.one_learning_rate))
+
+        monkeypatch.setattr(Job, "train", train_as_scored)
+        spec = examples.run_spec(learning_rate=rates)
+        record(tmp_path, [spec], tiny_bert)
+        table = table_of(tmp_path, spec)
+        found = records.read_outcome(tmp_path, spec.id)["learning_rate"]
+        assert table.loc[table["found"], "learning_rate"].tolist() == [found]
+        tried = table["learning_rate"].tolist()
+        whole = table.loc[table["run"].notna(), "learning_rate"].tolist()
+        assert whole == [r for r in tried if records.is_recorded(tmp_path, spec.at(r).id)]
+        return found, tried, whole
+
+    return search
+
+
+def best_at(peak):
+    """A score that is highest at one learning rate, and falls on both sides."""
+    return lambda rate: 1 - abs(math.log10(rate / peak)) / 20
 
 
 trials = st.lists(
@@ -172,8 +222,11 @@ def test_a_finalist_that_is_damaged_is_not_taken_for_the_search(tmp_path, tiny_b
 
 
 def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert, searching):
-    searches = [searching, searching.replaced(seed=1)]
+    """Its list is so short that it goes beyond its end."""
+    short = searching.replaced(recipe=searching.recipe.replaced(learning_rate=GRID[1:3]))
+    searches = [short, short.replaced(seed=1)]
     record(tmp_path / "expected", searches, tiny_bert)
+    assert GRID[3] in table_of(tmp_path / "expected", short)["learning_rate"].tolist()
     store, stops = tmp_path / "cut", 0
     while not all(records.is_recorded(store, spec.id) for spec in searches):
         asked = iter([None] * 7 + ["a test"] * 1000)
@@ -187,6 +240,86 @@ def test_a_search_that_is_cut_anywhere_finds_the_same(tmp_path, tiny_bert, searc
         for name in (*RESULTS, "search.csv", "scores.json"):
             expected = (tmp_path / "expected" / spec.id / name).read_bytes()
             assert (store / spec.id / name).read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("rates", "best", "expected"),
+    [
+        ((1e-5, 3e-5), 1e-5, 3.3e-6),
+        ((1e-5, 1e-4, 3e-4), 3e-4, 9e-4),
+        ((1e-5, 1e-4, 3e-4), 1e-4, None),
+        ((2.0, 4.0), 4.0, 8.0),
+        ((1.0, 5.0), 5.0, None),
+        ((1e-3, 1.02e-3), 1.02e-3, None),
+    ],
+)
+def test_the_next_rate_outward_has_the_ratio_of_the_last_two_in_two_digits(rates, best, expected):
+    search = examples.run_spec(learning_rate=rates)
+    tried = [Trial(rate, 0.5, 0.5) for rate in rates]
+    further = outward({"a": search}, {"a": tried}, {"a": best})
+    assert further == ({"a": (expected,)} if expected else {})
+
+
+def test_a_search_whose_best_is_the_largest_on_trial_tries_larger_ones(search_among):
+    score = best_at(1e-1)
+    assert search_among((1e-3, 1e-2), score, score) == (1e-1, [1e-3, 1e-2, 1e-1, 1], [1e-2, 1e-1])
+
+
+def test_a_search_whose_best_is_the_smallest_on_trial_tries_smaller_ones(search_among):
+    score = best_at(1e-3)
+    found, tried, _ = search_among((1e-2, 1e-1), score, score)
+    assert (found, tried) == (1e-3, [1e-4, 1e-3, 1e-2, 1e-1])
+
+
+def test_a_search_adds_four_rates_at_most(search_among):
+    score = best_at(1e-9)
+    found, tried, _ = search_among((1e-3, 1e-2), score, score)
+    assert (found, tried) == (1e-7, [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
+
+
+def test_a_rate_outward_that_diverges_on_trial_is_a_worse_neighbour(search_among):
+    score = best_at(1e-1)
+    found, tried, _ = search_among(
+        (1e-3, 1e-2), lambda rate: score(rate) if rate < 0.1 else math.nan, score
+    )
+    assert (found, tried) == (1e-2, [1e-3, 1e-2, 1e-1])
+
+
+def test_a_whole_run_that_is_best_at_an_end_is_compared_with_the_next_outward(search_among):
+    found, tried, whole = search_among((1e-3, 1e-2, 1e-1), best_at(1e-2), best_at(1e-5))
+    assert (found, tried) == (1e-5, [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1])
+    assert whole == [1e-6, 1e-5, 1e-4, 1e-3, 1e-2]
+
+
+@pytest.mark.parametrize("outward_score", [0.5, math.nan])
+def test_a_whole_run_outward_that_is_not_better_is_not_found(search_among, outward_score):
+    found, tried, whole = search_among(
+        (1e-3, 1e-2, 1e-1), best_at(1e-2), lambda rate: 0.5 if rate >= 1e-3 else outward_score
+    )
+    assert (found, tried) == (1e-3, [1e-4, 1e-3, 1e-2, 1e-1])
+    assert whole == [1e-4, 1e-3, 1e-2]
+
+
+def test_the_id_of_a_search_is_what_it_was_before_searches_went_outward():
+    assert examples.run_spec(learning_rate=(1e-3, 1e-2)).id == "78f8dcf1fdbf"
+
+
+def test_seeds_share_what_a_search_trains_outward(tmp_path, tiny_bert, searching):
+    recipe = searching.recipe.replaced(learning_rate=GRID[1:3], search_seed=0)
+    seeds = [searching.replaced(recipe=recipe, seed=seed) for seed in (0, 1)]
+    lines = record(tmp_path, seeds, tiny_bert)
+    tables = [table_of(tmp_path, spec) for spec in seeds]
+    assert len(tables[0]) > 2 and tables[0].equals(tables[1])
+    ends = [line for line in lines if "on trial  epoch 1/" in line]
+    assert len(ends) == len(tables[0])
+
+
+def test_searches_with_trials_of_other_lengths_train_in_one_job(tmp_path, tiny_bert, searching):
+    longer = searching.replaced(recipe=searching.recipe.replaced(epochs=12, trial=0.2))
+    record(tmp_path / "together", [searching, longer], tiny_bert)
+    for spec in (searching, longer):
+        record(tmp_path / "alone", [spec], tiny_bert)
+        assert table_of(tmp_path / "together", spec).equals(table_of(tmp_path / "alone", spec))
 
 
 def test_a_search_that_diverges_at_every_learning_rate_is_recorded_as_diverged(tmp_path, tiny_bert):
