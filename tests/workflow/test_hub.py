@@ -316,6 +316,23 @@ def test_a_branch_is_the_commit_of_the_first_plan_until_its_line_is_deleted(
     assert not set(runs) & set(json.loads(first)[0])
 
 
+def test_a_models_files_on_the_hub_say_its_pooling_once(planned, root, tmp_path):
+    runs, *_ = json.loads(planned())
+    (root / MODEL / "1_Pooling").mkdir()
+    (root / MODEL / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
+    modules = [{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]
+    (root / MODEL / "modules.json").write_text(json.dumps(modules))
+    try:
+        kept = tmp_path / "results" / "pinned.json"
+        assert json.loads(planned())[0] == runs
+        kept.unlink()
+        assert not set(json.loads(planned())[0]) & set(runs)
+        assert json.loads(kept.read_text())[f"pooling of {MODEL}@{COMMIT}"] == "mean"
+    finally:
+        shutil.rmtree(root / MODEL / "1_Pooling")
+        (root / MODEL / "modules.json").unlink()
+
+
 def test_a_branch_that_cannot_be_planned_is_one_line(planned):
     printed = planned(endpoint="http://127.0.0.1:9")
     assert printed.startswith(
@@ -337,7 +354,8 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
     project.environment = {"HF_ENDPOINT": hub, "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
     project.run(project.config, "--until", "dataset", "model")
     assert json.loads((project.directory / "results" / "pinned.json").read_text()) == {
-        f"{MODEL}@main": COMMIT
+        f"{MODEL}@main": COMMIT,
+        f"pooling of {MODEL}@{COMMIT}": "first",
     }
     assert list((project.directory / "downloads").glob("models--*"))
     table = "results/experiments/layernorm/table2.md"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from subtune.config import Config, Experiment
-from subtune.config.schema import HUB_MODELS
+from subtune.config.schema import HUB_MODELS, ModelSource
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.data import builtin, files
@@ -116,18 +116,16 @@ def add_model(grid: Grid, config: Config, name: str, model: str) -> ModelSpec:
         SubtuneError: the model cannot be read, or does not fit the experiment.
     """
     source = config.all_models()[model]
+    kept = Path(Layout(config.results).pinned())
     if source.hub:
         location, key = source.hub, f"models.{model}.revision"
-        kept = Path(Layout(config.results).pinned())
         version = pinned(source.hub, source.revision, "model", kept, key)
-        pooling = source.pooling or _pooling_on_hub(source.hub, version, kept, model)
         spec = ModelSpec(source="hub", repository=source.hub, version=version)
     else:
         try:
             package = source.package
             location = str(directory_of_package(package) if package else source.path)
             spec = ModelSpec(source="files", version=_version_of_model(Path(location)))
-            pooling = source.pooling or pooling_in(Path(location))
         except SubtuneError as error:
             raise SubtuneError(f"models.{model}: {error}") from None
         _require_positions(name, config, model, location)
@@ -136,7 +134,7 @@ def add_model(grid: Grid, config: Config, name: str, model: str) -> ModelSpec:
             f"models.{model}: found a model of other dimensions in {location!r}, expected "
             f"{HUB_MODELS[model]} under its name, or another name"
         )
-    fields = fields_of(location)
+    pooling, fields = _pooling_of(source, model, location, spec.version, kept), fields_of(location)
     if pooling == "first" and fields and not naming_of(fields["model_type"]).pooling_field:
         # Transformers' class reads it anyway.
         pooling = None
@@ -148,19 +146,25 @@ def add_model(grid: Grid, config: Config, name: str, model: str) -> ModelSpec:
     return spec
 
 
-def _pooling_on_hub(repository: str, commit: str, kept: Path, model: str) -> Pooling | None:
-    """Return the pooling that the files of a model on the hub say.
+def _pooling_of(
+    source: ModelSource, model: str, location: str, version: str, kept: Path
+) -> Pooling | None:
+    """Return the pooling that the configuration says, or else the model's files.
 
     Raises:
-        SubtuneError: the hub cannot be asked.
+        SubtuneError: the hub cannot be asked for these files, or they cannot be read.
     """
-    if repository in COMMITS:
-        return None
-    read = partial(file_at, repository, commit, f"models.{model}.pooling")
-    answer = remembered(
-        kept, f"pooling of {repository}@{commit}", lambda: own_pooling(read) or "first"
+    if source.pooling or location in COMMITS:
+        return source.pooling
+    if not source.hub:
+        return pooling_in(Path(location))
+    read = partial(file_at, location, version, f"models.{model}.pooling")
+    question = f"pooling of {location}@{version}"
+    return (
+        "mean"
+        if remembered(kept, question, lambda: own_pooling(read) or "first") == "mean"
+        else None
     )
-    return "mean" if answer == "mean" else None
 
 
 def labels_of(experiment: Experiment, task: Task) -> Labels:

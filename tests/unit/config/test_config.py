@@ -57,6 +57,13 @@ def changed(path, value):
     return data
 
 
+def test_a_pooling_that_a_task_cannot_use_is_one_line():
+    data = changed("models.minilm.pooling", "mean")
+    data["experiments"]["layernorm"] |= {"tasks": ["rte", "ud_ewt"], "fractions": None}
+    [line] = message(data).splitlines()
+    assert line.startswith("models.minilm.pooling: found 'mean' for task 'ud_ewt', expected none")
+
+
 def message(data):
     with pytest.raises(SubtuneError) as error:
         config.check(data)
@@ -68,7 +75,7 @@ MISTAKES = {
     "unknown key": [
         ("experimets", {}, "", "found 'experimets', expected one of results, "),
         ("E.by_task", {"rte": {"batch_sise": 16}}, ".rte.batch_sise",
-         "one of learning_rates, batch_size, epochs, max_length, train_rows (did you mean "),
+         "one of learning_rates, batch_size, epochs, max_length, train_rows, labels (did "),
         ("selections.mine", {"lora": {"targets": ["**"], "rank": 4, "alpha": 1, "alhpa": 1}},
          ".lora.alhpa", "one of targets, rank, alpha (did you mean 'alpha'?)"),
         ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
@@ -103,6 +110,11 @@ MISTAKES = {
         ("E.learning_rates", "serach", "", "expected a list of learning rates, or search"),
         ("E.epochs", 2.5, "", "found 2.5, expected a valid integer"),
         ("E.seeds", [2**64], ".0", "expected less than or equal to 9223372036854775807"),
+    ],
+    "regression": [
+        ("E.labels", "standard", "", "found 'standard' without a regression, expected 'raw'"),
+        ("E.by_task", {"rte": {"labels": "standard"}}, ".rte.labels", "found 'standard' without a"),
+        ("E.labels", "standardised", "", "one of raw, standard (did you mean 'standard'?)"),
     ],
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected keys and values"),
@@ -153,6 +165,7 @@ MISTAKES = {
          "expected text, finite numbers, true, false, null and lists"),
         ("selections.mine", {"peft": {"type": "LORA", 5: 1}}, ".peft", "expected names of fields"),
         ("source", "tsv", "!glue_dir", "missing, and needed with `source: tsv`"),
+        ("models.minilm.pooling", "max", "", "found 'max', expected one of first, mean"),
     ],
     "no learning rates": [
         ("E.by_model", {"minilm": {"methods": {"full": None}}}, "!experiments.layernorm",

