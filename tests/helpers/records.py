@@ -19,9 +19,19 @@ def record(store: Path, specs, directory: Path, checkpoints=None) -> list[str]:
     return [str(line) for line in lines]
 
 
-def recorded(results: Path, directory: Path, selection, task="sst2", learning_rate=3e-2, seeds=1):
+def recorded(
+    results: Path,
+    directory: Path,
+    selection,
+    task="sst2",
+    learning_rate=3e-2,
+    seeds=1,
+    pooling=None,
+    labels="raw",
+):
     """The first of a task's runs on record in ``results``, beside its model, and its tokens."""
-    spec = examples.run_spec(selection, task, learning_rate=learning_rate)
+    spec = examples.run_spec(selection, task, learning_rate=learning_rate, labels=labels)
+    spec = spec.replaced(model=spec.model.replaced(pooling=pooling))
     shutil.copytree(directory, results / "models" / spec.model.id, dirs_exist_ok=True)
     record(results / "runs", [spec.replaced(seed=seed) for seed in range(seeds)], directory)
     return spec, examples.tokens(TASKS[task], directory)

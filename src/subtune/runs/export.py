@@ -19,6 +19,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.families.base import is_added, is_classifier
 from subtune.families.naming import is_norm
+from subtune.models.configuration import has_token_types
 from subtune.models.encoder import Encoder
 from subtune.models.files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.load import load_model
@@ -114,18 +115,26 @@ def _write_beside(
         path = Path(layout.model(spec.model.id)) / name
         if path.is_file():
             shutil.copyfile(path, draft / name)
-    if model.transformers is not None:
-        _name_padding(draft, model.config.pad_token_id)
+    if model.transformers is not None or model.averages:
+        _complete_tokenizer(draft, model.config)
     if card:
         (draft / README).write_text(card, encoding="utf-8")
 
 
-def _name_padding(directory: Path, padding: int) -> None:
-    """Have a tokenizer that has no token of padding take the model's, behind the text."""
+def _complete_tokenizer(directory: Path, config: PretrainedConfig) -> None:
+    """Have transformers read a tokenizer as training did, and pad behind the text.
+
+    What its configuration says stays, such as its class and its token of padding.
+    """
     path = directory / TOKENIZER_CONFIG
     fields = json.loads(path.read_text()) if path.is_file() else {}
     if not fields.get("pad_token"):
-        fields["pad_token"] = Tokenizer.from_file(str(directory / TOKENIZER)).id_to_token(padding)
+        tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
+        fields["pad_token"] = tokenizer.id_to_token(config.pad_token_id)
+    # Without it transformers takes the class of the model's family, and its kind of vocabulary.
+    fields.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+    types = ["token_type_ids"] if has_token_types(config.to_dict()) else []
+    fields["model_input_names"] = ["input_ids", *types, "attention_mask"]
     path.write_text(json.dumps(fields | {"padding_side": "right"}, indent=2) + "\n")
 
 

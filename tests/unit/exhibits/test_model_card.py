@@ -104,6 +104,39 @@ def test_a_cards_code_gives_the_logits_of_the_record(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("task", ["sst2", "stsb"])
+def test_a_cards_code_gives_the_logits_of_a_mean_over_tokens(task, tmp_path, base_of, monkeypatch):
+    spec, _ = recorded(tmp_path, base_of("bert"), METHODS["layernorm"], task, pooling="mean")
+    card = exported(tmp_path, spec)
+    assert ModelCard(card).data.library_name == "sentence-transformers"
+    assert ModelCard(card).data.pipeline_tag == "text-classification"
+    monkeypatch.chdir(tmp_path)
+    said: dict = {}
+    exec(code_of(card), said)
+    columns = examples.rows_of(TASKS[task])["validation"].to_dict()
+    texts = [list(row) if len(row) > 1 else row[0] for row in TASKS[task].of_kind.texts(columns)]
+    table = pd.DataFrame(records.read_predictions(tmp_path / "runs", spec.id))
+    on_record = table[table["split"] == "validation"].filter(like="logit_").to_numpy()
+    assert said["model"].encode(texts) == pytest.approx(on_record, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["lora-I", "ia3"])
+def test_a_cards_code_of_an_adapter_averages_over_tokens(method, tmp_path, base_of, monkeypatch):
+    spec, _ = recorded(tmp_path, base_of("bert"), METHODS[method], "sst2", pooling="mean")
+    code = code_of(exported(tmp_path, spec, adapter=True))
+    code = re.sub(r"'path/of/.*?'", repr(str(tmp_path / "models" / spec.model.id)), code)
+    monkeypatch.chdir(tmp_path)
+    columns = examples.rows_of(TASKS["sst2"])["validation"].to_dict()
+    table = pd.DataFrame(records.read_predictions(tmp_path / "runs", spec.id))
+    on_record = table[table["split"] == "validation"].filter(like="logit_").to_numpy()
+    for [text], expected in zip(TASKS["sst2"].of_kind.texts(columns), on_record, strict=True):
+        said: dict = {}
+        exec(code.replace('"A first text."', repr(text)), said)
+        assert said["logits"].numpy() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "adapter"), [("bert", True), ("roberta", False)])
 def test_a_cards_code_tags_words_as_the_record_says(
     family, adapter, tmp_path, base_of, monkeypatch
