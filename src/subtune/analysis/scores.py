@@ -81,13 +81,14 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the runs of each setting's best learning rate.
 
     The best has the highest mean over seeds; of equals, the smallest. If every run searched its own
-    learning rate, all runs of the setting are kept. A setting is a model, task, method, fraction,
-    scope and number of training rows. Settings keep their order. A learning rate at which a seed
-    diverged has no mean and loses. If no learning rate has a mean, the setting diverged: the runs
-    of its smallest learning rate are kept without values.
+    learning rate, or has none, all runs of the setting are kept. A setting is a model, task,
+    method, fraction, scope and number of training rows. Settings keep their order. A learning rate
+    at which a seed diverged has no mean and loses. If no learning rate has a mean, the setting
+    diverged: the runs of its smallest learning rate are kept without values.
     """
     searched = scores.get("searched", pd.Series(False, scores.index))
-    return best_of(scores, SETTING, scores["learning_rate"].mask(searched, 0.0))
+    without_rate = searched | scores["learning_rate"].isna()
+    return best_of(scores, SETTING, scores["learning_rate"].mask(without_rate, 0.0))
 
 
 def best_of(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:

@@ -17,9 +17,10 @@ from subtune.runs import records, search
 from subtune.runs.job import Job
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
-from subtune.selections.specs import RunSpec
+from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
+from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.delta import to_stored
 from subtune.training.run import Result
@@ -54,7 +55,10 @@ def train_and_record(
         SubtuneError: a record cannot be written.
     """
     task = specs[0].tokens.data.task
-    examples = {split: Examples(tokens[split], task.of_kind.reads) for split in task.labelled}
+    reads = task.of_kind.reads
+    if isinstance(specs[0].recipe, Fit):
+        reads = embeddings.tokens_pooled(specs[0].model, model)
+    examples = {split: Examples(tokens[split], reads) for split in task.labelled}
     job = Job(model, examples, task, rankings, max_side_by_side, checkpoints)
     missing = [spec for spec in specs if not is_recorded(store, spec.id)]
     runs = {f"run {number}": spec for number, spec in enumerate(missing, 1)}
@@ -82,7 +86,7 @@ def train_and_record(
     trials = search.on_trial(job, searches, report_and_note)
     whole = {name: spec for name, spec in runs.items() if name not in searches}
     for name, spec in searches.items():
-        finalists = search.finalists(trials[name], spec.recipe.tie)
+        finalists = search.finalists(trials[name], spec.training.tie)
         whole |= {f"{name} at {rate:g}": spec.candidates[rate] for rate in finalists}
     train(whole)
     rates = {name: search.found(store, spec, trials[name]) for name, spec in searches.items()}

@@ -111,7 +111,7 @@ def _scores(store: Path, search: RunSpec, trials: Sequence[Trial]) -> dict[float
     split, metric = task.evaluation[0], task.metrics[0]
     return {
         rate: records.read_outcome(store, search.candidates[rate].id)["scores"][split][metric]
-        for rate in finalists(trials, search.recipe.tie)
+        for rate in finalists(trials, search.training.tie)
     }
 
 
@@ -135,7 +135,7 @@ def on_trial(job: Job, searches: Mapping[str, RunSpec], report: Report) -> dict[
     """
     if not searches:
         return {}
-    [share] = {spec.recipe.trial for spec in searches.values()}
+    [share] = {spec.training.trial for spec in searches.values()}
     folder = job.checkpoints and job.checkpoints.folder / "trials"
     candidates = each_once(
         {
@@ -149,7 +149,7 @@ def on_trial(job: Job, searches: Mapping[str, RunSpec], report: Report) -> dict[
     missing = {name: spec for name, spec in candidates.items() if spec.id not in trials}
     for name, result in job.train(missing, lambda line, name=None: report(line), share):
         spec = missing[name]
-        trials[spec.id] = trial_of(spec.recipe.one_learning_rate, result, job.task)
+        trials[spec.id] = trial_of(spec.training.one_learning_rate, result, job.task)
         if folder:
             _keep(folder, spec.id, trials[spec.id])
     return {

@@ -67,7 +67,7 @@ def best_learning_rates(
 
 def short(learning_rate: float | None) -> str | None:
     """Return a learning rate as the papers write it: 7e-4."""
-    if learning_rate is None:
+    if pd.isna(learning_rate):
         return None
     mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")
     return f"{float(mantissa):g}e{int(exponent)}"
@@ -84,7 +84,7 @@ def contents(parts: pd.DataFrame) -> pd.DataFrame:
             "submission": parts["submission"],
             "file": parts["file"],
             "made of": parts["made_of"],
-            "learning rate": [EMPTY if pd.isna(r) else short(r) for r in parts["learning_rate"]],
+            "learning rate": [short(rate) or EMPTY for rate in parts["learning_rate"]],
             "seed": [EMPTY if pd.isna(seed) else f"{seed:g}" for seed in parts["seed"]],
             "dev score": [EMPTY if pd.isna(v) else f"{v:.4f}" for v in parts["dev_score"]],
         }
