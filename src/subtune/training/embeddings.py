@@ -6,7 +6,6 @@ penalty on parts of the training rows.
 Shapes: ``n`` rows, ``t`` texts of each row, ``h`` hidden size, ``f`` features, ``o`` outputs.
 """
 
-import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -89,9 +88,7 @@ def fit(
     changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     delta = {name: ChangedTensor(torch.from_numpy(new)) for name, new in fitted.items()}
     best = Evaluation(scores, predictions, {**delta}, changes)
-    # No correlation is defined if all predictions are the same.
-    best_epoch = 1 if all(map(math.isfinite, row.values())) else None
-    return Result([row], best_epoch, best, weight.size + bias.size)
+    return Result([row], 1, best, weight.size + bias.size)
 
 
 def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:
