@@ -27,6 +27,7 @@ from subtune.models.load import load_model
 from subtune.models.parameter_counts import tensors_of
 from subtune.runs.job import Job
 from subtune.selections import SELECTION, Selection
+from subtune.selections.embeddings import Embeddings
 from subtune.selections.methods import named
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks.examples import Examples
@@ -146,6 +147,8 @@ def train(
             precision="fp32",
         )
     chosen = selection(method).selection
+    if isinstance(chosen, Embeddings):
+        raise SubtuneError(f"method: found {method!r}, expected one that trains")
     splits = splits_of(train, dev, None, None)
     loaded, of_tokens, tokens = _read(model, splits, max_length, columns)
     spec = RunSpec(

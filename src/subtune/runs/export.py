@@ -27,6 +27,7 @@ from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
 from subtune.selections import Selection
 from subtune.selections.adapter import Adapter
+from subtune.selections.embeddings import Embeddings
 from subtune.selections.lora import Lora
 from subtune.selections.peft import Peft, PeftSettings
 from subtune.selections.specs import RunSpec
@@ -228,6 +229,8 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
     pretrained = Path(layout.model(spec.model.id))
     if not pretrained.is_dir():
         raise SubtuneError(f"found no pretrained model {pretrained}, which the run started from")
+    if isinstance(spec.selection, Embeddings):
+        raise SubtuneError(f"run {run} is a regression on embeddings, which has no export")
     if isinstance(spec.selection, Adapter):
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
     task = spec.tokens.data.task

@@ -7,6 +7,7 @@ from pydantic import Discriminator, Tag, TypeAdapter
 
 from subtune.selections.adapter import Adapter
 from subtune.selections.diff_pruning import DiffPruning
+from subtune.selections.embeddings import Embeddings
 from subtune.selections.lora import Lora
 from subtune.selections.peft import Peft
 from subtune.selections.random import Random
@@ -16,7 +17,7 @@ from subtune.selections.whole import WholeTensors
 
 def _kind_meant(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-    kinds = ("random", "lora", "peft", "adapter", "diff_pruning")
+    kinds = ("random", "lora", "peft", "adapter", "diff_pruning", "embeddings")
     return next((f"[{kind}]" for kind in kinds if kind in keys), "[whole]")
 
 
@@ -27,6 +28,7 @@ NamedSelection = Annotated[
     | Annotated[Peft, Tag("[peft]")]
     | Annotated[Adapter, Tag("[adapter]")]
     | Annotated[DiffPruning, Tag("[diff_pruning]")]
+    | Annotated[Embeddings, Tag("[embeddings]")]
     | Annotated[WholeTensors, Tag("[whole]")],
     Discriminator(_kind_meant),
 ]
