@@ -1,52 +1,32 @@
 """A regression on embeddings is recorded, listed and scored as any other run."""
 
-import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.analysis import recomputation, scores
-from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout
-from subtune.data.tokens import tokenize
+from subtune.analysis import curves, recomputation, scores
 from subtune.exhibits.tables import choices
-from subtune.models.load import load_model
-from subtune.runs import listing, recording, records, table_of_runs
-from subtune.runs.export import export_model
-from subtune.selections.methods import METHODS
+from subtune.runs import listing, records, table_of_runs
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TASKS
 from subtune.tasks.score_columns import ScoreColumn
 from tests.helpers import examples
+from tests.helpers.records import recorded_embeddings
 
 COLUMNS = [ScoreColumn("rte", "rte", "validation", "accuracy", True, True)]
 
 
 @pytest.fixture(scope="module")
-def spec() -> RunSpec:
-    trained = examples.run_spec(task="rte")
-    tokens = trained.tokens.replaced(apart=True)
-    return RunSpec(
-        model=trained.model,
-        tokens=tokens,
-        selection=METHODS["embeddings"],
-        recipe=Fit(),
-        seed=0,
-    )
+def results(tmp_path_factory) -> Path:
+    """Results with one record, and the model that it started from."""
+    return tmp_path_factory.mktemp("embeddings")
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory, tiny_bert, spec):
-    """Results with one record, and the model that it started from."""
-    results = tmp_path_factory.mktemp("embeddings")
-    task = TASKS["rte"]
-    tokens = tokenize(task, examples.rows_of(task), tiny_bert, 24, apart=True)
-    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
-    store = results / "runs"
-    recording.train_and_record([spec], store, model, tokens, {}, lambda line: None)
-    shutil.copytree(tiny_bert, results / "models" / spec.model.id)
-    return results
+def spec(results, tiny_bert) -> RunSpec:
+    return recorded_embeddings(results, tiny_bert)
 
 
 def planned(spec):
@@ -75,7 +55,9 @@ def test_a_run_without_a_learning_rate_is_chosen_at_every_seed(results, spec):
 
 
 def test_tables_have_no_learning_rate_of_it(results, spec):
-    chosen = scores.choose(scores.collect(planned(spec), results / "runs", COLUMNS))
+    store = results / "runs"
+    chosen = scores.choose(scores.collect(planned(spec), store, COLUMNS))
+    chosen = curves.with_verdicts(chosen, store, COLUMNS)
     table = choices.choices(chosen, {"rte": "RTE"})
     assert table["learning rate"].isna().all()
     assert choices.short(chosen["learning_rate"].iloc[0]) is None
@@ -88,11 +70,6 @@ def test_it_is_a_row_of_the_tables_of_runs(results, spec):
     entries = [of | {"experiment": "mine", "flops": 1.0} for of in planned(spec)]
     table = table_of_runs.table_of_runs(results / "runs", entries)
     assert list(table["spec.selection"]) == ['{"embeddings":{}}']
-
-
-def test_it_has_no_export(results, spec, tmp_path):
-    with pytest.raises(SubtuneError, match="is a regression on embeddings, which has no export"):
-        export_model(Layout(str(results)), spec.id, tmp_path / "model")
 
 
 def test_a_recipe_of_training_is_none_of_embeddings(spec):
