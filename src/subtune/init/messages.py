@@ -95,10 +95,12 @@ def of_runs(settings: Settings) -> str:
     trained = [method for method, rates in settings.methods.items() if rates]
     others = "".join(f", and {method}" for method in settings.methods if method not in trained)
     seeds = len(settings.seeds)
+    own = settings.own_epochs
+    longer = f" ({next(iter(own.values()))} of {', '.join(own)})" if own else ""
     return (
         f"{seeds * len(trained)} runs: methods ({', '.join(trained)}) × {seeds} seeds{others}; "
-        f"{settings.epochs} epochs each, in batches of {settings.batch_size}; the first seed "
-        "searches each method's learning rate"
+        f"{settings.epochs} epochs each{longer}, in batches of {settings.batch_size}; the first "
+        "seed searches each method's learning rate"
     )
 
 
