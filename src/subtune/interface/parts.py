@@ -122,7 +122,8 @@ def train(
 ) -> Result:
     """Train one run here and return its learning curve, its best epoch, and what has changed.
 
-    The schedule is linear with a warm-up of a tenth. `compare` searches learning rates, repeats
+    The schedule is linear with a warm-up of a tenth, and a regression trains on standardised labels
+    if the classifier has a bias. `compare` searches learning rates, repeats
     runs with other seeds, and keeps what it has computed; this does not.
 
     Args:
@@ -151,6 +152,8 @@ def train(
         raise SubtuneError(f"method: found {method!r}, expected one that trains")
     splits = splits_of(train, dev, None, None)
     loaded, of_tokens, tokens = _read(model, splits, max_length, columns)
+    if of_tokens.data.task.of_kind.has_numbers and [*loaded.parameters][-1].endswith(".bias"):
+        recipe = recipe.replaced(labels="standard")
     spec = RunSpec(
         model=ModelSpec(source="files", version=of_tokens.tokenizer),
         tokens=of_tokens,
