@@ -125,7 +125,7 @@ def embeddings(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndar
             for part in micro_batches(alike, lengths[alike], model):
                 states = hidden_states(model, pack(examples, index[part], model))
                 tokens = counts[part].to(states.device)
-                # In the same order everywhere, unlike sums by index on a GPU.
+                # A GPU would add by index in any order.
                 means = torch.segment_reduce(states, "mean", lengths=tokens, axis=0)
                 parts.append(normalize(means).cpu().numpy())
                 order.append(part)

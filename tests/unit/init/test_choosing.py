@@ -30,7 +30,7 @@ def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows()
         *((1000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
         *((1000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5, 4, 3)),
     ]
-    # At first few parameters take more steps.
+    # Methods of few parameters have more steps at first.
     longer = ["bitfit", "layernorm", "lora-I", "frozen"]
     assert [dict(s.own_epochs) for s in found[:3]] == [
         dict.fromkeys(longer, 30),

@@ -14,7 +14,7 @@ from subtune.tasks.examples import Examples
 from tests.helpers import examples
 
 ROWS = np.array([3, 0, 5])
-# What is read of a text's states.
+# The states that are read of a text.
 READ = {"first": slice(1), "last": slice(-1, None), "all": slice(None)}
 
 

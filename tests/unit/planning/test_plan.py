@@ -186,7 +186,7 @@ def test_a_methods_own_epochs_win_over_its_tasks():
 
 
 def test_methods_of_other_epochs_train_in_one_job_with_trials_of_their_own_steps():
-    """Of 200 rows, two epochs in batches of four are a hundred steps, and four are two hundred."""
+    """Two epochs of 200 rows in batches of four are a hundred steps, and four are two hundred."""
     made = plan(
         tasks=["cola"],
         methods={"bitfit": "search", "layernorm": "search"},

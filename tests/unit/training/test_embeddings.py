@@ -37,7 +37,7 @@ def read(task, directory, pooling="mean", rows=None) -> tuple[Encoder, dict[str,
 
 
 def plain_features(task, directory, split) -> np.ndarray:
-    """What the regression reads, by transformers, one text at a time."""
+    """Features of the regression by transformers, one text at a time."""
     tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
     model = AutoModel.from_pretrained(directory).eval()
 
