@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     import safetensors.numpy
 
     from subtune.core import hardware
-    from subtune.data.rows import read
+    from subtune.data.load import read
     from subtune.models import encoder
     from subtune.models.load import load_model
     from subtune.selections.specs import FisherSpec

@@ -7,7 +7,7 @@ with job(snakemake.log[0]):
 
     from subtune.analysis import scores
     from subtune.core import hardware
-    from subtune.data.rows import read
+    from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import records, rescoring
 

@@ -5,7 +5,7 @@ from subtune.core.logs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune.data.rows import read
+    from subtune.data.load import read
     from subtune.data.tokens import tokenize
     from subtune.selections.specs import TokensSpec
 

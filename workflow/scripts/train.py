@@ -12,7 +12,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     import pandas as pd
 
     from subtune.core import hardware
-    from subtune.data.rows import read
+    from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import recording, records
     from subtune.selections import rankings as masks

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_of
-from subtune.data import official, tsv
+from subtune.data import official
 from subtune.selections.specs import DataSpec
 from subtune.tasks import Task, TaskSpec
 from subtune.tasks.formats.paths import is_file
@@ -38,7 +38,7 @@ def paths_of(
         SubtuneError: a file is not there.
     """
     if source == "tsv":
-        found: Paths = {split: (path,) for split, path in tsv.paths(str(glue_dir), task).items()}
+        found: Paths = official.glue_paths(str(glue_dir), task)
     elif directory:
         found = official.paths(directory, task)
     else:
@@ -100,7 +100,7 @@ def columns_of(
 def _read(task: TaskSpec, source: str, path: Path, labelled: bool) -> Iterable[PlacedRow]:
     if source != "tsv":
         return task.of_kind.read(task, path, labelled)
-    rows = tsv.rows(path, task, labelled=labelled)
+    rows = official.glue_rows(path, task, labelled=labelled)
     return ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
 

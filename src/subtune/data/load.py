@@ -1,13 +1,14 @@
 """Rows of every task in one shape, whatever source they come from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import datasets
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, one_line
 from subtune.data import builtin, files
 from subtune.data.repositories import Repository, repository_of
-from subtune.data.rows import features, split_from_rows
 from subtune.hub.download import snapshot
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, TaskSpec
@@ -71,3 +72,32 @@ def read_parquet(
     rows = rows.rename_columns({old: new for old, new in new_names.items() if old != new})
     columns = features(task)
     return rows.select_columns(list(columns)).cast(columns)
+
+
+def features(task: TaskSpec) -> datasets.Features:
+    """Return the columns of every dataset: ``idx``, and those of the task's kind."""
+    types = {"idx": "int32", **task.of_kind.columns(task)}
+    return datasets.Features({name: _feature(of) for name, of in types.items()})
+
+
+def _feature(of: Any) -> Any:
+    return datasets.List(_feature(of[0])) if isinstance(of, list) else datasets.Value(of)
+
+
+def split_from_rows(
+    task: TaskSpec, rows: Iterable[Mapping[str, Any]], *, labelled: bool, source: str
+) -> datasets.Dataset:
+    """Build one split from rows of cells, as the task's kind has them."""
+    numbered = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
+    columns = task.of_kind.from_rows(task, numbered, labelled=labelled, source=source)
+    return datasets.Dataset.from_dict(columns, features=features(task))
+
+
+def read(directory: Path) -> datasets.DatasetDict:
+    """Return the splits that another job has written, as rows or as what a model reads of them.
+
+    Raises:
+        SubtuneError: a file is damaged or missing.
+    """
+    with one_line(f"{directory} is damaged; delete it, and call snakemake again"):
+        return datasets.DatasetDict.load_from_disk(str(directory))

@@ -1,9 +1,11 @@
-"""Official files of tasks outside GLUE: where they lie in a directory."""
+"""Files in official layouts: GLUE's, one folder per task and one TSV file per split, and others."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from subtune.tasks import TaskSpec
-from subtune.tasks.formats import treebank
+from subtune.core.errors import SubtuneError
+from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
+from subtune.tasks.formats import text, treebank
 from subtune.tasks.formats.paths import present
 
 # Each split's file. Test files may be absent.
@@ -17,10 +19,21 @@ NAMES = {
 }
 # Tasks that have official files. The Penn Treebank has many in each section.
 RELEASES = ("ptb", *NAMES)
+# The column names of GLUE's files, where they are not the hub's.
+COLUMNS = {
+    "mnli": {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
+    "mrpc": {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
+    "stsb": {"score": "label"},
+    "qqp": {"is_duplicate": "label"},
+}
+# CoLA's labelled files have no header.
+HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
+# The published QQP files hold a few cut-off lines, which the hub's copy leaves out too.
+CUT_OFF_LINES = ("qqp",)
 
 
 def paths(directory: str, task: TaskSpec) -> dict[str, tuple[Path, ...]]:
-    """Return the files of each split of a task.
+    """Return the files of each split of a task outside GLUE.
 
     Raises:
         SubtuneError: the directory, or a file with labels, is not there.
@@ -31,4 +44,45 @@ def paths(directory: str, task: TaskSpec) -> dict[str, tuple[Path, ...]]:
     by_split = present(key, directory, f"one with {expected}", names, may_lack=("test",))
     if not names:
         return treebank.paths(Path(directory), key)
-    return {split: (path,) for split, path in by_split.items()}
+    return by_split
+
+
+def glue_path(glue_dir: Path, task: Task, split: str) -> Path:
+    """Return GLUE's file of a split: ``validation_matched`` is ``dev_matched.tsv``."""
+    if split == DIAGNOSTIC:
+        return glue_dir / "diagnostic" / "diagnostic.tsv"
+    return glue_dir / task.title / f"{split.replace('validation', 'dev')}.tsv"
+
+
+def glue_paths(directory: str, task: TaskSpec) -> dict[str, tuple[Path, ...]]:
+    """Return the files of each split of one of GLUE's tasks. Only test files may be absent.
+
+    Raises:
+        SubtuneError: the directory or one of its files is not there.
+    """
+    of_glue = TASKS[task.name]
+    splits = (*task.labelled, *of_glue.test)
+    names = {split: str(glue_path(Path(), of_glue, split)) for split in splits}
+    return present("glue_dir", directory, "GLUE's official layout", names, may_lack=of_glue.test)
+
+
+def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
+    """Yield the rows of one of GLUE's files. TSV here has no quoting at all: a ``"`` is a letter.
+
+    Raises:
+        SubtuneError: a line has too few columns, or the file is not UTF-8.
+    """
+    rename = COLUMNS.get(task.name, {})
+    header: tuple[str, ...] | None = HEADERLESS.get(task.name) if labelled else None
+    # Only "\n" ends a row: some sentences hold other characters that Unicode calls line ends.
+    for number, line in enumerate(text.read(path).removesuffix("\n").split("\n"), start=1):
+        cells = line.removesuffix("\r").split("\t")
+        if header is None:
+            header = tuple(rename.get(cell, cell) for cell in cells)
+        elif len(cells) >= len(header):
+            yield dict(zip(header, cells, strict=False))
+        elif task.name not in CUT_OFF_LINES:
+            raise SubtuneError(
+                f"{path}: line {number}: found {len(cells)} columns, "
+                f"expected {len(header)} ({', '.join(header)})"
+            )

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.core.batch_sizes import CPU_TOKENS
 from subtune.core.errors import SubtuneError, reason_of
+from subtune.data.batches import CPU_TOKENS
 from subtune.families.base import is_classifier
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, with_new_classifier
