@@ -7,8 +7,7 @@ with job(snakemake.log[0]):
 
     from subtune import papers
     from subtune.analysis.claims import claims_table
-    from subtune.papers.arguments import read
-    from subtune.papers.experiments import claims_on
+    from subtune.papers.experiments import claims_on, read
     from subtune.papers.printed import tables_like_ours
 
     ours = {name: read(name, path) for name, path in snakemake.input.items()}

@@ -4,7 +4,7 @@ from subtune.core.logs import job
 
 with job(snakemake.log[0]):
     from subtune.exhibits.figures import drawing
-    from subtune.papers.arguments import make
+    from subtune.papers.experiments import make
 
     made = make(snakemake.wildcards.exhibit, snakemake.params.declaration, snakemake.input)
     drawing.save(made, snakemake.output)

@@ -131,7 +131,7 @@ def global_information(
     one scale: multiples of an even share per layer.
 
     Args:
-        shares: from `subtune.analysis.information.global_by_layer`.
+        shares: from `subtune.analysis.parameters.global_by_layer`.
         printed: ``layer``, ``part``, ``value``, on the same scale.
     """
     tables = {"this run": shares.rename(columns={"share": "value"}), "paper": printed}

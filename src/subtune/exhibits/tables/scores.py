@@ -196,7 +196,7 @@ def generalisation_gap(
     """Return train score, dev score and their difference per model and method, task by task.
 
     Args:
-        scores: from `subtune.analysis.gap.train_and_dev`.
+        scores: from `subtune.analysis.recomputation.train_and_dev`.
         printed: what a paper says: ``method``, ``score`` (train, dev or gap), ``printed``.
     """
     of_paper = printed.set_index(["method", "score"])["printed"]

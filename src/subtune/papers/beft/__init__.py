@@ -2,8 +2,7 @@
 
 from subtune.papers.beft import claims
 from subtune.papers.beft.exhibits import EXHIBITS
-from subtune.papers.claims import read_claims
-from subtune.papers.paper import Paper
+from subtune.papers.paper import Paper, read_claims
 
 PAPER = Paper(
     name="beft",

@@ -2,8 +2,7 @@
 
 from subtune.papers.bitfit import claims
 from subtune.papers.bitfit.exhibits import EXHIBITS, PART_OF_SPEECH, SQUAD
-from subtune.papers.claims import read_claims
-from subtune.papers.paper import Paper
+from subtune.papers.paper import Paper, read_claims
 
 PAPER = Paper(
     name="bitfit",

@@ -2,8 +2,7 @@
 
 from subtune.papers.bitfit_plus import claims
 from subtune.papers.bitfit_plus.exhibits import EXHIBITS
-from subtune.papers.claims import read_claims
-from subtune.papers.paper import Paper
+from subtune.papers.paper import Paper, read_claims
 
 PAPER = Paper(
     name="bitfit_plus",

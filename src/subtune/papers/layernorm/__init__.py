@@ -1,9 +1,8 @@
 """LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning."""
 
-from subtune.papers.claims import read_claims
 from subtune.papers.layernorm import claims
 from subtune.papers.layernorm.exhibits import EXHIBITS
-from subtune.papers.paper import Paper
+from subtune.papers.paper import Paper, read_claims
 
 PAPER = Paper(
     name="layernorm",

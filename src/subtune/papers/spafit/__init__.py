@@ -1,7 +1,6 @@
 """SPAFIT: layers in three strata: frozen, with their biases, and with LoRA beside biases."""
 
-from subtune.papers.claims import read_claims
-from subtune.papers.paper import Paper
+from subtune.papers.paper import Paper, read_claims
 from subtune.papers.spafit import claims
 from subtune.papers.spafit.exhibits import EXHIBITS
 
