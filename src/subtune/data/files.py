@@ -38,7 +38,8 @@ def paths_of(
         SubtuneError: a file is not there.
     """
     if source == "tsv":
-        found: Paths = official.glue_paths(str(glue_dir), task)
+        by_split = official.glue_paths(str(glue_dir), task)
+        found: Paths = {split: (path,) for split, path in by_split.items()}
     elif directory:
         found = official.paths(directory, task)
     else:

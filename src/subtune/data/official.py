@@ -44,7 +44,7 @@ def paths(directory: str, task: TaskSpec) -> dict[str, tuple[Path, ...]]:
     by_split = present(key, directory, f"one with {expected}", names, may_lack=("test",))
     if not names:
         return treebank.paths(Path(directory), key)
-    return by_split
+    return {split: (path,) for split, path in by_split.items()}
 
 
 def glue_path(glue_dir: Path, task: Task, split: str) -> Path:
@@ -54,8 +54,8 @@ def glue_path(glue_dir: Path, task: Task, split: str) -> Path:
     return glue_dir / task.title / f"{split.replace('validation', 'dev')}.tsv"
 
 
-def glue_paths(directory: str, task: TaskSpec) -> dict[str, tuple[Path, ...]]:
-    """Return the files of each split of one of GLUE's tasks. Only test files may be absent.
+def glue_paths(directory: str, task: TaskSpec) -> dict[str, Path]:
+    """Return the file of each split of one of GLUE's tasks. Only test files may be absent.
 
     Raises:
         SubtuneError: the directory or one of its files is not there.

@@ -13,7 +13,7 @@ is_directory = os.path.isdir
 
 def present(
     key: str, directory: str, expected: str, names: Mapping[str, str], may_lack: Collection[str]
-) -> dict[str, tuple[Path, ...]]:
+) -> dict[str, Path]:
     """Return the file of each split, from its name in a directory.
 
     Splits in ``may_lack`` may have none. An error message begins with ``key``.
@@ -27,4 +27,4 @@ def present(
     for split, path in paths.items():
         if split not in may_lack and not is_file(path):
             raise SubtuneError(f"{key}: {path} is missing, expected the {split} file")
-    return {split: (path,) for split, path in paths.items() if is_file(path)}
+    return {split: path for split, path in paths.items() if is_file(path)}
