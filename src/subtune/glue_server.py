@@ -12,7 +12,7 @@ from subtune.analysis.scores import best_of_seeds
 from subtune.core.errors import SubtuneError, one_of
 from subtune.planning.submissions import FORM, NAMES
 from subtune.tasks import TASKS, Task
-from subtune.tasks.formats import delimited
+from subtune.tasks.formats import tables
 from subtune.tasks.metrics import COEFFICIENTS
 
 HEADER = ("index", "prediction")
@@ -178,7 +178,7 @@ def _filled_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     """Return the rows that have a score, each with its line."""
     needed = [*NAMES, "score"]
     try:
-        rows = list(delimited.rows(path, needed, lambda cells: True))
+        rows = list(tables.delimited_rows(path, needed, lambda cells: True))
     except SubtuneError as error:
         raise SubtuneError(f"test_scores: {error}") from None
     if not rows:

@@ -12,7 +12,7 @@ from subtune.core.errors import SubtuneError, one_of
 from subtune.data import official
 from subtune.selections.specs import DataSpec
 from subtune.tasks import Task, TaskSpec
-from subtune.tasks.formats.paths import is_file
+from subtune.tasks.formats.text import is_file
 from subtune.tasks.task_kind import PlacedRow
 
 # An error message names each of at most so many files.

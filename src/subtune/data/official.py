@@ -5,8 +5,8 @@ from pathlib import Path
 
 from subtune.core.errors import SubtuneError
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
-from subtune.tasks.formats import text, treebank
-from subtune.tasks.formats.paths import present
+from subtune.tasks.formats import tagged, text
+from subtune.tasks.formats.text import present
 
 # Each split's file. Test files may be absent.
 NAMES = {
@@ -43,7 +43,7 @@ def paths(directory: str, task: TaskSpec) -> dict[str, tuple[Path, ...]]:
     expected = ", ".join(names.values()) or "the Penn Treebank's sections"
     by_split = present(key, directory, f"one with {expected}", names, may_lack=("test",))
     if not names:
-        return treebank.paths(Path(directory), key)
+        return tagged.treebank_paths(Path(directory), key)
     return {split: (path,) for split, path in by_split.items()}
 
 

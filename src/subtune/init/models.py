@@ -18,7 +18,7 @@ from subtune.models.files import directory_of_package
 from subtune.models.parameter_counts import parameter_counts
 from subtune.selections.methods import METHODS
 from subtune.tasks import TaskSpec
-from subtune.tasks.formats.paths import is_directory
+from subtune.tasks.formats.text import is_directory
 
 
 class StartingModel(Value):

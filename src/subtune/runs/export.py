@@ -14,9 +14,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoModel, PretrainedConfig
 
-from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout
+from subtune.core.layout import Layout, new_directory
 from subtune.families.base import is_added, is_classifier
 from subtune.families.naming import is_norm
 from subtune.models.encoder import Encoder

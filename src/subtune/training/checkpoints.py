@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from subtune.core.content_ids import ID_LENGTH
-from subtune.core.directories import flush
+from subtune.core.layout import flush
 from subtune.core.stopping import StoppedError
 from subtune.data.batches import CHECKPOINTS_KEPT
 

@@ -6,7 +6,7 @@ from subtune.analysis import recomputation
 from subtune.exhibits.tables.scores import scores_by_train_rows
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made
-from tests.unit.analysis.statistics.test_sizes import sizes
+from tests.unit.analysis.test_sizes import sizes
 
 COLUMNS = {"squad": "SQuAD"}
 
