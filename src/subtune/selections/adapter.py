@@ -8,8 +8,7 @@ from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
 from subtune.families.base import Shape, components_of, is_added
 from subtune.families.naming import ADDED, is_norm
-from subtune.selections.entries import Entries, Ranks, Shapes, Whole
-from subtune.selections.kind import AbstractSelection, Work
+from subtune.selections.kind import AbstractSelection, Entries, Ranks, Shapes, Whole, Work
 
 
 class AdapterSettings(Value):

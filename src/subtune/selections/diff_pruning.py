@@ -9,8 +9,7 @@ from pydantic import Field
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_pretrained
-from subtune.selections.entries import Entries, Indices, Ranks, Shapes
-from subtune.selections.kind import AbstractSelection, Work
+from subtune.selections.kind import AbstractSelection, Entries, Indices, Ranks, Shapes, Work
 from subtune.selections.ranked import Fraction
 
 

@@ -5,9 +5,8 @@ from pydantic import Field
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
 from subtune.families.naming import is_embedding
-from subtune.selections.entries import Entries, LowRank, Ranks, Shapes, Whole
-from subtune.selections.kind import AbstractSelection, Work
-from subtune.selections.patterns import Patterns, listed, matching
+from subtune.selections.kind import AbstractSelection, Entries, LowRank, Ranks, Shapes, Whole, Work
+from subtune.selections.whole import Patterns, listed, matching
 
 
 class LoraSettings(Value):

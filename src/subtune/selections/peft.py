@@ -8,8 +8,7 @@ from pydantic import GetJsonSchemaHandler, model_validator
 from subtune.core.content_ids import Value, canonical
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_added
-from subtune.selections.entries import Entries, Ranks, Shapes, Whole
-from subtune.selections.kind import AbstractSelection, Work
+from subtune.selections.kind import AbstractSelection, Entries, Ranks, Shapes, Whole, Work
 
 
 class PeftSettings(Value):

@@ -9,9 +9,8 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
-from subtune.selections.entries import Entries, Indices, Ranks, Shapes, Whole
-from subtune.selections.kind import AbstractSelection, Work
-from subtune.selections.patterns import Patterns, listed, matching
+from subtune.selections.kind import AbstractSelection, Entries, Indices, Ranks, Shapes, Whole, Work
+from subtune.selections.whole import Patterns, listed, matching
 
 
 class Draw(Value):

@@ -8,8 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from subtune.core.content_ids import Value
-from subtune.selections.entries import Entries, Indices, Ranks, Shapes
-from subtune.selections.kind import AbstractSelection, Work
+from subtune.selections.kind import AbstractSelection, Entries, Indices, Ranks, Shapes, Work
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 

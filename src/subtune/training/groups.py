@@ -13,7 +13,7 @@ from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import pack
-from subtune.selections.entries import LowRank
+from subtune.selections.kind import LowRank
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member
 from subtune.training.stacked import StackedParameters, is_matrix

@@ -3,8 +3,7 @@
 import pytest
 
 from subtune.selections import SELECTION
-from subtune.selections.entries import Whole
-from subtune.selections.kind import Work
+from subtune.selections.kind import Whole, Work
 from subtune.selections.methods import METHODS
 from subtune.selections.ranked import Ranked, Top
 from tests.helpers.examples import CLASSIFIER

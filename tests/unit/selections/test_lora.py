@@ -3,7 +3,7 @@
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.selections.entries import LowRank, Whole, count
+from subtune.selections.kind import LowRank, Whole, count
 from subtune.selections.lora import Lora, LoraSettings
 from tests.helpers.examples import CLASSIFIER
 

@@ -11,7 +11,7 @@ from subtune.families.base import component_of, is_added, is_pretrained
 from subtune.models.dimensions import dimensions_in, shapes_for
 from subtune.models.parameter_counts import parameter_counts
 from subtune.selections import SELECTION, Selection
-from subtune.selections.entries import Entry, Indices, LowRank, Shapes, Whole
+from subtune.selections.kind import Entry, Indices, LowRank, Shapes, Whole
 from subtune.selections.methods import LAYER_PARAMETERS, title_of
 
 # Columns that wrap in LaTeX, and their share of the text's width.

@@ -113,9 +113,9 @@ def treebank_sentences(
 ) -> Iterator[tuple[str, dict[str, list[str]]]]:
     """Read sentences in the columns asked for, each with the line on which its tree begins.
 
-    A file has trees in brackets (Marcus et al. 1993). ``form`` has the words and ``xpos`` their tags, as they stand in the file, which writes a
-    bracket as ``-LRB-``. Leaves that are no words are left out, and so are sentences of nothing
-    else.
+    A file has trees in brackets (Marcus et al. 1993). ``form`` has the words and ``xpos`` their
+    tags, as they stand in the file, which writes a bracket as ``-LRB-``. Leaves that are no words
+    are left out, and so are sentences of nothing else.
 
     Raises:
         SubtuneError: the file is not UTF-8, or has brackets that do not match.
