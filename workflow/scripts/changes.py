@@ -1,6 +1,6 @@
 """Mean |change| of full fine-tuning. In: the chosen runs. Out: task × component × layer."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

@@ -1,6 +1,6 @@
 """A paper's claims, tested. In: the data that they read. Out: statistics and verdicts."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     import pandas as pd

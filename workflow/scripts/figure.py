@@ -1,6 +1,6 @@
 """One figure, as its paper declares it. In: the data that it reads. Out: png, pdf."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from subtune.exhibits.figures import drawing

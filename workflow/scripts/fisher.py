@@ -1,6 +1,6 @@
 """Fisher information of one task. In: tokens, model. Out: vectors' entries, tensors' sums."""
 
-from subtune.core.logs import job, report
+from subtune.core.jobs import job, report
 
 with job(snakemake.log[0]):
     from pathlib import Path

@@ -1,6 +1,6 @@
 """Fisher information by layer and component. In: the tasks' sums. Out: four tables."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     import pandas as pd

@@ -1,6 +1,6 @@
 """Mean |change| of single parameters. In: the chosen runs. Out: a row per parameter and layer."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

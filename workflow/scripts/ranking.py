@@ -1,6 +1,6 @@
 """Entries ranked by Fisher information. In: the tasks' Fisher files. Out: each entry's rank."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

@@ -1,6 +1,6 @@
 """Zip files for the GLUE server. In: chosen runs, test predictions. Out: zips, parts, form."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

@@ -1,6 +1,6 @@
 """One table, as its paper declares it. In: the data that it reads. Out: csv, md, tex."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from subtune.exhibits.tables import writing

@@ -1,6 +1,6 @@
 """Predictions of a task's test rows. In: chosen runs, tokens, model. Out: logits, run by run."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

@@ -1,6 +1,6 @@
 """Test scores of the runs that were sent. In: chosen runs, entered scores. Out: one CSV."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

@@ -1,6 +1,6 @@
 """Token ids of one task. In: params spec, rows, model. Out: an Arrow folder of splits."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

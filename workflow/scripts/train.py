@@ -3,8 +3,7 @@
 A sweep that is asked to stop keeps a checkpoint, and goes on from it when it is called again.
 """
 
-from subtune.core.logs import job, report
-from subtune.core.stopping import stop_requests
+from subtune.core.jobs import job, report, stop_requests
 
 with job(snakemake.log[0]), stop_requests() as stopping:
     from pathlib import Path

@@ -1,6 +1,6 @@
 """Training scores of the chosen runs. In: chosen runs, sweeps' scores. Out: train beside dev."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     import pandas as pd

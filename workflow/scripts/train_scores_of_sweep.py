@@ -1,6 +1,6 @@
 """Scores on the training rows. In: a sweep's records, tokens, model. Out: one row per run."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

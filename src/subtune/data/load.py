@@ -8,7 +8,7 @@ import datasets
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.data import builtin, files
-from subtune.data.repositories import Repository, repository_of
+from subtune.data.official import Repository, repository_of
 from subtune.hub.download import snapshot
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, TaskSpec

@@ -22,8 +22,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from subtune.core.content_ids import ID_LENGTH
+from subtune.core.jobs import StoppedError
 from subtune.core.layout import flush
-from subtune.core.stopping import StoppedError
 from subtune.data.batches import CHECKPOINTS_KEPT
 
 ENDING = ".safetensors"

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
-from subtune.core.stopping import StoppedError
+from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models.dimensions import dimensions_in
 from subtune.models.encoder import new_classifier
