@@ -93,6 +93,8 @@ def _imported_evaluate() -> Any:
 def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
     """Return train and dev scores of the runs that were scored on their training rows.
 
+    The first minus the second is the generalisation gap.
+
     Args:
         trained: ``run``, and one column per metric.
 

@@ -13,7 +13,7 @@ from subtune.data.builtin import MINI_TASKS
 from subtune.data.official import RELEASES, is_on_hub
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.methods import is_built_in
-from subtune.selections.whole import require_whole
+from subtune.selections.patterns import require_whole
 from subtune.tasks import TASKS, Task
 
 # Headings that tables of scores have beside those of tasks.

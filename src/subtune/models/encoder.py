@@ -19,7 +19,7 @@ from subtune.families.base import (
     Family,
     is_classifier,
 )
-from subtune.selections.adapter import AdapterSettings
+from subtune.selections.added import AdapterSettings
 from subtune.tasks.examples import Reads
 
 

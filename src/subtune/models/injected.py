@@ -39,7 +39,7 @@ from subtune.models.transformers_models import (
     quiet,
     with_values,
 )
-from subtune.selections.peft import PeftSettings
+from subtune.selections.added import PeftSettings
 
 # PEFT's class for question answering passes on no token types, so the plain one computes there.
 TASK_TYPES = {

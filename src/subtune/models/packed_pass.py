@@ -33,7 +33,7 @@ from subtune.models.weights import (
     sparse_embedding,
     sparse_linear,
 )
-from subtune.selections.adapter import down_and_up
+from subtune.selections.added import down_and_up
 
 Watch = Callable[[str, Tensor, Tensor], None]
 # Common activations, without importing transformers' model code, which takes seconds.

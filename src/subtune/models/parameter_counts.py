@@ -15,7 +15,7 @@ from subtune.models.configuration import sequence_head
 from subtune.models.dimensions import AnyDimensions, dimensions_in, names_for, shapes_for
 from subtune.selections import Selection
 from subtune.selections.kind import Entries, LowRank, Shapes, Whole, count
-from subtune.selections.whole import LAYER_NUMBER
+from subtune.selections.patterns import LAYER_NUMBER
 
 
 def parameter_counts(

@@ -34,7 +34,7 @@ from subtune.models.configuration import CONFIG, Pooling
 from subtune.models.dimensions import NO_POOLING, OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.files import INDEX, WEIGHTS, require_same
-from subtune.selections.whole import LAYER_NUMBER
+from subtune.selections.patterns import LAYER_NUMBER
 
 AUTO_CLASSES = {
     SEQUENCE_CLASSIFICATION: transformers.AutoModelForSequenceClassification,

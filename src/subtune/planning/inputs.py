@@ -36,8 +36,8 @@ from subtune.models.dimensions import (
     shapes_for,
 )
 from subtune.models.files import directory_of_package, version_of
+from subtune.selections.added import Peft
 from subtune.selections.kind import Work
-from subtune.selections.peft import Peft
 from subtune.selections.rankings import Scope
 from subtune.selections.specs import (
     DataSpec,

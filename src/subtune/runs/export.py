@@ -24,9 +24,8 @@ from subtune.models.load import load_model
 from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
 from subtune.selections import Selection
-from subtune.selections.adapter import Adapter
-from subtune.selections.lora import Lora
-from subtune.selections.peft import Peft, PeftSettings
+from subtune.selections.added import Adapter, Peft, PeftSettings
+from subtune.selections.patterns import Lora
 from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.training.delta import AddedUpdate, Delta, applied, from_stored

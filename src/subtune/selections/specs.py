@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from subtune.core.content_ids import Value
 from subtune.selections import Selection
-from subtune.selections.whole import WholeTensors
+from subtune.selections.patterns import WholeTensors
 from subtune.tasks import Task, TaskSpec
 
 DATA_VERSION = 1

@@ -4,7 +4,7 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.selections.kind import LowRank, Whole, count
-from subtune.selections.lora import Lora, LoraSettings
+from subtune.selections.patterns import Lora, LoraSettings
 from tests.helpers.examples import CLASSIFIER
 
 QUERIES = "encoder.layer.*.attention.self.query.weight"

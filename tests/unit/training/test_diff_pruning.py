@@ -15,7 +15,7 @@ from subtune.models.encoder import new_classifier
 from subtune.models.load import load_model
 from subtune.runs.job import Job
 from subtune.selections import SELECTION
-from subtune.selections.diff_pruning import DiffPruningSettings
+from subtune.selections.entries import DiffPruningSettings
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.delta import applied, to_stored

@@ -174,7 +174,7 @@ def _title(both: pd.DataFrame, printed: pd.DataFrame) -> str:
 
 
 def critical_difference(chosen: pd.DataFrame, style: Mapping[str, Any]) -> "Figure":
-    """Draw methods on a line by their mean rank, the best at the left.
+    """Draw methods on a line by their mean rank, the best at the left (Demšar, 2006).
 
     A bar joins methods whose ranks differ by less than the critical difference, which stands above.
     """

@@ -1,4 +1,4 @@
-"""Whole tensors that train, and the patterns of parameter names that choose them."""
+"""Selections by patterns of parameter names: whole tensors, and low-rank updates of matrices."""
 
 import re
 from collections.abc import Iterable
@@ -7,10 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
 from subtune.families import CANONICAL, naming
 from subtune.families.base import is_classifier
-from subtune.selections.kind import AbstractSelection, Entries, Ranks, Shapes, Whole, Work
+from subtune.families.naming import is_embedding
+from subtune.selections.kind import AbstractSelection, Entries, LowRank, Ranks, Shapes, Whole, Work
 
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 
@@ -126,3 +128,39 @@ def _holds_a_matrix(selection: WholeTensors) -> bool:
     except SubtuneError:
         names = selection.parameters
     return any(not name.endswith(".bias") and not naming.is_norm(name) for name in names)
+
+
+class LoraSettings(Value):
+    """Low-rank updates of the matrices that match ``targets``, scaled by ``alpha / rank``."""
+
+    targets: Patterns
+    rank: int = Field(ge=1)
+    alpha: float = Field(gt=0)
+
+
+class Lora(AbstractSelection):
+    """Low-rank updates (Hu et al., 2022), and the whole tensors that train beside them."""
+
+    usual_work = Work.LOW_RANK
+    lora: LoraSettings
+    parameters: Patterns | None = None
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        lora = self.lora
+        entries: Entries = dict.fromkeys(matching(self.parameters or (), shapes), Whole())
+        for name in matching(lora.targets, shapes):
+            if len(shapes[name]) != 2 or is_embedding(name):
+                raise SubtuneError(
+                    f"selection: {name!r} is not a linear layer's matrix, as LoRA needs"
+                )
+            if name in entries:
+                raise SubtuneError(
+                    f"selection: {name!r} is both a target of LoRA and trained whole"
+                )
+            entries[name] = LowRank(lora.rank, lora.alpha / lora.rank)
+        return entries
+
+    def in_words(self) -> str:
+        lora = self.lora
+        adapted = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}) on {listed(lora.targets)}"
+        return adapted + (f"; {listed(self.parameters)}" if self.parameters else "")

@@ -1,7 +1,9 @@
-"""Entries drawn at random with the run's seed."""
+"""Selections of single entries: drawn at random, ranked by information, or from Diff pruning."""
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
+from itertools import accumulate
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -9,8 +11,11 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
+from subtune.families.base import is_pretrained
 from subtune.selections.kind import AbstractSelection, Entries, Indices, Ranks, Shapes, Whole, Work
-from subtune.selections.whole import Patterns, listed, matching
+from subtune.selections.patterns import Patterns, listed, matching
+
+Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
 class Draw(Value):
@@ -110,3 +115,76 @@ class Random(AbstractSelection):
 
     def in_words(self) -> str:
         return self.random.in_words()
+
+
+class Ranked(Value):
+    """The first ⌈fraction·n⌉ entries of the ranking with a content id."""
+
+    ranking: str
+    fraction: Fraction
+
+
+class Top(AbstractSelection):
+    """The top fraction of a ranking of entries by Fisher information."""
+
+    top: Ranked
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        # A ranking over tasks may hold tensors that the head of one task does not read.
+        ranks = {name: rank for name, rank in ranks.items() if name in shapes}
+        every = np.concatenate([rank.ravel() for rank in ranks.values()])
+        kept = top_count(self.top.fraction, len(every))
+        last = np.partition(every, kept - 1)[kept - 1]
+        indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
+        return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
+
+    def work(self, of: AbstractSelection | None = None) -> Work:
+        assert of is not None, "the ranked selection decides what a top fraction costs"
+        return of.work()
+
+    def in_words(self) -> str:
+        return f"top {self.top.fraction:g} of ranking {self.top.ranking}"
+
+    @property
+    def ranking(self) -> str:
+        return self.top.ranking
+
+
+def top_count(fraction: float, n: int) -> int:
+    """Return ⌈fraction·n⌉ of the decimal number as written: 0.07 of 100 is 7, not 8."""
+    return math.ceil(Decimal(repr(fraction)) * n)
+
+
+class DiffPruningSettings(Value):
+    """The settings of the first training, which finds the differences that stay.
+
+    ``share`` of all entries stay. ``penalty`` is λ of the expected number of differences (section
+    3.1). ``structured`` adds a gate for each tensor (section 3.3). Gates train at
+    ``gate_learning_rate``, as in the published code; differences at ``learning_rate``, or at the
+    run's own without one.
+    """
+
+    share: Fraction
+    penalty: float = Field(default=1.25e-7, ge=0)
+    structured: bool = True
+    gate_learning_rate: float = Field(default=0.1, gt=0)
+    learning_rate: float | None = Field(default=None, gt=0)
+
+
+class DiffPruning(AbstractSelection):
+    """The largest differences of a first training, which train again alone (Guo et al., 2021)."""
+
+    usual_work = Work.DIFFERENCES
+    diff_pruning: DiffPruningSettings
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        """Return as many entries as will train. Which ones they are, the first training finds."""
+        sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
+        if self.diff_pruning.share * sum(sizes.values()) < 1:
+            raise SubtuneError("diff_pruning.share: expected at least one entry of the model")
+        ends = [int(self.diff_pruning.share * end) for end in accumulate(sizes.values())]
+        counts = zip(sizes, ends, [0, *ends], strict=False)
+        return {name: Indices(np.arange(end - before)) for name, end, before in counts}
+
+    def in_words(self) -> str:
+        return f"the {self.diff_pruning.share:.2%} of all entries that Diff pruning keeps"
