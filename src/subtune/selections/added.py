@@ -48,7 +48,7 @@ class AdapterSettings(Value):
 
 
 class Adapter(AbstractSelection):
-    """Adapters in a packed family's model, and with those of Houlsby et al. all norms."""
+    """Adapters, and with those of Houlsby et al. all norms."""
 
     usual_work = Work.LOW_RANK
     adapter: AdapterSettings

@@ -1,4 +1,7 @@
-"""Selections of single entries: drawn at random, ranked by information, or from Diff pruning."""
+"""Selections of single entries: drawn at random, ranked by information, or from Diff pruning.
+
+Diff pruning trains differences to the pretrained values, few of which stay (Guo et al., 2021).
+"""
 
 import math
 from collections.abc import Mapping
@@ -172,7 +175,7 @@ class DiffPruningSettings(Value):
 
 
 class DiffPruning(AbstractSelection):
-    """The largest differences of a first training, which train again alone (Guo et al., 2021)."""
+    """The largest differences of a first training, which train again alone."""
 
     usual_work = Work.DIFFERENCES
     diff_pruning: DiffPruningSettings

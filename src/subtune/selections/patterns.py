@@ -1,4 +1,4 @@
-"""Selections by patterns of parameter names: whole tensors, and low-rank updates of matrices."""
+"""Selections by patterns of parameter names: whole tensors, and low-rank updates (LoRA, Hu et al., 2022)."""
 
 import re
 from collections.abc import Iterable
@@ -139,7 +139,7 @@ class LoraSettings(Value):
 
 
 class Lora(AbstractSelection):
-    """Low-rank updates (Hu et al., 2022), and the whole tensors that train beside them."""
+    """Low-rank updates of matrices, and the whole tensors that train beside them."""
 
     usual_work = Work.LOW_RANK
     lora: LoraSettings
