@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.config import Config, Experiment
-from subtune.data.load import split_from_rows
-from subtune.data.tokens import tokenize
+from subtune.data.load import split_from_rows, tokenize
 from subtune.families.base import COMPONENTS, HEADS
 from subtune.models import encoder
 from subtune.selections import Selection

@@ -5,8 +5,7 @@ from subtune.core.jobs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune.data.load import read
-    from subtune.data.tokens import tokenize
+    from subtune.data.load import read, tokenize
     from subtune.selections.specs import TokensSpec
 
     spec = TokensSpec.model_validate_json(snakemake.params.spec)

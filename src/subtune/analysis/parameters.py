@@ -6,8 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.analysis.scores import whole_methods
-from subtune.families import naming
-from subtune.families.base import Component, component_of
+from subtune.families.base import Component, component_of, in_order
 from subtune.runs import records
 from subtune.selections.methods import LAYER_PARAMETERS
 
@@ -60,7 +59,7 @@ def component_shares(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     parts = [pd.DataFrame(columns=["task", "component", "share"])]
     for task, table in sums.items():
         table = with_places(table).dropna(subset="layer")
-        components = naming.in_order(table["component"])
+        components = in_order(table["component"])
         added = table.groupby("component")[["information", "size"]].sum().loc[components]
         mean = added["information"] / added["size"]
         share = (mean / mean.sum()).to_numpy()
@@ -76,7 +75,7 @@ def component_ranking(shares: pd.DataFrame) -> pd.Series:
     Args:
         shares: from `component_shares`.
     """
-    total = shares.groupby("component")["share"].sum().loc[naming.in_order(shares["component"])]
+    total = shares.groupby("component")["share"].sum().loc[in_order(shares["component"])]
     return total.sort_values(ascending=False, kind="stable")
 
 

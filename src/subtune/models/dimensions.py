@@ -13,8 +13,8 @@ from subtune.families.base import (
     Dimensions,
     Shape,
     is_classifier,
+    is_embedding,
 )
-from subtune.families.naming import is_embedding
 from subtune.models.configuration import CONFIG, read_config
 from subtune.selections import Selection
 from subtune.selections.added import Adapter, Peft

@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from subtune.families import first_position
-from subtune.families.base import EMBEDDINGS, Components, components_of
-from subtune.families.naming import is_key_bias
+from subtune.families.base import EMBEDDINGS, Components, components_of, is_key_bias
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.packed import Grid, Packed, from_grid, means_of_examples, to_grid

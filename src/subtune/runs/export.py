@@ -16,8 +16,7 @@ from transformers import AutoModel, PretrainedConfig
 
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout, new_directory
-from subtune.families.base import is_added, is_classifier
-from subtune.families.naming import is_norm
+from subtune.families.base import is_added, is_classifier, is_norm
 from subtune.models.encoder import Encoder
 from subtune.models.files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.load import load_model

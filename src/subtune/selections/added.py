@@ -7,8 +7,7 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 
 from subtune.core.content_ids import Value, canonical
 from subtune.core.errors import SubtuneError
-from subtune.families.base import Shape, components_of, is_added
-from subtune.families.naming import ADDED, is_norm
+from subtune.families.base import ADDED, Shape, components_of, is_added, is_norm
 from subtune.selections.kind import AbstractSelection, Entries, Ranks, Shapes, Whole, Work
 
 

@@ -1,4 +1,4 @@
-"""Selections by patterns of parameter names: whole tensors, and low-rank updates (LoRA, Hu et al., 2022)."""
+"""Selections by patterns of names: whole tensors, and low-rank updates (LoRA, Hu et al., 2022)."""
 
 import re
 from collections.abc import Iterable
@@ -9,9 +9,8 @@ from pydantic import Field
 
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError
-from subtune.families import CANONICAL, naming
-from subtune.families.base import is_classifier
-from subtune.families.naming import is_embedding
+from subtune.families import CANONICAL
+from subtune.families.base import is_classifier, is_embedding, is_norm
 from subtune.selections.kind import AbstractSelection, Entries, LowRank, Ranks, Shapes, Whole, Work
 
 Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -127,7 +126,7 @@ def _holds_a_matrix(selection: WholeTensors) -> bool:
         names: Iterable[str] = selection.names(EVERY_NAME)
     except SubtuneError:
         names = selection.parameters
-    return any(not name.endswith(".bias") and not naming.is_norm(name) for name in names)
+    return any(not name.endswith(".bias") and not is_norm(name) for name in names)
 
 
 class LoraSettings(Value):

@@ -9,8 +9,7 @@ from transformers import AutoTokenizer
 from subtune.core.errors import SubtuneError
 from subtune.data import builtin, files, official
 from subtune.data.builtin import MINI_TASKS
-from subtune.data.load import load, split_from_rows
-from subtune.data.tokens import tokenize
+from subtune.data.load import load, split_from_rows, tokenize
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, Task
 

@@ -11,8 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from subtune.data.builtin import DRAWS
-from subtune.data.load import load
-from subtune.data.tokens import tokenize
+from subtune.data.load import load, tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.load import load_model

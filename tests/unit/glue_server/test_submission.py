@@ -7,8 +7,7 @@ import pytest
 
 from subtune import glue_server
 from subtune.data import official
-from subtune.data.load import load
-from subtune.data.tokens import tokenize
+from subtune.data.load import load, tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.glue_server import FILES, in_words
 from subtune.models.load import load_model

@@ -9,8 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from subtune.core.errors import SubtuneError
-from subtune.data.load import split_from_rows
-from subtune.data.tokens import read_tokenizer
+from subtune.data.load import read_tokenizer, split_from_rows
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.tasks.formats import tagged
