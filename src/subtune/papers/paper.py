@@ -151,10 +151,6 @@ def task_titles(config: Config, experiment: Experiment) -> dict[str, str]:
     return {task.name: task.title for task in _tasks(config, experiment)}
 
 
-def _column_titles(config: Config, experiment: Experiment) -> dict[str, str]:
-    return {column.key: column.title for column in columns_of(_tasks(config, experiment), {})}
-
-
 def _task_metrics(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
     """Return the title, the metrics and the splits for evaluation of each task."""
     return [
@@ -170,19 +166,19 @@ def _source(config: Config, experiment: Experiment) -> str:
     return " and ".join(dict.fromkeys(sources))
 
 
-def _selections(config: Config, experiment: Experiment) -> dict[str, str]:
-    """Return each method's selection as canonical JSON."""
-    return {method: config.selection(method).canonical() for method in experiment.all_methods()}
-
-
 # Each returns lists, dictionaries, text and numbers alone, so that Snakemake sees what has changed.
 FROM_CONFIG: dict[str, Callable[[Config, Experiment], Any]] = {
     "task_titles": task_titles,
-    "column_titles": _column_titles,
+    "column_titles": lambda config, experiment: {
+        column.key: column.title for column in columns_of(_tasks(config, experiment), {})
+    },
     "tasks": _task_metrics,
     "source": _source,
     "model_names": lambda config, experiment: list(experiment.models),
-    "selections": _selections,
+    # Each method's selection as canonical JSON.
+    "selections": lambda config, experiment: {
+        method: config.selection(method).canonical() for method in experiment.all_methods()
+    },
 }
 
 

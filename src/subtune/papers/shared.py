@@ -12,7 +12,7 @@ from subtune.exhibits.figures.points import critical_difference, reproduction, s
 from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.choices import choices, contents, metrics
 from subtune.exhibits.tables.findings import checklist
-from subtune.exhibits.tables.scores import comparison, scores_by_train_rows
+from subtune.exhibits.tables.methods import comparison, scores_by_train_rows
 from subtune.exhibits.tables.summary import methods_by_score
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
@@ -36,7 +36,7 @@ COMPARED = (
 def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
     """Return a table of methods task by task, above the scores that a paper's exhibits print.
 
-    ``options`` are further ones of `subtune.exhibits.tables.scores.comparison`.
+    ``options`` are further ones of `subtune.exhibits.tables.methods.comparison`.
     """
     return Table(
         name,

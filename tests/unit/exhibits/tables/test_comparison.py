@@ -8,7 +8,7 @@ import pytest
 from subtune.analysis import reproduction
 from subtune.analysis.reproduction import of_exhibits
 from subtune.exhibits.tables import writing
-from subtune.exhibits.tables.scores import with_marks
+from subtune.exhibits.tables.methods import with_marks
 from subtune.papers import printed
 from subtune.tasks import TASKS
 from subtune.tasks.score_columns import columns_of

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from subtune.analysis import recomputation
-from subtune.exhibits.tables.scores import scores_by_train_rows
+from subtune.exhibits.tables.methods import scores_by_train_rows
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made
 from tests.unit.analysis.test_sizes import sizes
