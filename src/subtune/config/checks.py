@@ -10,7 +10,7 @@ from subtune.config.messages import text_of
 from subtune.config.schema import Config, Experiment, Fractions
 from subtune.core.errors import SubtuneError, one_of
 from subtune.data.builtin import MINI_TASKS
-from subtune.data.official import RELEASES, is_on_hub
+from subtune.data.files import RELEASES, is_on_hub
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.methods import is_built_in
 from subtune.selections.patterns import require_whole

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from subtune.core.errors import cut, one_of
-from subtune.data.official import RELEASES
+from subtune.data.files import RELEASES
 from subtune.selections import NamedSelection
 from subtune.selections.entries import Fraction
 from subtune.selections.methods import MASKED_METHOD, named

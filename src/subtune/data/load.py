@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.data import builtin, files
-from subtune.data.official import Repository, repository_of
+from subtune.data.files import Repository, repository_of
 from subtune.hub.download import snapshot
 from subtune.models.configuration import has_token_types, longest_text, read_config
 from subtune.models.files import TOKENIZER

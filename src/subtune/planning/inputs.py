@@ -16,7 +16,7 @@ from subtune.config.schema import HUB_MODELS, ModelSource
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.data import builtin, files
-from subtune.data.official import OF_GLUE, repository_of
+from subtune.data.files import OF_GLUE, repository_of
 from subtune.data.sizes import size_of
 from subtune.families import naming_of
 from subtune.hub.commits import COMMITS, file_at, pinned, remembered

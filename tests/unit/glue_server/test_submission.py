@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from subtune import glue_server
-from subtune.data import official
+from subtune.data import files
 from subtune.data.load import load, tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.glue_server import FILES, in_words
@@ -111,8 +111,8 @@ def test_the_server_has_as_many_rows_of_a_task_as_its_test_splits():
 
 def test_the_real_diagnostic_set_is_mnlis_third_test_split(glue_dir, tmp_path):
     task = TASKS["mnli"]
-    path = official.glue_path(glue_dir, task, "diagnostic")
-    rows = list(official.glue_rows(path, task, labelled=False))
+    path = files.glue_path(glue_dir, task, "diagnostic")
+    rows = list(files.glue_rows(path, task, labelled=False))
     assert len(rows) == glue_server.ROWS["AX.tsv"]
     assert rows[0]["premise"] == "The cat sat on the mat."
 
