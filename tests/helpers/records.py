@@ -3,8 +3,11 @@
 import shutil
 from pathlib import Path
 
+from subtune.data.load import tokenize
 from subtune.models.load import load_model
 from subtune.runs import recording
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TASKS
 from tests.helpers import examples
 
@@ -19,12 +22,41 @@ def record(store: Path, specs, directory: Path, checkpoints=None) -> list[str]:
     return [str(line) for line in lines]
 
 
-def recorded(results: Path, directory: Path, selection, task="sst2", learning_rate=3e-2, seeds=1):
+def recorded(
+    results: Path,
+    directory: Path,
+    selection,
+    task="sst2",
+    learning_rate=3e-2,
+    seeds=1,
+    pooling=None,
+    labels="raw",
+):
     """The first of a task's runs on record in ``results``, beside its model, and its tokens."""
-    spec = examples.run_spec(selection, task, learning_rate=learning_rate)
+    spec = examples.run_spec(selection, task, learning_rate=learning_rate, labels=labels)
+    spec = spec.replaced(model=spec.model.replaced(pooling=pooling))
     shutil.copytree(directory, results / "models" / spec.model.id, dirs_exist_ok=True)
     record(results / "runs", [spec.replaced(seed=seed) for seed in range(seeds)], directory)
     return spec, examples.tokens(TASKS[task], directory)
+
+
+def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None) -> RunSpec:
+    """A regression on embeddings on record in ``results``, beside its model."""
+    trained = examples.run_spec(task=task)
+    is_pair = len(TASKS[task].text) > 1
+    spec = RunSpec(
+        model=trained.model.replaced(pooling=pooling),
+        tokens=trained.tokens.replaced(apart=is_pair),
+        selection=METHODS["embeddings"],
+        recipe=Fit(),
+        seed=0,
+    )
+    of_task = TASKS[task]
+    tokens = tokenize(of_task, examples.rows_of(of_task), directory, 24, apart=is_pair)
+    model = load_model(directory, of_task.of_kind.head, of_task.outputs, pooling)
+    recording.train_and_record([spec], results / "runs", model, tokens, {}, lambda line: None)
+    shutil.copytree(directory, results / "models" / spec.model.id)
+    return spec
 
 
 def flip_a_bit(path: Path) -> None:

@@ -121,10 +121,10 @@ def sweeps(wildcards):
 
 def runs_of_scores(wildcards):
     """Return the planned runs with learning rate and seed."""
-    runs = [(run, PLAN.runs[run["run"]]) for run in planned_runs(wildcards.experiment)]
+    planned = PLAN.experiments[wildcards.experiment]
     return [
-        run | {"learning_rate": spec.recipe.learning_rate, "seed": spec.seed}
-        for run, spec in runs
+        run | {"learning_rate": of.run.recipe.learning_rate, "seed": of.seed}
+        for run, of in zip(planned_runs(wildcards.experiment), planned, strict=True)
     ]
 
 

@@ -10,6 +10,7 @@ with job(snakemake.log[0]):
     from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import records, rescoring
+    from subtune.selections.specs import Fit
 
     device = hardware.prepare(snakemake.threads)
     store = Path(snakemake.params.store)
@@ -20,6 +21,8 @@ with job(snakemake.log[0]):
     task, pooling = first.tokens.data.task, first.model.pooling
     predicting = best.dropna(subset=["value"])["run"].unique()
     specs = [records.read_spec(store, run) for run in predicting]
+    # A regression on embeddings reads other tokens.
+    specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
     model = load_model(Path(snakemake.input.model), task.of_kind.head, task.outputs, pooling).to(
         device
     )

@@ -11,5 +11,6 @@ with job(snakemake.log[0]):
     spec = TokensSpec.model_validate_json(snakemake.params.spec)
     rows = read(Path(snakemake.input.rows))
     model = Path(snakemake.input.model)
-    tokens = tokenize(spec.data.task, rows, model, spec.max_length, spec.doc_stride)
+    settings = spec.max_length, spec.doc_stride, spec.apart
+    tokens = tokenize(spec.data.task, rows, model, *settings)
     tokens.save_to_disk(snakemake.output[0])

@@ -87,10 +87,10 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the runs of each setting's best learning rate.
 
     The best has the highest mean over seeds; of equals, the smallest. If every run searched its own
-    learning rate, all runs of the setting are kept. A setting is a model, task, method, fraction,
-    scope and number of training rows. Settings keep their order. A learning rate at which a seed
-    diverged has no mean and loses. If no learning rate has a mean, the setting diverged: the runs
-    of its smallest learning rate are kept without values.
+    learning rate, or has none, all runs of the setting are kept. A setting is a model, task,
+    method, fraction, scope and number of training rows. Settings keep their order. A learning rate
+    at which a seed diverged has no mean and loses. If no learning rate has a mean, the setting
+    diverged: the runs of its smallest learning rate are kept without values.
 
     Returns:
         The columns of ``scores``, and ``at_edge``: of several learning rates that the setting
@@ -102,7 +102,8 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     rates = scores["learning_rate"]
     at_edge = (smallest < largest) & (rates.eq(smallest) | rates.eq(largest))
     searched = scores.get("searched", pd.Series(False, scores.index))
-    best = best_of(scores.assign(at_edge=at_edge), SETTING, rates.mask(searched, 0.0))
+    without_rate = searched | rates.isna()
+    best = best_of(scores.assign(at_edge=at_edge), SETTING, rates.mask(without_rate, 0.0))
     return best.assign(at_edge=best["at_edge"] & best["value"].notna())
 
 

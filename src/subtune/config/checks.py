@@ -3,15 +3,17 @@
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from pydantic import ValidationError
 
 from subtune.config.messages import text_of
 from subtune.config.schema import Config, Experiment, Fractions
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, listed, one_of
 from subtune.data.builtin import MINI_TASKS
 from subtune.data.files import RELEASES, is_on_hub
 from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.selections.embeddings import Embeddings
 from subtune.selections.methods import is_built_in
 from subtune.selections.patterns import require_whole
 from subtune.tasks import TASKS, Task
@@ -64,6 +66,8 @@ def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[s
     for model, settings in experiment.by_model.items():
         for method in settings.methods:
             yield from _method(config, f"{path}.by_model.{model}.methods", method)
+    yield from _learning_rates(config, path, experiment)
+    yield from _embeddings_without_a_task(config, path, experiment)
 
 
 def _fractions(
@@ -162,3 +166,39 @@ def _method(config: Config, path: str, method: str) -> Iterator[str]:
         config.selection(method)
     except SubtuneError as error:
         yield f"{path}: {error}"
+
+
+def _learning_rates(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    """Yield a line if something that trains has no learning rates, or embeddings have some."""
+    bare = next(
+        (t for t in experiment.tasks if experiment.settings(t).learning_rates is None), None
+    )
+    given = [of for model in experiment.models for of in experiment.methods_of(model).items()]
+    trains = [(f"methods.{m}", rates) for m, rates in given if not _is_embeddings(config, m)]
+    if experiment.fractions:
+        trains.append(("fractions.learning_rates", experiment.fractions.learning_rates))
+    without = next((key for key, rates in trains if rates is None), None)
+    if bare and without:
+        yield (
+            f"{path}: found no learning rates for task {bare!r}, expected them under {without}, "
+            f"by_task.{bare}.learning_rates or learning_rates; `search` finds one"
+        )
+    for method, rates in dict(given).items():
+        if rates is not None and _is_embeddings(config, method):
+            yield f"{path}.methods.{method}: found learning rates, expected none: nothing trains"
+
+
+def _embeddings_without_a_task(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    tasks = _tasks(config, experiment)
+    if tasks and all(task.of_kind.head != SEQUENCE_CLASSIFICATION for task in tasks):
+        for method in filter(partial(_is_embeddings, config), experiment.all_methods()):
+            yield (
+                f"{path}.methods: found {method!r}, which needs a task of classification or "
+                f"regression, expected one beside {listed(experiment.tasks)}"
+            )
+
+
+def _is_embeddings(config: Config, method: str) -> bool:
+    with contextlib.suppress(SubtuneError):
+        return isinstance(config.selection(method), Embeddings)
+    return False

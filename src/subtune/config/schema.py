@@ -328,7 +328,8 @@ class Experiment(Section):
     """methods that single models train in addition"""
     methods: dict[MethodName, LearningRates | None] = Field(min_length=1)
     """each method's learning rates on every task: a list, all of which are trained, or `search`,
-    which finds one; default: those of `by_task` or `learning_rates`"""
+    which finds one; default: those of `by_task` or `learning_rates`. `embeddings` has none, and
+    runs only on tasks of classification and regression"""
     learning_rates: LearningRatesOfTask = None
     fractions: Fractions | None = None
     """train top fractions by Fisher information, too"""
@@ -369,22 +370,12 @@ class Experiment(Section):
     fractions train on the largest only"""
 
     @model_validator(mode="after")
-    def _masks_have_one_model_and_methods_learning_rates(self) -> Self:
+    def _masks_have_one_model(self) -> Self:
         if len(self.models) > 1 and self.fractions:
             raise ValueError(
                 f"found {len(self.models)} models, expected one: masks are of one model; write an "
                 "experiment for each"
             )
-        bare = next((t for t in self.tasks if self.settings(t).learning_rates is None), None)
-        given = [(f"methods.{m}", r) for of in self.models for m, r in self.methods_of(of).items()]
-        if self.fractions:
-            given.append(("fractions.learning_rates", self.fractions.learning_rates))
-        for key, rates in given:
-            if bare and rates is None:
-                raise ValueError(
-                    f"found no learning rates for task {bare!r}, expected them under {key}, "
-                    f"by_task.{bare}.learning_rates or learning_rates; `search` finds one"
-                )
         return self
 
     def methods_of(self, model: str) -> dict[str, LearningRates | None]:

@@ -15,6 +15,7 @@ from subtune.models.configuration import has_token_types, longest_text, read_con
 from subtune.models.files import TOKENIZER
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, TaskSpec
+from subtune.tasks.sentences import texts_apart
 
 
 def load(
@@ -112,11 +113,13 @@ def tokenize(
     model_directory: Path,
     max_length: int,
     doc_stride: int | None = None,
+    apart: bool = False,
 ) -> datasets.DatasetDict:
     """Return every split's examples, unpadded, as `subtune.tasks.examples.Examples` reads them.
 
     An example has at most ``max_length`` tokens. Where examples of a row overlap, each begins
-    ``doc_stride`` tokens after the one before.
+    ``doc_stride`` tokens after the one before. If the texts of a pair stand ``apart``, each is an
+    example of its own.
 
     Raises:
         SubtuneError: the tokenizer's file cannot be read, or has words that the model has not, or
@@ -130,8 +133,12 @@ def tokenize(
         )
     tokenizer = read_tokenizer(model_directory)
 
-    def encode(batch: dict[str, list]) -> dict[str, list]:
+    def encode(batch: dict[str, list], numbers: list[int]) -> dict[str, list]:
+        if apart:
+            batch = texts_apart(batch)
         encoded = task.of_kind.encode(tokenizer, batch, max_length, doc_stride)
+        if apart:
+            encoded["row"] = [number for number in numbers for _ in task.text]
         if not has_token_types(config):
             del encoded["token_type_ids"]
         largest = max((max(ids, default=0) for ids in encoded["input_ids"]), default=0)
@@ -146,7 +153,8 @@ def tokenize(
     if not rows:  # of a task whose test files are absent
         return rows
     columns = next(iter(rows.values())).column_names
-    return rows.map(encode, batched=True, remove_columns=columns, desc="tokens")
+    settings = {"batched": True, "with_indices": True, "remove_columns": columns}
+    return rows.map(encode, **settings, desc="tokens")
 
 
 def read_tokenizer(model_directory: Path) -> Tokenizer:

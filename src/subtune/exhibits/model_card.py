@@ -21,7 +21,7 @@ from subtune.models.dimensions import dimensions_in
 from subtune.models.files import README
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import listing, records
-from subtune.selections.specs import RunSpec
+from subtune.selections.specs import Fit, RunSpec
 
 
 def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
@@ -66,7 +66,8 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     facts |= {"provenance": records.read_provenance(store, run), "outcome": outcome, "row": row}
     facts |= {"seeds": seeds, "scores": scores, "spec": spec, "task_spec": task}
     facts |= {"token_types": has_token_types(config)}
-    facts["averages"] = head == MEAN_CLASSIFICATION
+    facts["fitted"] = isinstance(spec.recipe, Fit)
+    facts["averages"] = head == MEAN_CLASSIFICATION or facts["fitted"]
     template = resources.path_of("subtune.exhibits", "model_card.md").read_text("utf-8")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -18,6 +19,7 @@ class Settings(NamedTuple):
     """Settings of an experiment.
 
     ``methods``: each with the learning rates to search. ``train_rows``: of the table, at most all.
+    ``own_epochs``: those of methods that train for longer than the others.
     """
 
     methods: dict[str, tuple[float, ...]]
@@ -26,6 +28,7 @@ class Settings(NamedTuple):
     batch_size: int
     max_length: int
     train_rows: int
+    own_epochs: Mapping[str, int] = MappingProxyType({})
 
 
 def choices(
@@ -33,7 +36,8 @@ def choices(
 ) -> Iterator[Settings]:
     """Yield settings for a table and a model, the best first and the quickest last.
 
-    First there are fewer epochs, then fewer methods, then fewer rows, at last still fewer epochs.
+    At first methods of few parameters have more epochs than the others. Then there are fewer
+    epochs, then fewer methods, then fewer rows, at last still fewer epochs.
 
     Args:
         rows: of the training table.
@@ -50,7 +54,7 @@ def choices(
         for shorter in [*DEFAULTS.shorter, *last]:
             fewest = math.ceil(shorter["epochs"] * size["epochs"])
             for epochs in range(size["epochs"], fewest - 1, -1):
-                yield Settings(
+                settings = Settings(
                     methods={m: rates[m] for m in rates if m not in shorter["without"]},
                     seeds=tuple(range(DEFAULTS.seeds)),
                     epochs=epochs,
@@ -58,6 +62,11 @@ def choices(
                     max_length=max_length,
                     train_rows=train_rows,
                 )
+                if (train_rows, epochs) == (rows, size["epochs"]) and not shorter["without"]:
+                    longer = [method for method in rates if method in DEFAULTS.longer["methods"]]
+                    for times in DEFAULTS.longer["times"]:
+                        yield settings._replace(own_epochs=dict.fromkeys(longer, times * epochs))
+                yield settings
 
 
 def learning_rates(by_width: Mapping[int, list[float]], width: int) -> tuple[float, ...]:

@@ -189,7 +189,9 @@ def _offline(checked: Config, model: StartingModel) -> Config:
     """Return a configuration that is planned without a request to the hub."""
     source = checked.models[model.name]
     if source.hub:
-        source = source.model_copy(update={"revision": SOME_COMMIT})
+        # Its own pooling is not known, and changes an estimate little.
+        update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
+        source = source.model_copy(update=update)
     return checked.model_copy(update={"models": {model.name: source}})
 
 

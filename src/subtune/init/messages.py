@@ -91,12 +91,16 @@ def cut_share(counts: np.ndarray, max_length: int) -> str:
 
 def of_runs(settings: Settings) -> str:
     """Return the line about the runs."""
-    methods = ", ".join(settings.methods)
+    # A method without learning rates trains nothing, and no seed changes it.
+    trained = [method for method, rates in settings.methods.items() if rates]
+    others = "".join(f", and {method}" for method in settings.methods if method not in trained)
     seeds = len(settings.seeds)
+    own = settings.own_epochs
+    longer = f" ({next(iter(own.values()))} of {', '.join(own)})" if own else ""
     return (
-        f"{seeds * len(settings.methods)} runs: methods ({methods}) × {seeds} seeds; "
-        f"{settings.epochs} epochs each, in batches of {settings.batch_size}; the first seed "
-        "searches each method's learning rate"
+        f"{seeds * len(trained)} runs: methods ({', '.join(trained)}) × {seeds} seeds{others}; "
+        f"{settings.epochs} epochs each{longer}, in batches of {settings.batch_size}; the first "
+        "seed searches each method's learning rate"
     )
 
 

@@ -17,6 +17,7 @@ from subtune.models.dimensions import AnyDimensions, dimensions_of
 from subtune.models.files import directory_of_package
 from subtune.models.parameter_counts import parameter_counts
 from subtune.selections.methods import METHODS
+from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.formats.text import is_directory
 
@@ -59,6 +60,12 @@ class StartingModel(Value):
         if self.dimensions:
             return self.dimensions.hidden_size
         return DEFAULTS.hidden_sizes.get(self.reference, DEFAULTS.unknown_hidden_size)
+
+    @property
+    def labels(self) -> Labels:
+        """Return the labels of a regression: standardised ones need a classifier with a bias."""
+        known = self.dimensions and [*self.dimensions.shapes(outputs=1)][-1]
+        return "standard" if not known or known.endswith(".bias") else "raw"
 
     @property
     def longest_text(self) -> int:

@@ -27,6 +27,7 @@ from subtune.models.load import load_model
 from subtune.models.parameter_counts import tensors_of
 from subtune.runs.job import Job
 from subtune.selections import SELECTION, Selection
+from subtune.selections.embeddings import Embeddings
 from subtune.selections.methods import named
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks.examples import Examples
@@ -121,7 +122,8 @@ def train(
 ) -> Result:
     """Train one run here and return its learning curve, its best epoch, and what has changed.
 
-    The schedule is linear with a warm-up of a tenth. `compare` searches learning rates, repeats
+    The schedule is linear with a warm-up of a tenth, and a regression trains on standardised labels
+    if the classifier has a bias. `compare` searches learning rates, repeats
     runs with other seeds, and keeps what it has computed; this does not.
 
     Args:
@@ -146,8 +148,12 @@ def train(
             precision="fp32",
         )
     chosen = selection(method).selection
+    if isinstance(chosen, Embeddings):
+        raise SubtuneError(f"method: found {method!r}, expected one that trains")
     splits = splits_of(train, dev, None, None)
     loaded, of_tokens, tokens = _read(model, splits, max_length, columns)
+    if of_tokens.data.task.of_kind.has_numbers and [*loaded.parameters][-1].endswith(".bias"):
+        recipe = recipe.replaced(labels="standard")
     spec = RunSpec(
         model=ModelSpec(source="files", version=of_tokens.tokenizer),
         tokens=of_tokens,

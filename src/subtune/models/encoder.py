@@ -66,7 +66,7 @@ class Encoder:
 
     @property
     def averages(self) -> bool:
-        """Whether the head's logits are averaged over the tokens that it reads."""
+        """True if the head's logits are averaged over the tokens that it reads."""
         return self.head == MEAN_CLASSIFICATION
 
     @property

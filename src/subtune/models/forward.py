@@ -11,6 +11,15 @@ from subtune.models.packed import Packed
 from subtune.models.weights import Weight
 
 
+def hidden_states(model: Encoder, batch: Packed) -> Tensor:
+    """Return the last hidden states ``[q, h]`` of the tokens that the batch reads."""
+    if model.transformers is None:
+        return packed_pass.hidden_states(model, batch)
+    from subtune.models import transformers_pass
+
+    return transformers_pass.hidden_states(model, batch)
+
+
 def logits(
     model: Encoder,
     batch: Packed,

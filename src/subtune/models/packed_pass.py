@@ -82,18 +82,28 @@ def logits(
             and output ``[k, t, o]``, which it may ask for a gradient.
     """
     run = _Pass(model, trained or {}, batch, masks, watch)
-    x = _layer_norm(run, EMBEDDINGS.norm, _embedded(run))
-    x = _dropped(run, x, model.config.hidden_dropout_prob)
-    for number in range(model.config.num_hidden_layers):
-        # If the head reads first tokens only, the last layer computes no others.
-        last = number == model.config.num_hidden_layers - 1
-        x = _layer(run, components_of(number), x, last and batch.reads is None)
-    if batch.reads is not None:
-        x = x.index_select(1, batch.reads)
+    x = _read_states(run)
     for layer in model.family.heads[model.head]:
         x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(model.config)))
         x = activation(layer.activation)(x)
     return means_of_examples(x, batch) if model.averages else x
+
+
+def hidden_states(model: Encoder, batch: Packed) -> Tensor:
+    """Return hidden states, as `subtune.models.forward.hidden_states` does."""
+    return _read_states(_Pass(model, {}, batch, None, None))[0]
+
+
+def _read_states(run: _Pass) -> Tensor:
+    """Return the last hidden states ``[k, q, h]`` of the tokens that the batch reads."""
+    config, reads = run.model.config, run.batch.reads
+    x = _layer_norm(run, EMBEDDINGS.norm, _embedded(run))
+    x = _dropped(run, x, config.hidden_dropout_prob)
+    for number in range(config.num_hidden_layers):
+        # If only first tokens are read, the last layer computes no others.
+        last = number == config.num_hidden_layers - 1
+        x = _layer(run, components_of(number), x, last and reads is None)
+    return x if reads is None else x.index_select(1, reads)
 
 
 def _embedded(run: _Pass) -> Tensor:

@@ -71,6 +71,27 @@ def logits(
         return compute(first, {name: (a[0], b[0]) for name, (a, b) in updates.items()})[None]
 
 
+def hidden_states(model: Encoder, batch: Packed) -> Tensor:
+    """Return hidden states, as `subtune.models.forward.hidden_states` does.
+
+    Raises:
+        SubtuneError: transformers' code fails on texts.
+    """
+    theirs = model.transformers
+    assert theirs is not None, "packed families have a forward pass of their own"
+    prefix = f"{theirs.module.base_model_prefix}."
+    base = theirs.module.eval().get_submodule(prefix[:-1])
+    tensors = dict(theirs.buffers)
+    for name, value in model.parameters.items():
+        tensors[theirs.own_names[name]] = value.mT if model.is_transposed(name) else value
+    tensors = {own.removeprefix(prefix): t for own, t in tensors.items() if own.startswith(prefix)}
+    with _in_one_line(model.config.model_type):
+        outputs = functional_call(base, tensors, (), _inputs(model, batch))
+    every = outputs.last_hidden_state
+    reads = batch.first if batch.reads is None else batch.reads
+    return every[batch.read_of, reads - batch.first[batch.read_of]]
+
+
 def _logits_of_run(
     model: Encoder,
     batch: Packed,

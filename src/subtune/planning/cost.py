@@ -17,7 +17,7 @@ from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
 from subtune.planning.jobs import trains_alone, work
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
-from subtune.selections.specs import Precision, RunSpec, TokensSpec
+from subtune.selections.specs import Fit, Precision, RunSpec, TokensSpec
 from subtune.tasks.task import TaskSize
 
 FLOAT_BYTES = 4
@@ -163,6 +163,9 @@ class Estimates:
         spec = self._plan.runs[run]
         tokens, recipe = spec.tokens, spec.recipe
         size = self._size(tokens)
+        if isinstance(recipe, Fit):
+            rows = size.rows_within(recipe.train_rows) + size.evaluation_rows
+            return self._evaluation(rows, spec)
         examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(tokens)
         epochs = recipe.epochs * spec.whole_runs
         flops = work(self._plan, run).value * examples * epochs * self._forward_flops(tokens)

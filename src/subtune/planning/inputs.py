@@ -59,7 +59,8 @@ _version_of_model = cache(version_of)
 class Planned:
     """A run and its place in an experiment's tables and figures.
 
-    ``train_rows`` is how many rows train it.
+    ``train_rows`` is how many rows train it. ``seed`` is that of the grid: a run that no seed
+    changes stands for all of them.
     """
 
     run: RunSpec
@@ -67,6 +68,7 @@ class Planned:
     task: str
     method: str
     train_rows: int
+    seed: int
     fraction: float | None = None
     scope: Scope | None = None
 

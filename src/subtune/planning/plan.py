@@ -10,7 +10,7 @@ from subtune.config import Config
 from subtune.planning.inputs import Grid, Planned
 from subtune.planning.jobs import Sweep, split_runs
 from subtune.planning.runs import add_experiment
-from subtune.selections.specs import RunSpec
+from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks.task import TaskSize
 
 
@@ -35,11 +35,12 @@ class Plan(Grid):
         return self.runs[self.sweeps[sweep].runs[0]]
 
     def runs_on(self, experiment: str, model: str, task: str) -> dict[str, str]:
-        """Return an experiment's whole methods on a task, each with the id of one of its runs."""
+        """Return an experiment's whole methods that train on a task, each with one run's id."""
         return {
             planned.method: planned.run.id
             for planned in self.experiments[experiment]
             if (planned.model, planned.task, planned.scope) == (model, task, None)
+            and not isinstance(planned.run.recipe, Fit)
         }
 
     def on_most_rows(self, experiment: str) -> list[Planned]:

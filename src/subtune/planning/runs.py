@@ -8,14 +8,17 @@ from itertools import product
 from subtune.config import Config, Experiment
 from subtune.config.schema import each_trained
 from subtune.core.errors import SubtuneError, listed
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.planning.inputs import Grid, Planned, add_model, add_tokens, labels_of
 from subtune.selections import Selection
+from subtune.selections.embeddings import Embeddings
 from subtune.selections.entries import Ranked, Top
 from subtune.selections.kind import Work
 from subtune.selections.patterns import require_whole
 from subtune.selections.rankings import Scope, fishers_in_scope
 from subtune.selections.specs import (
     FisherSpec,
+    Fit,
     ModelSpec,
     RankingSpec,
     Recipe,
@@ -58,6 +61,7 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
                 planned += _whole_methods(config, experiment, model, task, number, run)
             planned += _top_fractions(grid, config, experiment, task, fishers, max(limits), run)
     for of in planned:
+        grid.tokens.setdefault(of.run.tokens.key, of.run.tokens)
         grid.runs.setdefault(of.run.id, of.run)
     grid.experiments[name] = planned
 
@@ -100,12 +104,19 @@ def _whole_methods(
     Learning rates are outermost, so that a new one at the end leaves earlier sweeps as they are.
     """
     of_task = experiment.settings(task).learning_rates
-    runs = [
-        (position, run(config.selection(method, model), rate, seed, method, train_rows))
-        for method, of_method in experiment.methods_of(model).items()
-        for position, rate in enumerate(each_trained(of_method or of_task or ()))
-        for seed in experiment.seeds
-    ]
+    runs = []
+    for method, of_method in experiment.methods_of(model).items():
+        selection = config.selection(method, model)
+        rates: tuple = each_trained(of_method or of_task or ())
+        if isinstance(selection, Embeddings):
+            # Words and spans have no label of the whole text.
+            head = config.all_tasks()[task].of_kind.head
+            rates = (None,) if head == SEQUENCE_CLASSIFICATION else ()
+        runs += [
+            (position, run(selection, rate, seed, method, train_rows))
+            for position, rate in enumerate(rates)
+            for seed in experiment.seeds
+        ]
     return [planned for _, planned in sorted(runs, key=lambda row: row[0])]
 
 
@@ -140,21 +151,35 @@ def _planned(
     fisher: FisherSpec,
     size: TaskSize,
     selection: Selection,
-    learning_rate: float | Searched,
+    learning_rate: float | Searched | None,
     seed: int,
     method: str,
     train_rows: int,
     fraction: float | None = None,
     scope: Scope | None = None,
 ) -> Planned:
-    """Return a run with the model, the task and the token ids of ``fisher``."""
+    """Return a run with the model, the task and the token ids of ``fisher``.
+
+    Without a learning rate it fits to embeddings, of the two texts of a pair apart. A seed only
+    draws its training rows, if these are limited.
+    """
     task = fisher.tokens.data.task.name
     settings = experiment.settings(task, method)
+    limit = settings.limits_of_rows(size.train_rows)[train_rows]
+    if learning_rate is None:
+        run = RunSpec(
+            model=fisher.model,
+            tokens=fisher.tokens.replaced(apart=len(fisher.tokens.data.task.text) > 1),
+            selection=selection,
+            recipe=Fit(train_rows=limit),
+            seed=0 if limit is None else seed,
+        )
+        return Planned(run, model, task, method, train_rows, seed)
     fields = Recipe.model_fields.keys() & Experiment.model_fields.keys()
     recipe = {name: getattr(settings, name) for name in fields} | {
         "learning_rate": learning_rate,
         "labels": fisher.labels,
-        "train_rows": settings.limits_of_rows(size.train_rows)[train_rows],
+        "train_rows": limit,
     }
     if isinstance(learning_rate, tuple):
         steps = math.ceil(train_rows / settings.batch_size) * settings.epochs
@@ -168,4 +193,4 @@ def _planned(
         recipe=Recipe(**recipe),
         seed=seed,
     )
-    return Planned(run, model, task, method, train_rows, fraction, scope)
+    return Planned(run, model, task, method, train_rows, seed, fraction, scope)

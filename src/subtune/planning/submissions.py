@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from subtune.config import Config, Experiment
+from subtune.selections.embeddings import Embeddings
 from subtune.tasks.score_columns import columns_of
 
 # Columns of the form.
@@ -21,7 +22,7 @@ class Submission(NamedTuple):
 def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
     """Return an experiment's zip files by name; none without runs on GLUE's own rows.
 
-    There is one per method. If there are several models, each has a directory.
+    There is one per method that trains. If there are several models, each has a directory.
     """
     if not submitted_tasks(config, experiment):
         return {}
@@ -30,6 +31,7 @@ def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]
         f"{model}/{method}" if several else method: Submission(model, method)
         for model in experiment.models
         for method in experiment.methods_of(model)
+        if not isinstance(config.selection(method, model), Embeddings)
     }
 
 

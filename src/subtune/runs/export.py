@@ -9,25 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import save_file
 from tokenizers import Tokenizer
-from torch import Tensor
-from transformers import AutoModel, PretrainedConfig
+from transformers import PretrainedConfig
 
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout, new_directory
 from subtune.families.base import is_added, is_classifier, is_norm
+from subtune.models.configuration import has_token_types
 from subtune.models.encoder import Encoder
 from subtune.models.files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.load import load_model
 from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
+from subtune.runs.pooled_export import write_encoder, write_parts
 from subtune.selections import Selection
 from subtune.selections.added import Adapter, Peft, PeftSettings
 from subtune.selections.patterns import Lora
-from subtune.selections.specs import RunSpec
+from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
-from subtune.training.delta import AddedUpdate, Delta, applied, from_stored
+from subtune.training.delta import AddedUpdate, Delta, applied, from_stored, to_stored
+from subtune.training.embeddings import tokens_pooled
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -45,9 +46,9 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
 
     ``from_pretrained(target)`` of transformers' class for the task, such as
     ``AutoModelForSequenceClassification``, predicts what the record says. A model that averages
-    over tokens is written in the layout of sentence-transformers, whose ``encode`` returns the
-    logits. A run with modules of PEFT is written as `export_adapter` does, since only PEFT has
-    their code.
+    over tokens and a regression on embeddings are written in the layout of sentence-transformers,
+    whose ``encode`` returns the logits, or the embeddings of a pair. A run with modules of PEFT is
+    written as `export_adapter` does, since only PEFT has their code.
 
     Raises:
         SubtuneError: the run diverged, the record or the pretrained model is missing, or ``target``
@@ -56,51 +57,29 @@ def export_model(layout: Layout, run: str, target: Path, card: Card | None = Non
     if isinstance(records.read_spec(Path(layout.records()), run).selection, Peft):
         return export_adapter(layout, run, target, card)
     spec, delta, model = _trained(layout, run)
-    config = _config(model, spec.tokens.data.task)
-    trained = replace(model, config=config, parameters=applied(model.parameters, delta))
-    whole = with_values(trained)
     with new_directory(target) as draft, quiet():
-        if trained.averages:
-            base = AutoModel.from_pretrained(layout.model(spec.model.id), local_files_only=True)
-            base.float().load_state_dict(whole.base_model.state_dict(), strict=False)
-            base.save_pretrained(draft)
-            *_, weight, bias = trained.parameters.values()
-            _write_parts(draft, spec.tokens.max_length, weight, bias)
+        if isinstance(spec.recipe, Fit):
+            write_encoder(draft, Path(layout.model(spec.model.id)), {})
+            bias, weight = (value for _, value in sorted(to_stored(delta).items()))
+            read, texts = tokens_pooled(spec.model, model), len(spec.tokens.data.task.text)
+            write_parts(draft, spec.tokens.max_length, read, weight, bias, texts)
         else:
-            whole.save_pretrained(draft)
+            _write_trained(draft, layout, spec, delta, model)
         _write_beside(draft, layout, spec, model, card and card(False))
 
 
-def _write_parts(draft: Path, max_length: int, weight: Tensor, bias: Tensor) -> None:
-    """Write the parts of sentence-transformers around an encoder: a mean, and a linear layer.
-
-    Args:
-        draft: the folder of the encoder.
-        max_length: most tokens of a text.
-        weight: ``[o, h]`` of the linear layer.
-        bias: ``[o]``.
-    """
-    outputs, inputs = weight.shape
-    parts = {
-        "": {},
-        "1_Pooling": {"word_embedding_dimension": inputs, "pooling_mode_mean_tokens": True}
-        | {"pooling_mode_cls_token": False},
-        "2_Dense": {"in_features": inputs, "out_features": outputs, "bias": True}
-        | {"activation_function": "torch.nn.modules.linear.Identity"},
-    }
-    modules = [
-        {"idx": number, "name": str(number), "path": path}
-        | {"type": f"sentence_transformers.models.{path.partition('_')[2] or 'Transformer'}"}
-        for number, path in enumerate(parts)
-    ]
-    written = {f"{path}/config.json": fields for path, fields in parts.items() if path}
-    written["modules.json"] = modules
-    written["sentence_bert_config.json"] = {"max_seq_length": max_length, "do_lower_case": False}
-    for name, content in written.items():
-        (draft / name).parent.mkdir(exist_ok=True)
-        (draft / name).write_text(json.dumps(content, indent=2) + "\n")
-    tensors = {"linear.weight": weight.contiguous(), "linear.bias": bias.contiguous()}
-    save_file(tensors, draft / "2_Dense" / "model.safetensors")
+def _write_trained(
+    draft: Path, layout: Layout, spec: RunSpec, delta: Delta, model: Encoder
+) -> None:
+    """Write a trained model without its tokenizer."""
+    config = _config(model, spec.tokens.data.task)
+    trained = replace(model, config=config, parameters=applied(model.parameters, delta))
+    whole = with_values(trained)
+    if not trained.averages:
+        return whole.save_pretrained(draft)
+    write_encoder(draft, Path(layout.model(spec.model.id)), whole.base_model.state_dict())
+    *_, weight, bias = trained.parameters.values()
+    write_parts(draft, spec.tokens.max_length, model.reads, weight, bias)
 
 
 def _write_beside(
@@ -111,18 +90,26 @@ def _write_beside(
         path = Path(layout.model(spec.model.id)) / name
         if path.is_file():
             shutil.copyfile(path, draft / name)
-    if model.transformers is not None:
-        _name_padding(draft, model.config.pad_token_id)
+    if model.transformers is not None or model.averages:
+        _complete_tokenizer(draft, model.config)
     if card:
         (draft / README).write_text(card, encoding="utf-8")
 
 
-def _name_padding(directory: Path, padding: int) -> None:
-    """Have a tokenizer that has no token of padding take the model's, behind the text."""
+def _complete_tokenizer(directory: Path, config: PretrainedConfig) -> None:
+    """Have transformers read a tokenizer as training did, and pad behind the text.
+
+    What its configuration says stays, such as its class and its token of padding.
+    """
     path = directory / TOKENIZER_CONFIG
     fields = json.loads(path.read_text()) if path.is_file() else {}
     if not fields.get("pad_token"):
-        fields["pad_token"] = Tokenizer.from_file(str(directory / TOKENIZER)).id_to_token(padding)
+        tokenizer = Tokenizer.from_file(str(directory / TOKENIZER))
+        fields["pad_token"] = tokenizer.id_to_token(config.pad_token_id)
+    # Else transformers takes the class of the model's family, and its kind of vocabulary.
+    fields.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+    types = ["token_type_ids"] if has_token_types(config.to_dict()) else []
+    fields["model_input_names"] = ["input_ids", *types, "attention_mask"]
     path.write_text(json.dumps(fields | {"padding_side": "right"}, indent=2) + "\n")
 
 
@@ -220,7 +207,7 @@ def _trained(layout: Layout, run: str) -> tuple[RunSpec, Delta, Encoder]:
         raise SubtuneError(f"run {run} trained adapters, which neither transformers nor PEFT has")
     task = spec.tokens.data.task
     model = load_model(pretrained, task.of_kind.head, task.outputs, spec.model.pooling)
-    for name in delta:
+    for name in () if isinstance(spec.recipe, Fit) else delta:
         if not is_added(name) and name not in model.parameters:
             raise SubtuneError(
                 f"run {run} has trained {name}, which its model has not: an earlier version had "

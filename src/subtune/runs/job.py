@@ -9,13 +9,14 @@ from subtune.models.adapters import with_adapters
 from subtune.models.encoder import Encoder, shapes_of
 from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import DiffPruning
-from subtune.selections.specs import RunSpec
+from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
+from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.delta import applied, entries_of
 from subtune.training.diff_pruning import first_training
-from subtune.training.recipe import Member
+from subtune.training.recipe import Member, line_of_epoch
 from subtune.training.run import Result
 from subtune.training.sweeps import Report, train_sweep
 
@@ -46,6 +47,12 @@ class Job:
         part = "" if share == 1 else f"@{share}"
         alike: dict[tuple, dict[str, RunSpec]] = {}
         for name, spec in runs.items():
+            if isinstance(spec.recipe, Fit):
+                settings = self.task, spec.recipe, spec.seed
+                result = embeddings.fit(self.model, self.examples, *settings)
+                report(f"{name}  {line_of_epoch(result.history[0], 1, self.task)}")
+                yield name, result
+                continue
             alike.setdefault(_start_of(spec), {})[name] = spec
         for of_start in alike.values():
             model = model_of(next(iter(of_start.values())), self.model)
@@ -78,15 +85,15 @@ class Job:
     def _member(self, spec: RunSpec, model: Encoder, keeper: Keeper | None, share: float) -> Member:
         if isinstance(spec.selection, DiffPruning):
             settings = spec.selection.diff_pruning
-            arguments = model, self.examples, self.task, spec.recipe, spec.seed, settings
+            arguments = model, self.examples, self.task, spec.training, spec.seed, settings
             delta = first_training(*arguments, keeper, share)
             begun = applied(model.parameters, delta)
             start = {name: begun[name] for name in delta}
-            return Member(entries_of(delta), spec.recipe, spec.seed, start)
+            return Member(entries_of(delta), spec.training, spec.seed, start)
         ranking = spec.selection.ranking
         ranks = self.rankings[ranking] if ranking else None
         entries = spec.selection.resolve(shapes_of(model), spec.seed, ranks)
-        return Member(entries, spec.recipe, spec.seed)
+        return Member(entries, spec.training, spec.seed)
 
 
 def _start_of(spec: RunSpec) -> tuple:

@@ -50,7 +50,9 @@ def recorded_runs(
     if not rows:
         return pd.DataFrame(), problems
     order = ["task", "method", "learning_rate", "seed"]
-    table = pd.DataFrame(rows).astype({"best_epoch": "Int64"})
+    table = pd.DataFrame(rows).astype(
+        dict.fromkeys(("batch_size", "epochs", "best_epoch"), "Int64")
+    )
     return table.sort_values(order, ignore_index=True), problems
 
 
@@ -78,8 +80,8 @@ def row(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:
         "method": method,
         "train_rows": str(spec.recipe.train_rows or "all"),
         "learning_rate": outcome.get("learning_rate", spec.recipe.learning_rate),
-        "batch_size": spec.recipe.batch_size,
-        "epochs": spec.recipe.epochs,
+        # A regression on embeddings has neither steps nor epochs.
+        **{name: spec.recipe.model_dump().get(name) for name in ("batch_size", "epochs")},
         "seed": spec.seed,
         "metric": task.metrics[0],
         "score": outcome["scores"][task.evaluation[0]][task.metrics[0]],

@@ -17,9 +17,10 @@ from subtune.runs import records, search
 from subtune.runs.job import Job
 from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
-from subtune.selections.specs import RunSpec
+from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
+from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.delta import to_stored
 from subtune.training.run import Result
@@ -54,7 +55,10 @@ def train_and_record(
         SubtuneError: a record cannot be written.
     """
     task = specs[0].tokens.data.task
-    examples = {split: Examples(tokens[split], model.reads) for split in task.labelled}
+    reads = model.reads
+    if isinstance(specs[0].recipe, Fit):
+        reads = embeddings.tokens_pooled(specs[0].model, model)
+    examples = {split: Examples(tokens[split], reads) for split in task.labelled}
     job = Job(model, examples, task, rankings, max_side_by_side, checkpoints)
     missing = [spec for spec in specs if not is_recorded(store, spec.id)]
     runs = {f"run {number}": spec for number, spec in enumerate(missing, 1)}
@@ -82,7 +86,7 @@ def train_and_record(
     others = {name: spec for name, spec in runs.items() if name not in searches}
     trials = search.on_trial(job, searches, report_and_note)
     whole: dict[str, tuple[float, ...]] = {
-        name: search.finalists(trials[name], spec.recipe.tie) for name, spec in searches.items()
+        name: search.finalists(trials[name], spec.training.tie) for name, spec in searches.items()
     }
     train(others | search.at_rates(searches, whole))
     rates = search.found(store, searches, whole)

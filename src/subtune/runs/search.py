@@ -190,7 +190,7 @@ def on_trial(job: Job, searches: Mapping[str, RunSpec], report: Report) -> dict[
     rates = {name: spec.recipe.searched for name, spec in searches.items()}
     while rates:
         trials = with_trials(job, searches, trials, rates, report)
-        best = {name: best_on_trial(trials[name], s.recipe.tie) for name, s in searches.items()}
+        best = {name: best_on_trial(trials[name], s.training.tie) for name, s in searches.items()}
         rates = outward(searches, trials, best)
     return trials
 
@@ -208,14 +208,14 @@ def with_trials(
     """
     folder = job.checkpoints and job.checkpoints.folder / "trials"
     done: dict[str, Trial] = {}
-    for share in sorted({searches[name].recipe.trial for name in rates}):
-        alike = {name: rates[name] for name in rates if searches[name].recipe.trial == share}
+    for share in sorted({searches[name].training.trial for name in rates}):
+        alike = {name: rates[name] for name in rates if searches[name].training.trial == share}
         runs = each_once(at_rates(searches, alike))
         done |= {s.id: trial for s in runs.values() if folder and (trial := _kept(folder, s.id))}
         missing = {f"{name}, on trial": s for name, s in runs.items() if s.id not in done}
         for name, result in job.train(missing, lambda line, name=None: report(line), share):
             spec = missing[name]
-            done[spec.id] = trial_of(spec.recipe.one_learning_rate, result, job.task)
+            done[spec.id] = trial_of(spec.training.one_learning_rate, result, job.task)
             if folder:
                 _keep(folder, spec.id, done[spec.id])
     every = dict(trials)

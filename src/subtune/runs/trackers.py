@@ -6,6 +6,7 @@ a place cannot be written, or that a record is damaged.
 """
 
 import io
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -60,7 +61,8 @@ def _require(package: str) -> None:
 def _missing(store: Path, runs: pd.DataFrame, there: set[str]) -> Iterator[tuple]:
     """Yield name, row and metrics by epoch of each run whose id no name ends with."""
     is_there = runs["run"].isin([name.rpartition("-")[2] for name in there])
-    for row in runs[~is_there].astype({"best_epoch": float}).to_dict("records"):
+    # Neither takes the value that stands for a missing whole number.
+    for row in runs[~is_there].astype(object).fillna(math.nan).to_dict("records"):
         # The name is a folder's, too.
         words = re.sub(r"[^A-Za-z0-9_.]+", "-", f"{row['task']}-{row['method']}")[:100].strip("-.")
         epochs = records.read_epochs(store, row["run"])

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag, TypeAdapter
 
 from subtune.selections.added import Adapter, Peft
+from subtune.selections.embeddings import Embeddings
 from subtune.selections.entries import DiffPruning, Random, Top
 from subtune.selections.patterns import Lora, WholeTensors
 
 
 def _kind_meant(value: Any) -> str:
     keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-    kinds = ("random", "lora", "peft", "adapter", "diff_pruning")
+    kinds = ("random", "lora", "peft", "adapter", "diff_pruning", "embeddings")
     return next((f"[{kind}]" for kind in kinds if kind in keys), "[whole]")
 
 
@@ -23,6 +24,7 @@ NamedSelection = Annotated[
     | Annotated[Peft, Tag("[peft]")]
     | Annotated[Adapter, Tag("[adapter]")]
     | Annotated[DiffPruning, Tag("[diff_pruning]")]
+    | Annotated[Embeddings, Tag("[embeddings]")]
     | Annotated[WholeTensors, Tag("[whole]")],
     Discriminator(_kind_meant),
 ]

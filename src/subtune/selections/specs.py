@@ -5,12 +5,13 @@ Defaults are left out of ids and records, so a default never changes without a n
 """
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.selections import Selection
+from subtune.selections.embeddings import Embeddings
 from subtune.selections.patterns import WholeTensors
 from subtune.tasks import Task, TaskSpec
 
@@ -79,13 +80,14 @@ class TokensSpec(Value):
 
     ``tokenizer`` is the content id of the model whose tokenizer is used. Where a row longer than
     ``max_length`` becomes overlapping examples, each begins ``doc_stride`` tokens after the one
-    before.
+    before. If the texts of a pair stand ``apart``, each is an example of its own.
     """
 
     data: DataSpec
     tokenizer: str
     max_length: int = Field(ge=4, le=512)
     doc_stride: int | None = Field(default=None, ge=1)
+    apart: bool = False
     tokens_version: int = TOKENS_VERSION
 
     @property
@@ -161,6 +163,22 @@ class Recipe(Value):
         return self.learning_rate if isinstance(self.learning_rate, tuple) else ()
 
 
+class Fit(Value):
+    """The recipe of a run that trains nothing: a regression is fitted to frozen embeddings.
+
+    With ``train_rows`` it reads those rows that train a run of the same seed.
+    """
+
+    train_rows: int | None = Field(default=None, ge=1)
+
+    # Answers to what plans and tables ask of every recipe.
+    learning_rate: ClassVar[None] = None
+    searched: ClassVar[tuple[float, ...]] = ()
+    batch_size: ClassVar[int] = 1
+    epochs: ClassVar[int] = 1
+    precision: ClassVar[Precision] = "fp32"
+
+
 def trial_share(steps: int) -> float:
     """Return the share of a run's steps that a trial of its search takes, in whole percents."""
     return min(1.0, max(TRIAL, math.ceil(100 * TRIAL_STEPS / steps) / 100))
@@ -177,9 +195,21 @@ class RunSpec(Value):
     model: ModelSpec
     tokens: TokensSpec
     selection: Selection
-    recipe: Recipe
+    recipe: Recipe | Fit
     seed: int
     recipe_version: int = RECIPE_VERSION
+
+    @model_validator(mode="after")
+    def _recipe_fits_the_selection(self) -> Self:
+        if isinstance(self.selection, Embeddings) != isinstance(self.recipe, Fit):
+            raise ValueError("expected a recipe without training for embeddings, and for no other")
+        return self
+
+    @property
+    def training(self) -> Recipe:
+        """The recipe of a run that trains."""
+        assert isinstance(self.recipe, Recipe)
+        return self.recipe
 
     def at(self, learning_rate: float) -> "RunSpec":
         """Return the same run with one learning rate."""
@@ -190,7 +220,8 @@ class RunSpec(Value):
 
     def candidate(self, learning_rate: float) -> "RunSpec":
         """Return the run that a search trains with one learning rate."""
-        seed = self.seed if self.recipe.search_seed is None else self.recipe.search_seed
+        searching = self.training.search_seed
+        seed = self.seed if searching is None else searching
         return self.replaced(seed=seed).at(learning_rate)
 
     @property
@@ -199,6 +230,6 @@ class RunSpec(Value):
 
         It leaves out learning rates beyond the ends of the list, whose number no one knows before.
         """
-        if self.recipe.searched and self.recipe.search_seed in (None, self.seed):
-            return len(self.recipe.searched) * self.recipe.trial + FINALISTS
+        if self.recipe.searched and self.training.search_seed in (None, self.seed):
+            return len(self.recipe.searched) * self.training.trial + FINALISTS
         return 1

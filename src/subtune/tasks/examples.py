@@ -11,9 +11,9 @@ import numpy as np
 if TYPE_CHECKING:
     import datasets
 
-# The tokens whose last hidden states the head reads: each example's first, those whose positions
-# are in the column `reads`, or all.
-Reads = Literal["first", "marked", "all"]
+# The tokens whose last hidden states the head reads: each example's first, its last, those whose
+# positions are in the column `reads`, or all.
+Reads = Literal["first", "last", "marked", "all"]
 
 
 class Lists(Sequence[np.ndarray]):
@@ -56,6 +56,8 @@ class Examples:
         self.reads: Sequence[np.ndarray] | None = None
         if reads == "marked":
             self.reads = Lists(arrow["reads"][:])
+        elif reads == "last":
+            self.reads = [*(self.lengths - 1)[:, None]]
         elif reads == "all":
             # Views of one array.
             positions = np.arange(self.lengths.max(initial=0))
@@ -84,6 +86,11 @@ class Examples:
     def rows(self) -> int:
         """The number of rows."""
         return int(self.row[-1]) + 1
+
+    @property
+    def labels_of_rows(self) -> np.ndarray:
+        """The label of each row, which all its examples have."""
+        return np.asarray(self.labels)[np.searchsorted(self.row, np.arange(self.rows))]
 
     def of_rows(self, rows: np.ndarray) -> np.ndarray:
         """Return the numbers of the examples of some rows, in the rows' order."""

@@ -43,6 +43,13 @@ def rows_of(
     return tables.delimited_rows(path, columns, is_row, encoding)
 
 
+def texts_apart(pairs: Columns) -> Columns:
+    """Return the texts of some pairs as rows of one text, the two of a pair as neighbours."""
+    texts = zip(*(pairs[name] for name in TEXTS), strict=True)
+    labels = [label for label in pairs["label"] for _ in TEXTS]
+    return {TEXTS[0]: [text for of_pair in texts for text in of_pair], "label": labels}
+
+
 class Sentences(TaskKind):
     """Texts or pairs of texts with one label each. Each row is one example."""
 
@@ -119,6 +126,6 @@ class Sentences(TaskKind):
         """Return ``idx`` (the row's number), ``label`` and a logit per output."""
         import pandas as pd
 
-        columns = {"idx": np.arange(len(predictions)), "label": examples.labels}
+        columns = {"idx": np.arange(len(predictions)), "label": examples.labels_of_rows}
         columns |= {f"logit_{k}": predictions[:, k] for k in range(predictions.shape[1])}
         return pd.DataFrame(columns)

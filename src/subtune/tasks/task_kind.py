@@ -62,7 +62,7 @@ class TaskKind(ABC):
 
     @property
     def has_numbers(self) -> bool:
-        """Whether labels are numbers, which can be standardised."""
+        """True if labels are numbers, which can be standardised."""
         return self.compares == "numbers"
 
     def outputs(self, task: TaskFields) -> int:

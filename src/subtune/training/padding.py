@@ -1,6 +1,6 @@
 """Models whose results change when padding stands behind a text."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,7 @@ import torch
 from subtune.data.batches import by_length
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
-from subtune.models.packed import pack
+from subtune.models.packed import Packed, pack
 from subtune.tasks.examples import Examples
 
 # Relative to the largest logit: a hundred times the rounding of float32.
@@ -18,7 +18,11 @@ TOLERANCE = 1e-4
 EXAMPLES = 8
 
 
-def without_padding_where_it_is_seen(model: Encoder, splits: Iterable[Examples]) -> Encoder:
+def without_padding_where_it_is_seen(
+    model: Encoder,
+    splits: Iterable[Examples],
+    compute: Callable[[Encoder, Packed], torch.Tensor] = logits,
+) -> Encoder:
     """Return the model, marked if padding changes what it computes.
 
     Eight examples of different lengths are computed one at a time, and in one batch that is padded
@@ -33,9 +37,9 @@ def without_padding_where_it_is_seen(model: Encoder, splits: Iterable[Examples])
     with_classifier = with_new_classifier(model, seed=0)
     with torch.inference_mode():
         together = replace(pack(every[0], index, model), longest=longest)
-        padded = logits(with_classifier, together)
+        padded = compute(with_classifier, together)
         texts = (pack(every[0], one, model) for one in index[:, None])
-        alone = torch.cat([logits(with_classifier, text) for text in texts], dim=1)
+        alone = torch.cat([compute(with_classifier, text) for text in texts], dim=-2)
     # If the head reads no token of these texts, there is nothing to compare.
     if not alone.numel() or (padded - alone).abs().max() <= TOLERANCE * alone.abs().max():
         return model

@@ -17,7 +17,7 @@ from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
 from subtune.selections.kind import Entries
-from subtune.selections.specs import Recipe
+from subtune.selections.specs import Fit, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
@@ -96,7 +96,7 @@ def train(
                     keeper.keep(group.state)
             # After a checkpoint some runs may be evaluated already.
             for run in (run for run in group.running if len(run.history) < group.epoch):
-                report(run.number, _line_of_epoch(group.evaluate(run), group.last_epoch, task))
+                report(run.number, line_of_epoch(group.evaluate(run), group.last_epoch, task))
                 if run.diverged:
                     report(run.number, DIVERGED)
                 if keeper:
@@ -275,7 +275,8 @@ class _Group:
         return shuffled(len(self._training), self._recipe.batch_size, self._order)
 
 
-def _line_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str:
+def line_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str:
+    """Return an epoch's row of the history as a line of the log."""
     metric = task.metrics[0]
     score = row[f"{task.evaluation[0]}/{metric}"]
     return (
@@ -285,7 +286,7 @@ def _line_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str
 
 
 def examples_that_train(
-    train: Examples, recipe: Recipe, generator: np.random.Generator
+    train: Examples, recipe: Recipe | Fit, generator: np.random.Generator
 ) -> np.ndarray:
     """Return the training examples of a run; the generator is that of its seed.
 

@@ -37,6 +37,7 @@ GOOD = {
     },
 }
 MOOD = GOOD["tasks"]["mood"]
+EMBEDDED = {"models": ["minilm"], "methods": {"embeddings": None}, "epochs": 1, "batch_size": 8}
 NO_LONGER = object()
 
 
@@ -79,7 +80,7 @@ MISTAKES = {
         ("selections.mine", {"lora": {"targets": ["**"], "rank": 4, "alpha": 1, "alhpa": 1}},
          ".lora.alhpa", "one of targets, rank, alpha (did you mean 'alpha'?)"),
         ("selections.mine", {"parameters": ["**"], "wihtout": ["pooler.**"]}, ".wihtout",
-         "peft, adapter, diff_pruning, without (did you mean 'without'?)"),
+         "peft, adapter, diff_pruning, embeddings, without (did you mean 'without'?)"),
     ],
     "unknown name": [
         ("source", "hug", "", "found 'hug', expected one of hub, tsv, builtin (did you mean"),
@@ -166,6 +167,12 @@ MISTAKES = {
         ("selections.mine", {"peft": {"type": "LORA", 5: 1}}, ".peft", "expected names of fields"),
         ("source", "tsv", "!glue_dir", "missing, and needed with `source: tsv`"),
         ("models.minilm.pooling", "max", "", "found 'max', expected one of first, mean"),
+    ],
+    "embeddings": [
+        ("E.methods", {"embeddings": [1e-3]}, ".embeddings", "found learning rates, expected none"),
+        ("E", {**EMBEDDED, "tasks": ["squad", "ud_ewt"]}, ".methods",
+         "found 'embeddings', which needs a task of classification or regression, expected one "),
+        ("selections.mine", {"embeddings": {"c": 1}}, ".embeddings.c", "unknown key"),
     ],
     "no learning rates": [
         ("E.by_model", {"minilm": {"methods": {"full": None}}}, "!experiments.layernorm",

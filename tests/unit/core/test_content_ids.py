@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from subtune.core.content_ids import Value, fingerprint
 from subtune.selections import SELECTION
 from subtune.selections.added import Adapter, AdapterSettings, Peft, PeftSettings
+from subtune.selections.embeddings import Embeddings, EmbeddingsSettings
 from subtune.selections.entries import (
     DiffPruning,
     DiffPruningSettings,
@@ -23,6 +24,7 @@ from subtune.selections.patterns import Lora, LoraSettings, WholeTensors
 from subtune.selections.specs import (
     DataSpec,
     FisherSpec,
+    Fit,
     ModelSpec,
     RankingSpec,
     Recipe,
@@ -36,7 +38,7 @@ from tests.helpers.examples import run_spec
 # Every default of every value that has an id. Defaults are left out of ids and of records, so an
 # old record would be read with a new default.
 FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
-    ModelSpec: {"repository": None},
+    ModelSpec: {"repository": None, "pooling": None},
     TaskSpec: {
         "label": "label",
         "labels": None,
@@ -44,10 +46,11 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "encoding": None,
     },
     DataSpec: {"data_version": 1},
-    TokensSpec: {"doc_stride": None, "tokens_version": 1},
+    TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
     FisherSpec: {"rows": None, "seed": 0, "in_full": None, "fisher_version": 1},
     RankingSpec: {"ranking_version": 1},
     Recipe: {"train_rows": None, "patience": None, "search_seed": None, "trial": 0.1, "tie": 0.0},
+    Fit: {"train_rows": None},
     RunSpec: {"recipe_version": 5},
     WholeTensors: {"without": None},
     Draw: {"as_many_as": None, "count": None, "within": ("**",)},
@@ -64,6 +67,8 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "learning_rate": None,
     },
     DiffPruning: {},
+    EmbeddingsSettings: {},
+    Embeddings: {},
     PeftSettings: {"fields_as_json": ()},
     Peft: {},
     Ranked: {},
@@ -175,6 +180,7 @@ MODELS = st.builds(
     source=st.sampled_from(["hub", "files"]),
     repository=optional(st.just("a/b")),
     version=st.sampled_from("12"),
+    pooling=st.sampled_from([None, "mean"]),
 )
 SPLITS = st.sampled_from([("train", "validation"), ("train",), ("test",)])
 DATA = st.builds(
@@ -188,6 +194,7 @@ TOKENS = st.builds(
     tokenizer=st.just("t"),
     max_length=st.just(8),
     doc_stride=optional(COUNTS),
+    apart=st.booleans(),
 )
 FISHERS = st.builds(
     FisherSpec,
@@ -211,6 +218,13 @@ RECIPES = st.builds(
 )
 RUNS = st.builds(
     RunSpec, model=MODELS, tokens=TOKENS, selection=SELECTIONS, recipe=RECIPES, seed=COUNTS
+) | st.builds(
+    RunSpec,
+    model=MODELS,
+    tokens=TOKENS,
+    selection=st.just(Embeddings(embeddings=EmbeddingsSettings())),
+    recipe=st.builds(Fit, train_rows=optional(COUNTS)),
+    seed=COUNTS,
 )
 RANKINGS = st.builds(
     RankingSpec,

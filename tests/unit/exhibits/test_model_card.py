@@ -20,7 +20,7 @@ from subtune.selections.methods import METHODS
 from subtune.selections.specs import ModelSpec
 from subtune.tasks import TASKS
 from tests.helpers import examples
-from tests.helpers.records import flip_a_bit, recorded
+from tests.helpers.records import flip_a_bit, recorded, recorded_embeddings
 
 # Would be a heading, a row of cells, a picture, an entry of YAML and the end of a block of code.
 NASTY = "# a\n---\n| b | ![c](d) <img src=x> `e` *f*: {g}\n```\n'\"\\\x1b"
@@ -101,6 +101,62 @@ def test_a_cards_code_gives_the_logits_of_the_record(
     table = pd.DataFrame(records.read_predictions(tmp_path / "runs", spec.id))
     on_record = table[table["split"] == "validation"].filter(like="logit_").to_numpy()
     assert np.stack(logits) == pytest.approx(on_record, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["sst2", "stsb"])
+def test_a_cards_code_gives_the_logits_of_a_mean_over_tokens(task, tmp_path, base_of, monkeypatch):
+    spec, _ = recorded(tmp_path, base_of("bert"), METHODS["layernorm"], task, pooling="mean")
+    card = exported(tmp_path, spec)
+    assert ModelCard(card).data.library_name == "sentence-transformers"
+    assert ModelCard(card).data.pipeline_tag == "text-classification"
+    monkeypatch.chdir(tmp_path)
+    said: dict = {}
+    exec(code_of(card), said)
+    columns = examples.rows_of(TASKS[task])["validation"].to_dict()
+    texts = [list(row) if len(row) > 1 else row[0] for row in TASKS[task].of_kind.texts(columns)]
+    table = pd.DataFrame(records.read_predictions(tmp_path / "runs", spec.id))
+    on_record = table[table["split"] == "validation"].filter(like="logit_").to_numpy()
+    assert said["model"].encode(texts) == pytest.approx(on_record, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "family", "pooling"),
+    [("sst2", "bert", "mean"), ("rte", "bert", None), ("stsb", "mpnet", "mean")],
+)
+def test_a_cards_code_applies_a_regression_to_embeddings(
+    task, family, pooling, tmp_path, base_of, monkeypatch
+):
+    spec = recorded_embeddings(tmp_path, base_of(family), task, pooling)
+    code = code_of(exported(tmp_path, spec))
+    monkeypatch.chdir(tmp_path)
+    columns = examples.rows_of(TASKS[task])["validation"].to_dict()
+    table = pd.DataFrame(records.read_predictions(tmp_path / "runs", spec.id))
+    on_record = table[table["split"] == "validation"].filter(like="logit_").to_numpy()
+    for texts, expected in zip(TASKS[task].of_kind.texts(columns), on_record, strict=True):
+        said: dict = {}
+        for place, text in zip(("A first text.", "A second text."), texts, strict=False):
+            code = code.replace(json.dumps(place), repr(text))
+        exec(code, said)
+        assert said["logits"] == pytest.approx(expected, abs=1e-5)
+        code = code_of((tmp_path / "out" / "README.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["lora-I", "ia3"])
+def test_a_cards_code_of_an_adapter_averages_over_tokens(method, tmp_path, base_of, monkeypatch):
+    spec, _ = recorded(tmp_path, base_of("bert"), METHODS[method], "sst2", pooling="mean")
+    code = code_of(exported(tmp_path, spec, adapter=True))
+    code = re.sub(r"'path/of/.*?'", repr(str(tmp_path / "models" / spec.model.id)), code)
+    monkeypatch.chdir(tmp_path)
+    columns = examples.rows_of(TASKS["sst2"])["validation"].to_dict()
+    table = pd.DataFrame(records.read_predictions(tmp_path / "runs", spec.id))
+    on_record = table[table["split"] == "validation"].filter(like="logit_").to_numpy()
+    for [text], expected in zip(TASKS["sst2"].of_kind.texts(columns), on_record, strict=True):
+        said: dict = {}
+        exec(code.replace('"A first text."', repr(text)), said)
+        assert said["logits"].numpy() == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.slow

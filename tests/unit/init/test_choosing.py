@@ -24,12 +24,20 @@ def test_fewer_rows_are_seen_more_often():
 def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows():
     found = [*choices(2000, 32, 384, DEFAULTS.methods)]
     assert [(s.train_rows, len(s.methods), s.epochs) for s in found] == [
-        *((2000, 5, epochs) for epochs in (10, 9, 8, 7)),
-        *((2000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
-        *((1000, 5, epochs) for epochs in (10, 9, 8, 7)),
-        *((1000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
-        *((1000, 3, epochs) for epochs in (10, 9, 8, 7, 6, 5, 4, 3)),
+        *((2000, 6, epochs) for epochs in (10, 10, 10, 9, 8, 7)),
+        *((2000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
+        *((1000, 6, epochs) for epochs in (10, 9, 8, 7)),
+        *((1000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
+        *((1000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5, 4, 3)),
     ]
+    # Methods of few parameters have more steps at first.
+    longer = ["bitfit", "layernorm", "lora-I", "frozen"]
+    assert [dict(s.own_epochs) for s in found[:3]] == [
+        dict.fromkeys(longer, 30),
+        dict.fromkeys(longer, 20),
+        {},
+    ]
+    assert not any(s.own_epochs for s in found[2:])
     assert {len(settings.seeds) for settings in found} == {5}
     # Small tables keep their rows.
     assert {settings.train_rows for settings in choices(50, 32, 384, ["full"])} == {50}

@@ -79,8 +79,11 @@ def test_real_tables_are_understood_without_a_word(
     assert of_task.labels == labels
     assert of_task.metrics[0] == metric
     assert (experiment.epochs, len(experiment.seeds)) == (epochs, 5)
-    assert list(experiment.methods) == ["full", "bitfit", "layernorm", "lora-I", "frozen"]
-    assert len(planned.runs) == 25
+    trained = ["full", "bitfit", "layernorm", "lora-I", "frozen"]
+    assert list(experiment.methods) == [*trained, "embeddings"]
+    assert experiment.labels == ("raw" if labels else "standard")
+    # Embeddings have one run for all seeds.
+    assert len(planned.runs) == 26
     assert "time: about " in said
     assert "shorter" not in said
 
@@ -96,7 +99,8 @@ def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
         "2 classes: bad (6), good (6)",
         "always answering good is right in 50% of the dev rows",
         f"max_length {experiment.max_length}, which cuts none",
-        f"{len(planned.runs)} runs: methods (full, bitfit, layernorm, lora-I, frozen) × 5 seeds",
+        f"{len(planned.runs) - 1} runs: methods (full, bitfit, layernorm, lora-I, frozen) × 5 ",
+        " × 5 seeds, and embeddings; ",
         "subtune run mine.yaml",
         "results/films/answers.md",
     ):
@@ -121,7 +125,7 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, capsys, glue_dir, mo
     assert seconds[600] > seconds[60] > seconds[0.1]
     # Not even the shortest settings take seconds.
     assert experiment.train_rows == (1000,)
-    assert "3 of 5 methods, 1,000 of 2,000 rows train, 3 epochs in place of 10" in said
+    assert "4 of 6 methods, 1,000 of 2,000 rows train, 3 epochs in place of 10" in said
 
 
 def test_what_is_named_is_not_guessed(here, capsys, tiny_bert):

@@ -17,7 +17,7 @@ from subtune.planning import inputs
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of
 from subtune.selections.entries import Top
-from subtune.selections.specs import RunSpec
+from subtune.selections.specs import Fit, RunSpec
 from tests.helpers.project import ROOT
 
 BASE = {
@@ -186,7 +186,7 @@ def test_a_methods_own_epochs_win_over_its_tasks():
 
 
 def test_methods_of_other_epochs_train_in_one_job_with_trials_of_their_own_steps():
-    """Of 200 rows, two epochs in batches of four are a hundred steps, and four are two hundred."""
+    """Two epochs of 200 rows in batches of four are a hundred steps, and four are two hundred."""
     made = plan(
         tasks=["cola"],
         methods={"bitfit": "search", "layernorm": "search"},
@@ -625,3 +625,54 @@ def own_task_of(folder, name):
     """One of several tasks, whose rows differ."""
     (folder / name).mkdir(exist_ok=True)
     return own_task(folder / name, f"{name},a\nno,b\n", title=name)
+
+
+def embedded(**changes):
+    """The runs of embeddings beside full fine-tuning, and their plan."""
+    methods = {"full": [1e-5], "embeddings": None}
+    made = plan(methods=methods, fractions=None, seeds=[0, 1, 2], **changes)
+    return made, [p for p in made.experiments["layernorm"] if p.method == "embeddings"]
+
+
+def test_all_seeds_of_embeddings_are_one_run():
+    made, planned = embedded(tasks=["sst2"])
+    assert {p.seed for p in planned} == {0, 1, 2}
+    assert [(p.run.seed, p.run.recipe) for p in planned] == 3 * [(0, Fit())]
+    assert len(made.runs) == 3 + 1
+
+
+def test_embeddings_of_some_rows_have_a_run_for_each_draw():
+    _, planned = embedded(tasks=["sst2"], train_rows=100)
+    assert [p.run.seed for p in planned] == [p.seed for p in planned] == [0, 1, 2]
+    assert {p.run.recipe for p in planned} == {Fit(train_rows=100)}
+
+
+def test_embeddings_read_the_texts_of_a_pair_apart_and_single_texts_as_all_methods():
+    made, planned = embedded(tasks=["sst2", "rte"])
+    tokens = {p.task: p.run.tokens for p in planned}
+    full = {p.task: p.run.tokens for p in made.experiments["layernorm"] if p.method == "full"}
+    assert tokens["sst2"] == full["sst2"]
+    assert tokens["rte"] == full["rte"].replaced(apart=True)
+    assert {of.key for of in (*tokens.values(), *full.values())} == set(made.tokens)
+
+
+def test_embeddings_leave_out_tasks_of_words_and_spans():
+    _, planned = embedded(tasks=["cola", "squad", "ud_ewt"])
+    assert {p.task for p in planned} == {"cola"}
+
+
+def test_embeddings_have_a_sweep_of_their_own_and_no_part_in_submissions():
+    made, planned = embedded(tasks=["cola"])
+    [own] = [s for s in made.sweeps.values() if planned[0].run.id in s.runs]
+    assert own.runs == (planned[0].run.id,)
+    assert set(made.runs_on("layernorm", "minilm", "cola")) == {"full"}
+
+
+def test_embeddings_cost_less_than_one_epoch_of_full_fine_tuning():
+    made, planned = embedded(tasks=["rte"])
+    estimates = Estimates(config.check(BASE), made)
+    [full, *_] = made.runs_on("layernorm", "minilm", "rte").values()
+    assert 0 < estimates.run(planned[0].run.id).flops < estimates.run(full).flops / 2
+    assert all(
+        estimates.sweep(sweep).seconds and estimates.sweep_memory(sweep) for sweep in made.sweeps
+    )

@@ -99,6 +99,46 @@ def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, t
     assert np.array_equal(predicted, logits_on_record(tmp_path, spec))
 
 
+BY_SENTENCE_TRANSFORMERS = """
+import json, sys
+from sentence_transformers import SentenceTransformer
+
+path, texts = sys.argv[1:]
+print(json.dumps(SentenceTransformer(path).encode(json.loads(texts)).tolist()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta", "mpnet", "minilm"])
+@pytest.mark.parametrize(("task", "method"), [("sst2", "lora-I"), ("stsb", "full")])
+def test_sentence_transformers_predicts_a_mean_over_tokens_in_a_fresh_process(
+    family, task, method, tmp_path, request, directory_of
+):
+    directory = directory_of(family) if family == "mpnet" else request.getfixturevalue(family)
+    labels = "standard" if task == "stsb" else "raw"
+    settings = {"learning_rate": 1e-3, "pooling": "mean", "labels": labels}
+    spec, _ = recorded(tmp_path, directory, METHODS[method], task, **settings)
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    rows = examples.rows_of(TASKS[task])["validation"].to_dict()
+    texts = [list(row) if len(row) > 1 else row[0] for row in TASKS[task].of_kind.texts(rows)]
+    command = [sys.executable, "-c", BY_SENTENCE_TRANSFORMERS, tmp_path / "out", json.dumps(texts)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    predicted = np.array(json.loads(done.stdout))
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapter", [False, True])
+def test_an_export_of_standardised_labels_predicts_in_their_own_unit(adapter, tmp_path, tiny_bert):
+    settings = {"task": "stsb", "learning_rate": 1e-3, "labels": "standard"}
+    spec, tokens = recorded(tmp_path, tiny_bert, METHODS["lora-I"], **settings)
+    write, base = (export_adapter, tiny_bert) if adapter else (export_model, "")
+    write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    predicted = np.array(theirs(tmp_path / "out", tokens, base, "stsb"))
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+    assert abs(predicted.mean() - np.mean(tokens["train"]["label"])) < 1
+
+
 @pytest.fixture
 def half_bert(tiny_bert, tmp_path):
     """A model that is stored in half precision, as many on the hub are."""

@@ -130,7 +130,7 @@ def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
                 "task": row["task"],
                 "method": title_with_mask(*(row[name] for name in METHOD)),
                 "training rows": f"{row['train_rows']:,}",
-                "learning rate": short(row["learning_rate"]),
+                "learning rate": short(row["learning_rate"]) or EMPTY,
                 "seed": row["seed"],
                 "score": cell(pd.Series([row["value"]])),
                 "curve": curve,

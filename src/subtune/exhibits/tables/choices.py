@@ -86,7 +86,7 @@ def contents(parts: pd.DataFrame) -> pd.DataFrame:
             "submission": parts["submission"],
             "file": parts["file"],
             "made of": parts["made_of"],
-            "learning rate": [EMPTY if pd.isna(r) else short(r) for r in parts["learning_rate"]],
+            "learning rate": [short(rate) or EMPTY for rate in parts["learning_rate"]],
             "seed": [EMPTY if pd.isna(seed) else f"{seed:g}" for seed in parts["seed"]],
             "dev score": [EMPTY if pd.isna(v) else f"{v:.4f}" for v in parts["dev_score"]],
         }

@@ -1,0 +1,189 @@
+"""Regression on frozen embeddings, against a dozen lines of transformers and scikit-learn."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegressionCV, RidgeCV
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
+from tokenizers import Tokenizer
+from transformers import AutoModel
+
+from subtune.core.errors import SubtuneError
+from subtune.data.load import tokenize
+from subtune.models.encoder import Encoder
+from subtune.models.forward import hidden_states
+from subtune.models.load import load_model
+from subtune.selections.specs import Fit, ModelSpec
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from subtune.training import embeddings
+from subtune.training.padding import without_padding_where_it_is_seen
+from tests.helpers import examples
+
+SPEC = ModelSpec(source="files", version="1")
+SEED = 3
+
+
+def read(task, directory, pooling="mean", rows=None) -> tuple[Encoder, dict[str, Examples]]:
+    """A tiny model, and the examples that it embeds."""
+    rows = rows or examples.rows_of(task, rows=60, evaluation=20)
+    tokens = tokenize(task, rows, directory, 24, apart=len(task.text) > 1)
+    model = load_model(directory, task.of_kind.head, task.outputs)
+    reads = embeddings.tokens_pooled(SPEC.replaced(pooling=pooling), model)
+    return model, {split: Examples(tokens[split], reads) for split in task.labelled}
+
+
+def plain_features(task, directory, split) -> np.ndarray:
+    """Features of the regression by transformers, one text at a time."""
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    model = AutoModel.from_pretrained(directory).eval()
+
+    @torch.inference_mode()
+    def embed(text):
+        ids = torch.tensor([tokenizer.encode(text).ids[:24]])
+        mean = model(ids).last_hidden_state[0].mean(0)
+        return (mean / mean.norm()).numpy()
+
+    u = np.stack([embed(text) for text in split["text_a"]])
+    if len(task.text) == 1:
+        return u
+    v = np.stack([embed(text) for text in split["text_b"]])
+    return np.hstack([u, v, abs(u - v), u * v])
+
+
+@pytest.mark.parametrize("name", ["sst2", "rte"])
+def test_what_a_regression_reads_is_transformers_mean_of_one_text_at_a_time(name, tiny_bert):
+    task = TASKS[name].spec()
+    rows = examples.rows_of(task)
+    model, by_split = read(task, tiny_bert, rows=rows)
+    index = np.arange(len(by_split["train"]))
+    found = embeddings.features(model, by_split["train"], index)
+    np.testing.assert_allclose(found, plain_features(task, tiny_bert, rows["train"]), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sst2", "rte", "mnli", "stsb"])
+def test_predictions_are_scikit_learns(name, tiny_bert):
+    task = TASKS[name].spec()
+    model, rows = read(task, tiny_bert)
+    train, dev = (
+        embeddings.features(model, rows[split], np.arange(len(rows[split])))
+        for split in ("train", task.evaluation[0])
+    )
+    order = np.random.default_rng(SEED).permutation(60)
+    train, labels = train[order], rows["train"].labels_of_rows[order]
+    result = embeddings.fit(model, rows, task, Fit(), SEED)
+    found = result.best.predictions[task.evaluation[0]]
+    if name == "stsb":
+        expected = RidgeCV().fit(train, labels)
+        np.testing.assert_allclose(found[:, 0], expected.predict(dev), atol=1e-5)
+        loss = np.mean((expected.predict(train) - labels) ** 2)
+    else:
+        folds = StratifiedKFold(5, shuffle=True, random_state=SEED)
+        settings = {"l1_ratios": (0,), "use_legacy_attributes": False, "max_iter": 1000}
+        expected = LogisticRegressionCV(cv=folds, scoring="accuracy", **settings)
+        expected.fit(train, labels)
+        shares = torch.tensor(found).softmax(-1)
+        np.testing.assert_allclose(shares, expected.predict_proba(dev), atol=1e-5)
+        loss = log_loss(labels, expected.predict_proba(train))
+    assert result.history[0]["train_loss"] == pytest.approx(loss, abs=1e-5)
+
+
+def test_what_is_recorded_as_changed_predicts_what_is_recorded(tiny_bert):
+    task = TASKS["rte"].spec()
+    model, rows = read(task, tiny_bert)
+    result = embeddings.fit(model, rows, task, Fit(), SEED)
+    dev = embeddings.features(model, rows["validation"], np.arange(len(rows["validation"])))
+    weight, bias = (result.best.delta[f"classifier.{name}"].values for name in ("weight", "bias"))
+    logits = torch.from_numpy(dev) @ weight.T + bias
+    np.testing.assert_allclose(result.best.predictions["validation"], logits, atol=1e-6)
+    assert result.trainable == 2 * (4 * 32) + 2
+
+
+def test_a_fit_is_the_same_whenever_it_is_made(tiny_bert):
+    task = TASKS["sst2"].spec()
+    first, second = (
+        embeddings.fit(*read(task, tiny_bert), task, Fit(train_rows=30), SEED) for _ in range(2)
+    )
+    np.testing.assert_array_equal(*(r.best.predictions["validation"] for r in (first, second)))
+
+
+def test_a_limit_takes_the_rows_that_train_a_run_of_the_same_seed(tiny_bert):
+    task = TASKS["stsb"].spec()
+    rows = examples.rows_of(task, rows=60)
+    chosen = np.random.default_rng(SEED).permutation(60)[:20]
+    limited = embeddings.fit(*read(task, tiny_bert, rows=rows), task, Fit(train_rows=20), SEED)
+    rows["train"] = rows["train"].select(chosen)
+    alone = embeddings.fit(*read(task, tiny_bert, rows=rows), task, Fit(), SEED)
+    predictions = [result.best.predictions["validation"] for result in (limited, alone)]
+    np.testing.assert_allclose(*predictions, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("family", "pooling", "reads"),
+    [
+        ("bert", None, "first"),
+        ("bert", "mean", "all"),
+        ("modernbert", None, "first"),
+        ("gpt2", None, "last"),
+        ("qwen2", None, "last"),
+        ("qwen2", "mean", "all"),
+    ],
+)
+def test_an_embedding_is_of_the_tokens_that_the_model_was_made_for(
+    family, pooling, reads, request, directory_of
+):
+    directory = request.getfixturevalue("tiny_bert") if family == "bert" else directory_of(family)
+    model = load_model(directory, "sequence_classification", 2)
+    assert embeddings.tokens_pooled(SPEC.replaced(pooling=pooling), model) == reads
+
+
+def test_a_modernbert_may_say_that_its_class_reads_the_mean(directory_of):
+    model = load_model(directory_of("modernbert"), "sequence_classification", 2)
+    model.config.classifier_pooling = "mean"
+    assert embeddings.tokens_pooled(SPEC, model) == "all"
+
+
+@pytest.mark.parametrize("family", ["modernbert", "gpt2", "fnet"])
+def test_batches_change_no_embedding(family, directory_of):
+    model, rows = read(TASKS["sst2"].spec(), directory_of(family), pooling=None)
+    model = without_padding_where_it_is_seen(model, rows.values(), hidden_states)
+    together = embeddings.embeddings(model, rows["train"], np.arange(60))
+    alone = [embeddings.embeddings(model, rows["train"], np.array([n])) for n in range(60)]
+    np.testing.assert_allclose(together, np.concatenate(alone), atol=1e-5)
+
+
+LABELS = {
+    "one class has one row": [0, 1, 1, 1, 1, 1],
+    "one class has two rows": [0, 0, 1, 1, 1, 1],
+    "a class has none": [0, 0, 0, 2, 2, 2],
+    "there is one class": [2, 2, 2, 2, 2, 2],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_few_rows_of_a_class_are_enough(labels, tiny_bert):
+    task = TASKS["mnli"].spec()
+    rows = examples.rows_of(task, rows=len(labels), evaluation=6)
+    rows["train"] = rows["train"].remove_columns("label").add_column("label", labels)
+    result = embeddings.fit(*read(task, tiny_bert, rows=rows), task, Fit(), SEED)
+    predicted = result.best.predictions["validation_matched"]
+    assert np.isfinite(predicted).all()
+    assert set(predicted.argmax(1)) <= set(labels)
+
+
+def test_one_row_of_a_regression_is_predicted_everywhere(tiny_bert):
+    task = TASKS["stsb"].spec()
+    model, rows = read(task, tiny_bert)
+    result = embeddings.fit(model, rows, task, Fit(train_rows=1), SEED)
+    assert set(result.best.predictions["validation"].ravel()) <= set(rows["train"].labels)
+
+
+def test_embeddings_that_are_not_finite_are_refused_in_one_line(tiny_bert):
+    task = TASKS["sst2"].spec()
+    model, rows = read(task, tiny_bert)
+    broken = {name: value * torch.nan for name, value in model.parameters.items()}
+    with pytest.raises(SubtuneError, match="found a number that is not finite among the bert"):
+        embeddings.fit(replace(model, parameters=broken), rows, task, Fit(), SEED)
