@@ -6,8 +6,7 @@ from pathlib import Path
 import datasets
 import torch
 
-from subtune.data.load import load
-from subtune.data.tokens import tokenize
+from subtune.data.load import load, tokenize
 from subtune.models import encoder
 from subtune.models.encoder import Encoder
 from subtune.models.files import directory_of_package

@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
-from subtune.analysis import verdicts
+from subtune.analysis import crossed, verdicts
 from subtune.analysis.answers import MARGIN
-from subtune.analysis.statistics import crossed
-from subtune.analysis.statistics.crossed import Interval
+from subtune.analysis.crossed import Interval
 from subtune.exhibits.figures.drawing import COLOURS, new_figure
 
 METRICS = ("accuracy", "F1", "Matthews", "real")

@@ -33,7 +33,7 @@ from benchmarks.trainer import Clock, arguments
 from subtune.core.errors import SubtuneError
 from subtune.models.files import directory_of_package
 from subtune.tasks import TASKS
-from subtune.tasks.formats.conll import sentences
+from subtune.tasks.formats.tagged import conll_sentences
 
 # The label of tokens that the Trainer leaves out of the loss.
 NO_LABEL = -100
@@ -167,7 +167,7 @@ def _rows(directory: Path, split: str, count: int | None) -> list[Row]:
         raise SubtuneError(
             f"--ud-ewt-dir: found no {path}, expected the treebank's split {split!r}"
         )
-    return [row for _, row in islice(sentences(path, ("form", "xpos")), count)]
+    return [row for _, row in islice(conll_sentences(path, ("form", "xpos")), count)]
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from transformers import (
 from benchmarks.inputs import MINILM, Setting
 from benchmarks.outcomes import Outcome
 from subtune.models.files import directory_of_package
-from subtune.selections.entries import Whole
+from subtune.selections.kind import Whole
 from subtune.selections.specs import Recipe
 from subtune.tasks import Task
 from subtune.tasks.metrics import compute_all

@@ -397,7 +397,7 @@ def _verify(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from subtune.core.directories import require_new
+    from subtune.core.layout import require_new
     from subtune.hub import upload
     from subtune.runs import records
 

@@ -7,13 +7,12 @@ import numpy as np
 import pandas as pd
 
 from subtune.config import Config, Experiment
-from subtune.data.rows import split_from_rows
-from subtune.data.tokens import tokenize
+from subtune.data.load import split_from_rows, tokenize
 from subtune.families.base import COMPONENTS, HEADS
 from subtune.models import encoder
 from subtune.selections import Selection
+from subtune.selections.entries import Ranked, Top
 from subtune.selections.methods import METHODS
-from subtune.selections.ranked import Ranked, Top
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples

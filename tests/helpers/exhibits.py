@@ -3,7 +3,7 @@
 from typing import Any
 
 from subtune import papers
-from subtune.papers.arguments import call
+from subtune.papers.experiments import call
 from subtune.papers.paper import Table
 from subtune.papers.shared import all_exhibits
 

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from subtune.data.tokens import tokenize
+from subtune.data.load import tokenize
 from subtune.models.load import load_model
 from subtune.runs import recording
 from subtune.selections.methods import METHODS

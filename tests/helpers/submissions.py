@@ -3,7 +3,7 @@
 import zipfile
 from pathlib import Path
 
-from subtune.glue_server.writing import FILES
+from subtune.glue_server import FILES
 
 
 def require_taken(path: Path) -> None:

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from subtune.data import tsv
+from subtune.data import files
 from subtune.tasks import TASKS
 
 
@@ -19,8 +19,8 @@ def write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]])
 
 def glue_rows(glue_dir: Path, task: str, split: str) -> list[dict[str, str]]:
     """Real rows of one of GLUE's tasks, with the columns that they have on the hub."""
-    path = tsv.path_of(glue_dir, TASKS[task], split)
-    return list(tsv.rows(path, TASKS[task], labelled=True))
+    path = files.glue_path(glue_dir, TASKS[task], split)
+    return list(files.glue_rows(path, TASKS[task], labelled=True))
 
 
 def glue_csv(

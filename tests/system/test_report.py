@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from subtune.analysis.scores import read_scores
 from subtune.exhibits.figures import drawing
 from subtune.exhibits.report import page as report
-from subtune.exhibits.report.first_screen import sentence
+from subtune.exhibits.report.page import sentence
 from subtune.exhibits.tables import writing
 from tests.helpers.browser import opened
 

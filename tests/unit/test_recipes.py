@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 
 from subtune import config, papers
-from subtune.data import files, official
+from subtune.data import files
 from subtune.families import naming_of
 from subtune.papers import experiments
 from subtune.planning.plan import plan
@@ -40,7 +40,7 @@ assert list(meanings(["seconds_per_epoch"])["meaning"]) == ["the mean seconds of
 assert run_spec().id == OLD_ID
 assert run_spec(beta2=0.98).id != OLD_ID
 
-by_split = official.paths(".", TASKS["cb"])
+by_split = files.official_paths(".", TASKS["cb"])
 rows = files.columns_of(TASKS["cb"], by_split)["train"]
 assert rows["label"] == [0, 1]
 

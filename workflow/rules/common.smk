@@ -16,7 +16,8 @@ from subtune.core.errors import SubtuneError
 from subtune.core.workflow_files import offer
 from subtune.exhibits.tables.answers import answers_in_lines
 from subtune.interface.preflight import preflight, require_no_braces
-from subtune.papers import experiments, from_config, printed
+from subtune.papers import experiments, printed
+from subtune.papers.paper import task_titles
 from subtune.papers.paper import Figure, Table
 from subtune.papers.shared import ANSWERS, FRONT, SUMMARIES, SUMMARY
 from subtune.planning.submissions import submissions, submitted_tasks

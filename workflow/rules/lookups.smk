@@ -201,7 +201,7 @@ def fisher_sums(wildcards):
 
 def titles_of_all_tasks(wildcards):
     """Return the tasks of all experiments to their titles."""
-    titles = [from_config.task_titles(CONFIG, e) for e in CONFIG.experiments.values()]
+    titles = [task_titles(CONFIG, e) for e in CONFIG.experiments.values()]
     return {
         task: title for of_experiment in titles for task, title in of_experiment.items()
     }

@@ -1,14 +1,13 @@
 """A paper's claims, tested. In: the data that they read. Out: statistics and verdicts."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     import pandas as pd
 
     from subtune import papers
     from subtune.analysis.claims import claims_table
-    from subtune.papers.arguments import read
-    from subtune.papers.experiments import claims_on
+    from subtune.papers.experiments import claims_on, read
     from subtune.papers.printed import tables_like_ours
 
     ours = {name: read(name, path) for name, path in snakemake.input.items()}

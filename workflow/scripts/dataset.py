@@ -1,6 +1,6 @@
 """Rows of one task. In: params spec, glue_dir, files, directory. Out: Arrow, all its splits."""
 
-from subtune.core.logs import job, report
+from subtune.core.jobs import job, report
 
 with job(snakemake.log[0], snakemake.resources.hub_cache):
     from subtune.data import files

@@ -1,6 +1,6 @@
 """Fisher information of one task. In: tokens, model. Out: vectors' entries, tensors' sums."""
 
-from subtune.core.logs import job, report
+from subtune.core.jobs import job, report
 
 with job(snakemake.log[0]):
     from pathlib import Path
@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     import safetensors.numpy
 
     from subtune.core import hardware
-    from subtune.data.rows import read
+    from subtune.data.load import read
     from subtune.models import encoder
     from subtune.models.load import load_model
     from subtune.selections.specs import FisherSpec

@@ -1,6 +1,6 @@
 """Learning curves of an experiment's runs. In: their scores. Out: a row per run and epoch."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

@@ -1,6 +1,6 @@
 """Files of one pretrained model. In: params spec, place. Out: a folder that loads offline."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0], snakemake.resources.hub_cache):
     from pathlib import Path

@@ -1,6 +1,6 @@
 """Entries ranked by Fisher information. In: the tasks' Fisher files. Out: each entry's rank."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     import safetensors.numpy
 
     from subtune.selections import rankings as masks
-    from subtune.selections.whole import WholeTensors
+    from subtune.selections.patterns import WholeTensors
 
     of = WholeTensors.model_validate_json(snakemake.params.of)
     ranks = masks.rank_files(of, [Path(path) for path in snakemake.input])

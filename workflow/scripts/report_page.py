@@ -1,6 +1,6 @@
 """The report. In: tables, figures, captions, runs. Out: one HTML page that needs nothing else."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

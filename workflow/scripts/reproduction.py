@@ -2,7 +2,7 @@
 one row per printed score.
 """
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from subtune.analysis import reproduction, scores

@@ -1,6 +1,6 @@
 """Make the table of all runs. In: the sweeps' records. Out: csv, parquet, the columns' meanings."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

@@ -3,7 +3,7 @@ most training rows and on every number of them; and the scores of parts of their
 if a chosen run's recorded predictions have another score than its record says.
 """
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path

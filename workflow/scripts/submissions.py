@@ -1,14 +1,14 @@
 """Zip files for the GLUE server. In: chosen runs, test predictions. Out: zips, parts, form."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     import pandas as pd
 
+    from subtune import glue_server
     from subtune.analysis import scores
-    from subtune.glue_server import writing
 
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
     predicted = {path: pd.read_parquet(path) for path in snakemake.input.predicted}
@@ -17,8 +17,8 @@ with job(snakemake.log[0]):
         runs = best[best["model"] == submission["model"]]
         runs = runs[runs["method"] == submission["method"]]
         by_task = {task: predicted[file] for task, file in submission["predicted"].items()}
-        predictions, part = writing.submission(by_task, runs)
-        writing.write(Path(path), predictions)
+        predictions, part = glue_server.submission(by_task, runs)
+        glue_server.write_zip(Path(path), predictions)
         parts.append(part.assign(submission=f"{submission['name']}.zip"))
     pd.concat(parts).to_csv(snakemake.output.parts, index=False)
     pd.DataFrame(snakemake.params.form).to_csv(snakemake.output.form, index=False)

@@ -1,6 +1,6 @@
 """All experiments together. In: their chosen runs. Out: answers, a table, a figure."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     import pandas as pd

@@ -1,13 +1,13 @@
 """Predictions of a task's test rows. In: chosen runs, tokens, model. Out: logits, run by run."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     from subtune.analysis import scores
     from subtune.core import hardware
-    from subtune.data.rows import read
+    from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import records, rescoring
     from subtune.selections.specs import Fit

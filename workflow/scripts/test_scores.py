@@ -1,15 +1,15 @@
 """Test scores of the runs that were sent. In: chosen runs, entered scores. Out: one CSV."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
+    from subtune import glue_server
     from subtune.analysis import scores
-    from subtune.glue_server import returned_scores
 
-    entered = returned_scores.read(Path(snakemake.input.entered), snakemake.params.forms)
+    entered = glue_server.returned_scores(Path(snakemake.input.entered), snakemake.params.forms)
     entered = entered[entered["experiment"] == snakemake.params.experiment]
     chosen = scores.read_scores(snakemake.input.chosen)
-    table = returned_scores.as_chosen(chosen, entered)
+    table = glue_server.as_chosen(chosen, entered)
     table.to_csv(snakemake.output[0], index=False)

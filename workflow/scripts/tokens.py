@@ -1,12 +1,11 @@
 """Token ids of one task. In: params spec, rows, model. Out: an Arrow folder of splits."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune.data.rows import read
-    from subtune.data.tokens import tokenize
+    from subtune.data.load import read, tokenize
     from subtune.selections.specs import TokensSpec
 
     spec = TokensSpec.model_validate_json(snakemake.params.spec)

@@ -3,8 +3,7 @@
 A sweep that is asked to stop keeps a checkpoint, and goes on from it when it is called again.
 """
 
-from subtune.core.logs import job, report
-from subtune.core.stopping import stop_requests
+from subtune.core.jobs import job, report, stop_requests
 
 with job(snakemake.log[0]), stop_requests() as stopping:
     from pathlib import Path
@@ -12,7 +11,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     import pandas as pd
 
     from subtune.core import hardware
-    from subtune.data.rows import read
+    from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import recording, records
     from subtune.selections import rankings as masks

@@ -1,6 +1,6 @@
 """Scores on the training rows. In: a sweep's records, tokens, model. Out: one row per run."""
 
-from subtune.core.logs import job
+from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     import pandas as pd
 
     from subtune.core import hardware
-    from subtune.data.rows import read
+    from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import rescoring
     from subtune.selections.specs import RunSpec

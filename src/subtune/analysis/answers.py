@@ -6,9 +6,8 @@ from typing import Literal
 
 import pandas as pd
 
-from subtune.analysis import verdicts
+from subtune.analysis import crossed, verdicts
 from subtune.analysis.row_scores import NO_ROWS
-from subtune.analysis.statistics import crossed
 from subtune.analysis.summary import QUESTION, REFERENCE, Candidate, candidates, with_differences
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import verdicts
+from subtune.analysis.crossed import LEVEL
 from subtune.analysis.significance import kruskal_wallis, scores_of
-from subtune.analysis.statistics.crossed import LEVEL
-from subtune.analysis.statistics.scores import minus
+from subtune.analysis.statistics import minus
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS, Expectation, Measure
 
 Tables = Mapping[str, pd.DataFrame]

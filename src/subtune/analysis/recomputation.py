@@ -1,4 +1,4 @@
-"""Scores of recorded runs, computed again by `evaluate` from their recorded predictions."""
+"""Scores that are computed after training: from recorded predictions, and on training rows."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from subtune.analysis.scores import whole_methods
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.tasks import TaskSpec
@@ -87,3 +88,22 @@ def _imported_evaluate() -> Any:
         if imported:
             sys.modules["transformers"] = imported
     return evaluate
+
+
+def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
+    """Return train and dev scores of the runs that were scored on their training rows.
+
+    The first minus the second is the generalisation gap.
+
+    Args:
+        trained: ``run``, and one column per metric.
+
+    Returns:
+        ``model``, ``task``, ``method``, ``column``, ``metric``, ``seed``, ``train``, ``dev``,
+        ``gap``, one row per run and column of the tables.
+    """
+    both = whole_methods(chosen).merge(trained, on="run")
+    both["train"] = [row[row["metric"]] for _, row in both.iterrows()]
+    both = both.rename(columns={"value": "dev"})
+    both["gap"] = both["train"] - both["dev"]
+    return both[["model", "task", "method", "column", "metric", "seed", "train", "dev", "gap"]]

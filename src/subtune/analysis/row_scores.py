@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from subtune.analysis.crossed import PARTS, pseudo_values
 from subtune.analysis.recomputation import scored_predictions
-from subtune.analysis.statistics.crossed import PARTS, pseudo_values
 from subtune.tasks import metrics
 from subtune.tasks.score_columns import ScoreColumn
 

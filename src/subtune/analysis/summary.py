@@ -11,11 +11,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from subtune.analysis import verdicts
+from subtune.analysis import crossed, verdicts
+from subtune.analysis.crossed import Interval, Study
 from subtune.analysis.row_scores import NO_ROWS, NUMBERS
 from subtune.analysis.scores import best_of, on_most_rows, trained_beside_classifier
-from subtune.analysis.statistics import crossed
-from subtune.analysis.statistics.crossed import Interval, Study
 from subtune.runs.curves import FELL, STILL_RISING
 from subtune.selections.methods import title_of, with_mask
 

@@ -28,8 +28,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.statistics import crossed
-from subtune.analysis.statistics.crossed import Interval
+from subtune.analysis import crossed
+from subtune.analysis.crossed import Interval
 
 Expectation = Literal["more", "same", "no less"]
 Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]

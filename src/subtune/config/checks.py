@@ -11,12 +11,11 @@ from subtune.config.messages import text_of
 from subtune.config.schema import Config, Experiment, Fractions
 from subtune.core.errors import SubtuneError, listed, one_of
 from subtune.data.builtin import MINI_TASKS
-from subtune.data.official import RELEASES
-from subtune.data.repositories import is_on_hub
+from subtune.data.files import RELEASES, is_on_hub
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.embeddings import Embeddings
 from subtune.selections.methods import is_built_in
-from subtune.selections.whole import require_whole
+from subtune.selections.patterns import require_whole
 from subtune.tasks import TASKS, Task
 
 # Headings that tables of scores have beside those of tasks.

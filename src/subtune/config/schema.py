@@ -16,10 +16,10 @@ from pydantic import (
 )
 
 from subtune.core.errors import cut, one_of
-from subtune.data.official import RELEASES
+from subtune.data.files import RELEASES
 from subtune.selections import NamedSelection
+from subtune.selections.entries import Fraction
 from subtune.selections.methods import MASKED_METHOD, named
-from subtune.selections.ranked import Fraction
 from subtune.selections.rankings import SCOPES, Scope
 from subtune.selections.specs import LEARNING_RATES_BELOW, Labels, Precision
 from subtune.tasks import TASKS, Task

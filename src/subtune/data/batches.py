@@ -1,10 +1,15 @@
-"""Batches of a split's examples."""
+"""Batches of a split's examples, and sizes that training and its cost estimate share."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from subtune.core.batch_sizes import EVALUATION_TOKENS
+# A pass of so many tokens keeps a CPU busy; more tokens take memory and save little time.
+CPU_TOKENS = 3000
+# Tokens of a batch in evaluation, about.
+EVALUATION_TOKENS = 2048
+# Checkpoints of a group of runs that stay: the newest, and the one before it.
+CHECKPOINTS_KEPT = 2
 
 
 def shuffled(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:

@@ -5,9 +5,8 @@ a `Naming` gives each parameter its role.
 """
 
 from subtune.core import resources
-from subtune.families.bert import BERT
-from subtune.families.naming import Naming
-from subtune.families.roberta import ROBERTA, XLM_ROBERTA
+from subtune.families.base import Naming
+from subtune.families.bert import BERT, ROBERTA, XLM_ROBERTA
 
 # Models of these types have a forward pass of their own here.
 FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}

@@ -88,7 +88,7 @@ def token_counts(task: TaskSpec, columns: Mapping[str, list], directory: Path | 
     sample = {name: values[::step] for name, values in columns.items()}
     if has_tokenizer(directory):
         # Importing the library of data sets takes a second.
-        from subtune.data.tokens import read_tokenizer
+        from subtune.data.load import read_tokenizer
 
         encoded = task.of_kind.encode(read_tokenizer(directory), sample, MANY, None)
         return np.sort([len(ids) for ids in encoded["input_ids"]])

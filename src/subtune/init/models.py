@@ -19,7 +19,7 @@ from subtune.models.parameter_counts import parameter_counts
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
-from subtune.tasks.formats.paths import is_directory
+from subtune.tasks.formats.text import is_directory
 
 
 class StartingModel(Value):

@@ -15,7 +15,7 @@ from subtune.core import hardware
 from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.load import load as load_rows
-from subtune.data.tokens import tokenize
+from subtune.data.load import tokenize
 from subtune.init import tables
 from subtune.init.first_configuration import Request, task_of
 from subtune.init.models import model_called

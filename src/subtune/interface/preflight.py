@@ -36,9 +36,9 @@ def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     planned = plan(config)
     if config.test_scores:
         # Importing pandas takes a while.
-        from subtune.glue_server import returned_scores
+        from subtune import glue_server
 
-        returned_scores.read(Path(config.test_scores), forms)
+        glue_server.returned_scores(Path(config.test_scores), forms)
     return config, planned, forms
 
 

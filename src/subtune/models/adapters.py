@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from subtune.models.encoder import Encoder
-from subtune.selections.adapter import AdapterSettings
+from subtune.selections.added import AdapterSettings
 
 # Houlsby et al., 2019, section 3.6, cuts normal draws at two standard deviations. adapter-hub, the
 # code of Pfeiffer et al., 2021, does not. Biases start at 0.

@@ -13,12 +13,11 @@ from subtune.families.base import (
     Dimensions,
     Shape,
     is_classifier,
+    is_embedding,
 )
-from subtune.families.naming import is_embedding
 from subtune.models.configuration import CONFIG, read_config
 from subtune.selections import Selection
-from subtune.selections.adapter import Adapter
-from subtune.selections.peft import Peft
+from subtune.selections.added import Adapter, Peft
 
 NO_POOLING = (
     "pooling: found {!r} for a decoder, expected none: only the last token has read the whole text"

@@ -13,13 +13,8 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from subtune.families import FAMILIES
-from subtune.families.base import (
-    HEADS,
-    MEAN_CLASSIFICATION,
-    Family,
-    is_classifier,
-)
-from subtune.selections.adapter import AdapterSettings
+from subtune.families.base import HEADS, MEAN_CLASSIFICATION, Family, is_classifier
+from subtune.selections.added import AdapterSettings
 from subtune.tasks.examples import Reads
 
 

@@ -10,8 +10,7 @@ from safetensors import safe_open
 from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_line
 from subtune.families import FAMILIES
-from subtune.families.base import Dimensions, Shape
-from subtune.families.naming import LAYERS
+from subtune.families.base import LAYERS, Dimensions, Shape
 from subtune.models.configuration import CONFIG, read_config
 from subtune.models.dimensions import dimensions_by
 

@@ -21,6 +21,8 @@ from transformers import AutoConfig, PreTrainedModel
 
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, reason_of
 from subtune.families.base import (
+    ADDED,
+    FIXED,
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
@@ -29,7 +31,6 @@ from subtune.families.base import (
     Shape,
     is_classifier,
 )
-from subtune.families.naming import ADDED, FIXED
 from subtune.models.dimensions import AnyDimensions
 from subtune.models.encoder import Encoder
 from subtune.models.transformers_models import (
@@ -39,7 +40,7 @@ from subtune.models.transformers_models import (
     quiet,
     with_values,
 )
-from subtune.selections.peft import PeftSettings
+from subtune.selections.added import PeftSettings
 
 # PEFT's class for question answering passes on no token types, so the plain one computes there.
 TASK_TYPES = {

@@ -18,15 +18,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from subtune.families import first_position
-from subtune.families.base import EMBEDDINGS, Components, components_of
-from subtune.families.naming import is_key_bias
+from subtune.families.base import EMBEDDINGS, Components, components_of, is_key_bias
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder
 from subtune.models.packed import Grid, Packed, from_grid, means_of_examples, to_grid
-from subtune.models.products import product_of_each_run, shared_product
-from subtune.models.sparse_grad import sparse_embedding, sparse_linear
-from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
-from subtune.selections.adapter import down_and_up
+from subtune.models.weights import (
+    LowRankUpdate,
+    PerRun,
+    SparseEntries,
+    Weight,
+    product_of_each_run,
+    shared_product,
+    sparse_embedding,
+    sparse_linear,
+)
+from subtune.selections.added import down_and_up
 
 Watch = Callable[[str, Tensor, Tensor], None]
 # Common activations, without importing transformers' model code, which takes seconds.

@@ -14,7 +14,7 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models.configuration import sequence_head
 from subtune.models.dimensions import AnyDimensions, dimensions_in, names_for, shapes_for
 from subtune.selections import Selection
-from subtune.selections.entries import Entries, LowRank, Shapes, Whole, count
+from subtune.selections.kind import Entries, LowRank, Shapes, Whole, count
 from subtune.selections.patterns import LAYER_NUMBER
 
 

@@ -27,8 +27,8 @@ from subtune.families.base import (
     TOKEN_CLASSIFICATION,
     Shape,
     is_classifier,
+    is_key_bias,
 )
-from subtune.families.naming import is_key_bias
 from subtune.models import configuration
 from subtune.models.configuration import CONFIG, Pooling
 from subtune.models.dimensions import NO_POOLING, OtherDimensions

@@ -1,11 +1,24 @@
-"""Weights that differ by run.
+"""Weights that differ by run, and products with them.
 
-Shapes: ``k`` runs, ``o`` outputs, ``i`` inputs, ``r`` rank, ``e`` entries.
+A product's bits do not depend on how many runs train side by side. Libraries of linear algebra
+round differently for a few rows, and for one small matrix. The padding here avoids that, and costs
+little: a batch has hundreds of tokens, and only heads and single texts are so small.
+
+A matrix in which some entries train gets no gradient. The backward pass holds at most three such
+matrices.
+
+Shapes: ``k`` runs, ``t`` tokens, ``o`` outputs, ``i`` inputs, ``r`` rank, ``e`` trainable entries.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Tensor
+from torch.nn import functional
+
+# From this many rows and columns on, rounding does not depend on their number.
+FEW = 4
 
 
 @dataclass(frozen=True)
@@ -42,3 +55,82 @@ class LowRankUpdate:
 
 # A plain tensor has the model's own shape, and all runs share it.
 Weight = Tensor | PerRun | SparseEntries | LowRankUpdate
+
+
+def sparse_linear(x: Tensor, weight: SparseEntries) -> Tensor:
+    """Return ``x Wᵀ``, ``[k, t, o]``; entry ``W[o, i]`` has gradient Σ_t g[t, o]·x[t, i]."""
+    return _SparseLinear.apply(x, weight.matrix, weight.values, weight.rows, weight.columns)
+
+
+def sparse_embedding(ids: Tensor, table: SparseEntries) -> Tensor:
+    """Return rows ``[t, h]`` of the table.
+
+    An entry's gradient is Σ_t g[t, column] over the tokens that read its row.
+    """
+    return _SparseEmbedding.apply(ids, table.matrix, table.values, table.rows, table.columns)
+
+
+class _SparseLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, values: Tensor, rows: Tensor, columns: Tensor
+    ) -> Tensor:
+        y = functional.linear(x, weight)
+        ctx.save_for_backward(x.to(y.dtype), weight, values, rows, columns)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, values, rows, columns = ctx.saved_tensors
+        tokens, outputs = x.flatten(0, -2), g.flatten(0, -2)
+        if len(tokens) * len(rows) <= weight.numel():
+            gradient = (outputs[:, rows] * tokens[:, columns].to(values.dtype)).sum(0)
+        else:
+            # For many entries the product of everything is a hundred times faster.
+            gradient = (outputs.mT @ tokens)[rows, columns].to(values.dtype)
+        below = g @ weight.to(g.dtype) if ctx.needs_input_grad[0] else None
+        return below, None, gradient, None, None
+
+
+class _SparseEmbedding(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, ids: Tensor, table: Tensor, values: Tensor, rows: Tensor, columns: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(ids, rows, columns)
+        ctx.rows_of_table = len(table)
+        return functional.embedding(ids, table)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        ids, rows, columns = ctx.saved_tensors
+        # One of the tokens that read a row gets the sum. Rows that no token reads get the last
+        # sum, which is 0.
+        nowhere = len(ids)
+        reader = ids.new_full((ctx.rows_of_table,), nowhere)
+        reader[ids] = torch.arange(len(ids), device=ids.device)
+        sums = g.new_zeros(nowhere + 1, g.shape[1]).index_add_(0, reader[ids], g)
+        return None, None, sums[reader[rows], columns], None, None
+
+
+def shared_product(x: Tensor, matrix: Tensor) -> Tensor:
+    """Return ``x Wᵀ``, ``[k, t, o]``, with one matrix ``[o, i]`` for all runs."""
+    if len(matrix) < FEW:
+        return product_of_each_run(x, matrix.expand(len(x), -1, -1))
+    if x.shape[1] < FEW:
+        return shared_product(_padded(x), matrix)[:, : x.shape[1]]
+    return functional.linear(x, matrix)
+
+
+def product_of_each_run(x: Tensor, matrices: Tensor) -> Tensor:
+    """Return ``x Wᵀ``, ``[k, t, o]``, with a matrix for each run ``[k, o, i]``."""
+    if x.shape[1] < FEW:
+        return product_of_each_run(_padded(x), matrices)[:, : x.shape[1]]
+    if len(matrices) == 1 and matrices.shape[1] < FEW:
+        return product_of_each_run(x.expand(2, -1, -1), matrices.expand(2, -1, -1))[:1]
+    return x @ matrices.mT
+
+
+def _padded(x: Tensor) -> Tensor:
+    """Return ``x`` with zeros for missing tokens."""
+    return functional.pad(x, (0, 0, 0, FEW - x.shape[1]))

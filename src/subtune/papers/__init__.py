@@ -16,4 +16,4 @@ def names() -> list[str]:
 
 def find(name: str | None) -> Paper:
     """Return a paper by its name, and `NO_PAPER` without a name."""
-    return importlib.import_module(f"{__name__}.{name}").PAPER if name else NO_PAPER
+    return importlib.import_module(f"{__name__}.{name}.exhibits").PAPER if name else NO_PAPER

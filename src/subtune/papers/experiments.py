@@ -1,16 +1,17 @@
-"""Papers of a configuration's experiments: which exhibits and claims each experiment has."""
+"""Papers of a configuration's experiments: the exhibits and claims of each, and their arguments."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from subtune import papers
 from subtune.analysis.claims import Claim
+from subtune.analysis.scores import read_scores
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
 from subtune.papers import printed
-from subtune.papers.from_config import FROM_CONFIG
-from subtune.papers.paper import DATA, Figure, Needs, Paper, Table
+from subtune.papers.paper import DATA, FROM_CONFIG, Figure, Needs, Paper, Table
 from subtune.papers.shared import all_exhibits
 from subtune.planning.plan import Plan
 from subtune.planning.submissions import submissions
@@ -190,3 +191,34 @@ def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, s
         for exhibit in exhibits_of(config, experiment).values()
         if "parameter_changes" in exhibit.data().values()
     ]
+
+
+def make(name: str, declaration: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
+    """Return the table or figure that a job makes.
+
+    Args:
+        declaration: from `subtune.papers.experiments.declaration`.
+        files: arguments that are data, to their file, or their files.
+    """
+    paper = papers.find(declaration["paper"])
+    [exhibit] = [exhibit for exhibit in all_exhibits(paper) if exhibit.name == name]
+    numbers = {
+        argument: read(data, files[argument]) for argument, data in declaration["data"].items()
+    }
+    for argument, table in numbers.items():
+        if "task" in table:
+            numbers[argument] = table[~table["task"].isin(declaration["left_out"])]
+    return call(paper, exhibit, **numbers, **declaration["arguments"])
+
+
+def call(paper: Paper, exhibit: Table, **arguments: Any) -> Any:
+    """Return a table or figure of these arguments, its options and its printed numbers."""
+    tables = {
+        argument: printed.table(paper.name, name) for argument, name in exhibit.printed.items()
+    }
+    return exhibit.make(**tables, **exhibit.options, **arguments)
+
+
+def read(name: str, place: str | Sequence[str]) -> Any:
+    """Read a table of numbers; for ``models`` return their directories."""
+    return [*map(Path, place)] if name == "models" else read_scores(str(place))

@@ -1,12 +1,19 @@
-"""Values that declare a paper: its tables, figures and claims."""
+"""Values that declare a paper: its tables, figures and claims, and what they read."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
-from subtune.papers.from_config import FROM_CONFIG
+from subtune.config import Config, Experiment
+from subtune.core import resources
+from subtune.tasks import Task
+from subtune.tasks.score_columns import columns_of
 
 # Tables of numbers that `workflow/rules/analysis.smk` and `submission.smk` make for exhibits and
 # claims. ``sizes`` has all numbers of training rows, in every metric; ``chosen`` only the largest
@@ -132,3 +139,63 @@ class Paper:
     def shows_information(self) -> bool:
         """Return whether it shows the Fisher information of an experiment's model."""
         return any(INFORMATION & {*exhibit.data().values()} for exhibit in self.exhibits)
+
+
+def _tasks(config: Config, experiment: Experiment) -> list[Task]:
+    tasks = config.all_tasks()
+    return [tasks[name] for name in experiment.tasks]
+
+
+def task_titles(config: Config, experiment: Experiment) -> dict[str, str]:
+    """Return an experiment's tasks to their titles, in its order."""
+    return {task.name: task.title for task in _tasks(config, experiment)}
+
+
+def _task_metrics(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
+    """Return the title, the metrics and the splits for evaluation of each task."""
+    return [
+        {"title": task.title, "metrics": [*task.metrics], "evaluation": [*task.evaluation]}
+        for task in _tasks(config, experiment)
+    ]
+
+
+def _source(config: Config, experiment: Experiment) -> str:
+    """Return in words where an experiment's rows come from."""
+    users = {*config.tasks, *config.directories}
+    sources = ("files" if task in users else f"{config.source} data" for task in experiment.tasks)
+    return " and ".join(dict.fromkeys(sources))
+
+
+# Each returns lists, dictionaries, text and numbers alone, so that Snakemake sees what has changed.
+FROM_CONFIG: dict[str, Callable[[Config, Experiment], Any]] = {
+    "task_titles": task_titles,
+    "column_titles": lambda config, experiment: {
+        column.key: column.title for column in columns_of(_tasks(config, experiment), {})
+    },
+    "tasks": _task_metrics,
+    "source": _source,
+    "model_names": lambda config, experiment: list(experiment.models),
+    # Each method's selection as canonical JSON.
+    "selections": lambda config, experiment: {
+        method: config.selection(method).canonical() for method in experiment.all_methods()
+    },
+}
+
+
+def read_claims(package: str, *own: ModuleType) -> tuple[Claim, ...]:
+    """Return the claims of the paper in a package, in their order.
+
+    A claim has the fields of `Claim`. Instead of ``units`` and ``of`` it has the name of a
+    statistic, with a list of its arguments. Statistics are functions of
+    `subtune.analysis.statistics` and of the paper's ``own`` modules.
+    """
+    functions: dict[str, Any] = {}
+    for module in (statistics, *own):
+        functions |= inspect.getmembers(module, inspect.isfunction)
+    rows = [dict(row) for row in resources.read_yaml(package, "claims.yaml")]
+    for row in rows:
+        for name in functions.keys() & row:
+            row |= {"units": functions[name], "of": row.pop(name)}
+        if "order" in row:
+            row["order"] = functions[row["order"]]
+    return TypeAdapter(tuple[Claim, ...]).validate_python(rows)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.information import complete_layers
+from subtune.analysis.parameters import complete_layers
 from subtune.analysis.reproduction import AVERAGE
 from subtune.papers.paper import Paper
 

@@ -8,13 +8,11 @@ from subtune.analysis.significance import paired_tests
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.curves import learning_curves, score_by_train_rows
 from subtune.exhibits.figures.heat_maps import parameter_changes
-from subtune.exhibits.figures.points import reproduction, score_by_parameters
-from subtune.exhibits.figures.ranks import critical_difference
+from subtune.exhibits.figures.points import critical_difference, reproduction, score_by_parameters
 from subtune.exhibits.tables.answers import smallest_methods
 from subtune.exhibits.tables.choices import choices, contents, metrics
-from subtune.exhibits.tables.comparison import comparison
 from subtune.exhibits.tables.findings import checklist
-from subtune.exhibits.tables.scores import scores_by_train_rows
+from subtune.exhibits.tables.methods import comparison, scores_by_train_rows
 from subtune.exhibits.tables.summary import methods_by_score
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
@@ -38,7 +36,7 @@ COMPARED = (
 def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
     """Return a table of methods task by task, above the scores that a paper's exhibits print.
 
-    ``options`` are further ones of `subtune.exhibits.tables.comparison.comparison`.
+    ``options`` are further ones of `subtune.exhibits.tables.methods.comparison`.
     """
     return Table(
         name,

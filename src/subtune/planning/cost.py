@@ -11,7 +11,7 @@ from functools import cache
 from operator import add
 
 from subtune.config import Config
-from subtune.core.batch_sizes import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
+from subtune.data.batches import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
 from subtune.models.configuration import head_by
 from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
 from subtune.planning.jobs import trains_alone, work

@@ -16,7 +16,7 @@ from subtune.config.schema import HUB_MODELS, ModelSource
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.data import builtin, files
-from subtune.data.repositories import OF_GLUE, repository_of
+from subtune.data.files import OF_GLUE, repository_of
 from subtune.data.sizes import size_of
 from subtune.families import naming_of
 from subtune.hub.commits import COMMITS, file_at, pinned, remembered
@@ -36,8 +36,8 @@ from subtune.models.dimensions import (
     shapes_for,
 )
 from subtune.models.files import directory_of_package, version_of
+from subtune.selections.added import Peft
 from subtune.selections.kind import Work
-from subtune.selections.peft import Peft
 from subtune.selections.rankings import Scope
 from subtune.selections.specs import (
     DataSpec,

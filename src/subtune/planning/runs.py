@@ -12,8 +12,9 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.planning.inputs import Grid, Planned, add_model, add_tokens, labels_of
 from subtune.selections import Selection
 from subtune.selections.embeddings import Embeddings
+from subtune.selections.entries import Ranked, Top
 from subtune.selections.kind import Work
-from subtune.selections.ranked import Ranked, Top
+from subtune.selections.patterns import require_whole
 from subtune.selections.rankings import Scope, fishers_in_scope
 from subtune.selections.specs import (
     FisherSpec,
@@ -26,7 +27,6 @@ from subtune.selections.specs import (
     tie_of_scores,
     trial_share,
 )
-from subtune.selections.whole import require_whole
 from subtune.tasks.task import TaskSize
 
 

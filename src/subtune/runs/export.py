@@ -12,11 +12,9 @@ import torch
 from tokenizers import Tokenizer
 from transformers import PretrainedConfig
 
-from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout
-from subtune.families.base import is_added, is_classifier
-from subtune.families.naming import is_norm
+from subtune.core.layout import Layout, new_directory
+from subtune.families.base import is_added, is_classifier, is_norm
 from subtune.models.configuration import has_token_types
 from subtune.models.encoder import Encoder
 from subtune.models.files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
@@ -25,9 +23,8 @@ from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
 from subtune.runs.pooled_export import write_encoder, write_parts
 from subtune.selections import Selection
-from subtune.selections.adapter import Adapter
-from subtune.selections.lora import Lora
-from subtune.selections.peft import Peft, PeftSettings
+from subtune.selections.added import Adapter, Peft, PeftSettings
+from subtune.selections.patterns import Lora
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.training.delta import AddedUpdate, Delta, applied, from_stored, to_stored

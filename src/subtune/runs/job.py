@@ -7,9 +7,8 @@ import numpy as np
 
 from subtune.models.adapters import with_adapters
 from subtune.models.encoder import Encoder, shapes_of
-from subtune.selections.adapter import Adapter
-from subtune.selections.diff_pruning import DiffPruning
-from subtune.selections.peft import Peft
+from subtune.selections.added import Adapter, Peft
+from subtune.selections.entries import DiffPruning
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples

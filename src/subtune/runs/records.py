@@ -36,8 +36,8 @@ import safetensors.numpy
 from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
 from subtune.core.content_ids import canonical, id_of
-from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
+from subtune.core.layout import new_directory
 from subtune.runs.integrity import damaged_files, how_to_repair, read_bytes, write_checksums
 from subtune.selections.specs import RunSpec
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError, one_line
+from subtune.core.layout import new_directory
 from subtune.runs import records
 
 

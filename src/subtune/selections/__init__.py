@@ -5,14 +5,10 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag, TypeAdapter
 
-from subtune.selections.adapter import Adapter
-from subtune.selections.diff_pruning import DiffPruning
+from subtune.selections.added import Adapter, Peft
 from subtune.selections.embeddings import Embeddings
-from subtune.selections.lora import Lora
-from subtune.selections.peft import Peft
-from subtune.selections.random import Random
-from subtune.selections.ranked import Top
-from subtune.selections.whole import WholeTensors
+from subtune.selections.entries import DiffPruning, Random, Top
+from subtune.selections.patterns import Lora, WholeTensors
 
 
 def _kind_meant(value: Any) -> str:

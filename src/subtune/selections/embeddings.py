@@ -1,8 +1,7 @@
 """Embeddings of the frozen model, for a regression of scikit-learn's: nothing of it trains."""
 
 from subtune.core.content_ids import Value
-from subtune.selections.entries import Entries, Ranks, Shapes
-from subtune.selections.kind import AbstractSelection, Work
+from subtune.selections.kind import AbstractSelection, Entries, Ranks, Shapes, Work
 
 
 class EmbeddingsSettings(Value):

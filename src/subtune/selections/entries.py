@@ -1,54 +1,193 @@
-"""The entries of a model's tensors that train.
+"""Selections of single entries: drawn at random, ranked by information, or from Diff pruning.
 
-The classifier trains under every selection, so a selection names parameters of the encoder only.
+Diff pruning trains differences to the pretrained values, few of which stay (Guo et al., 2021).
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from decimal import Decimal
+from itertools import accumulate
+from typing import Annotated, Any, Self
 
 import numpy as np
+from pydantic import Discriminator, Field, Tag, model_validator
 
-# Tensor name to the rank of each of its entries, 0 for the first.
-Ranks = Mapping[str, np.ndarray]
-# Canonical name to shape of every parameter, classifier included.
-Shapes = Mapping[str, Sequence[int]]
+from subtune.core.content_ids import Value
+from subtune.core.errors import SubtuneError
+from subtune.families.base import is_pretrained
+from subtune.selections.kind import AbstractSelection, Entries, Indices, Ranks, Shapes, Whole, Work
+from subtune.selections.patterns import Patterns, listed, matching
 
-
-@dataclass(frozen=True)
-class Whole:
-    """A tensor that trains whole."""
-
-
-@dataclass(frozen=True, eq=False)
-class Indices:
-    """A tensor that trains in part: the sorted indices of its entries in the flattened tensor."""
-
-    flat: np.ndarray
+Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
-@dataclass(frozen=True)
-class LowRank:
-    """A matrix that trains by an update of low rank, multiplied by ``scale``."""
+class Draw(Value):
+    """Entries drawn uniformly from the tensors that match ``within``.
 
-    rank: int
-    scale: float
+    Their number is ``count``, or the size of all tensors that match ``as_many_as``.
+    """
+
+    as_many_as: Patterns | None = None
+    count: int | None = Field(default=None, ge=1)
+    within: Patterns = ("**",)
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        if (self.as_many_as is None) == (self.count is None):
+            raise ValueError("expected exactly one of as_many_as, count")
+        return self
+
+    def entries(self, shapes: Shapes, generator: np.random.Generator) -> Entries:
+        """Draw entries of a model.
+
+        Raises:
+            SubtuneError: the model has fewer entries, or a pattern matches nothing.
+        """
+        size = self.count or sum(
+            math.prod(shapes[name]) for name in matching(self.as_many_as or (), shapes)
+        )
+        names = matching(self.within, shapes)
+        ends = np.cumsum([math.prod(shapes[name]) for name in names])
+        if size > ends[-1]:
+            raise SubtuneError(f"selection: cannot draw {size} entries, `within` holds {ends[-1]}")
+        drawn = np.sort(generator.choice(ends[-1], size, replace=False))
+        pieces = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
+        starts = np.concatenate([[0], ends[:-1]])
+        return {
+            name: Indices(piece - start)
+            for name, piece, start in zip(names, pieces, starts, strict=True)
+            if len(piece)
+        }
+
+    def in_words(self) -> str:
+        """Return what is drawn, as a line of text."""
+        size = self.count or f"as many as in {listed(self.as_many_as or ())}"
+        return f"random entries of {listed(self.within)}: {size}"
 
 
-Entry = Whole | Indices | LowRank
-# Tensor name to the part of it that trains. Frozen tensors are left out.
-Entries = dict[str, Entry]
+class Lines(Value):
+    """One random line of every matrix that matches ``lines_of``; ``whole`` tensors train, too.
+
+    A line is one column. In a matrix with at least as many rows as columns, a coin flip decides
+    between one column and as many random rows as have the same number of entries.
+    """
+
+    lines_of: Patterns
+    whole: Patterns | None = None
+
+    def entries(self, shapes: Shapes, generator: np.random.Generator) -> Entries:
+        """Draw lines of a model's matrices.
+
+        Raises:
+            SubtuneError: a tensor is no matrix, or a pattern matches nothing.
+        """
+        entries: Entries = dict.fromkeys(matching(self.whole or (), shapes), Whole())
+        for name in matching(self.lines_of, shapes):
+            if len(shapes[name]) != 2:
+                raise SubtuneError(f"selection: {name!r} is no matrix: it has no rows and columns")
+            rows, columns = shapes[name]
+            grid = np.arange(rows * columns).reshape(rows, columns)
+            if rows >= columns and generator.random() < 0.5:
+                line = grid[generator.choice(rows, rows // columns, replace=False)]
+            else:
+                line = grid[:, generator.integers(columns)]
+            entries[name] = Indices(np.sort(line, axis=None))
+        return entries
+
+    def in_words(self) -> str:
+        """Return what is drawn, as a line of text."""
+        return f"random rows or columns of {listed(self.lines_of)}; {listed(self.whole or ())}"
 
 
-def count(entries: Entries, shapes: Shapes) -> int:
-    """Return how many numbers train."""
-    total = 0
-    for name, entry in entries.items():
-        match entry:
-            case Whole():
-                total += math.prod(shapes[name])
-            case Indices(flat):
-                total += len(flat)
-            case LowRank(rank):
-                total += rank * sum(shapes[name])
-    return total
+def _draw_or_lines(value: Any) -> str:
+    keys = value if isinstance(value, Mapping) else getattr(value, "model_fields_set", ())
+    return "[lines]" if "lines_of" in keys else "[draw]"
+
+
+class Random(AbstractSelection):
+    """Entries drawn at random with the run's seed."""
+
+    usual_work = Work.ENTRIES
+    random: Annotated[
+        Annotated[Draw, Tag("[draw]")] | Annotated[Lines, Tag("[lines]")],
+        Discriminator(_draw_or_lines),
+    ]
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        return self.random.entries(shapes, np.random.default_rng(seed))
+
+    def in_words(self) -> str:
+        return self.random.in_words()
+
+
+class Ranked(Value):
+    """The first ⌈fraction·n⌉ entries of the ranking with a content id."""
+
+    ranking: str
+    fraction: Fraction
+
+
+class Top(AbstractSelection):
+    """The top fraction of a ranking of entries by Fisher information."""
+
+    top: Ranked
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        # A ranking over tasks may hold tensors that the head of one task does not read.
+        ranks = {name: rank for name, rank in ranks.items() if name in shapes}
+        every = np.concatenate([rank.ravel() for rank in ranks.values()])
+        kept = top_count(self.top.fraction, len(every))
+        last = np.partition(every, kept - 1)[kept - 1]
+        indices = {name: np.flatnonzero(rank <= last) for name, rank in ranks.items()}
+        return {name: Indices(flat) for name, flat in indices.items() if len(flat)}
+
+    def work(self, of: AbstractSelection | None = None) -> Work:
+        assert of is not None, "the ranked selection decides what a top fraction costs"
+        return of.work()
+
+    def in_words(self) -> str:
+        return f"top {self.top.fraction:g} of ranking {self.top.ranking}"
+
+    @property
+    def ranking(self) -> str:
+        return self.top.ranking
+
+
+def top_count(fraction: float, n: int) -> int:
+    """Return ⌈fraction·n⌉ of the decimal number as written: 0.07 of 100 is 7, not 8."""
+    return math.ceil(Decimal(repr(fraction)) * n)
+
+
+class DiffPruningSettings(Value):
+    """The settings of the first training, which finds the differences that stay.
+
+    ``share`` of all entries stay. ``penalty`` is λ of the expected number of differences (section
+    3.1). ``structured`` adds a gate for each tensor (section 3.3). Gates train at
+    ``gate_learning_rate``, as in the published code; differences at ``learning_rate``, or at the
+    run's own without one.
+    """
+
+    share: Fraction
+    penalty: float = Field(default=1.25e-7, ge=0)
+    structured: bool = True
+    gate_learning_rate: float = Field(default=0.1, gt=0)
+    learning_rate: float | None = Field(default=None, gt=0)
+
+
+class DiffPruning(AbstractSelection):
+    """The largest differences of a first training, which train again alone."""
+
+    usual_work = Work.DIFFERENCES
+    diff_pruning: DiffPruningSettings
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        """Return as many entries as will train. Which ones they are, the first training finds."""
+        sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
+        if self.diff_pruning.share * sum(sizes.values()) < 1:
+            raise SubtuneError("diff_pruning.share: expected at least one entry of the model")
+        ends = [int(self.diff_pruning.share * end) for end in accumulate(sizes.values())]
+        counts = zip(sizes, ends, [0, *ends], strict=False)
+        return {name: Indices(np.arange(end - before)) for name, end, before in counts}
+
+    def in_words(self) -> str:
+        return f"the {self.diff_pruning.share:.2%} of all entries that Diff pruning keeps"

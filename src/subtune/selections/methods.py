@@ -13,9 +13,8 @@ from subtune.core import resources
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, one_of
 from subtune.selections import NamedSelection, Selection
-from subtune.selections.lora import Lora
-from subtune.selections.random import Draw, Random
-from subtune.selections.whole import WholeTensors
+from subtune.selections.entries import Draw, Random
+from subtune.selections.patterns import Lora, WholeTensors
 
 # Masks are fractions of this method, unless a configuration names another.
 MASKED_METHOD = "layernorm"

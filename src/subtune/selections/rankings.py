@@ -13,8 +13,8 @@ import numpy as np
 import safetensors.numpy
 
 from subtune.core.errors import SubtuneError, one_line
+from subtune.selections.patterns import WholeTensors
 from subtune.selections.specs import FisherSpec
-from subtune.selections.whole import WholeTensors
 
 Scope = Literal["individual", "global", "cv"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from subtune.core.errors import SubtuneError
 from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
-from subtune.tasks.formats import delimited, json_lines
+from subtune.tasks.formats import tables
 from subtune.tasks.formats.text import NO_CHARACTER, in_words
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
@@ -39,8 +39,8 @@ def rows_of(
         SubtuneError: the file cannot be read as what its ending says.
     """
     if path.suffix == ".jsonl":
-        return json_lines.rows(path)
-    return delimited.rows(path, columns, is_row, encoding)
+        return tables.json_rows(path)
+    return tables.delimited_rows(path, columns, is_row, encoding)
 
 
 def texts_apart(pairs: Columns) -> Columns:

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
-from subtune.tasks.formats import conll, json_lines, text, treebank
+from subtune.tasks.formats import tables, tagged, text
 from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.special_tokens import SpecialTokens
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
@@ -50,10 +50,10 @@ class Tokens(TaskKind):
         """Read a CoNLL file, JSON lines with lists of words and labels, or parsed sentences."""
         columns = task.columns_read(labelled)
         if path.suffix == ".jsonl":
-            return ((f"line {line}", row) for line, row in json_lines.rows(path))
+            return ((f"line {line}", row) for line, row in tables.json_rows(path))
         if path.suffix.lower() == ".mrg":
-            return treebank.sentences(path, columns)
-        return conll.sentences(path, columns, task.encoding)
+            return tagged.treebank_sentences(path, columns)
+        return tagged.conll_sentences(path, columns, task.encoding)
 
     def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
         """Return the words, and the numbers of their labels; without labels they are -1."""

@@ -21,10 +21,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from subtune.core.batch_sizes import CHECKPOINTS_KEPT
 from subtune.core.content_ids import ID_LENGTH
-from subtune.core.directories import flush
-from subtune.core.stopping import StoppedError
+from subtune.core.jobs import StoppedError
+from subtune.core.layout import flush
+from subtune.data.batches import CHECKPOINTS_KEPT
 
 ENDING = ".safetensors"
 # Changes with a state's contents: checkpoints in another format are ignored.

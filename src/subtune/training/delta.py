@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.selections.entries import Entries, Indices, Whole
+from subtune.selections.kind import Entries, Indices, Whole
 
 INDEX, LORA_A, LORA_B, LORA_SCALE = ".index", ".lora_A", ".lora_B", ".lora_scale"
 

@@ -19,7 +19,7 @@ from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
-from subtune.selections.diff_pruning import DiffPruningSettings
+from subtune.selections.entries import DiffPruningSettings
 from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples

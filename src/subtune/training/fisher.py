@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from subtune.data.batches import in_length_order
-from subtune.families.naming import is_embedding, is_key_bias, is_norm
+from subtune.families.base import is_embedding, is_key_bias, is_norm
 from subtune.models import forward
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.packed import Packed, pack

@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.core.batch_sizes import CPU_TOKENS
 from subtune.core.errors import SubtuneError, reason_of
+from subtune.data.batches import CPU_TOKENS
 from subtune.families.base import is_classifier
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import pack
-from subtune.selections.entries import LowRank
+from subtune.selections.kind import LowRank
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member
 from subtune.training.stacked import StackedParameters, is_matrix

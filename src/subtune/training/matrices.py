@@ -5,7 +5,7 @@ from torch import nn
 
 from subtune.models.encoder import Encoder
 from subtune.models.weights import SparseEntries, Weight
-from subtune.selections.entries import Entries, Indices
+from subtune.selections.kind import Entries, Indices
 from subtune.training.delta import ChangedEntries, ChangedTensor, Delta
 from subtune.training.stacked import is_matrix
 

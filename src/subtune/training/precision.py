@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from subtune.families.naming import is_embedding
+from subtune.families.base import is_embedding
 from subtune.models.encoder import Encoder
 
 

@@ -16,7 +16,7 @@ from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
-from subtune.selections.entries import Entries
+from subtune.selections.kind import Entries
 from subtune.selections.specs import Fit, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples

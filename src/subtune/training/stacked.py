@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from subtune.families.base import is_added, is_classifier
 from subtune.models.encoder import Encoder
 from subtune.models.weights import LowRankUpdate, PerRun, Weight
-from subtune.selections.entries import Entries, Entry, Indices, LowRank, Whole
+from subtune.selections.kind import Entries, Entry, Indices, LowRank, Whole
 from subtune.training.delta import AddedUpdate, ChangedEntries, ChangedTensor, Delta
 
 # A piece of a row: a tensor's name, and "values", "lora_a" or "lora_b".

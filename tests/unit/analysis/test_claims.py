@@ -10,7 +10,7 @@ from scipy import stats
 
 from subtune import papers
 from subtune.analysis import claims
-from subtune.analysis.statistics.parameters import rank_of_layers
+from subtune.analysis.statistics import rank_of_layers
 from subtune.analysis.verdicts import (
     DOES_NOT_HOLD,
     HOLDS,

@@ -3,7 +3,7 @@
 import pytest
 from scipy.optimize import least_squares
 
-from subtune.analysis import information
+from subtune.analysis import parameters
 from subtune.papers import printed
 from subtune.selections.methods import LAYER_PARAMETERS
 from tests.helpers.examples import sums
@@ -14,8 +14,8 @@ def test_components_are_ranked_by_mean_information_normalised_per_task():
     # Per component the mean is (2 weights + 2 biases) · information / 8 entries.
     one = sums(output_LayerNorm=3.0)
     other = sums(output_LayerNorm=0.0, attention_self_query=2000.0)
-    shares = information.component_shares({"a": one, "b": other})
-    total = information.component_ranking(shares)
+    shares = parameters.component_shares({"a": one, "b": other})
+    total = parameters.component_ranking(shares)
     assert total["output.LayerNorm"] == pytest.approx(3 / 10)
     assert total["attention.self.query"] == pytest.approx(1 / 10 + 2000 / 2006)
     assert total.sum() == pytest.approx(2)
@@ -27,7 +27,7 @@ def test_components_are_ranked_by_mean_information_normalised_per_task():
 def test_a_parameters_information_is_the_mean_over_its_entries_in_all_layers():
     table = sums()
     table.loc[table["parameter"] == "encoder.layer.0.attention.self.value.bias", "information"] = 5
-    found = information.parameter_information({"a": table, "b": sums()})
+    found = parameters.parameter_information({"a": table, "b": sums()})
     values = found.set_index(["task", "parameter"])["information"]
     # Both layers have two entries: (5 + 1) / 4.
     assert (values["a", "b_v"], values["b", "b_v"]) == (1.5, 0.5)
@@ -35,9 +35,9 @@ def test_a_parameters_information_is_the_mean_over_its_entries_in_all_layers():
 
 
 def test_a_tasks_layernorm_shares_sum_to_1_and_the_global_ones_by_part_to_the_number_of_tasks():
-    shares = information.layernorm_by_layer({"a": sums(), "b": sums(output_LayerNorm=5.0)})
+    shares = parameters.layernorm_by_layer({"a": sums(), "b": sums(output_LayerNorm=5.0)})
     assert shares.groupby("task")["share"].sum().to_dict() == pytest.approx({"a": 1, "b": 1})
-    total = information.global_by_layer(shares)
+    total = parameters.global_by_layer(shares)
     assert total.groupby("part")["share"].sum().to_dict() == pytest.approx({"weight": 2, "bias": 2})
     assert len(total) == 4
 
@@ -49,7 +49,7 @@ FIGURE_4 = printed.table("layernorm", "figure4").set_index(["part", "layer"])["v
 
 def off_figure_4(shares):
     """Our global information of some shares, minus the printed: a column per part."""
-    ours = information.global_by_layer(shares).set_index(["part", "layer"])["share"]
+    ours = parameters.global_by_layer(shares).set_index(["part", "layer"])["share"]
     return (ours - FIGURE_4).unstack("part")
 
 
@@ -75,8 +75,8 @@ def test_values_between_0_and_1_in_the_unreadable_cells_explain_the_weights_of_f
 
 def test_a_layer_of_which_a_cell_is_missing_is_missing_in_the_sum_and_no_zero():
     assert FIGURE_3["share"].isna().sum() == 6
-    total = information.global_by_layer(FIGURE_3).set_index(["part", "layer"])["share"]
+    total = parameters.global_by_layer(FIGURE_3).set_index(["part", "layer"])["share"]
     assert total[total.isna()].index.tolist() == [("weight", layer) for layer in (2, 4, 7, 8, 17)]
-    left = information.complete_layers(FIGURE_3)
+    left = parameters.complete_layers(FIGURE_3)
     assert left["share"].notna().all()
     assert len(left) == len(FIGURE_3) - 2 * 6

@@ -8,7 +8,7 @@ import pytest
 
 from subtune import papers
 from subtune.analysis import curves, scores, significance
-from subtune.analysis.statistics.scores import family_minus, minus, scope_minus
+from subtune.analysis.statistics import family_minus, minus, scope_minus
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
 from subtune.tasks.score_columns import columns_of

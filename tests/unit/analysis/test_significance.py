@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import significance
-from subtune.exhibits.figures.ranks import joined
+from subtune.exhibits.figures.points import joined
 from tests.helpers.examples import scored
 
 

@@ -9,13 +9,18 @@ from pydantic import TypeAdapter
 
 from subtune.core.content_ids import Value, fingerprint
 from subtune.selections import SELECTION
-from subtune.selections.adapter import Adapter, AdapterSettings
-from subtune.selections.diff_pruning import DiffPruning, DiffPruningSettings
+from subtune.selections.added import Adapter, AdapterSettings, Peft, PeftSettings
 from subtune.selections.embeddings import Embeddings, EmbeddingsSettings
-from subtune.selections.lora import Lora, LoraSettings
-from subtune.selections.peft import Peft, PeftSettings
-from subtune.selections.random import Draw, Lines, Random
-from subtune.selections.ranked import Ranked, Top
+from subtune.selections.entries import (
+    DiffPruning,
+    DiffPruningSettings,
+    Draw,
+    Lines,
+    Random,
+    Ranked,
+    Top,
+)
+from subtune.selections.patterns import Lora, LoraSettings, WholeTensors
 from subtune.selections.specs import (
     DataSpec,
     FisherSpec,
@@ -26,7 +31,6 @@ from subtune.selections.specs import (
     RunSpec,
     TokensSpec,
 )
-from subtune.selections.whole import WholeTensors
 from subtune.tasks import TASKS
 from subtune.tasks.task import TaskSpec
 from tests.helpers.examples import run_spec

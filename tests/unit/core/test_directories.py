@@ -7,8 +7,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from subtune.core.directories import new_directory
 from subtune.core.errors import SubtuneError
+from subtune.core.layout import new_directory
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import errno
 
-from subtune.core.logs import message_of
+from subtune.core.jobs import message_of
 
 
 def test_of_a_full_disk_the_file_that_was_written_is_named():

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from subtune.core.stopping import stop_requests
+from subtune.core.jobs import stop_requests
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGINT"])
@@ -22,7 +22,7 @@ def test_a_signal_becomes_a_question(name):
 
 def test_a_second_interrupt_from_the_keyboard_ends_the_job():
     program = (
-        "import time\nfrom subtune.core.stopping import StoppedError, stop_requests\n"
+        "import time\nfrom subtune.core.jobs import StoppedError, stop_requests\n"
         "with stop_requests():\n    print('ready', flush=True)\n"
         "    while True: time.sleep(0.1)\n"
     )

@@ -7,11 +7,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from subtune.core.errors import SubtuneError
-from subtune.data import builtin, files, tsv
+from subtune.data import builtin, files
 from subtune.data.builtin import MINI_TASKS
-from subtune.data.load import load
-from subtune.data.rows import split_from_rows
-from subtune.data.tokens import tokenize
+from subtune.data.load import load, split_from_rows, tokenize
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, Task
 
@@ -58,7 +56,7 @@ def test_real_qnli_has_as_many_rows_as_glue_where_it_has_files(glue_dir):
     task = TASKS["qnli"]
     for split in ("dev", "test"):
         path = glue_dir / "QNLI" / f"{split}.tsv"
-        assert len(list(tsv.rows(path, task, labelled=split == "dev"))) == 5463
+        assert len(list(files.glue_rows(path, task, labelled=split == "dev"))) == 5463
 
 
 def test_a_task_without_test_files_has_no_rows_to_predict(glue_dir, tiny_bert, tmp_path):
@@ -71,12 +69,12 @@ def test_a_task_without_test_files_has_no_rows_to_predict(glue_dir, tiny_bert, t
 
 def test_a_glue_file_that_is_missing_is_named(glue_dir):
     with pytest.raises(SubtuneError, match=r"QNLI/train\.tsv is missing, expected the train"):
-        tsv.paths(str(glue_dir), TASKS["qnli"])
+        files.glue_paths(str(glue_dir), TASKS["qnli"])
 
 
 def tsv_rows(directory, task, content):
     (directory / "train.tsv").write_bytes(content)
-    return list(tsv.rows(directory / "train.tsv", TASKS[task], labelled=True))
+    return list(files.glue_rows(directory / "train.tsv", TASKS[task], labelled=True))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data import files, official
+from subtune.data import files
 from subtune.data.files import require_version, version_of
 from subtune.data.load import load
 from subtune.selections.specs import DataSpec
@@ -82,12 +82,12 @@ def test_a_file_of_a_directory_that_is_changed_is_refused_or_named(tmp_path):
 def test_test_files_may_be_absent_and_others_may_not(tmp_path):
     write_ud_ewt(tmp_path, splits=("train", "dev"))
     task = TASKS["ud_ewt"]
-    assert [*official.paths(str(tmp_path), task)] == ["train", "validation"]
+    assert [*files.official_paths(str(tmp_path), task)] == ["train", "validation"]
     (tmp_path / "en_ewt-ud-dev.conllu").unlink()
     with pytest.raises(SubtuneError, match=r"directories\.ud_ewt: .*ud-dev\.conllu is missing"):
-        official.paths(str(tmp_path), task)
-    for name in official.RELEASES:
+        files.official_paths(str(tmp_path), task)
+    for name in files.RELEASES:
         with pytest.raises(
             SubtuneError, match=f"directories.{name}: found no directory .*nowhere'"
         ):
-            official.paths(str(tmp_path / "nowhere"), TASKS[name])
+            files.official_paths(str(tmp_path / "nowhere"), TASKS[name])

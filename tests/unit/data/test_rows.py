@@ -3,7 +3,7 @@
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data import rows
+from subtune.data import load
 from subtune.tasks import TASKS
 from tests.helpers import examples
 
@@ -20,6 +20,6 @@ def test_a_directory_with_a_damaged_file_is_named_with_what_to_do(tmp_path, name
     path = stored / "train" / name
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(SubtuneError) as error:
-        rows.read(stored)
+        load.read(stored)
     assert str(error.value).startswith(f"{stored} is damaged; delete it, and call snakemake again")
     assert "\n" not in str(error.value)

@@ -17,8 +17,10 @@ from subtune.families.base import (
     HEADS,
     QUESTION_ANSWERING,
     is_classifier,
+    is_embedding,
+    is_key_bias,
+    is_norm,
 )
-from subtune.families.naming import is_embedding, is_key_bias, is_norm
 from subtune.models.configuration import longest_text, read_config
 from subtune.models.dimensions import dimensions_by
 from tests.helpers.reference import CLASSES

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.families import NAMINGS, naming
+from subtune.families import NAMINGS, base
 from subtune.families.base import SEQUENCE_CLASSIFICATION, component_of, is_classifier
 from subtune.models import encoder, forward
 from subtune.models.dimensions import dimensions_in
@@ -65,8 +65,8 @@ def test_norms_and_tables_are_known_by_their_names(model):
     for name in model.parameters:
         kind = type(module.get_submodule(model.exported_name(name).rpartition(".")[0])).__name__
         if not is_classifier(name):
-            assert naming.is_norm(name) == ("Norm" in kind), name
-        assert naming.is_embedding(name) == ("Embedding" in kind), name
+            assert base.is_norm(name) == ("Norm" in kind), name
+        assert base.is_embedding(name) == ("Embedding" in kind), name
 
 
 def test_shapes_are_known_without_weights(model, directory):

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
+from subtune import glue_server
 from subtune.analysis.reproduction import of_exhibits
 from subtune.core.errors import SubtuneError
-from subtune.glue_server import returned_scores
 from subtune.papers import printed
 from subtune.planning import submissions as planned
 from subtune.tasks import TASKS
@@ -55,9 +55,9 @@ def entered(form, path, **changed):
 
 
 def test_the_papers_own_test_scores_give_the_papers_p_values(form, tmp_path):
-    scores = returned_scores.read(entered(form.copy(), tmp_path / "scores.csv"), form)
+    scores = glue_server.returned_scores(entered(form.copy(), tmp_path / "scores.csv"), form)
     dev = as_ours("table2")
-    test = returned_scores.as_chosen(dev, scores)
+    test = glue_server.as_chosen(dev, scores)
     table = made("layernorm", "kruskal_wallis", dev=dev, test=test).set_index("scores")
     for ours, papers in (
         ("this run's table 2 (validation)", "paper's table2 (validation)"),
@@ -69,9 +69,9 @@ def test_the_papers_own_test_scores_give_the_papers_p_values(form, tmp_path):
 
 def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
     form.to_csv(tmp_path / "empty.csv", index=False)
-    scores = returned_scores.read(tmp_path / "empty.csv", form)
+    scores = glue_server.returned_scores(tmp_path / "empty.csv", form)
     assert scores.empty
-    assert returned_scores.as_chosen(as_ours("table2"), scores).empty
+    assert glue_server.as_chosen(as_ours("table2"), scores).empty
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
 def test_a_mistake_in_the_form_is_one_line(form, changed, message, tmp_path):
     path = entered(form.copy(), tmp_path / "scores.csv", **changed)
     with pytest.raises(SubtuneError, match=message):
-        returned_scores.read(path, form)
+        glue_server.returned_scores(path, form)
 
 
 @pytest.mark.parametrize(
@@ -108,20 +108,20 @@ def test_a_form_with_damaged_rows_is_refused(form, of_header, of_line, message, 
     header, *lines = path.read_text().splitlines()
     path.write_text("\n".join([header + of_header, *map(of_line, lines)]))
     with pytest.raises(SubtuneError, match=f"test_scores: .*{message}"):
-        returned_scores.read(path, form)
+        glue_server.returned_scores(path, form)
 
 
 def test_a_form_is_read_as_a_spreadsheet_saves_it(form, tmp_path):
     path = entered(form.copy(), tmp_path / "scores.csv")
-    expected = returned_scores.read(path, form)
+    expected = glue_server.returned_scores(path, form)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n,,,,,\r\n")
-    pd.testing.assert_frame_equal(returned_scores.read(path, form), expected)
+    pd.testing.assert_frame_equal(glue_server.returned_scores(path, form), expected)
 
 
 def test_a_form_may_have_any_ending(form, tmp_path):
-    expected = returned_scores.read(entered(form.copy(), tmp_path / "scores.csv"), form)
+    expected = glue_server.returned_scores(entered(form.copy(), tmp_path / "scores.csv"), form)
     path = (tmp_path / "scores.csv").rename(tmp_path / "scores.txt")
-    pd.testing.assert_frame_equal(returned_scores.read(path, form), expected)
+    pd.testing.assert_frame_equal(glue_server.returned_scores(path, form), expected)
 
 
 def test_shares_in_place_of_percentages_are_noticed(form, tmp_path):
@@ -129,25 +129,25 @@ def test_shares_in_place_of_percentages_are_noticed(form, tmp_path):
     table = pd.read_csv(path)
     table.assign(score=table["score"] / 100).to_csv(path, index=False)
     with pytest.raises(SubtuneError, match="expected the server's scale, 0 to 100"):
-        returned_scores.read(path, form)
+        glue_server.returned_scores(path, form)
 
 
 def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
     form.drop(columns="model").to_csv(tmp_path / "scores.csv", index=False)
     with pytest.raises(SubtuneError, match="column 'model' is missing"):
-        returned_scores.read(tmp_path / "scores.csv", form)
+        glue_server.returned_scores(tmp_path / "scores.csv", form)
     with pytest.raises(SubtuneError, match="no such file"):
-        returned_scores.read(tmp_path / "none.csv", form)
+        glue_server.returned_scores(tmp_path / "none.csv", form)
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(SubtuneError, match="found no rows, expected those of the form"):
-        returned_scores.read(tmp_path / "empty.csv", form)
+        glue_server.returned_scores(tmp_path / "empty.csv", form)
 
 
 def test_a_score_of_constants_in_place_of_a_run_that_diverged_counts_for_no_run(form, tmp_path):
-    scores = returned_scores.read(entered(form.copy(), tmp_path / "scores.csv"), form)
+    scores = glue_server.returned_scores(entered(form.copy(), tmp_path / "scores.csv"), form)
     dev = as_ours("table2")
     diverged = (dev["method"] == "bitfit") & (dev["task"] == "rte")
     dev["value"] = dev["value"].mask(diverged)
-    test = returned_scores.as_chosen(dev, scores)
+    test = glue_server.as_chosen(dev, scores)
     assert not ((test["method"] == "bitfit") & (test["task"] == "rte")).any()
     assert len(test) == len(dev) - 1

@@ -5,11 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.data import tsv
-from subtune.data.load import load
-from subtune.data.tokens import tokenize
+from subtune import glue_server
+from subtune.data import files
+from subtune.data.load import load, tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.glue_server import writing
+from subtune.glue_server import FILES, in_words
 from subtune.models.load import load_model
 from subtune.planning import submissions as planned
 from subtune.runs import recording, rescoring
@@ -22,17 +22,17 @@ from tests.helpers.submissions import require_taken
 
 def test_the_same_predictions_make_the_same_file_which_the_server_takes(tmp_path):
     for name in ("one.zip", "two.zip"):
-        writing.write(tmp_path / name, {})
+        glue_server.write_zip(tmp_path / name, {})
     require_taken(tmp_path / "one.zip")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
 
 
 def test_classes_are_words_for_inference_and_numbers_elsewhere_and_scores_stay_in_range():
     logits = np.array([[2.0, 1.0], [0.0, 1.0]])
-    assert writing.in_words(writing.FILES["RTE.tsv"], logits) == ["entailment", "not_entailment"]
-    assert writing.in_words(writing.FILES["WNLI.tsv"], logits) == ["0", "1"]
+    assert in_words(FILES["RTE.tsv"], logits) == ["entailment", "not_entailment"]
+    assert in_words(FILES["WNLI.tsv"], logits) == ["0", "1"]
     scores = np.array([[-0.3], [2.34567], [7.0]])
-    assert writing.in_words(writing.FILES["STS-B.tsv"], scores) == ["0.000", "2.346", "5.000"]
+    assert in_words(FILES["STS-B.tsv"], scores) == ["0.000", "2.346", "5.000"]
 
 
 def predictions(file, run):
@@ -48,20 +48,20 @@ def best_run(task, run, value=0.5):
 
 
 def test_the_diagnostic_set_is_predicted_by_the_mnli_model(tmp_path):
-    files = [file for file in writing.FILES.values() if file.task.name == "mnli"]
+    files = [file for file in FILES.values() if file.task.name == "mnli"]
     assert [file.name for file in files] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
     predicted = {"mnli": pd.concat(predictions(file, "a1") for file in files)}
-    found, parts = writing.submission(predicted, best_run("mnli", "a1"))
+    found, parts = glue_server.submission(predicted, best_run("mnli", "a1"))
     assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in files}
     assert dict(zip(parts["file"], parts["made_of"], strict=True))["AX.tsv"] == "run a1"
-    writing.write(tmp_path / "mnli.zip", found)
+    glue_server.write_zip(tmp_path / "mnli.zip", found)
     require_taken(tmp_path / "mnli.zip")
 
 
 def test_what_was_not_predicted_is_a_constant_and_told():
-    file = writing.FILES["RTE.tsv"]
+    file = FILES["RTE.tsv"]
     few = predictions(file, "a1").head(10)
-    found, parts = writing.submission({"rte": few}, best_run("rte", "a1"))
+    found, parts = glue_server.submission({"rte": few}, best_run("rte", "a1"))
     told = dict(zip(parts["file"], parts["made_of"], strict=True))
     assert not found
     assert told["RTE.tsv"] == ("every row entailment: found 10 test rows, but the server has 3,000")
@@ -69,9 +69,9 @@ def test_what_was_not_predicted_is_a_constant_and_told():
 
 
 def test_a_run_that_diverged_predicts_nothing_for_the_server_and_is_named():
-    overflown = predictions(writing.FILES["CoLA.tsv"], "b2").assign(logit_1=np.inf)
+    overflown = predictions(FILES["CoLA.tsv"], "b2").assign(logit_1=np.inf)
     best = pd.concat([best_run("rte", "a1", np.nan), best_run("cola", "b2")])
-    found, parts = writing.submission({"cola": overflown}, best)
+    found, parts = glue_server.submission({"cola": overflown}, best)
     made_of = dict(zip(parts["file"], parts["made_of"], strict=True))
     assert not found
     assert made_of["RTE.tsv"] == "every row entailment: run a1 diverged"
@@ -96,24 +96,24 @@ def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_p
         predicted[name] = rescoring.on_test_rows(tmp_path, [spec], model, tokens_of_tests)
         rows.append((name, spec.id, spec.recipe.learning_rate, spec.seed, 0.5))
     names = ["task", "run", "learning_rate", "seed", "value"]
-    found, parts = writing.submission(predicted, pd.DataFrame(rows, columns=names))
+    found, parts = glue_server.submission(predicted, pd.DataFrame(rows, columns=names))
     assert set(found) == {"CoLA.tsv", "MRPC.tsv", "STS-B.tsv", "RTE.tsv", "WNLI.tsv"}
-    writing.write(tmp_path / "real.zip", found)
+    glue_server.write_zip(tmp_path / "real.zip", found)
     require_taken(tmp_path / "real.zip")
     assert parts["made_of"].str.startswith("run ").sum() == 5
 
 
 def test_the_server_has_as_many_rows_of_a_task_as_its_test_splits():
     for name, task in TASKS.items():
-        rows = [file.rows for file in writing.FILES.values() if file.task.name == name]
+        rows = [file.rows for file in FILES.values() if file.task.name == name]
         assert not rows or sum(rows) == task.size.test_rows
 
 
 def test_the_real_diagnostic_set_is_mnlis_third_test_split(glue_dir, tmp_path):
     task = TASKS["mnli"]
-    path = tsv.path_of(glue_dir, task, "diagnostic")
-    rows = list(tsv.rows(path, task, labelled=False))
-    assert len(rows) == writing.ROWS["AX.tsv"]
+    path = files.glue_path(glue_dir, task, "diagnostic")
+    rows = list(files.glue_rows(path, task, labelled=False))
+    assert len(rows) == glue_server.ROWS["AX.tsv"]
     assert rows[0]["premise"] == "The cat sat on the mat."
 
 

@@ -6,8 +6,7 @@ import torch
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
-from subtune.models.sparse_grad import sparse_embedding, sparse_linear
-from subtune.models.weights import SparseEntries
+from subtune.models.weights import SparseEntries, sparse_embedding, sparse_linear
 
 TOKENS, OUTPUTS, INPUTS = 256, 96, 128
 SHARES = [0.001, 0.05, 0.4, 1.0]

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig
 
 from subtune.core.errors import SubtuneError
-from subtune.data.tokens import read_tokenizer, tokenize
+from subtune.data.load import read_tokenizer, tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
 from subtune.models import files, transformers_models
 from subtune.models.configuration import MANY, longest_text

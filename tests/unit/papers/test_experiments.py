@@ -4,7 +4,7 @@ import pytest
 
 from subtune import papers
 from subtune.papers import experiments, printed
-from subtune.papers.arguments import make
+from subtune.papers.experiments import make
 from subtune.planning.plan import plan
 from tests.helpers.examples import config, experiment, scored
 

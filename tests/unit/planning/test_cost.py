@@ -6,10 +6,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer
 
 from subtune import config
-from subtune.data import tsv
-from subtune.data.load import load
+from subtune.data import files
+from subtune.data.load import load, tokenize
 from subtune.data.sizes import size_of
-from subtune.data.tokens import tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of, papers_models
@@ -99,9 +98,9 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
 
 @pytest.mark.parametrize("task", ["cola", "sst2", "mrpc", "stsb", "rte", "wnli"])
 def test_glues_sizes_are_those_of_its_files(task, glue_dir, minilm):
-    found = tsv.paths(str(glue_dir), TASKS[task])
+    found = files.glue_paths(str(glue_dir), TASKS[task])
     rows = {
-        split: list(tsv.rows(path, TASKS[task], labelled=split not in TASKS[task].test))
+        split: list(files.glue_rows(path, TASKS[task], labelled=split not in TASKS[task].test))
         for split, path in found.items()
     }
     size = TASKS[task].size

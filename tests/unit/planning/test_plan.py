@@ -16,7 +16,7 @@ from subtune.hub.commits import COMMITS, SQUAD
 from subtune.planning import inputs
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of
-from subtune.selections.ranked import Top
+from subtune.selections.entries import Top
 from subtune.selections.specs import Fit, RunSpec
 from tests.helpers.project import ROOT
 

@@ -25,8 +25,8 @@ from subtune.runs import listing, records, rescoring
 from subtune.runs.export import export_adapter, export_model
 from subtune.runs.integrity import write_checksums
 from subtune.selections import SELECTION
-from subtune.selections.lora import Lora, LoraSettings
 from subtune.selections.methods import METHODS
+from subtune.selections.patterns import Lora, LoraSettings
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.evaluation import logits_of

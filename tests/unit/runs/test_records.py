@@ -18,7 +18,7 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.load import load_model
 from subtune.runs import listing, recording, records, rescoring, table_of_runs
 from subtune.runs.integrity import CHECKSUMS, write_checksums
-from subtune.selections.random import Random
+from subtune.selections.entries import Random
 from subtune.tasks.score_columns import ScoreColumn
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record

@@ -5,8 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.data.load import load
-from subtune.data.tokens import tokenize
+from subtune.data.load import load, tokenize
 from subtune.families.base import HEADS
 from subtune.models.load import load_model
 from subtune.runs import records, rescoring

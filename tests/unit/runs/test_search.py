@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from subtune.analysis import scores
 from subtune.core.errors import SubtuneError
-from subtune.core.stopping import StoppedError
+from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.load import load_model

@@ -3,10 +3,9 @@
 import pytest
 
 from subtune.selections import SELECTION
-from subtune.selections.entries import Whole
-from subtune.selections.kind import Work
+from subtune.selections.entries import Ranked, Top
+from subtune.selections.kind import Whole, Work
 from subtune.selections.methods import METHODS
-from subtune.selections.ranked import Ranked, Top
 from tests.helpers.examples import CLASSIFIER
 
 KINDS = {

@@ -3,8 +3,8 @@
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.selections.entries import LowRank, Whole, count
-from subtune.selections.lora import Lora, LoraSettings
+from subtune.selections.kind import LowRank, Whole, count
+from subtune.selections.patterns import Lora, LoraSettings
 from tests.helpers.examples import CLASSIFIER
 
 QUERIES = "encoder.layer.*.attention.self.query.weight"

@@ -11,9 +11,9 @@ from subtune.families.base import is_classifier
 from subtune.models.dimensions import dimensions_of, papers_models
 from subtune.models.parameter_counts import parameter_counts
 from subtune.papers import printed
-from subtune.selections.entries import LowRank, Whole
+from subtune.selections.kind import LowRank, Whole
 from subtune.selections.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named
-from subtune.selections.whole import WholeTensors
+from subtune.selections.patterns import WholeTensors
 
 
 @pytest.fixture(scope="module")

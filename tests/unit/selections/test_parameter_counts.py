@@ -10,9 +10,9 @@ from subtune import cli
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.dimensions import dimensions_in
 from subtune.models.parameter_counts import trained_tensors
-from subtune.selections.entries import Whole, count
+from subtune.selections.kind import Whole, count
 from subtune.selections.methods import named
-from subtune.selections.whole import WholeTensors
+from subtune.selections.patterns import WholeTensors
 
 
 def params(capsys, *arguments):

@@ -3,8 +3,7 @@
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.selections.patterns import matching
-from subtune.selections.whole import WholeTensors
+from subtune.selections.patterns import WholeTensors, matching
 
 
 def test_a_star_does_not_cross_a_dot(bert_large):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.selections.entries import Indices, count
+from subtune.selections.entries import Draw, Lines, Random
+from subtune.selections.kind import Indices, count
 from subtune.selections.methods import METHODS
-from subtune.selections.random import Draw, Lines, Random
 from tests.helpers.examples import CLASSIFIER
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subtune.selections.ranked import Ranked, Top, top_count
+from subtune.selections.entries import Ranked, Top, top_count
 
 
 @given(st.integers(1, 10_000), st.integers(1, 1000))

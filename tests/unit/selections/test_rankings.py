@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
+from subtune.selections.patterns import WholeTensors
 from subtune.selections.rankings import fishers_in_scope, rank_files, ranks, read, summed
-from subtune.selections.whole import WholeTensors
 
 
 def test_the_most_informative_entry_is_first_and_ties_go_to_the_earlier_entry():

@@ -2,8 +2,8 @@
 
 import pytest
 
+from subtune.selections.patterns import WholeTensors
 from subtune.selections.specs import DataSpec, FisherSpec, ModelSpec, RankingSpec, TokensSpec
-from subtune.selections.whole import WholeTensors
 from subtune.tasks import TASKS
 from tests.helpers.examples import run_spec
 

@@ -5,7 +5,7 @@ import pytest
 from subtune.core.errors import SubtuneError
 from subtune.models.dimensions import dimensions_of
 from subtune.selections.methods import METHODS
-from subtune.selections.whole import WholeTensors, require_whole
+from subtune.selections.patterns import WholeTensors, require_whole
 from tests.helpers.examples import CLASSIFIER
 
 

@@ -4,7 +4,7 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from subtune.core.errors import SubtuneError
-from subtune.data.tokens import tokenize
+from subtune.data.load import tokenize
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
 from subtune.tasks.sentences import TEXTS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
-from subtune.data.tokens import read_tokenizer
+from subtune.data.load import read_tokenizer
 from subtune.families.base import QUESTION_ANSWERING
 from subtune.models.load import load_model
 from subtune.tasks import TASKS

@@ -9,11 +9,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from subtune.core.errors import SubtuneError
-from subtune.data.rows import split_from_rows
-from subtune.data.tokens import read_tokenizer
+from subtune.data.load import read_tokenizer, split_from_rows
 from subtune.tasks import TASKS, Task
 from subtune.tasks.examples import Examples
-from subtune.tasks.formats import conll
+from subtune.tasks.formats import tagged
 from subtune.tasks.kinds import KINDS
 
 TOKENS = KINDS["tokens"]
@@ -39,7 +38,7 @@ def wordpiece(minilm):
 def real(ud_ewt_dir):
     """Every tenth sentence of the development split."""
     path = ud_ewt_dir / "en_ewt-ud-dev.conllu"
-    return [row["form"] for _, row in conll.sentences(path, ["form"])][::10]
+    return [row["form"] for _, row in tagged.conll_sentences(path, ["form"])][::10]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from subtune.models.dimensions import dimensions_in, dimensions_of, shapes_for
 from subtune.models.encoder import new_classifier, shapes_of
 from subtune.models.load import load_model
 from subtune.selections import SELECTION
-from subtune.selections.entries import count
+from subtune.selections.kind import count
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.training.recipe import Member

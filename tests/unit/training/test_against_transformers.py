@@ -19,7 +19,7 @@ from transformers import get_scheduler
 
 from subtune.models import encoder, packed
 from subtune.models.load import load_model
-from subtune.selections.entries import Indices, LowRank
+from subtune.selections.kind import Indices, LowRank
 from subtune.tasks import TASKS
 from subtune.training import groups, recipe
 from subtune.training.delta import applied

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.core.stopping import StoppedError
+from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.load import load_model
 from subtune.runs import recording, records

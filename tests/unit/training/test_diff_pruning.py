@@ -8,14 +8,14 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
-from subtune.core.stopping import StoppedError
+from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models.dimensions import dimensions_in
 from subtune.models.encoder import new_classifier
 from subtune.models.load import load_model
 from subtune.runs.job import Job
 from subtune.selections import SELECTION
-from subtune.selections.diff_pruning import DiffPruningSettings
+from subtune.selections.entries import DiffPruningSettings
 from subtune.tasks import TASKS
 from subtune.training.checkpoints import Checkpoints, Keeper
 from subtune.training.delta import applied, to_stored

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModel
 
 from subtune.core.errors import SubtuneError
-from subtune.data.tokens import tokenize
+from subtune.data.load import tokenize
 from subtune.models.encoder import Encoder
 from subtune.models.forward import hidden_states
 from subtune.models.load import load_model

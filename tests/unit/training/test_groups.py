@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.core.batch_sizes import CPU_TOKENS
+from subtune.data.batches import CPU_TOKENS
 from subtune.training.groups import group_runs, runs_at_once
 from tests.unit.training.results import member
 

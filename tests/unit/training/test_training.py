@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from subtune.data.batches import in_length_order, shuffled
-from subtune.families.naming import is_key_bias
+from subtune.families.base import is_key_bias
 from subtune.models.encoder import Encoder
-from subtune.selections.entries import Indices
+from subtune.selections.kind import Indices
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, to_stored

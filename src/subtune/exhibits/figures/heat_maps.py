@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.exhibits.figures.drawing import COLUMN, new_figure, panels_of, without_numbers
-from subtune.families import naming
+from subtune.families.base import in_order
 from subtune.selections.methods import LAYER_PARAMETERS, title_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def component_changes(
     figure, panels = panels_of(len(tasks), style["width"], height_of_panel=0.62)
     positive = changes.loc[changes["change"] > 0, "change"]
     norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
-    components = naming.in_order(changes["component"])
+    components = in_order(changes["component"])
     for panel, task in zip(panels, tasks, strict=False):
         grid = _grid(changes[changes["task"] == task], "component", "change").reindex(components)
         image = panel.imshow(grid, aspect="auto", cmap=style["colormap"], norm=norm)
@@ -131,7 +131,7 @@ def global_information(
     one scale: multiples of an even share per layer.
 
     Args:
-        shares: from `subtune.analysis.information.global_by_layer`.
+        shares: from `subtune.analysis.parameters.global_by_layer`.
         printed: ``layer``, ``part``, ``value``, on the same scale.
     """
     tables = {"this run": shares.rename(columns={"share": "value"}), "paper": printed}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from subtune.analysis.answers import ALL_TASKS, MARGIN, Answer, answers
+from subtune.analysis.crossed import MOST_SEEDS
 from subtune.analysis.row_scores import NO_ROWS
-from subtune.analysis.statistics.crossed import MOST_SEEDS
 from subtune.analysis.summary import Candidate
 from subtune.analysis.verdicts import FEWEST_UNITS, SUPPORTED, UNDECIDED
 from subtune.exhibits.tables.writing import EMPTY, Styled, escaped, interval, share, signed

@@ -79,7 +79,7 @@ def contents(parts: pd.DataFrame) -> pd.DataFrame:
     """Return a row per file: the run that predicted it, or why it holds a constant.
 
     Args:
-        parts: ``submission``, and the columns of `subtune.glue_server.writing.CONTENTS`.
+        parts: ``submission``, and the columns of `subtune.glue_server.CONTENTS`.
     """
     return pd.DataFrame(
         {

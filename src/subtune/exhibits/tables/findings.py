@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis import information, significance
+from subtune.analysis import parameters, significance
 from subtune.analysis.reproduction import of_exhibits
 from subtune.analysis.scores import whole_methods
 from subtune.analysis.verdicts import NOT_PRINTED, UNDECIDED
@@ -78,10 +78,10 @@ def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFra
     """Rank components by their Fisher information, beside a paper's ranks.
 
     Args:
-        shares: from `subtune.analysis.information.component_shares`.
+        shares: from `subtune.analysis.parameters.component_shares`.
         printed: ``component`` and ``rank``.
     """
-    total = information.component_ranking(shares)
+    total = parameters.component_ranking(shares)
     ranks = printed.set_index("component")["rank"]
     return pd.DataFrame(
         {
@@ -103,7 +103,7 @@ def choice_by_information(
 
     Args:
         sizes: from `subtune.analysis.scores.in_every_metric`.
-        parameter_information: from `subtune.analysis.information.parameter_information`.
+        parameter_information: from `subtune.analysis.parameters.parameter_information`.
         methods: their names, which are those of the parameters.
 
     Returns:

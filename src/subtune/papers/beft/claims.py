@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from subtune.analysis.statistics.scores import NOTHING
-from subtune.analysis.statistics.sizes import minus_on_rows
+from subtune.analysis.statistics import NOTHING, minus_on_rows
 
 
 def minus_most_informed(
@@ -14,7 +13,7 @@ def minus_most_informed(
     """Return `minus_on_rows`, on the fewest, of a method and the one with the most information.
 
     Args:
-        information: from `subtune.analysis.information.parameter_information`.
+        information: from `subtune.analysis.parameters.parameter_information`.
         methods: methods of one parameter each, with the parameter's name.
     """
     rows = information[information["parameter"].isin(methods)]

@@ -1,8 +1,9 @@
 """Tables of BEFT."""
 
 from subtune.exhibits.tables.findings import choice_by_information
-from subtune.exhibits.tables.scores import scores_by_train_rows
-from subtune.papers.paper import Needs, Table
+from subtune.exhibits.tables.methods import scores_by_train_rows
+from subtune.papers.beft import claims
+from subtune.papers.paper import Needs, Paper, Table, read_claims
 
 BIASES = ("b_q", "b_k", "b_v")
 
@@ -33,4 +34,10 @@ EXHIBITS = (
         options={"methods": BIASES},
         needs=Needs(methods=BIASES),
     ),
+)
+PAPER = Paper(
+    name="beft",
+    citation="BEFT (Huang et al., 2026)",
+    exhibits=EXHIBITS,
+    claims=read_claims(__package__, claims),
 )

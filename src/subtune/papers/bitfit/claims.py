@@ -6,13 +6,17 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.scores import whole_methods
-from subtune.analysis.statistics.parameters import (
+from subtune.analysis.statistics import (
+    CELL,
     FEWEST_PAIRS,
+    NOTHING,
     best_rates,
     changes_of,
+    matching,
+    method_scores,
+    minus,
     rank_correlation,
 )
-from subtune.analysis.statistics.scores import CELL, NOTHING, matching, method_scores, minus
 
 
 def spread_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from subtune.exhibits.figures.curves import score_by_train_rows
 from subtune.exhibits.tables.choices import best_learning_rates
-from subtune.exhibits.tables.scores import generalisation_gap
-from subtune.papers.paper import Figure, Needs, Table
+from subtune.exhibits.tables.methods import generalisation_gap
+from subtune.papers.bitfit import claims
+from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import (
     COMPARED,
     SEVERAL_SEEDS,
@@ -76,4 +77,14 @@ EXHIBITS = (
     changes("figure4", "Change of the biases, MRPC", "bitfit", "mrpc"),
     changes("figure5", "Change of the biases, STS-B", "bitfit", "stsb"),
     on_squad("figure6", "f1", "F1"),
+)
+PAPER = Paper(
+    name="bitfit",
+    citation="BitFit (Ben-Zaken et al., 2021)",
+    exhibits=EXHIBITS,
+    claims=read_claims(__package__, claims),
+    printed_data={"train_rows": "train_rows"},
+    printed_learning_rates={"bitfit": "table6"},
+    scored_on_training_rows=("full", "bitfit"),
+    tasks_apart=(*PART_OF_SPEECH, *SQUAD),
 )

@@ -4,8 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from subtune.analysis.statistics.parameters import FEWEST_PAIRS, changes_of, rank_correlation
-from subtune.analysis.statistics.scores import NOTHING, method_scores, minus_printed
+from subtune.analysis.statistics import (
+    FEWEST_PAIRS,
+    NOTHING,
+    changes_of,
+    method_scores,
+    minus_printed,
+    rank_correlation,
+)
 
 
 def distance_to_printed(
@@ -21,7 +27,7 @@ def change_and_score(
     """Return the rank correlation of how much parameters change and what they score alone.
 
     Args:
-        changes: from `subtune.analysis.changes.changes_of_methods`.
+        changes: from `subtune.analysis.parameters.changes_of_methods`.
         method: the method whose changes are compared, which trains all these parameters.
         parts: method to the parameters that it trains.
 

@@ -1,7 +1,8 @@
 """Tables and figures of BitFit+."""
 
 from subtune.exhibits.tables.findings import repeat_variance
-from subtune.papers.paper import Needs, Table
+from subtune.papers.bitfit_plus import claims
+from subtune.papers.paper import Needs, Paper, Table, read_claims
 from subtune.papers.shared import changes, dev_scores
 
 # Methods whose scores it prints from elsewhere.
@@ -41,4 +42,10 @@ EXHIBITS = (
             (15, "b_LN1,b_LN2"),
         )
     ),
+)
+PAPER = Paper(
+    name="bitfit_plus",
+    citation="BitFit+ (Weng et al.)",
+    exhibits=EXHIBITS,
+    claims=read_claims(__package__, claims),
 )

@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from subtune.analysis.statistics.parameters import to_largest_other
-from subtune.analysis.statistics.scores import fraction_minus_whole, minus
+from subtune.analysis.statistics import fraction_minus_whole, minus, to_largest_other
 
 
 def minus_on_both(dev: pd.DataFrame, test: pd.DataFrame, first: str, second: str) -> pd.Series:

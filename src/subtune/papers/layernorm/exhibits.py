@@ -7,7 +7,8 @@ from subtune.exhibits.figures.heat_maps import (
     information_by_task,
 )
 from subtune.exhibits.tables.findings import component_ranking, kruskal_wallis
-from subtune.papers.paper import Figure, Needs, Table
+from subtune.papers.layernorm import claims
+from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores
 
 EXHIBITS = (
@@ -86,4 +87,12 @@ EXHIBITS = (
         needs=Needs(fractions=True),
     ),
     metrics_of_tasks("table4"),
+)
+PAPER = Paper(
+    name="layernorm",
+    citation="LayerNorm: A Key Component in Parameter-Efficient Fine-Tuning "
+    "(ValizadehAslani & Liang, 2024)",
+    exhibits=EXHIBITS,
+    claims=read_claims(__package__, claims),
+    printed_data={"layernorm_information": "figure3", "component_shares": "table1"},
 )

@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.statistics.parameters import best_rates
-from subtune.analysis.statistics.scores import rounded_families
+from subtune.analysis.statistics import best_rates, rounded_families
 
 
 def worst_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:

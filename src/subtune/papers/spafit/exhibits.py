@@ -1,8 +1,9 @@
 """Tables and figures of SPAFIT."""
 
 from subtune.exhibits.tables.methods import methods_and_parameters
-from subtune.papers.paper import Table
+from subtune.papers.paper import Paper, Table, read_claims
 from subtune.papers.shared import dev_scores
+from subtune.papers.spafit import claims
 
 EXHIBITS = (
     Table(
@@ -21,4 +22,11 @@ EXHIBITS = (
         options={"labels": 3},
     ),
     dev_scores("table2", "Dev scores", ["table2"], not_competing=["full"]),
+)
+PAPER = Paper(
+    name="spafit",
+    citation="SPAFIT",
+    exhibits=EXHIBITS,
+    claims=read_claims(__package__, claims),
+    metrics={"stsb": "pearsonr", "qqp": "accuracy"},
 )

@@ -1,19 +1,30 @@
 """The tasks' metrics, kept here, so that none is ever fetched.
 
 `of_tasks` holds them for ``evaluate.load``. Jobs that train compute them directly: `evaluate`
-imports all of transformers' pipelines, which takes longer than most jobs.
+imports all of transformers' pipelines, which takes longer than most jobs. Scikit-learn and scipy
+take a second to import, so that each function imports what it needs.
+
+Classes and numbers are compared as predictions and labels ``[u]``. Answers in words are compared as
+SQuAD v1.1 compares them: Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of
+Text" (2016), section 6.1, and the evaluation script that is published with the data.
 """
 
 import math
+import re
+import string
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from subtune.tasks.metrics import answers, labels
+import numpy as np
 
 MODULE = Path(__file__).parent / "of_tasks"
+# Only ASCII: quotation marks and dashes of other scripts stay.
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 class Metric(NamedTuple):
@@ -27,23 +38,103 @@ class Metric(NamedTuple):
     is_coefficient: bool = False
 
 
+def accuracy(predictions: Sequence, labels: Sequence) -> float:
+    """Return the share of labels that are predicted."""
+    from sklearn.metrics import accuracy_score
+
+    return float(accuracy_score(np.asarray(labels, int), np.asarray(predictions, int)))
+
+
+def f1(predictions: Sequence, labels: Sequence, average: str = "binary") -> float:
+    """Return F1 of class 1, or the ``macro`` average over every class that is predicted or found.
+
+    It is 0 where nothing was predicted or found.
+    """
+    from sklearn.metrics import f1_score
+
+    classes, expected = np.asarray(predictions, int), np.asarray(labels, int)
+    return float(f1_score(expected, classes, average=average, zero_division=0.0))
+
+
+def matthews_correlation(predictions: Sequence, labels: Sequence) -> float:
+    """Return Matthews correlation, or 0 where only one class is predicted."""
+    from sklearn.metrics import matthews_corrcoef
+
+    return float(matthews_corrcoef(np.asarray(labels, int), np.asarray(predictions, int)))
+
+
+def pearsonr(predictions: Sequence, labels: Sequence) -> float:
+    """Return Pearson's correlation, or NaN where all predictions are the same."""
+    from scipy import stats
+
+    return float(stats.pearsonr(np.asarray(predictions, float), np.asarray(labels, float))[0])
+
+
+def spearmanr(predictions: Sequence, labels: Sequence) -> float:
+    """Return Spearman's rank correlation, or NaN where all predictions are the same."""
+    from scipy import stats
+
+    return float(stats.spearmanr(np.asarray(predictions, float), np.asarray(labels, float))[0])
+
+
+def normalised(text: str) -> str:
+    """Return the text in lower case, without punctuation and articles.
+
+    One space stands between words. Punctuation goes first and leaves no space: "well-known" becomes
+    one word, and the "a" of "a-b" is no article.
+    """
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def mean_over_questions(
+    score: Callable[[str, Sequence[str]], float],
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+) -> float:
+    """Return the mean of a score, `exact_match` or `f1_of_words`, over questions."""
+    return float(np.mean(list(map(score, predictions, references))))
+
+
+def exact_match(prediction: str, answers: Sequence[str]) -> float:
+    """Return 1 if the prediction equals one of the accepted answers, both normalised, else 0.
+
+    An empty prediction equals an answer that has only articles and punctuation.
+    """
+    return float(normalised(prediction) in map(normalised, answers))
+
+
+def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
+    """Return the best F1, from 0 to 1, of the prediction's words against an accepted answer's.
+
+    A word counts as often as both have it. Without a common word F1 is 0, also where neither text
+    has any.
+    """
+    predicted = Counter(normalised(prediction).split())
+    best = 0.0
+    for answer in answers:
+        accepted = Counter(normalised(answer).split())
+        if shared := (predicted & accepted).total():
+            best = max(best, 2 * shared / (predicted.total() + accepted.total()))
+    return best
+
+
 # Metrics by the predictions that they compare: classes, numbers, or answers in words.
 METRICS = {
     "classes": {
-        "accuracy": Metric("accuracy", labels.accuracy),
-        "f1": Metric("F1", labels.f1),
-        "f1_macro": Metric("macro F1", partial(labels.f1, average="macro")),
+        "accuracy": Metric("accuracy", accuracy),
+        "f1": Metric("F1", f1),
+        "f1_macro": Metric("macro F1", partial(f1, average="macro")),
         "matthews_correlation": Metric(
-            "Matthews correlation", labels.matthews_correlation, is_coefficient=True
+            "Matthews correlation", matthews_correlation, is_coefficient=True
         ),
     },
     "numbers": {
-        "pearsonr": Metric("Pearson correlation", labels.pearsonr, is_coefficient=True),
-        "spearmanr": Metric("Spearman correlation", labels.spearmanr, is_coefficient=True),
+        "pearsonr": Metric("Pearson correlation", pearsonr, is_coefficient=True),
+        "spearmanr": Metric("Spearman correlation", spearmanr, is_coefficient=True),
     },
     "answers": {
-        "exact_match": Metric("exact match", partial(answers.mean, answers.exact_match)),
-        "f1": Metric("F1", partial(answers.mean, answers.f1)),
+        "exact_match": Metric("exact match", partial(mean_over_questions, exact_match)),
+        "f1": Metric("F1", partial(mean_over_questions, f1_of_words)),
     },
 }
 TITLES = {name: metric.title for table in METRICS.values() for name, metric in table.items()}

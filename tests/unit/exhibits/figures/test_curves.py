@@ -9,7 +9,7 @@ from subtune.exhibits.figures import curves, drawing, heat_maps
 from subtune.exhibits.figures.curves import score_by_train_rows
 from subtune.exhibits.figures.points import score_by_parameters
 from tests.helpers.examples import scored
-from tests.unit.analysis.statistics import test_sizes
+from tests.unit.analysis import test_sizes
 from tests.unit.analysis.test_summary import runs
 
 STYLE = {"width": 6.3, "colormap": "viridis"}

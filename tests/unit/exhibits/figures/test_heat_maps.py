@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from subtune.analysis import information
+from subtune.analysis import parameters
 from subtune.papers import printed
 from subtune.tasks import TASKS
 from tests.helpers.examples import sums
@@ -13,7 +13,7 @@ STYLE = {"width": 6.3, "colormap": "viridis"}
 TITLES = {name: TASKS[name].title for name in ("qnli", "sst2")}
 
 
-SHARES = information.layernorm_by_layer({"qnli": sums(), "sst2": sums(output_LayerNorm=3.0)})
+SHARES = parameters.layernorm_by_layer({"qnli": sums(), "sst2": sums(output_LayerNorm=3.0)})
 
 
 def heat_maps(figure):
@@ -35,7 +35,7 @@ def test_cells_that_cannot_be_read_are_hatched_and_have_no_number():
 
 
 def test_ours_and_the_papers_global_information_are_on_one_scale():
-    ours = information.global_by_layer(SHARES)
+    ours = parameters.global_by_layer(SHARES)
     figure = made("layernorm", "figure4", shares=ours, style=STYLE)
     run, paper = heat_maps(figure)
     assert texts(run) == ["1.00"] * 4

@@ -7,7 +7,8 @@ import pytest
 
 from subtune.analysis import reproduction
 from subtune.analysis.reproduction import of_exhibits
-from subtune.exhibits.tables import comparison, writing
+from subtune.exhibits.tables import writing
+from subtune.exhibits.tables.methods import with_marks
 from subtune.papers import printed
 from subtune.tasks import TASKS
 from subtune.tasks.score_columns import columns_of
@@ -134,10 +135,10 @@ def test_what_differs_from_full_fine_tuning_is_marked():
     """Six columns that all differ are what the test needs; five are not."""
     scores = pd.DataFrame({f"c{n}": [0.9, 0.8 + n / 100, None] for n in range(6)})
     table = pd.DataFrame({"scores of": "run", "method": ["Full", "BitFit", "Random"]})
-    marked = comparison.with_marks(table, scores)
+    marked = with_marks(table, scores)
     assert marked["method"].tolist() == ["Full", "BitFit †", "Random"]
-    assert comparison.with_marks(table, scores.drop(columns="c5")).equals(table)
-    assert comparison.with_marks(table[1:], scores[1:]).equals(table[1:])
+    assert with_marks(table, scores.drop(columns="c5")).equals(table)
+    assert with_marks(table[1:], scores[1:]).equals(table[1:])
 
 
 def test_a_method_that_diverged_says_so_in_every_format_and_is_never_best(tmp_path):

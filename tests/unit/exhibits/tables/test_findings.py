@@ -7,7 +7,7 @@ import pandas as pd
 from subtune.exhibits.tables import findings
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made
-from tests.unit.analysis.statistics.test_sizes import sizes
+from tests.unit.analysis.test_sizes import sizes
 
 
 def test_the_kruskal_wallis_test_gives_the_printed_p_values_to_every_printed_digit():

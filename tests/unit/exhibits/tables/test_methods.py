@@ -8,7 +8,7 @@ from subtune.exhibits.tables.methods import strata
 from subtune.models.dimensions import dimensions_of, papers_models
 from subtune.papers import printed
 from subtune.selections.methods import named
-from subtune.selections.whole import WholeTensors
+from subtune.selections.patterns import WholeTensors
 from tests.helpers.exhibits import made
 
 LORA = "LoRA (rank 64, alpha 128) on W_q, W_k, W_v"

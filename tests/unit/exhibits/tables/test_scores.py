@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from subtune.analysis import gap
-from subtune.exhibits.tables.scores import scores_by_train_rows
+from subtune.analysis import recomputation
+from subtune.exhibits.tables.methods import scores_by_train_rows
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made
-from tests.unit.analysis.statistics.test_sizes import sizes
+from tests.unit.analysis.test_sizes import sizes
 
 COLUMNS = {"squad": "SQuAD"}
 
@@ -32,7 +32,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says():
     chosen = scored(*rows)
     chosen["run"] = chosen["method"]
     trained = pd.DataFrame({"run": ["full", "bitfit"], "accuracy": [0.99, 0.71], "f1": 0.1})
-    scores = gap.train_and_dev(chosen, trained)
+    scores = recomputation.train_and_dev(chosen, trained)
     table = made("bitfit", "generalisation_gap", scores=scores, column_titles={"rte": "RTE"})
     assert table[["method", "score", "RTE", "paper"]].to_numpy().tolist() == [
         ["Full", "train", "0.9900", "nearly 100 %"],

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import conll, json_lines, squad, treebank
+from subtune.tasks.formats import squad, tables, tagged
 
 QUESTION = {"id": "1", "question": "Who?", "answers": [{"text": "Zoë", "answer_start": 4}]}
 PARAGRAPH = {"context": "And Zoë ran.", "qas": [QUESTION]}
@@ -16,17 +16,17 @@ PARAGRAPH = {"context": "And Zoë ran.", "qas": [QUESTION]}
 FORMATS = {
     "conllu": (
         "# 1\n1\tZoë\t_\t_\tNNP\t_\t_\t_\t_\t_\n2\tran\t_\t_\tVBD\t_\t_\t_\t_\t_\n\n",
-        lambda path: conll.sentences(path, ["form", "xpos"]),
+        lambda path: tagged.conll_sentences(path, ["form", "xpos"]),
     ),
     "conll": (
         "-DOCSTART- O\n\nZoë NNP\nran VBD\n\n",
-        lambda path: conll.sentences(path, ["1", "2"]),
+        lambda path: tagged.conll_sentences(path, ["1", "2"]),
     ),
     "mrg": (
         "( (S (NP (NNP Zoë) )\n (VP (VBD ran) (NP (-NONE- *)))))\n",
-        lambda path: treebank.sentences(path, ["form", "xpos"]),
+        lambda path: tagged.treebank_sentences(path, ["form", "xpos"]),
     ),
-    "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, json_lines.rows),
+    "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, tables.json_rows),
     "json": (
         json.dumps({"data": [{"paragraphs": [PARAGRAPH]}]}, ensure_ascii=False),
         lambda path: squad.questions(path, labelled=True),

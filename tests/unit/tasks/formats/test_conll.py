@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import conll
+from subtune.tasks.formats import tagged
 
 
 def conllu_line(number: object, form: str, tag: str) -> str:
@@ -81,7 +81,7 @@ REFUSED = [
 def test_a_broken_file_is_refused_with_its_line(tmp_path, ending, columns, content, message):
     path = written(tmp_path, content, ending)
     with pytest.raises(SubtuneError) as error:
-        list(conll.sentences(path, columns))
+        list(tagged.conll_sentences(path, columns))
     assert str(error.value) == f"{path}: {message}"
 
 
@@ -125,14 +125,14 @@ def test_a_broken_file_is_refused_with_its_line(tmp_path, ending, columns, conte
 )
 def test_what_a_file_says_is_what_is_read(tmp_path, ending, content, expected):
     word, tag = ("form", "xpos") if ending == "conllu" else ("1", "3")
-    read = conll.sentences(written(tmp_path, content, ending), [word, tag])
+    read = tagged.conll_sentences(written(tmp_path, content, ending), [word, tag])
     assert [(place, row[word], row[tag]) for place, row in read] == expected
 
 
 # No line ends; zeros and halves of characters are in no text; nothing at the ends that is blank.
 CELLS = st.text(
     st.characters(exclude_characters="\t\r\n\0\ufeff", exclude_categories=["Cs"]), min_size=1
-).filter(lambda cell: not cell.isspace() and cell != conll.DOCUMENT)
+).filter(lambda cell: not cell.isspace() and cell != tagged.DOCUMENT)
 SENTENCES = st.lists(
     st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=3), min_size=1, max_size=3
 )
@@ -148,7 +148,7 @@ def test_sentences_that_are_written_are_read_back(tmp_path_factory, ending, sent
         for sentence in sentences
     )
     columns = ["form", "xpos"] if ending == "conllu" else ["1", "2"]
-    read = conll.sentences(written(tmp_path_factory.getbasetemp(), content, ending), columns)
+    read = tagged.conll_sentences(written(tmp_path_factory.getbasetemp(), content, ending), columns)
     assert [list(zip(*row.values(), strict=True)) for _, row in read] == sentences
 
 
@@ -160,6 +160,6 @@ def test_real_words_and_tags_are_those_of_the_lines_with_whole_ids(ud_ewt_dir, s
     path = ud_ewt_dir / f"en_ewt-ud-{split}.conllu"
     word = re.compile(r"^\d+\t([^\t]+)\t[^\t]+\t[^\t]+\t([^\t]+)\t", flags=re.MULTILINE)
     expected = word.findall(path.read_text(encoding="utf-8"))
-    rows = [row for _, row in conll.sentences(path, ["form", "xpos"])]
+    rows = [row for _, row in tagged.conll_sentences(path, ["form", "xpos"])]
     assert (len(rows), len(expected)) == COUNTS[split]
     assert [pair for row in rows for pair in zip(*row.values(), strict=True)] == expected

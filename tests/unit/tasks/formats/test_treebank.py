@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
-from subtune.tasks.formats import treebank
+from subtune.tasks.formats import tagged
 
 BEES = """
 ( (S
@@ -31,7 +31,7 @@ def written(directory, content: str):
 
 
 def test_words_and_tags_are_read_as_they_stand_and_traces_left_out(tmp_path):
-    assert list(treebank.sentences(written(tmp_path, BEES), ["form", "xpos"])) == [
+    assert list(tagged.treebank_sentences(written(tmp_path, BEES), ["form", "xpos"])) == [
         (
             "line 2",
             {
@@ -58,12 +58,12 @@ def test_words_and_tags_are_read_as_they_stand_and_traces_left_out(tmp_path):
 def test_a_broken_file_is_refused_with_its_line(tmp_path, content, message):
     path = written(tmp_path, content)
     with pytest.raises(SubtuneError) as error:
-        list(treebank.sentences(path, ["form", "xpos"]))
+        list(tagged.treebank_sentences(path, ["form", "xpos"]))
     assert str(error.value).startswith(f"{path}: {message}")
 
 
 ATOMS = st.text(st.sampled_from("AB-$.,'`\\/#0é"), min_size=1)
-LEAVES = st.tuples(ATOMS.filter(lambda tag: tag != treebank.NO_WORD), ATOMS)
+LEAVES = st.tuples(ATOMS.filter(lambda tag: tag != tagged.NO_WORD), ATOMS)
 TREES = st.recursive(
     LEAVES.map(lambda leaf: ([leaf], f"({leaf[0]} {leaf[1]})")),
     lambda trees: st.tuples(ATOMS, st.lists(trees, min_size=1, max_size=2)).map(
@@ -79,7 +79,7 @@ TREES = st.recursive(
 @given(st.lists(TREES, min_size=1, max_size=2))
 def test_leaves_of_any_tree_are_its_words_in_their_order(tmp_path_factory, trees):
     path = written(tmp_path_factory.mktemp("trees"), "\n".join(f"( {text} )" for _, text in trees))
-    read = treebank.sentences(path, ["xpos", "form"])
+    read = tagged.treebank_sentences(path, ["xpos", "form"])
     assert [list(zip(row["xpos"], row["form"], strict=True)) for _, row in read] == [
         leaves for leaves, _ in trees
     ]
@@ -102,7 +102,7 @@ def treebank_in(root, missing=()):
 @pytest.mark.parametrize("folder", ["", "wsj", "treebank_3/parsed/mrg/wsj"])
 def test_splits_are_those_of_taggers_wherever_the_sections_lie(tmp_path, folder):
     root = treebank_in(tmp_path / folder)
-    by_split = treebank.paths(tmp_path, "key")
+    by_split = tagged.treebank_paths(tmp_path, "key")
     splits = {"train": range(19), "validation": range(19, 22), "test": range(22, 25)}
     assert by_split == {
         split: tuple(root / f"{number:02}" / name for number in numbers for name in NAMES)
@@ -114,4 +114,4 @@ def test_sections_that_are_missing_are_named(tmp_path):
     root = treebank_in(tmp_path / "parsed" / "mrg" / "wsj", missing=(4, 12, 20))
     message = f"key: {root}: found no .mrg files of section 04, 12, 20, expected those of the Wall"
     with pytest.raises(SubtuneError, match=f"^{re.escape(message)}"):
-        treebank.paths(tmp_path, "key")
+        tagged.treebank_paths(tmp_path, "key")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subtune.tasks.metrics.answers import exact_match, f1, normalised
+from subtune.tasks.metrics import exact_match, f1_of_words, normalised
 
 # Few words, so that texts share some; with what normalising takes away, and what it leaves.
 WORDS = [
@@ -76,7 +76,7 @@ def test_answers_are_compared_as_texts_and_as_bags_of_words(
     prediction, answers, exact, expected_f1
 ):
     assert exact_match(prediction, answers) == exact
-    assert f1(prediction, answers) == pytest.approx(expected_f1, abs=1e-15)
+    assert f1_of_words(prediction, answers) == pytest.approx(expected_f1, abs=1e-15)
 
 
 def best_f1_word_by_word(prediction, answers):
@@ -97,7 +97,9 @@ def best_f1_word_by_word(prediction, answers):
 
 @given(TEXTS, ANSWERS)
 def test_f1_is_the_harmonic_mean_of_precision_and_recall(prediction, answers):
-    assert f1(prediction, answers) == pytest.approx(best_f1_word_by_word(prediction, answers))
+    assert f1_of_words(prediction, answers) == pytest.approx(
+        best_f1_word_by_word(prediction, answers)
+    )
 
 
 @given(TEXTS, ANSWERS)
@@ -108,7 +110,7 @@ def test_an_exact_match_has_an_f1_of_1_unless_nothing_of_it_is_left_by_normalisi
     assert clean == clean.lower() == " ".join(clean.split())
     for answer in (prediction, *answers):
         if exact_match(prediction, [answer]):
-            assert f1(prediction, [answer]) == (1 if clean else 0)
+            assert f1_of_words(prediction, [answer]) == (1 if clean else 0)
 
 
 @given(TEXTS, ANSWERS, TEXTS, st.randoms())
@@ -116,6 +118,6 @@ def test_a_further_answer_never_lowers_a_score_and_their_order_does_not_matter(
     prediction, answers, further, random
 ):
     shuffled = random.sample(answers, len(answers))
-    for score in (exact_match, f1):
+    for score in (exact_match, f1_of_words):
         assert score(prediction, shuffled) == score(prediction, answers)
         assert score(prediction, [*answers, further]) >= score(prediction, answers)

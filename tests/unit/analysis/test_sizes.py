@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from subtune.analysis.statistics.sizes import minus_by_rows, minus_on_rows
+from subtune.analysis.statistics import minus_by_rows, minus_on_rows
 from tests.helpers.examples import scored
 
 

@@ -1,14 +1,17 @@
-"""A job's log: its reports, and after a mistake of the user one line that says what to do."""
+"""A job's log, which ends in one line after a user's mistake, and signals that ask it to stop."""
 
 import contextlib
 import errno
 import os
+import signal
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from subtune.core.errors import SubtuneError
 
@@ -63,3 +66,33 @@ def message_of(error: BaseException) -> str | None:
 def report(line: str) -> None:
     """Write one line, with the time of day, to the job's log."""
     print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)
+
+
+class StoppedError(SubtuneError):
+    """Training was asked to stop. Its work is kept."""
+
+
+# Sent by a scheduler before the time limit or a preemption, and by the keyboard.
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+
+
+@contextmanager
+def stop_requests() -> Iterator[Callable[[], str | None]]:
+    """Yield a function that returns the name of the first signal that came, or None.
+
+    Inside, `SIGNALS` do not end the process, except for a second one from the keyboard.
+    """
+    received: list[str] = []
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        received.append(signal.Signals(number).name)
+        signal.signal(signal.SIGINT, before[signal.SIGINT])
+
+    for number in SIGNALS:
+        signal.signal(number, receive)
+    try:
+        yield lambda: received[0] if received else None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -6,7 +6,7 @@ import pytest
 import scipy
 from sklearn.metrics import f1_score
 
-from subtune.analysis.statistics import crossed
+from subtune.analysis import crossed
 
 
 def crossed_values(generator, seeds, parts, of_seeds=0.1, of_parts=0.3, of_rest=0.2):

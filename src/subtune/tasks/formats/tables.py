@@ -1,9 +1,11 @@
-"""CSV and TSV files that people write: a header, and below it rows of as many cells."""
+"""Tables that people write: CSV and TSV with a header, and JSON lines."""
 
 import csv
 import io
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from subtune.core.errors import SubtuneError, listed
 from subtune.tasks.formats import text
@@ -12,7 +14,7 @@ from subtune.tasks.formats import text
 OTHERS = ";\t,|"
 
 
-def rows(
+def delimited_rows(
     path: Path,
     columns: Collection[str],
     is_row: Callable[[Mapping[str, str]], bool],
@@ -80,3 +82,28 @@ def _delimiter(path: Path, lines: list[str]) -> str:
     header = next((line for line in lines if line.strip()), "")
     usual = "\t" if path.suffix == ".tsv" else ","
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
+
+
+def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read the object of each line, by column, with the line. Numbers are text, as written.
+
+    Raises:
+        SubtuneError: the file is not UTF-8, or a line is no JSON object.
+    """
+    # Only line ends separate rows: a text may hold other characters that Unicode calls line ends.
+    for line, content in enumerate(io.StringIO(text.read(path), newline=""), start=1):
+        if not content.strip():
+            continue
+        place = f"{path}: not a readable {path.suffix} file: line {line}"
+        try:
+            row = json.loads(
+                content.rstrip(), parse_int=str, parse_float=str, parse_constant=lambda name: None
+            )
+        except json.JSONDecodeError as error:
+            said = f"{error.msg} in column {error.colno}"
+            raise SubtuneError(f"{place}: {said}, expected an object") from None
+        except RecursionError:
+            raise SubtuneError(f"{place}: too many brackets, expected an object") from None
+        if not isinstance(row, dict):
+            raise SubtuneError(f"{place}: found {text.in_words(row)}, expected an object")
+        yield line, row

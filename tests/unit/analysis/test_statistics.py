@@ -4,15 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.analysis.statistics.parameters import (
+from subtune.analysis.statistics import (
+    best_minus,
     changes_to_largest_other,
+    minus,
+    minus_printed,
     parameters_of_families,
     rank_correlation,
     rank_of_layers,
     ranks_first,
     share_to_largest_other,
 )
-from subtune.analysis.statistics.scores import best_minus, minus, minus_printed
 from subtune.papers.bitfit.claims import (
     agreement_of_models,
     change_beside_others,

@@ -10,9 +10,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from subtune.data.load import load
-from subtune.data.minitasks.sentences import MINI_TASKS
-from subtune.data.tokens import tokenize
+from subtune.data.builtin import DRAWS
+from subtune.data.load import load, tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.load import load_model
@@ -60,7 +59,7 @@ def gain_of_a_linear_probe(name, minilm):
 
 
 def test_a_frozen_minilm_clearly_beats_the_majority_on_most_tasks(minilm):
-    gains = {name: gain_of_a_linear_probe(name, minilm) for name in MINI_TASKS}
+    gains = {name: gain_of_a_linear_probe(name, minilm) for name in DRAWS}
     clear = [name for name, gain in gains.items() if gain > 0.1]
     assert len(clear) > len(gains) / 2, gains
 

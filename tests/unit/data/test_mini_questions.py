@@ -30,7 +30,7 @@ def test_where_and_when_have_two_answers_where_a_preposition_is_before_the_first
 
 def test_a_few_answers_are_wrong(labelled):
     """Those to questions for a town that are no town's name."""
-    towns = set(resources.read_yaml("subtune.data.minitasks", "minitasks.yaml")["shared"]["towns"])
+    towns = set(resources.read_yaml("subtune.data", "minitasks.yaml")["shared"]["towns"])
     of_towns = [row for row in labelled if row["question"].startswith(("Where", "In which town"))]
     wrong = [row for row in of_towns if row["answers"]["text"][0] not in towns]
     assert 0 < len(wrong) < 0.15 * len(of_towns)

@@ -1,0 +1,290 @@
+"""Statistics of claims: numbers in which 0 means no difference.
+
+Each one reads tables of numbers, ours or a paper's, and returns a series with a number per cell.
+Its index names the model, the column of the tables or the task, and the seed, as far as the table
+tells them apart. The numbers are differences of scores or of shares, rank correlations, and
+logarithms of ratios. The series is empty if a table lacks the numbers.
+
+A family of methods is a pattern that matches their names from the start. A statistic that a single
+claim needs lies beside that claim.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from subtune.analysis.parameters import component_ranking
+from subtune.analysis.scores import (
+    by_method,
+    masked,
+    trained_beside_classifier,
+    whole_methods,
+    without_diverged,
+)
+
+NOTHING = pd.Series(dtype=float)
+CELL = ["model", "column", "seed"]
+# The fewest pairs of a rank correlation.
+FEWEST_PAIRS = 3
+
+
+def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return scores of whole methods: a row per model, column of the tables and seed."""
+    return whole_methods(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
+
+
+def matching(names: Iterable[str], pattern: str) -> list[str]:
+    """Return the names that a pattern matches from the start."""
+    return [name for name in names if re.match(pattern, name)]
+
+
+def minus(
+    chosen: pd.DataFrame, first: str | Iterable[str], second: str | Iterable[str]
+) -> pd.Series:
+    """Return the score of the first method minus that of the second.
+
+    If one of them is several methods, their mean counts.
+    """
+    groups = [[one] if isinstance(one, str) else list(one) for one in (first, second)]
+    methods = [method for group in groups for method in group]
+    whole = whole_methods(chosen)
+    wide = method_scores(without_diverged(whole[whole["method"].isin(methods)]))
+    means = [wide.reindex(columns=group).mean(axis=1) for group in groups]
+    return (means[0] - means[1]).dropna()
+
+
+def family_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return the mean score of one family minus that of another."""
+    names = chosen["method"].unique()
+    return minus(chosen, matching(names, first), matching(names, second))
+
+
+def best_minus(chosen: pd.DataFrame, first: str, second: str, digits: int) -> pd.Series:
+    """Return the best score of one family minus the best of another, of means over seeds.
+
+    Scores are rounded as a paper prints them. Methods of the first are left out of the second.
+    """
+    firsts, seconds = rounded_families(chosen, first, second, digits)
+    return (firsts.max(axis=1) - seconds.max(axis=1)).round(digits).dropna()
+
+
+def rounded_families(
+    chosen: pd.DataFrame, first: str, second: str, digits: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rounded means over seeds of two families; the second without the first."""
+    wide = by_method(chosen).round(digits)
+    firsts, seconds = _apart(wide, first, second)
+    return wide[firsts], wide[seconds]
+
+
+def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return `minus` of two methods: of each family the best in the mean over the columns.
+
+    Methods of the first are left out of the second. A column where a method has no score is left
+    out.
+    """
+    groups = _apart(chosen["method"].unique(), first, second)
+    rows = whole_methods(chosen)
+    rows = without_diverged(rows[rows["method"].isin(groups[0] + groups[1])])
+    means = by_method(rows).dropna().mean() if len(rows) else pd.Series(dtype=float)
+    averages = [means.reindex(group).dropna() for group in groups]
+    if any(average.empty for average in averages):
+        return NOTHING
+    return minus(rows, *(average.idxmax() for average in averages))
+
+
+def _apart(names: Iterable[str], first: str, second: str) -> tuple[list[str], list[str]]:
+    firsts = matching(names, first)
+    return firsts, [name for name in matching(names, second) if name not in firsts]
+
+
+def minus_printed(
+    chosen: pd.DataFrame, printed: pd.DataFrame, pairs: Mapping[str, str], exhibit: str, split: str
+) -> pd.Series:
+    """Return the score of a method minus one that an exhibit prints, of the same model.
+
+    Args:
+        printed: a paper's scores, from `subtune.papers.printed.scores_like_ours`.
+        pairs: method to the printed method that it is compared with.
+        exhibit: where the printed scores are.
+        split: validation or test.
+    """
+    wide = method_scores(chosen)
+    rows = printed[(printed["exhibit"] == exhibit) & (printed["split"] == split)]
+    quoted = rows.groupby(["model", "column", "method"])["value"].mean().unstack()
+    parts = {
+        method: wide[method] - quoted[other].reindex(wide.index.droplevel("seed")).to_numpy()
+        for method, other in pairs.items()
+        if method in wide and other in quoted
+    }
+    return pd.concat(parts, names=["method"]).dropna() if parts else NOTHING
+
+
+def _by_scope(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return scores of masks: a row per model, column, seed and fraction, a column per scope."""
+    return masked(chosen).groupby([*CELL, "fraction", "scope"])["value"].mean().unstack()
+
+
+def scope_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
+    """Return the score of one kind of mask minus that of another, the mean over fractions."""
+    masks = _by_scope(chosen).reindex(columns=[first, second])
+    fractions = (masks[first] - masks[second]).groupby(level=CELL)
+    return fractions.mean(skipna=False).dropna()
+
+
+def fraction_minus_whole(
+    chosen: pd.DataFrame, method: str, scope: str, fraction: float
+) -> pd.Series:
+    """Return the score of the mask with the nearest fraction, minus that of the whole method."""
+    masks, whole = _by_scope(chosen), method_scores(chosen)
+    if scope not in masks or method not in whole:
+        return NOTHING
+    fractions = masks.index.get_level_values("fraction").unique()
+    nearest = min(fractions, key=lambda value: abs(value - fraction))
+    return (masks[scope].xs(nearest, level="fraction") - whole[method]).dropna()
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return Spearman's; NaN for fewer than three pairs, or if either does not vary."""
+    from scipy import stats
+
+    if len(first) < FEWEST_PAIRS or min(np.ptp(first), np.ptp(second)) == 0:
+        return np.nan
+    return float(stats.spearmanr(first, second).statistic)
+
+
+def to_largest_other(table: pd.DataFrame, name: str, without: Collection[str]) -> pd.Series:
+    """Return the log of a column's ratio to the largest of the others, per row."""
+    if name not in table:
+        return NOTHING
+    others = table.drop(columns=[name, *(other for other in without if other in table)])
+    return np.log(table[name] / others.max(axis=1)).dropna()
+
+
+def changes_of(changes: pd.DataFrame, method: str) -> pd.DataFrame:
+    """Return a method's changes, means over layers: rows model and task, columns parameters."""
+    rows = changes[changes["method"] == method]
+    return rows.groupby(["model", "task", "parameter"])["change"].mean().unstack()
+
+
+def changes_to_largest_other(
+    changes: pd.DataFrame, method: str, names: Sequence[str], others: str
+) -> pd.Series:
+    """Return the log ratio of the smallest of some changes to the largest of others.
+
+    There is one number per model and task. ``others`` is what the other parameters' names begin
+    with.
+    """
+    means = changes_of(changes, method)
+    compared = [name for name in matching(means, others) if name not in names]
+    if not set(names) <= set(means) or not compared:
+        return NOTHING
+    return np.log(means[list(names)].min(axis=1) / means[compared].max(axis=1)).dropna()
+
+
+def parameters_of_families(
+    chosen: pd.DataFrame, first: str, second: str, share: float
+) -> pd.Series:
+    """Return the log of a share of one family's fewest parameters to another's most, per task.
+
+    A claim that the second trains fewer holds only if even its largest method does.
+    """
+    rows = whole_methods(chosen)
+    rows = rows.assign(count=trained_beside_classifier(rows))
+    counts = rows.groupby(["model", "task", "method"])["count"].max().unstack()
+    smallest = counts[matching(counts, first)].min(axis=1)
+    largest = counts[matching(counts, second)].max(axis=1)
+    return np.log(share * smallest / largest).dropna()
+
+
+def best_rates(chosen: pd.DataFrame, methods: str) -> pd.Series:
+    """Return the best learning rates of a family, per model, task and method."""
+    if "learning_rate" not in chosen:
+        return NOTHING
+    rows = whole_methods(chosen).dropna(subset=["learning_rate"])
+    rows = rows[np.isfinite(rows["value"])]
+    rows = rows[rows["method"].isin(matching(rows["method"].unique(), methods))]
+    return rows.groupby(["model", "task", "method"])["learning_rate"].first()
+
+
+def share_to_largest_other(
+    shares: pd.DataFrame, component: str, without: Collection[str]
+) -> pd.Series:
+    """Return the log of a component's share of a task's information to the largest other share.
+
+    Components in ``without`` are not compared. A table of ranks has no shares.
+    """
+    if "share" not in shares:
+        return NOTHING
+    wide = shares.pivot(index="task", columns="component", values="share")
+    return to_largest_other(wide, component, without)
+
+
+def ranks_first(shares: pd.DataFrame, component: str, without: Collection[str]) -> bool:
+    """Return whether a component has most information over all tasks (LayerNorm paper, Table 1).
+
+    Args:
+        shares: from `subtune.analysis.parameters.component_shares`, or a ``rank`` per
+            ``component``.
+        without: components that are not compared.
+    """
+    if "rank" in shares:
+        order = shares.sort_values("rank")["component"]
+    else:
+        order = component_ranking(shares).index.to_series()
+    return order[~order.isin(without)].iloc[0] == component
+
+
+def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> pd.Series:
+    """Return the rank correlation of a layer's number and its LayerNorms' values, per task.
+
+    Args:
+        layers: ``task``, ``layer`` and the value, and if there are several a ``component``. A
+            layer with a missing part does not count.
+        value: the column: information or change.
+        component: which component, if there are several.
+    """
+    rows = layers if component is None else layers[layers["component"] == component]
+    totals = rows.groupby(["task", "layer"])[value].agg(lambda parts: parts.sum(skipna=False))
+    return (
+        totals.dropna()
+        .groupby(level="task")
+        .apply(lambda of_task: rank_correlation(of_task.index.get_level_values("layer"), of_task))
+    )
+
+
+def minus_on_rows(
+    sizes: pd.DataFrame, metric: str | None, end: Literal["min", "max"], first: str, second: str
+) -> pd.Series:
+    """Return `minus` of the runs on the smallest or on the largest number of training rows.
+
+    Args:
+        sizes: from `subtune.analysis.scores.in_every_metric`.
+        metric: the metric of the scores; without it the one that each task's runs are chosen by.
+    """
+    rows = _with_several_sizes(sizes, metric)
+    at_end = rows.groupby(["model", "column"])["train_rows"].transform(end)
+    rows = rows[rows["train_rows"] == at_end]
+    return NOTHING if rows.empty else minus(rows, first, second)
+
+
+def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: str) -> pd.Series:
+    """Return the rank correlation of the number of training rows and `minus`, per cell."""
+    rows = _with_several_sizes(sizes, metric)
+    differences = {n: minus(same, first, second) for n, same in rows.groupby("train_rows")}
+    differences = {number: cells for number, cells in differences.items() if len(cells)}
+    if not differences:
+        return NOTHING
+    of_cell = pd.concat(differences, names=["train_rows"]).groupby(level=CELL)
+    return of_cell.apply(
+        lambda cell: rank_correlation(cell.index.get_level_values("train_rows"), cell)
+    ).dropna()
+
+
+def _with_several_sizes(sizes: pd.DataFrame, metric: str | None) -> pd.DataFrame:
+    """Return scores in one metric of models and columns with several numbers of training rows."""
+    rows = sizes[sizes["decides"] if metric is None else sizes["metric"] == metric]
+    return rows[rows.groupby(["model", "column"])["train_rows"].transform("nunique") > 1]

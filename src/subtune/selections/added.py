@@ -1,0 +1,130 @@
+"""Selections of modules that are put into a model: adapters, and any configuration of PEFT."""
+
+import json
+from typing import Any, Literal, Self
+
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+
+from subtune.core.content_ids import Value, canonical
+from subtune.core.errors import SubtuneError
+from subtune.families.base import ADDED, Shape, components_of, is_added, is_norm
+from subtune.selections.kind import AbstractSelection, Entries, Ranks, Shapes, Whole, Work
+
+
+class AdapterSettings(Value):
+    """Bottlenecks of ``size`` numbers per token, or of the model's width over ``reduction``.
+
+    ``houlsby`` (Houlsby et al., 2019, section 2.1): one after attention and one after the
+    feed-forward part, before the residual is added, with the tanh form of GELU as in the published
+    code; all norms of layers and embeddings train too. ``pfeiffer`` (Pfeiffer et al., 2021,
+    appendix A.2): one after the feed-forward part, which reads what the norm returns; the norm
+    computes again behind it; ReLU.
+    """
+
+    type: Literal["houlsby", "pfeiffer"]
+    size: int | None = Field(default=None, ge=1)
+    reduction: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        if (self.size is None) == (self.reduction is None):
+            raise ValueError("expected either size or reduction")
+        return self
+
+    def shapes(self, layers: int, width: int) -> dict[str, Shape]:
+        """Return the names and shapes of all adapters' parameters, in a model so wide."""
+        size = self.size or width // (self.reduction or 1)
+        if not 1 <= size <= width:
+            raise SubtuneError(f"adapter: found a size of {size}, expected 1 to {width}, the width")
+        shapes: dict[str, Shape] = {}
+        for of_layer in map(components_of, range(layers)):
+            both = [of_layer.attention_output, of_layer.output]
+            for module in both if self.type == "houlsby" else both[1:]:
+                down, up = down_and_up(module)
+                shapes |= {f"{down}.weight": (size, width), f"{down}.bias": (size,)}
+                shapes |= {f"{up}.weight": (width, size), f"{up}.bias": (width,)}
+        return shapes
+
+
+class Adapter(AbstractSelection):
+    """Adapters, and with those of Houlsby et al. all norms."""
+
+    usual_work = Work.LOW_RANK
+    adapter: AdapterSettings
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        if not any(map(is_added, shapes)):
+            raise SubtuneError("selection: only BERT, RoBERTa and XLM-RoBERTa can have adapters")
+        norms = self.adapter.type == "houlsby"
+        names = [name for name in shapes if is_added(name) or (norms and is_norm(name))]
+        return dict.fromkeys(names, Whole())
+
+    def in_words(self) -> str:
+        norms = " and all norms" if self.adapter.type == "houlsby" else ""
+        of = self.adapter
+        size = f"size {of.size}" if of.size else f"reduction {of.reduction}"
+        return f"adapters ({of.type}, {size}){norms}"
+
+
+def down_and_up(module: str) -> tuple[str, str]:
+    """Return the names of an adapter's two projections; it stands behind ``module``."""
+    return f"{ADDED}.{module}.adapter.down", f"{ADDED}.{module}.adapter.up"
+
+
+class PeftSettings(Value):
+    """A PEFT type, such as ``IA3``, and the fields of its configuration, each as JSON.
+
+    `subtune.models.injected` checks both, because importing PEFT takes seconds.
+    """
+
+    type: str
+    fields_as_json: tuple[tuple[str, str], ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_mapping(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or isinstance(given.get("fields_as_json"), tuple):
+            return given
+        if not all(isinstance(name, str) for name in given):
+            raise ValueError("expected names of fields")
+        try:
+            fields = [(name, canonical(given[name])) for name in sorted(given)]
+        except (TypeError, ValueError):
+            raise ValueError("expected text, finite numbers, true, false, null and lists") from None
+        own = {"type": given["type"]} if "type" in given else {}
+        return own | {"fields_as_json": tuple(pair for pair in fields if pair[0] != "type")}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, _: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of PEFT's configuration."""
+        return {name: json.loads(value) for name, value in self.fields_as_json}
+
+    @property
+    def virtual_tokens(self) -> int:
+        """How many tokens of its own the type puts before a text."""
+        number = self.fields.get("num_virtual_tokens")
+        return number if isinstance(number, int) else 0
+
+    def written(self) -> dict[str, Any]:
+        return {"type": self.type} | self.fields
+
+
+class Peft(AbstractSelection):
+    """The parameters that a configuration of PEFT adds to a model, and those that it unfreezes."""
+
+    usual_work = Work.LOW_RANK
+    peft: PeftSettings
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        entries: Entries = dict.fromkeys(filter(is_added, shapes), Whole())
+        if not entries:
+            raise SubtuneError(f"selection: PEFT's {self.peft.type} trains nothing in this model")
+        return entries
+
+    def in_words(self) -> str:
+        fields = ", ".join(f"{name} {value}" for name, value in self.peft.fields_as_json)
+        return f"PEFT {self.peft.type}" + (f" ({fields})" if fields else "")
