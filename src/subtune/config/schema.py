@@ -149,6 +149,10 @@ def _form(given: Any) -> str:
 LearningRates = Annotated[
     ListOfRates | SearchOfUsualRates | Annotated[SearchOfRates, Tag(SEARCH)], Discriminator(_form)
 ]
+# A profile gives an empty value as text.
+LearningRatesOfMethod = Annotated[
+    LearningRates | None, BeforeValidator(lambda given: None if given == "None" else given)
+]
 LearningRatesOfTask = Annotated[
     LearningRates | None,
     Field(description="for methods and fractions without learning rates of their own"),
@@ -306,7 +310,7 @@ class MethodSettings(Section):
 class ModelSettings(Section):
     """Methods that one model trains in addition to the experiment's."""
 
-    methods: dict[MethodName, LearningRates | None] = Field(min_length=1)
+    methods: dict[MethodName, LearningRatesOfMethod] = Field(min_length=1)
     """methods that only this model trains, or trains with other learning rates"""
 
 
@@ -326,7 +330,7 @@ class Experiment(Section):
     """settings of single methods and their fractions; they win over those of `by_task`"""
     by_model: dict[str, ModelSettings] = {}
     """methods that single models train in addition"""
-    methods: dict[MethodName, LearningRates | None] = Field(min_length=1)
+    methods: dict[MethodName, LearningRatesOfMethod] = Field(min_length=1)
     """each method's learning rates on every task: a list, all of which are trained, or `search`,
     which finds one; default: those of `by_task` or `learning_rates`. `embeddings` has none, and
     runs only on tasks of classification and regression"""

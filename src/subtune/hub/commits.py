@@ -31,8 +31,8 @@ COMMITS = {
 }
 SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
-# Answers are commits or words.
-KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[a-z]+)$")]])
+# Answers are commits and poolings.
+KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
 
 
 def pinned(

@@ -16,7 +16,11 @@ from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.pytorch_utils import Conv1D
-from transformers.utils.logging import disable_progress_bar, enable_progress_bar
+from transformers.utils.logging import (
+    disable_progress_bar,
+    enable_progress_bar,
+    is_progress_bar_enabled,
+)
 
 from subtune.core.errors import SubtuneError, one_line
 from subtune.families import naming_of
@@ -164,7 +168,7 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence warnings, such as transformers' of heads without weights, and progress bars."""
-    before = logging.root.manager.disable
+    before, has_bars = logging.root.manager.disable, is_progress_bar_enabled()
     logging.disable(logging.WARNING)
     disable_progress_bar()
     try:
@@ -173,7 +177,8 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
-        enable_progress_bar()
+        if has_bars:
+            enable_progress_bar()
 
 
 def _classes(config: PretrainedConfig) -> dict[str, type[PreTrainedModel]]:
