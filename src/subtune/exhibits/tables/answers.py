@@ -142,7 +142,7 @@ def in_words(answer: Answer) -> str:
 
 def _described(candidate: Candidate) -> str:
     """Return a method with its size and its scores."""
-    size = "only the classifier"
+    size = "nothing of the model trains"
     if candidate.trained:
         size = f"{candidate.trained:,} parameters, {share(candidate.share)} of full's"
     mean, low, high = candidate.difference
