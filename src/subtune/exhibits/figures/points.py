@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The lines of the method that trains everything, and of the one that trains the classifier alone.
+# The lines of the method that trains everything, and of those that train nothing of the encoder.
 FULL: dict[str, Any] = {"color": "0.35", "linestyle": "-"}
-FROZEN: dict[str, Any] = {"color": "0.35", "linestyle": ":"}
+FLOORS = {"frozen": ("classifier alone", ":"), "embeddings": ("embeddings", "--")}
 # Widths in letters: of a page's text, and of the mark before each label of a legend.
 LETTERS_OF_A_LINE, LETTERS_OF_A_MARK = 110, 7
 FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
@@ -46,8 +46,8 @@ def score_by_parameters(
     """Draw the dev score against trained parameters, a panel per model and task.
 
     A method is a point, with a bar of one standard deviation if it has several seeds. The masks of
-    one method and kind are points of one colour, joined. Full fine-tuning and the classifier alone
-    are horizontal lines. The grey line is the front: the best score with at most so many
+    one method and kind are points of one colour, joined. Full fine-tuning, the classifier alone and
+    embeddings are horizontal lines. The grey line is the front: the best score with at most so many
     parameters.
     """
     from matplotlib.lines import Line2D
@@ -72,8 +72,9 @@ def score_by_parameters(
         name_panel(panel, task_titles[task], metric, model if several else None, grid="0.92")
     figure.supxlabel("trained parameters, without the classifier")
     handles = [Line2D([], [], label=title_of(REFERENCE), **FULL)]
-    if (rows["trained"] == 0).any():
-        handles.append(Line2D([], [], label="classifier alone", **FROZEN))
+    for method, (label, line) in FLOORS.items():
+        if (rows["method"] == method).any():
+            handles.append(Line2D([], [], label=label, **FULL | {"linestyle": line}))
     handles.append(Line2D([], [], label="front", **FRONT))
     handles += [
         Line2D([], [], linestyle="", markersize=4, label=label, **_point(number))
@@ -100,8 +101,9 @@ def _point(number: int) -> dict[str, Any]:
 def _draw(panel: "Axes", rows: pd.DataFrame, labels: Iterable[str]) -> None:
     for score in rows.loc[rows["label"] == title_of(REFERENCE), "score"]:
         panel.axhline(score, **FULL)
-    for score in rows.loc[rows["trained"] == 0, "score"]:
-        panel.axhline(score, **FROZEN)
+    for method, (_, line) in FLOORS.items():
+        for score in rows.loc[rows["method"] == method, "score"]:
+            panel.axhline(score, **FULL | {"linestyle": line})
     rows = rows.sort_values("trained")
     front = rows[(rows["trained"] > 0) & rows["on_front"]]
     panel.step(front["trained"], front["score"], where="post", **FRONT)
