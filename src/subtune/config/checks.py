@@ -58,9 +58,9 @@ def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[s
     yield from _without_numbers(config, path, experiment)
     yield from _unknown(f"{path}.by_task", experiment.by_task, experiment.tasks)
     yield from _unknown(f"{path}.by_model", experiment.by_model, experiment.models)
-    masked = [experiment.fractions.of] if experiment.fractions else []
-    known = [*experiment.all_methods(), *masked]
-    yield from _unknown(f"{path}.by_method", experiment.by_method, known)
+    # Someone who takes a method out need not look for its settings.
+    for method in experiment.by_method:
+        yield from _method(config, f"{path}.by_method", method)
     for method in experiment.methods:
         yield from _method(config, f"{path}.methods", method)
     for model, settings in experiment.by_model.items():

@@ -113,9 +113,9 @@ FRONT = Figure(
     "Score against trained parameters",
     "Dev score against the number of trained parameters, without the classifier, at each method's "
     f"best learning rate and epoch. Bars are {SEVERAL_SEEDS}. The grey line is the front: the best "
-    "score with at most so many parameters. Where it is missing, a broken line, of what trains nothing "
-    "of the encoder, is highest. Masks of one kind are joined. Methods that diverged "
-    "are not shown.",
+    "score with at most so many parameters. Where it is missing, a broken line, of what trains "
+    "nothing of the encoder, is highest. Masks of one kind are joined. Methods that diverged are "
+    "not shown.",
     make=score_by_parameters,
 )
 # Those that are also made of the runs of all experiments together.

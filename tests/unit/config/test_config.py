@@ -89,7 +89,7 @@ MISTAKES = {
         ("tasks.mood.metrics", ["acuracy"], ".0", "(did you mean 'accuracy'?)"),
         ("E.by_model", {"minlm": {"methods": {"full": [1e-5]}}}, "", "expected one of minilm"),
         ("E.by_task", {"ret": {"batch_size": 16}}, "", "found 'ret', expected one of cola, rte"),
-        ("E.by_method", {"ful": {"epochs": 3}}, "", "found 'ful', expected one of full, layernorm"),
+        ("E.by_method", {"ful": {"epochs": 3}}, "", "found 'ful', expected one of full, bitfit,"),
         ("E.tasks", ["cola", "ret"], "", "found 'ret', expected one of qnli, sst2, mnli, cola, "
          "mrpc, stsb, rte, qqp, wnli, ptb, ud_ewt, squad, mood (did you mean 'rte'?)"),
         ("E.methods", {"layernrom": [1e-3]}, "", "g_LN2, pooler (did you mean 'layernorm'?)"),
