@@ -236,10 +236,14 @@ def sentence(answers: pd.DataFrame) -> str:
 
 
 def picture(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the places of points, of full fine-tuning and of the front in a small picture."""
+    """Return the places of points and lines in a small picture.
+
+    Lines are full fine-tuning, the front, and the best score that trains nothing of the encoder.
+    """
     full = rows.loc[rows["method"] == REFERENCE, "score"]
+    floor = rows.loc[rows["trained"] == 0, "score"].nlargest(1)
     points = rows[(rows["trained"] > 0) & (rows["method"] != REFERENCE)].sort_values("trained")
-    scores = [*points["score"], *full]
+    scores = [*points["score"], *full, *floor]
     low, high = min(scores, default=0), max(scores, default=1)
     sizes = rows.loc[rows["trained"] > 0, "trained"].map(math.log10)
 
@@ -253,6 +257,7 @@ def picture(rows: pd.DataFrame) -> dict[str, Any]:
 
     return {
         "full": [y(score) for score in full],
+        "floor": [y(score) for score in floor],
         "range": f"{low:.2f} to {high:.2f}",
         "points": [
             {"x": x(math.log10(row["trained"])), "y": y(row["score"]), "text": _about(row)}
