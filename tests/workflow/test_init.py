@@ -48,7 +48,7 @@ def test_what_init_says_to_call_trains_and_answers(tmp_path, tiny_bert, glue_dir
     _printed([BIN / "subtune", *shlex.split(command)[1:], *targets], directory)
     assert "cola" in (directory / answers).read_text()
     runs = pd.read_csv(directory / config.read(path).results / "runs.csv")
-    assert set(runs["method"]) == {"full", "bitfit", "layernorm", "frozen"}
+    assert set(runs["method"]) == {"full", "bitfit", "layernorm", "frozen", "embeddings"}
 
     # Dev rows choose, test rows judge.
     assert "test.csv: 32 rows to judge by, which choose nothing" in said
