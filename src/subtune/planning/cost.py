@@ -57,6 +57,7 @@ class Estimates:
         self.start = Cost(seconds=60 * self._assumed.start_minutes)
         self.run = cache(self._run)
         self._dimensions = cache(self._dimensions_of)
+        self._fields = cache(lambda model: fields_of(plan.model_locations[model]))
         self._parameters = cache(lambda model: self._dimensions(model).parameters)
 
     @property
@@ -154,7 +155,7 @@ class Estimates:
         """Return the operations of a forward pass of a usual example."""
         model = self._dimensions(tokens.tokenizer)
         head, pooling = tokens.data.task.of_kind.head, self._plan.models[tokens.tokenizer].pooling
-        fields = fields_of(self._plan.model_locations[tokens.tokenizer])
+        fields = self._fields(tokens.tokenizer)
         if fields:
             head = head_by(pooling, head, fields)
         return model.forward_flops(self._length(tokens), head)
