@@ -16,8 +16,8 @@ import pandas as pd
 from scipy import optimize, stats
 
 from subtune.analysis import crossed, verdicts
-from subtune.analysis.answers import MARGIN
 from subtune.analysis.crossed import Interval
+from subtune.analysis.significance import MARGIN
 from subtune.exhibits.figures.drawing import COLOURS, new_figure
 
 METRICS = ("accuracy", "F1", "Matthews", "real")

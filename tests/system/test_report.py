@@ -176,14 +176,19 @@ def test_a_page_without_a_paper_speaks_of_none(section):
 def page_with_answers(section, tmp_path):
     """The page of an experiment that has answers, a summary and a long table."""
     method = {"model": "tiny", "task": "rte", "metric": "accuracy", "scope": None, "fraction": 1.0}
+    method |= {"margin": 0.02}
     rows = [
         method | {"method": "full", "score": 0.9, "trained": 20_000_000, "on_front": False},
         method | {"method": "bitfit", "score": 0.85, "trained": 26112, "on_front": False},
         method | {"method": "layernorm", "score": 0.89, "trained": 4608, "on_front": True}
-        | {"low": -0.03, "high": 0.01},
+        | {"low": -0.03, "high": 0.01, "difference": -0.01, "most_lost": 0.02, "chance": 0.95},
     ]  # fmt: skip
-    answer = {"model": "tiny", "task": "rte", "title": "RTE", "method": "LayerNorm"}
-    answer |= {"is_within": True, "surely": None}
+    answer = {
+        "model": "tiny",
+        "task": "rte",
+        "title": "RTE",
+        "answer": "Train LayerNorm.",
+    }
     for name, table in (("summary", rows), ("answers", [answer])):
         pd.DataFrame(table).to_csv(tmp_path / f"{name}.csv", index=False)
         files = [str(tmp_path / f"{name}.csv")]
@@ -202,8 +207,8 @@ def page_with_answers(section, tmp_path):
 def test_the_first_screen_is_a_sentence_and_a_picture(page_with_answers, width):
     with opened(page_with_answers, width) as (page, complaints):
         sentence = page.locator(".answer")
-        assert "On 1 of 1 tasks a smaller method is within 0.02 of full" in sentence.inner_text()
-        assert "LayerNorm on RTE" in sentence.inner_text()
+        assert sentence.inner_text() == "Train LayerNorm."
+        assert page.locator("main > .scroll td").all_inner_texts()[:2] == ["LayerNorm", "4,608"]
         place = page.locator(".small svg").bounding_box()
         assert place["y"] + place["height"] < 900
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -238,8 +243,16 @@ def test_a_wide_table_keeps_its_first_column(page_with_answers):
         assert cell.evaluate("cell => getComputedStyle(cell).position") == "sticky"
 
 
-def test_where_no_method_is_close_the_sentence_says_so():
-    answers = pd.DataFrame({"is_within": [False], "surely": [None], "title": ["RTE"]})
-    assert sentence(answers.assign(method="BitFit")) == (
-        "No smaller method is within 0.02 of full fine-tuning."
+def test_a_sentence_says_what_to_train_on_each_of_several_tasks():
+    rows = [
+        ("train", "Embeddings", "STS-B"),
+        ("everything", "BitFit", "CoLA"),
+        ("probably", "LayerNorm", "RTE"),
+        ("train", "BitFit", "MRPC"),
+        ("train", "BitFit", "SST-2"),
+    ]
+    answers = pd.DataFrame(rows, columns=["decision", "method", "title"])
+    assert sentence(answers) == (
+        "Train BitFit on MRPC, SST-2; nothing on STS-B. Probably LayerNorm on RTE. "
+        "Train everything on CoLA."
     )

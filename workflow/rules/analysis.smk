@@ -18,6 +18,7 @@ rule scores:
         runs=runs_of_scores,
         columns=columns,
         store=PATHS.records(),
+        margin=margin,
     script:
         "../scripts/scores.py"
 

@@ -128,6 +128,10 @@ def runs_of_scores(wildcards):
     ]
 
 
+def margin(wildcards):
+    return CONFIG.experiments[wildcards.experiment].margin
+
+
 def runs_of_all_experiments(wildcards):
     """Return the planned runs with their experiment and their estimated operations."""
     return [

@@ -20,6 +20,7 @@ with job(snakemake.log[0]):
     best = scores.choose(every)
     require_scores_of_predictions(best["run"], store)
     chosen = curves.with_verdicts(scores.on_most_rows(best), store, columns)
+    chosen = chosen.assign(margin=snakemake.params.margin)
     chosen.to_csv(snakemake.output.chosen, index=False)
     row_scores(chosen, store, columns).to_csv(snakemake.output.row_scores, index=False)
     scores.in_every_metric(best, store, columns).to_csv(snakemake.output.sizes, index=False)

@@ -1,4 +1,4 @@
-"""The smallest method that is not worse than full fine-tuning by more than a margin."""
+"""A decision: which method to train, by what one can afford to lose against full fine-tuning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,13 +6,14 @@ from typing import Literal
 
 import pandas as pd
 
-from subtune.analysis import crossed, verdicts
+from subtune.analysis import crossed
 from subtune.analysis.row_scores import NO_ROWS
 from subtune.analysis.summary import QUESTION, REFERENCE, Candidate, candidates, with_differences
-from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 
-MARGIN = EQUIVALENCE_MARGINS["score"]
 ALL_TASKS = "all tasks"
+# The chance from which a method is named without a doubt.
+SURE = 0.95
+Decision = Literal["train", "probably", "everything"]
 
 
 @dataclass(frozen=True)
@@ -20,24 +21,23 @@ class Answer:
     """The answer for one model and task, or for all tasks of a model.
 
     Attributes:
-        candidate: the smallest method whose mean difference to full is within the margin; if there
-            is none, the method nearest to full.
-        is_within: whether the candidate is within the margin.
-        verdict: what the candidate's interval says.
-        confident: the smallest method whose whole interval is within the margin.
+        margin: the largest loss of score against full fine-tuning that one can afford.
+        decision: *train* the smallest method that is within the margin with a chance of at least
+            `SURE`; else *probably* the smallest that is so with at least a half; else
+            *everything*, which is full fine-tuning.
+        candidate: that method; if everything trains, the method nearest to full.
         better: the best method whose whole interval is above full's score.
         missing: why there is no candidate.
-        more_seeds: how many further seeds would decide, if the runs are too few and it is known.
+        more_seeds: how many further seeds would make a probable method sure, if it is known.
         more_rows: how many further rows would, with the same seeds.
     """
 
     model: str
     task: str
     metric: str
+    margin: float
+    decision: Decision | None = None
     candidate: Candidate | None = None
-    is_within: bool = False
-    verdict: str | None = None
-    confident: Candidate | None = None
     better: Candidate | None = None
     missing: Literal["full", "score of full", "smaller method"] | None = None
     more_seeds: int | None = None
@@ -45,55 +45,54 @@ class Answer:
 
 
 def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[Answer]:
-    """Return an answer per model and task, and one for all tasks of a model that has several."""
+    """Return an answer per model and task, and one for all tasks of a model that has several.
+
+    Where experiments have different margins, the smallest counts.
+    """
     found = []
     for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
         questions = [*runs_of_model.groupby(QUESTION, sort=False)]
         for (_, task, metric), runs in questions:
             question = str(model), str(task), str(metric)
+            margin = float(runs["margin"].min())
             full = runs.loc[runs["method"] == REFERENCE, "value"]
             smaller = candidates(runs, row_scores)
             if full.empty:
-                found.append(Answer(*question, missing="full"))
+                found.append(Answer(*question, margin, missing="full"))
             elif full.isna().any():
-                found.append(Answer(*question, missing="score of full"))
+                found.append(Answer(*question, margin, missing="score of full"))
             elif not smaller:
-                found.append(Answer(*question, missing="smaller method"))
+                found.append(Answer(*question, margin, missing="smaller method"))
             else:
-                found.append(_of_candidates(smaller, question))
+                found.append(_decided(smaller, question, margin))
         together = candidates(runs_of_model, row_scores) if len(questions) > 1 else []
         if together:
-            found.append(_of_candidates(together, (str(model), ALL_TASKS, "mean")))
+            margin = float(runs_of_model["margin"].min())
+            found.append(_decided(together, (str(model), ALL_TASKS, "mean"), margin))
     return found
 
 
-def _of_candidates(smaller: Sequence[Candidate], question: tuple[str, str, str]) -> Answer:
+def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margin: float) -> Answer:
     """Return the answer from the methods smaller than full, which stand from the smallest."""
-    within = [c for c in smaller if verdicts.holds("no less", c.difference.mean, MARGIN)]
-    named = within[0] if within else max(smaller, key=lambda c: c.difference.mean)
-    verdict = _verdict(named)
-    seeds, rows = _more(named) if verdict == verdicts.UNDECIDED else (None, None)
+    sure = next((c for c in smaller if c.chance >= SURE), None)
+    # The distribution is symmetric, and the mean is known where there is no interval.
+    likely = next((c for c in smaller if c.difference.mean >= -margin), None)
+    nearest = max(smaller, key=lambda candidate: candidate.difference.mean)
     better = [c for c in smaller if c.difference.low > 0]
+    seeds, rows = (None, None) if sure or not likely else _more(likely, margin)
     return Answer(
         *question,
-        named,
-        is_within=bool(within),
-        verdict=verdict,
-        confident=next((c for c in within if _verdict(c) == verdicts.SUPPORTED), None),
-        better=max(better, key=lambda c: c.difference.mean, default=None),
+        margin,
+        "train" if sure else "probably" if likely else "everything",
+        sure or likely or nearest,
+        max(better, key=lambda candidate: candidate.difference.mean, default=None),
         more_seeds=seeds,
         more_rows=rows,
     )
 
 
-def _more(candidate: Candidate) -> tuple[int | None, int | None]:
-    """Return how many further seeds would decide, or dev rows with the same seeds, if known."""
-    distance, studies = abs(candidate.difference.mean + MARGIN), candidate.studies
-    rows = crossed.more_rows(studies[0], distance) if len(studies) == 1 else None
-    if len(candidate.seeds) < verdicts.FEWEST_UNITS:
-        return verdicts.FEWEST_UNITS - len(candidate.seeds), rows
-    return crossed.more_seeds(studies, distance), rows
-
-
-def _verdict(candidate: Candidate) -> str:
-    return verdicts.verdict("no less", candidate.difference, MARGIN)
+def _more(candidate: Candidate, margin: float) -> tuple[int | None, int | None]:
+    """Return how many further seeds, or dev rows with the same seeds, would make it sure."""
+    studies = candidate.studies
+    rows = crossed.more_rows(studies[0], margin) if len(studies) == 1 else None
+    return crossed.more_seeds(studies, margin), rows

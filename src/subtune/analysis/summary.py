@@ -2,7 +2,8 @@
 
 Parameters are counted without the classifier, which every method trains. A difference is the
 method's score minus full's score with the same seed. Its interval is over seeds and dev rows, both
-paired; over seeds alone where no predictions are known.
+paired; over rows alone with a single seed, and over seeds alone where no predictions are known. The
+chance that a method is within the margin of full is that of the same distribution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from subtune.analysis import crossed, verdicts
+from subtune.analysis import crossed
 from subtune.analysis.crossed import Interval, Study
 from subtune.analysis.row_scores import NO_ROWS, NUMBERS
 from subtune.analysis.scores import best_of, on_most_rows, trained_beside_classifier
@@ -33,11 +34,13 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
     Returns:
         ``model``, ``task``, ``metric``, ``method``, ``fraction``, ``scope``; ``score`` and
         ``spread`` (mean and standard deviation over seeds), ``seeds``; ``difference`` to full with
-        ``low`` and ``high`` of its 95 % interval; ``trained`` (parameters), ``share`` of
-        full's parameters; ``delta_bytes``, ``seconds`` of training and ``epoch`` of the best score
-        (medians over seeds); ``one_answer``, the number of seeds whose run predicts the same for
-        every row; ``at_edge`` (the best learning rate is the smallest or largest of those tried);
-        ``curve`` (converged, still rising, or fell); ``on_front``: no other method scores as high
+        ``low`` and ``high`` of its 95 % interval; ``most_lost`` (the loss to full is at most this
+        with 95 % chance) and ``chance`` that it is at most the ``margin``; ``trained``
+        (parameters), ``share`` of full's parameters; ``delta_bytes``, ``seconds`` of training and
+        ``epoch`` of the best score (medians over seeds); ``one_answer``, the number of seeds whose
+        run predicts the same for every row; ``at_edge`` (the best learning rate is the smallest or
+        largest of those tried); ``curve`` (converged, still rising, or fell); ``on_front``: no
+        other method scores as high
         with fewer parameters, or higher with as many. Methods stand from the highest score to the
         lowest. A method that diverged has no score.
     """
@@ -46,13 +49,15 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
     for question, of_question in judged.groupby(QUESTION, sort=False):
         full = _of_reference(of_question)["trained"].median()
         for method, runs in of_question.groupby(METHOD, sort=False, dropna=False):
-            difference, _ = _difference([runs], row_scores)
-            trained = runs["trained"].median()
+            difference, studies = _difference([runs], row_scores)
+            margin, trained = runs["margin"].min(), runs["trained"].median()
             rows.append(
                 dict(zip([*QUESTION, *METHOD], [*question, *method], strict=True))
                 | {"score": runs["value"].mean(skipna=False), "spread": runs["value"].std()}
                 | {"seeds": len(runs), "difference": difference.mean}
                 | {"low": difference.low, "high": difference.high}
+                | {"most_lost": crossed.most_lost(studies)}
+                | {"chance": crossed.chance(studies, margin), "margin": margin}
                 | {"trained": int(trained), "share": trained / full if full else np.nan}
                 | {name: runs[name].median() for name in ("delta_bytes", "seconds")}
                 | {"one_answer": int(runs["one_answer"].sum())}
@@ -110,18 +115,19 @@ def _of_reference(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
-    """Return the differences of one method to full on one task; none with too few seeds.
+    """Return the differences of one method to full on one task.
+
+    None if a seed has no difference, and with a single seed whose predictions are not known.
 
     Args:
         runs: rows of `with_differences`.
     """
-    runs = runs.dropna(subset=["difference"])
-    if len(runs) < verdicts.FEWEST_UNITS:
+    if runs["difference"].isna().any():
         return None
     numbers = row_scores.set_index("run")
     pairs = runs["run"], runs["run_of_full"]
     if not all(run.isin(numbers.index).all() for run in pairs):
-        return crossed.study(runs["difference"].tolist(), None, 0)
+        return crossed.study(runs["difference"].tolist(), None, 0) if len(runs) > 1 else None
     own, of_full = (numbers.loc[run, NUMBERS].dropna(axis="columns").to_numpy() for run in pairs)
     rows = int(numbers.loc[runs["run"].iloc[0], "rows"])
     return crossed.study(runs["difference"].tolist(), own - of_full, rows)
@@ -141,11 +147,12 @@ def remarks(row: Mapping[str, Any]) -> str | None:
 class Candidate(NamedTuple):
     """A method smaller than full, and the difference of its score to full's.
 
-    ``seeds`` are those of the task with the fewest; ``full_with_one_answer`` is the number of runs
-    of full that predict the same for every row. ``studies`` has one per task. It is empty with
-    too few seeds: the interval is then over tasks, if there are several. ``judged_by`` names the
-    rows of the scores, and ``over`` says in words what the interval is over. ``at_edge`` and
-    ``still_rising`` have the titles of this method and full, as far as that holds on a task.
+    With a chance of 95 % the loss to full is at most ``most_lost``; ``chance`` is that of a loss
+    within the margin. ``seeds`` are those of the task with the fewest; ``full_with_one_answer`` is
+    the number of runs of full that predict the same for every row. ``studies`` has one per task; it
+    is empty, and there is no interval, if one is unknown. ``judged_by`` names the rows of the
+    scores, and ``over`` says in words what the interval is over. ``at_edge`` and ``still_rising``
+    have the titles of this method and full, as far as that holds on a task.
     """
 
     title: str
@@ -154,6 +161,8 @@ class Candidate(NamedTuple):
     score: float
     full_score: float
     difference: Interval
+    most_lost: float
+    chance: float
     seeds: tuple[int, ...]
     full_with_one_answer: int
     studies: tuple[Study, ...]
@@ -191,11 +200,13 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 score=runs.groupby("task")["value"].mean().mean(),
                 full_score=reference.groupby("task")["value"].mean().mean(),
                 difference=difference,
+                most_lost=crossed.most_lost(studies),
+                chance=crossed.chance(studies, judged["margin"].min()),
                 seeds=tuple(sorted(min(of_tasks, key=len)["seed"])),
                 full_with_one_answer=int(reference["one_answer"].sum()),
                 studies=studies,
                 judged_by=judged_by,
-                over=_over(studies, tasks, judged_by),
+                over=_over(studies, judged_by),
                 at_edge=tuple(title for title, rows in both if rows["at_edge"].any()),
                 still_rising=tuple(t for t, rows in both if STILL_RISING in set(rows["curve"])),
             )
@@ -209,15 +220,17 @@ def _difference(
     """Return a method's difference to full over tasks, and one study per task."""
     studies = tuple(s for runs in of_tasks if (s := study_of(runs, row_scores)))
     if len(studies) < len(of_tasks):
-        return verdicts.interval([runs["difference"].mean() for runs in of_tasks]), ()
+        mean = float(np.mean([runs["difference"].mean(skipna=False) for runs in of_tasks]))
+        return Interval(mean, np.nan, np.nan), ()
     return crossed.interval(studies), studies
 
 
-def _over(studies: Sequence[Study], tasks: int, judged_by: str) -> str:
+def _over(studies: Sequence[Study], judged_by: str) -> str:
     """Return in words what an interval is over."""
     if not studies:
-        return f"{tasks} tasks" if tasks > 1 else ""
-    over = [f"{min(study.seeds for study in studies)} seeds"]
+        return ""
+    seeds = min(study.seeds for study in studies)
+    over = ["one seed" if seeds == 1 else f"{seeds} seeds"]
     if all(study.parts for study in studies):
         over.append(f"{sum(study.rows for study in studies):,} {judged_by} rows")
     return " and ".join(over)

@@ -365,6 +365,9 @@ class Experiment(Section):
     models are in the labels' own unit"""
     patience: Count | None = None
     """a run ends after so many epochs without a better score; default: it never ends early"""
+    margin: float = Field(default=0.02, gt=0, lt=1)
+    """the loss of score against full fine-tuning that one can afford; the answer names the smallest
+    method within it"""
     precision: Precision = "fp32"
     """number format of matrix products; `tf32` is fp32 with shorter products on GPUs since Ampere,
     and fp32 elsewhere"""

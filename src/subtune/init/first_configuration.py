@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
     ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub.
     ``minutes``: training and tables may take so long here. ``to``: path of the configuration.
-    ``results``: directory of the results.
+    ``margin``: the score that one can afford to lose. ``results``: directory of the results.
     """
 
     train: Path
@@ -51,6 +51,7 @@ class Request(NamedTuple):
     model: str | None = None
     encoding: str | None = None
     minutes: float = 10
+    margin: float = 0.02
     to: Path | None = None
     results: str | None = None
 
@@ -73,7 +74,7 @@ def init(request: Request) -> Iterator[str]:
             configuration cannot be written.
     """
     name, target = request.task, request.target
-    minutes = minutes_of(request.minutes)
+    minutes, margin = minutes_of(request.minutes), margin_of(request.margin)
     if request.dev is None:
         raise SubtuneError(
             "--dev: missing, expected a file of rows to evaluate on, not to train on, such as "
@@ -123,6 +124,7 @@ def init(request: Request) -> Iterator[str]:
             rows=len(train.rows),
             cut_share=share,
             at_once=at_once,
+            margin=margin,
         )
         checked = config.check(yaml.safe_load(content))
         offline = _offline(checked, model)
@@ -146,6 +148,18 @@ def minutes_of(given: object) -> float:
         if 0 < (minutes := float(given)) < math.inf:  # type: ignore[arg-type]
             return minutes
     raise SubtuneError(f"--minutes: found {given}, expected a positive number")
+
+
+def margin_of(given: object) -> float:
+    """Return a margin.
+
+    Raises:
+        SubtuneError: it is not between 0 and 1.
+    """
+    with contextlib.suppress(TypeError, ValueError):
+        if 0 < (margin := float(given)) < 1:  # type: ignore[arg-type]
+            return margin
+    raise SubtuneError(f"--margin: found {given}, expected a score between 0 and 1, such as 0.02")
 
 
 def next_steps(target: Path) -> Iterator[str]:

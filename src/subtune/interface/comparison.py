@@ -17,7 +17,7 @@ from subtune import config
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.layout import Layout
-from subtune.init.first_configuration import Request, init, minutes_of
+from subtune.init.first_configuration import Request, init, margin_of, minutes_of
 from subtune.init.labels import Kind
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
@@ -152,6 +152,7 @@ def compare(
     test: Rows | None = None,
     model: str | Path | None = None,
     minutes: float = 10,
+    margin: float = 0.02,
     text: str | tuple[str, str] | None = None,
     label: str | None = None,
     kind: Kind | None = None,
@@ -173,6 +174,7 @@ def compare(
         test: further rows that only judge.
         model: a directory, an installed package or a repository on the hub; default: MiniLM.
         minutes: the time for all of it here. Methods, epochs and rows are chosen to fit.
+        margin: the score that one can afford to lose against full fine-tuning.
         text: the column of the text, or two of a pair; default: a guess.
         label: the column of the label; default: a guess.
         kind: the kind of task; default: a guess.
@@ -197,6 +199,7 @@ def compare(
         }
         name = name_of(train)
         identities = {split: rows.identity for split, rows in splits.items()}
+        margin = margin_of(margin)
         asked = identities | options | {"encoding": encoding}
         place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
         _require_same(place, asked)
@@ -215,11 +218,14 @@ def compare(
                     paths.get("test"),
                     results=str(place),
                     to=draft,
+                    margin=margin,
                     **options,
                 )
                 for line in chain(init(request), [f"{configuration} contains all of this"]):
                     line = line.replace(f"{Path.cwd()}{os.sep}", "")
                     say(line) if say else print(_in_python(line), flush=True)
+            else:
+                _set_margin(configuration, margin)
             written = config.read(draft if is_new else configuration)
             if Path(written.results) != place:
                 raise SubtuneError(
@@ -232,6 +238,14 @@ def compare(
                 draft.replace(configuration)
         workflow.train_all(configuration, place, plan.runs)
     return load(place)
+
+
+def _set_margin(configuration: Path, margin: float) -> None:
+    """Write another margin, which changes the answer and no run."""
+    text = configuration.read_text(encoding="utf-8")
+    changed = re.sub(r"^    margin: \S+", f"    margin: {margin}", text, flags=re.MULTILINE)
+    if changed != text:
+        configuration.write_text(changed, encoding="utf-8")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.curves import learning_curves, score_by_train_rows
 from subtune.exhibits.figures.heat_maps import parameter_changes
 from subtune.exhibits.figures.points import critical_difference, reproduction, score_by_parameters
-from subtune.exhibits.tables.answers import smallest_methods
+from subtune.exhibits.tables.answers import decisions
 from subtune.exhibits.tables.choices import choices, contents, metrics
 from subtune.exhibits.tables.findings import checklist
 from subtune.exhibits.tables.methods import comparison, scores_by_train_rows
@@ -83,24 +83,23 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
 
 ANSWERS = Table(
     "answers",
-    "The smallest method that is good enough",
-    "The smallest method whose score is not below full fine-tuning's by more than "
-    f"{EQUIVALENCE_MARGINS['score']}, per model and task, and for the mean over all tasks. A "
-    "method is good enough by its mean difference, or with 95 % confidence, if the whole interval "
-    "of the difference is within that margin. The interval is over seeds and dev rows, both "
-    "paired, if there are at least three seeds; for the mean over all tasks it is otherwise over "
-    "tasks. The further seeds or rows that would decide follow from the variances that are there. "
-    "Parameters are counted without the classifier, which every method trains. Learning rates and "
-    "epochs were chosen on the same dev rows, and several methods are compared: the table corrects "
-    "for neither.",
-    make=smallest_methods,
+    "What to train",
+    "The smallest method that loses no more than the margin against full fine-tuning, per model "
+    "and task, and for the mean over all tasks. *Train*: the chance of that is at least 95 %. "
+    "*Probably*: it is at least a half, and no method has 95 %. Otherwise everything trains, and "
+    "the nearest method is named. Below: every method from the smallest, its loss to full, what it "
+    "loses at most with a chance of 95 %, and the chance that it is within the margin; those of at "
+    "least 95 % are bold. Chances are over seeds and dev rows, both paired; with a single seed "
+    "over rows alone. Several methods are compared, for which nothing corrects. Parameters are "
+    "counted without the classifier, which every method trains.",
+    make=decisions,
 )
 SUMMARY = Table(
     "summary",
     "What each method scores, and what it costs",
     "Dev score (mean ± standard deviation over seeds) at each method's best learning rate and "
     "epoch, from the highest to the lowest. The difference to full fine-tuning is of the same "
-    "seeds, with its 95 % interval over seeds and dev rows from three seeds on. Trained "
+    "seeds, with its 95 % interval over seeds and dev rows, or over rows with one seed. Trained "
     "parameters are counted without the classifier. The size on disk is that of all changed "
     "values, with the classifier. Seconds are those of training and evaluating one run; runs side "
     "by side share them. The epoch is the best one. Numbers are medians over seeds. Methods that "

@@ -50,16 +50,18 @@ def test_the_interval_covers_the_truth_nearly_as_often_as_it_says(seeds, of_seed
     assert 0.93 <= np.mean(covered) <= 0.98
 
 
-def test_more_seeds_and_more_rows_narrow_the_interval_to_the_distance_that_was_asked_for():
+def test_more_seeds_or_more_rows_make_the_margin_that_was_asked_for_sure():
     values = crossed_values(np.random.default_rng(0), 4, 50)
     study = crossed.study(values.mean(1).tolist(), values, 200)
-    half = crossed.half_width([study])
-    seeds = crossed.more_seeds([study], 0.95 * half)
-    wider, enough = (crossed.half_width([study], more) for more in (seeds - 1, seeds))
-    assert enough <= 0.95 * half < wider
-    rows = crossed.more_rows(study, 0.9 * half)
-    assert crossed.half_width([study], 0, 1 + rows / 200) <= 0.9 * half
-    assert crossed.more_seeds([study], 0.0) is None and crossed.more_rows(study, 0.0) is None
+    most, lost = crossed.most_lost([study]), -study.mean
+    margin = lost + 0.95 * (most - lost)
+    seeds = crossed.more_seeds([study], margin)
+    wider, enough = (crossed.most_lost([study], more) for more in (seeds - 1, seeds))
+    assert enough <= margin < wider
+    margin = lost + 0.9 * (most - lost)
+    rows = crossed.more_rows(study, margin)
+    assert crossed.most_lost([study], 0, 1 + rows / 200) <= margin
+    assert crossed.more_seeds([study], lost) is None and crossed.more_rows(study, lost) is None
 
 
 def test_pseudo_values_of_a_mean_are_the_rows_and_of_f1_near_it():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks import studies
 
-from subtune.analysis.answers import MARGIN
+from subtune.analysis.significance import MARGIN
 
 
 @pytest.mark.parametrize("metric", studies.METRICS)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from subtune.analysis import answers, summary
 from subtune.analysis.row_scores import NO_ROWS, NUMBERS
-from subtune.analysis.verdicts import NOT_SUPPORTED, SUPPORTED, UNDECIDED
-from subtune.exhibits.tables.answers import smallest_methods
+from subtune.exhibits.tables.answers import decisions
 from subtune.exhibits.tables.summary import methods_by_score
 from tests.helpers.examples import scored
 
@@ -44,7 +43,7 @@ def runs(scores, task="rte", fraction=1.0, scope=None):
 
 def answer_of(table, task="rte", row_scores=NO_ROWS):
     titles = {name: name for name in table["task"]}
-    rows = smallest_methods(table, titles, row_scores).table
+    rows = decisions(table, titles, row_scores).table
     return rows[rows["task"] == task].iloc[0]
 
 
@@ -99,43 +98,71 @@ def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points)
 
 
 @pytest.mark.parametrize(
-    ("scores", "method", "verdict", "words"),
+    ("scores", "decision", "method", "words"),
     [
         (
             {"full": [0.9] * 3, "bitfit": [0.89] * 3, "lora-I": [0.9] * 3, "layernorm": [0.8] * 3},
+            "train",
             "BitFit",
-            SUPPORTED,
-            "Yes: BitFit (400 parameters, 4 % of full's) scores 0.8900, full 0.9000: -0.0100 (",
+            "Train BitFit (400 parameters, 4 % of all): it scores 0.8900, full 0.9000; with 95 % "
+            "chance it loses at most 0.0100.",
         ),
-        # As much below as the margin is not more.
-        ({"full": [0.88] * 3, "bitfit": [0.86] * 3}, "BitFit", SUPPORTED, "Yes: BitFit"),
         (
-            {"full": [0.9] * 3, "bitfit": [0.7] * 3, "layernorm": [0.6] * 3},
+            {"full": [0.9] * 3, "bitfit": [0.7, 0.71, 0.69], "layernorm": [0.6] * 3},
+            "everything",
             "BitFit",
-            NOT_SUPPORTED,
-            "No: none is within 0.02 of full. The nearest: BitFit",
+            "Train everything: the nearest method, BitFit (400 parameters, 4 % of all), loses "
+            "0.2000, at most 0.2169.",
         ),
         (
             {"full": [0.9] * 3, "layernorm": [0.93, 0.87, 0.9], "bitfit": [0.9, 0.901, 0.899]},
+            "train",
+            "BitFit",
+            "Train BitFit",
+        ),
+        (
+            {"full": [0.9] * 3, "layernorm": [0.93, 0.87, 0.9]},
+            "probably",
             "LayerNorm",
-            UNDECIDED,
-            "With 95 % confidence: BitFit",
+            "Probably LayerNorm (100 parameters, 1 % of all): it scores 0.9000, full 0.9000; it is "
+            "within 0.02 of full with 82 % chance. Full fine-tuning is the safe choice; about",
         ),
         (
             {"full": [0.9] * 3, "layernorm": [0.9, math.nan, 0.9], "bitfit": [0.9] * 3},
+            "train",
             "BitFit",
-            SUPPORTED,
-            "Yes: BitFit",
+            "Train BitFit",
         ),
+        ({"full": [0.9] * 3, "embeddings": [0.9] * 3}, "train", "Embeddings", "Train nothing (a"),
+        ({"full": [0.9] * 3, "frozen": [0.9] * 3}, "train", "Frozen", "Frozen (the classifier"),
     ],
-    ids=["smallest", "at the margin", "none is near", "seeds that vary", "diverged"],
+    ids=["smallest", "none is near", "sure", "likely", "diverged", "nothing", "classifier"],
 )
-def test_the_answer_is_the_smallest_method_within_the_margin(scores, method, verdict, words):
+def test_the_answer_is_the_smallest_method_that_is_surely_or_probably_within_the_margin(
+    scores, decision, method, words
+):
     row = answer_of(runs(scores))
-    assert (row["method"], row["verdict"]) == (method, verdict)
+    assert (row["decision"], row["method"]) == (decision, method)
     assert words in row["answer"]
-    settles = f"About {row['more_seeds']} more seeds would settle it"
-    assert (settles in row["answer"]) is (verdict == UNDECIDED)
+    seeds = [*range(3 + row["more_seeds"])] if decision == "probably" else ""
+    assert (f"about `seeds: {seeds}` would tell." in row["answer"]) is (decision == "probably")
+
+
+def test_chances_and_the_most_lost_are_students():
+    full, bitfit = np.array([0.9, 0.8, 0.7, 0.9]), np.array([0.88, 0.79, 0.66, 0.88])
+    rows = summary.summary(runs({"full": full, "bitfit": bitfit})).set_index("method")
+    error, of = scipy.stats.sem(bitfit - full), scipy.stats.t(3)
+    assert rows.loc["bitfit", "chance"] == pytest.approx(of.cdf((-0.0225 + 0.02) / error))
+    assert rows.loc["bitfit", "most_lost"] == pytest.approx(0.0225 + of.ppf(0.95) * error)
+    assert rows.loc["full", ["chance", "most_lost"]].isna().all()
+
+
+@pytest.mark.parametrize("margin", [0.005, 0.02, 0.1])
+def test_the_margin_decides(margin):
+    table = runs({"full": [0.9] * 3, "bitfit": [0.88, 0.885, 0.89]}).assign(margin=margin)
+    row = answer_of(table)
+    decisions = {0.005: "everything", 0.02: "probably", 0.1: "train"}
+    assert (row["margin"], row["decision"]) == (margin, decisions[margin])
 
 
 def test_a_mask_is_an_answer_too():
@@ -145,12 +172,14 @@ def test_a_mask_is_an_answer_too():
     assert (row["method"], row["trained"]) == ("LayerNorm, top 20%, global", 20)
 
 
-@pytest.mark.parametrize(("seeds", "more"), [(1, 2), (2, 1)])
-def test_few_seeds_cannot_tell_and_the_answer_says_how_many_are_missing(seeds, more):
-    row = answer_of(runs({"full": [0.9] * seeds, "bitfit": [0.9] * seeds}))
-    assert (row["verdict"], row["more_seeds"]) == (UNDECIDED, more)
-    needed = f"An interval needs {more} more seed{'s' * (more > 1)}: write `seeds: [0, 1, 2]`."
-    assert needed in row["answer"]
+def test_one_seed_says_something_by_its_rows_and_nothing_without_them():
+    table = runs({"full": [0.9], "bitfit": [0.9]})
+    row = answer_of(table, row_scores=numbers_of(table, 0.01))
+    assert (row["decision"], row["over"]) == ("train", "one seed and 400 dev rows")
+    assert "With one seed, how seeds differ is not in it." in row["answer"]
+    row = answer_of(table)
+    assert (row["decision"], row["over"]) == ("probably", "") and math.isnan(row["chance"])
+    assert row["answer"].endswith("full 0.9000. Full fine-tuning is the safe choice.")
 
 
 def numbers_of(table, noise, rows=400):
@@ -164,15 +193,15 @@ def numbers_of(table, noise, rows=400):
     return pd.DataFrame(values, columns=NUMBERS).assign(run=table["run"], rows=rows)
 
 
-def test_rows_widen_the_interval_and_more_of_them_would_settle_it():
+def test_rows_widen_the_interval_and_more_of_them_would_tell():
     table = runs({"full": [0.9, 0.901, 0.902], "bitfit": [0.897, 0.9, 0.9]})
     alone = answer_of(table)
     quiet, loud = (answer_of(table, row_scores=numbers_of(table, noise)) for noise in (0.001, 0.2))
     assert (alone["over"], quiet["over"]) == ("3 seeds", "3 seeds and 400 dev rows")
-    assert (quiet["verdict"], loud["verdict"]) == (SUPPORTED, UNDECIDED)
+    assert (quiet["decision"], loud["decision"]) == ("train", "probably")
     assert loud["low"] < quiet["low"] <= alone["low"] + 0.01
-    settles = f"About {loud['more_rows']:,} more dev rows would settle it"
-    assert f"{settles}: name a longer `validation` file." in loud["answer"]
+    assert loud["chance"] < quiet["chance"]
+    assert f"about {loud['more_rows']:,} more dev rows" in loud["answer"]
 
 
 def test_rows_that_chose_nothing_judge_where_there_are_some():
@@ -180,30 +209,26 @@ def test_rows_that_chose_nothing_judge_where_there_are_some():
     scores = {"full": [0.8, 0.801, 0.802], "bitfit": [0.799, 0.8, 0.801]}
     test = runs(scores).assign(judges=True, decides=False, column="rte_test")
     table = pd.concat([dev, test], ignore_index=True)
-    made = smallest_methods(table, {"rte": "RTE"}, numbers_of(test, 0.2))
+    made = decisions(table, {"rte": "RTE"}, numbers_of(test, 0.2))
     row = made.table.iloc[0]
     assert (row["score"], row["full"]) == pytest.approx((0.8, 0.801))
     assert row["over"] == "3 seeds and 400 test rows"
-    assert f"About {row['more_rows']:,} more test rows would settle it" in row["answer"]
-    assert "name a longer `test` file" in row["answer"]
+    assert f"about {row['more_rows']:,} more test rows" in row["answer"]
     assert "these scores are of test rows" in made.note
-    # Too few seeds for an interval change nothing in that.
-    few = smallest_methods(table[table["seed"] == 0], {"rte": "RTE"})
-    assert "these scores are of test rows" in few.note
-    assert "An interval needs 2 more seeds" in few.table.iloc[0]["answer"]
 
 
 def test_a_title_is_no_link_in_the_sentences():
-    made = smallest_methods(runs({"full": [0.9], "bitfit": [0.9]}), {"rte": "[mine](https://a.b)"})
-    assert "\\[mine](https://a.b): Undecided" in made.before
+    made = decisions(runs({"full": [0.9], "bitfit": [0.9]}), {"rte": "[mine](https://a.b)"})
+    assert "\\[mine](https://a.b): Probably" in made.before
 
 
-@pytest.mark.parametrize(("rows", "verdict"), [(40, UNDECIDED), (400, SUPPORTED)])
-def test_few_rows_without_a_difference_do_not_decide(rows, verdict):
+@pytest.mark.parametrize(("rows", "decision"), [(40, "probably"), (400, "train")])
+def test_few_rows_without_a_difference_are_not_sure(rows, decision):
     table = runs({"full": [0.9] * 3, "bitfit": [0.9] * 3})
     same = pd.DataFrame(0.9, table.index, NUMBERS).assign(run=table["run"], rows=rows)
     row = answer_of(table, row_scores=same)
-    assert (row["verdict"], row["high"]) == (verdict, pytest.approx(3 / rows))
+    assert (row["decision"], row["high"]) == (decision, pytest.approx(3 / rows))
+    assert row["chance"] == pytest.approx(1 - math.exp(-rows * 0.02))
 
 
 def test_full_that_has_learnt_nothing_is_no_reference():
@@ -243,7 +268,7 @@ def test_over_all_tasks_the_mean_over_tasks_counts_of_methods_that_all_tasks_hav
         for task, value in (("rte", 0.85), ("cola", 0.92), ("mrpc", 0.91))
     ]
     table = pd.concat([*parts, runs({"layernorm": [0.9] * 3}, task="cola")], ignore_index=True)
-    assert answer_of(table)["answer"].startswith("No: none")
+    assert answer_of(table)["answer"].startswith("Train everything: the nearest method, BitFit")
     row = answer_of(table, answers.ALL_TASKS)
     assert row["method"] == "BitFit"
     assert row["difference"] == pytest.approx(np.mean([-0.05, 0.02, 0.01]))

@@ -13,13 +13,15 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from subtune.analysis.answers import ALL_TASKS, MARGIN
+from subtune.analysis.answers import ALL_TASKS
 from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import METHOD, QUESTION, REFERENCE, title_with_mask
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.drawing import DOTS_PER_INCH
+from subtune.exhibits.tables.answers import cells_of, from_the_smallest
 from subtune.exhibits.tables.choices import short
 from subtune.exhibits.tables.writing import EMPTY, cell, interval
+from subtune.selections.methods import title_of
 
 MEDIA_TYPES = {
     ".csv": "text/csv",
@@ -203,7 +205,8 @@ def _distinct(runs: pd.DataFrame, column: str) -> str:
 def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the ``sentence`` and the ``pictures`` of the tables `answers` and `summary`.
 
-    None if they are not among the exhibits.
+    A single question has the ``table`` of what each method loses. None if the tables are not among
+    the exhibits.
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():
@@ -215,6 +218,7 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     groups = methods.dropna(subset="score").groupby(QUESTION, sort=False)
     return {
         "sentence": sentence(answers),
+        "table": losses(methods) if len(answers) == 1 else "",
         "pictures": [
             {"title": titles[task] + f", {model}" * several} | picture(rows)
             for (model, task, _), rows in groups
@@ -223,16 +227,25 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
 
 
 def sentence(answers: pd.DataFrame) -> str:
-    """Return how often a small method is good enough, and which it is."""
-    good = answers[answers["is_within"].astype(str) == "True"]
-    if good.empty:
-        return f"No smaller method is within {MARGIN} of full fine-tuning."
-    sure = int(good["surely"].notna().sum()) or "none"
-    named = [f"{method} on {', '.join(rows['title'])}" for method, rows in good.groupby("method")]
-    return (
-        f"On {len(good)} of {len(answers)} tasks a smaller method is within {MARGIN} of full "
-        f"fine-tuning, on {sure} of them with 95 % confidence: {'; '.join(named)}."
-    )
+    """Return a single answer, or what to train on each task."""
+    if len(answers) == 1:
+        return answers["answer"].item()
+    beginnings = {"train": "Train", "probably": "Probably", "everything": "Train"}
+    names = answers["method"].replace(title_of("embeddings"), "nothing")
+    names = names.mask(answers["decision"] == "everything", "everything")
+    sentences = []
+    for decision, beginning in beginnings.items():
+        of_decision = answers.loc[answers["decision"] == decision, "title"].groupby(names)
+        named = [f"{name} on {', '.join(titles)}" for name, titles in of_decision]
+        sentences += [f"{beginning} {'; '.join(named)}."] if named else []
+    return " ".join(sentences)
+
+
+def losses(methods: pd.DataFrame) -> Markup:
+    """Return a table of what each method loses, from the smallest, as HTML."""
+    rows = from_the_smallest(methods).to_dict("records")
+    table = pd.DataFrame([cells_of(row) for row in rows])
+    return markdown_table(table.to_markdown(index=False, disable_numparse=True))
 
 
 def picture(rows: pd.DataFrame) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The smallest method that is good enough: as a table, in sentences, on a terminal."""
+"""The method to train: as a table, in sentences, on a terminal."""
 
 import itertools
 import math
@@ -6,21 +6,16 @@ import shutil
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.answers import ALL_TASKS, MARGIN, Answer, answers
-from subtune.analysis.crossed import MOST_SEEDS
+from subtune.analysis.answers import ALL_TASKS, SURE, Answer, answers
 from subtune.analysis.row_scores import NO_ROWS
-from subtune.analysis.summary import Candidate
-from subtune.analysis.verdicts import FEWEST_UNITS, SUPPORTED, UNDECIDED
-from subtune.exhibits.tables.writing import EMPTY, Styled, escaped, interval, share, signed
+from subtune.analysis.summary import METHOD, Candidate, summary, title_with_mask
+from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled, escaped, share
+from subtune.selections.methods import title_of
 
-CONFIDENT = "smallest with 95 % confidence"
-HEADINGS = [
-    "model", "task", f"smallest within {MARGIN}", "parameters", "share of full", "score", "full",
-    "minus full", "95 % interval", CONFIDENT, "still needed",
-]  # fmt: skip
 # Columns of whole numbers, of which some are missing.
 WHOLE = ["trained", "seeds", "more_seeds", "more_rows"]
 MISSING = {
@@ -31,47 +26,57 @@ MISSING = {
 ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
 CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
 LONGER = {"dev": "validation", "test": "test"}
+# What trains no parameter of the model.
+NOTHING = {"embeddings": "a regression on frozen embeddings", "frozen": "the classifier alone"}
 QUESTION = "Which few parameters are worth fine-tuning?"
 WIDEST = 100
 
 
-def smallest_methods(
+def decisions(
     chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
 ) -> Styled:
-    """Return a table of the smallest methods that are good enough.
+    """Return which method to train, and below it what every method loses against full.
 
-    It has a row per model and task, and one for all tasks of a model that has several. The CSV file
-    has ``model``, ``task``, ``title``, ``metric``; of the smallest method within the margin
-    ``method``, ``trained``, ``share``, ``score``, ``full`` (full's score), ``difference``, ``low``,
-    ``high``, ``over`` (what the interval is over), ``seeds`` and ``verdict``, or of the nearest
-    method if ``is_within`` is false; ``surely``, the smallest method whose whole interval is within
-    the margin, which is bold; ``more_seeds`` or ``more_rows`` that would decide; and ``answer``, in
-    sentences.
+    The CSV file has a row per model and task, and one for all tasks of a model that has several:
+    ``model``, ``task``, ``title``, ``metric``, ``margin``; ``decision`` (train, probably, or
+    everything); of the method it names, or of the nearest if everything trains, ``method``,
+    ``trained``, ``share``, ``score``, ``full`` (full's score), ``difference``, ``low``, ``high``,
+    ``most_lost``, ``chance``, ``over`` (what the interval is over) and ``seeds``; ``more_seeds`` or
+    ``more_rows`` that would make a probable method sure; and ``answer``, in sentences.
     """
     found = answers(chosen, row_scores)
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}
     rows = [_numbers(answer, titles[answer.task]) for answer in found]
-    shown = [_shown(answer, titles[answer.task]) for answer in found]
-    is_sure = [answer.confident is not None for answer in found]
     sentences = [f"* {escaped(f'{a.model}, {titles[a.task]}')}: {in_words(a)}" for a in found]
     judged_by = [a.candidate.judged_by if a.candidate else "dev" for a in found]
+    losses = from_the_smallest(summary(chosen, row_scores))
     return Styled(
         pd.DataFrame(rows).astype(dict.fromkeys(WHOLE, "Int64")),
-        pd.DataFrame(shown, columns=HEADINGS),
-        bold=pd.DataFrame({CONFIDENT: is_sure}),
+        pd.DataFrame([_shown(row, titles) for row in losses.to_dict("records")]),
+        bold=pd.DataFrame({"method": losses["chance"] >= SURE}),
         before="\n".join(sentences),
         note=ON_SAME_ROWS if "dev" in judged_by else CHOSEN_ON_DEV,
     )
 
 
+def from_the_smallest(methods: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of `summary` with each task's methods from the smallest to the largest."""
+    order = methods.groupby(["model", "task", "metric"], sort=False).ngroup()
+    by = ["order", "trained", "score"]
+    methods = methods.assign(order=order).sort_values(by, ascending=[True, True, False])
+    return methods.drop(columns="order").reset_index(drop=True)
+
+
 def _numbers(answer: Answer, title: str) -> dict[str, object]:
-    candidate, confident = answer.candidate, answer.confident
+    candidate = answer.candidate
     mean, low, high = candidate.difference if candidate else [math.nan] * 3
     return {
         "model": answer.model,
         "task": answer.task,
         "title": title,
         "metric": answer.metric,
+        "margin": answer.margin,
+        "decision": answer.decision,
         "method": candidate and candidate.title,
         "trained": candidate.trained if candidate else pd.NA,
         "share": candidate.share if candidate else math.nan,
@@ -80,51 +85,55 @@ def _numbers(answer: Answer, title: str) -> dict[str, object]:
         "difference": mean,
         "low": low,
         "high": high,
+        "most_lost": candidate.most_lost if candidate else math.nan,
+        "chance": candidate.chance if candidate else math.nan,
         "over": candidate and candidate.over,
         "seeds": len(candidate.seeds) if candidate else pd.NA,
-        "verdict": answer.verdict,
         "more_seeds": pd.NA if answer.more_seeds is None else answer.more_seeds,
         "more_rows": pd.NA if answer.more_rows is None else answer.more_rows,
-        "is_within": answer.is_within if candidate else None,
-        "surely": confident and confident.title,
         "answer": in_words(answer),
     }
 
 
-def _shown(answer: Answer, title: str) -> dict[str, str]:
-    """Return the cells below `HEADINGS`; only the first three if there is no method to name."""
-    candidate = answer.candidate
-    if not candidate:
-        return dict(zip(HEADINGS, [answer.model, title, in_words(answer)], strict=False))
-    cells = [
-        answer.model,
-        title,
-        ("" if answer.is_within else "none; nearest is ") + candidate.title,
-        f"{candidate.trained:,}",
-        share(candidate.share),
-        f"{candidate.score:.4f}",
-        f"{candidate.full_score:.4f}",
-        signed(candidate.difference.mean),
-        interval(candidate.difference.low, candidate.difference.high),
-        answer.confident.title if answer.confident else EMPTY,
-        _needed(answer) or EMPTY,
-    ]
-    return dict(zip(HEADINGS, cells, strict=True))
+def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, str]:
+    """Return the cells of one method, from a row of `summary`."""
+    return {
+        "model": row["model"],
+        "task": task_titles[row["task"]],
+        **cells_of(row),
+    }
+
+
+def cells_of(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a method scores and loses, in words, from a row of `summary`."""
+    return {
+        "method": title_with_mask(*(row[name] for name in METHOD)),
+        "parameters": f"{row['trained']:,}",
+        "score": DIVERGED if pd.isna(row["score"]) else f"{row['score']:.4f}",
+        "loss": EMPTY if pd.isna(row["difference"]) else f"{-row['difference']:.4f}",
+        "at most": EMPTY if pd.isna(row["most_lost"]) else f"{row['most_lost']:.4f}",
+        f"within {row['margin']:g}": chance_in_words(row["chance"]),
+    }
+
+
+def chance_in_words(chance: float) -> str:
+    """Return a chance in whole percents, never as if it were certain."""
+    if pd.isna(chance):
+        return EMPTY
+    percent = round(100 * chance)
+    return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
 
 
 def in_words(answer: Answer) -> str:
     """Return an answer in sentences."""
-    candidate, confident, better = answer.candidate, answer.confident, answer.better
+    candidate, better = answer.candidate, answer.better
     if not candidate:
         return MISSING[answer.missing or "smaller method"]
-    is_open = answer.verdict == UNDECIDED
-    verdict = "Yes" if answer.verdict == SUPPORTED else "Undecided" if is_open else "No"
-    none = "" if answer.is_within else f"none is within {MARGIN} of full. The nearest: "
-    sentences = [f"{verdict}: {none}{_described(candidate)}."]
-    if is_open:
-        sentences.append(_what_settles(answer))
-        if confident:
-            sentences.append(f"With 95 % confidence: {_described(confident)}.")
+    sentences = [_decision(answer, candidate)]
+    if len(candidate.seeds) == 1 and candidate.studies:
+        sentences.append("With one seed, how seeds differ is not in it.")
+    if answer.decision == "probably":
+        sentences.append(_what_tells(answer, candidate))
     if candidate.full_with_one_answer:
         runs = f"{candidate.full_with_one_answer} run" + "s" * (candidate.full_with_one_answer > 1)
         sentences.append(f"{runs} of full predict the same for every row: full has learnt nothing.")
@@ -140,57 +149,65 @@ def in_words(answer: Answer) -> str:
     return " ".join(sentences)
 
 
+def _decision(answer: Answer, candidate: Candidate) -> str:
+    """Return the sentence that names what to train."""
+    named, margin = _described(candidate), f"{answer.margin:g}"
+    scores = f"it scores {candidate.score:.4f}, full {candidate.full_score:.4f}"
+    most = candidate.most_lost
+    if answer.decision == "train":
+        worst = f"loses at most {most:.4f}" if most > 0 else f"gains at least {-most:.4f}"
+        return f"Train {named}: {scores}; with 95 % chance it {worst}."
+    if answer.decision == "probably":
+        chance = f"it is within {margin} of full with {chance_in_words(candidate.chance)} chance"
+        return f"Probably {named}: {scores}" + (f"; {chance}." if candidate.studies else ".")
+    loss = -candidate.difference.mean
+    at_most = f", at most {most:.4f}" if candidate.studies else ""
+    return f"Train everything: the nearest method, {named}, loses {loss:.4f}{at_most}."
+
+
 def _described(candidate: Candidate) -> str:
-    """Return a method with its size and its scores."""
-    size = "nothing of the model trains"
-    if candidate.trained:
-        size = f"{candidate.trained:,} parameters, {share(candidate.share)} of full's"
-    mean, low, high = candidate.difference
-    scores = f"scores {candidate.score:.4f}, full {candidate.full_score:.4f}"
-    text = f"{candidate.title} ({size}) {scores}"
-    if math.isnan(low):
-        return text
-    return f"{text}: {signed(mean)} (95 % interval {interval(low, high)}, {candidate.over})"
+    """Return a method with its size."""
+    for method, what in NOTHING.items():
+        if candidate.title == title_of(method):
+            nothing = "nothing" if method == "embeddings" else candidate.title
+            return f"{nothing} ({what})"
+    return f"{candidate.title} ({candidate.trained:,} parameters, {share(candidate.share)} of all)"
 
 
-def _what_settles(answer: Answer) -> str:
-    """Return a sentence about the seeds or the rows that would decide."""
-    assert answer.candidate
-    needed = _needed(answer)
-    if not needed:
-        return f"More than {MOST_SEEDS} seeds would be needed."
-    unused = (number for number in itertools.count() if number not in answer.candidate.seeds)
-    enough = [*answer.candidate.seeds, *itertools.islice(unused, answer.more_seeds or 0)]
-    changes = [
-        f"write `seeds: {enough}`" if answer.more_seeds else "",
-        f"name a longer `{LONGER[answer.candidate.judged_by]}` file" if answer.more_rows else "",
+def _what_tells(answer: Answer, candidate: Candidate) -> str:
+    """Return a sentence about the safe choice, and the seeds or rows that would make sure."""
+    safe = "Full fine-tuning is the safe choice"
+    unused = (number for number in itertools.count() if number not in candidate.seeds)
+    seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds or 0)]
+    more = [
+        f"{answer.more_rows:,} more {candidate.judged_by} rows" if answer.more_rows else "",
+        f"`seeds: {seeds}`" if answer.more_seeds else "",
     ]
-    change = " or ".join(filter(None, changes))
-    if len(answer.candidate.seeds) < FEWEST_UNITS:
-        return f"An interval needs {needed}: {change}."
-    return f"About {needed} would settle it: {change}."
-
-
-def _needed(answer: Answer) -> str:
-    """Return the seeds or the rows that would decide, or nothing if neither is known."""
-    assert answer.candidate
-    judged_by = answer.candidate.judged_by
-    plural = "" if answer.more_seeds == 1 else "s"
-    seeds = f"{answer.more_seeds} more seed{plural}" if answer.more_seeds else ""
-    rows = f"{answer.more_rows:,} more {judged_by} rows" if answer.more_rows else ""
-    return " or ".join(filter(None, [seeds, rows]))
+    if not any(more):
+        return f"{safe}."
+    return f"{safe}; about {' or '.join(filter(None, more))} would tell."
 
 
 def answers_in_lines(path: Path) -> str:
-    """Return the answers of a CSV file as lines, as wide as the terminal."""
+    """Return the answers of a CSV file as lines, as wide as the terminal.
+
+    A single question has the table of `summary` below it, which stands beside the file.
+    """
     table = pd.read_csv(path, keep_default_na=False)
     width = min(WIDEST, shutil.get_terminal_size().columns)
-    heading = f"The smallest method that scores at most {MARGIN} below full fine-tuning:"
-    lines = ["", QUESTION, heading, ""]
+    lines = ["", QUESTION, ""]
     for model, rows in table.groupby("model", sort=False):
         lines.append(f"{model}:")
         for row in rows.to_dict("records"):
             text = f"{row['title']}: {row['answer']}"
             lines += textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
         lines.append("")
+    methods = path.with_name(f"summary{path.suffix}")
+    if len(table) == 1 and methods.is_file():
+        lines += [*_table_in_lines(pd.read_csv(methods)), ""]
     return "\n".join([*lines, f"More in {path.parent}: front.png, summary.md."])
+
+
+def _table_in_lines(methods: pd.DataFrame) -> list[str]:
+    rows = from_the_smallest(methods).to_dict("records")
+    return pd.DataFrame([cells_of(row) for row in rows]).to_string(index=False).splitlines()

@@ -4,13 +4,12 @@ import pandas as pd
 import pytest
 
 from subtune.exhibits.tables import writing
-from subtune.exhibits.tables.answers import answers_in_lines, smallest_methods
+from subtune.exhibits.tables.answers import answers_in_lines, chance_in_words, decisions
 from subtune.exhibits.tables.summary import file_size, methods_by_score
 from tests.unit.analysis.test_summary import runs
 
 TITLES = {"rte": "RTE"}
-SMALLEST, CONFIDENT = "smallest within 0.02", "smallest with 95 % confidence"
-NEEDED = "still needed"
+LOSSES = ["parameters", "score", "loss", "at most", "within 0.02"]
 SCORES = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "frozen": [0.5, 0.6, float("nan")]}
 
 
@@ -42,32 +41,40 @@ def test_what_is_not_tuned_or_not_done_has_a_remark(tmp_path, at_edge, curve, re
     assert made.table[["at_edge", "curve"]].to_numpy().tolist() == [[at_edge, curve]]
 
 
+def test_methods_stand_from_the_smallest_with_what_they_lose_and_the_chance_of_the_margin():
+    made = decisions(runs(SCORES), TITLES)
+    assert made.shown[["method", *LOSSES]].to_numpy().tolist() == [
+        ["Frozen", "0", "diverged", "–", "–", "–"],
+        ["BitFit", "400", "0.8900", "0.0100", "0.0100", "> 99 %"],
+        ["Full", "10,000", "0.9000", "–", "–", "–"],
+    ]
+    assert made.bold["method"].tolist() == [False, True, False]
+
+
 @pytest.mark.parametrize(
-    ("scores", "smallest", "confident", "needed"),
-    [
-        (SCORES, "BitFit", "BitFit", "–"),
-        ({"full": [0.9], "bitfit": [0.9]}, "BitFit", "–", "2 more seeds"),
-        ({"full": [0.9], "bitfit": [0.5]}, "none; nearest is BitFit", "–", "2 more seeds"),
-        ({"bitfit": [0.5]}, "Full fine-tuning is not among the methods: add `full`.", None, None),
-    ],
+    ("chance", "words"), [(0.001, "< 1 %"), (0.5, "50 %"), (0.949, "95 %"), (1.0, "> 99 %")]
 )
-def test_an_answer_is_bold_if_the_runs_are_enough_and_says_why_there_is_none(
-    scores, smallest, confident, needed
-):
-    made = smallest_methods(runs(scores), TITLES)
-    assert made.bold[CONFIDENT].tolist() == [confident == "BitFit"]
-    [row] = made.shown[["task", SMALLEST, CONFIDENT, NEEDED]].astype(object).to_numpy()
-    assert [None if pd.isna(cell) else cell for cell in row] == ["RTE", smallest, confident, needed]
+def test_a_chance_is_never_certain(chance, words):
+    assert chance_in_words(chance) == words
 
 
 @pytest.mark.parametrize("columns", [40, 80, 300])
 def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     path = tmp_path / "answers.csv"
-    writing.write(smallest_methods(runs(SCORES), TITLES), [path])
+    writing.write(decisions(runs(SCORES), TITLES), [path])
     lines = answers_in_lines(path).splitlines()
-    assert "  RTE: Yes: BitFit (400 parameters" in answers_in_lines(path)
-    assert max(map(len, lines[:-1])) <= max(columns, len(lines[2]))
+    assert lines[1] == "Which few parameters are worth fine-tuning?"
+    assert "  RTE: Train BitFit (400 parameters" in answers_in_lines(path)
+    assert max(map(len, lines[2:-1])) <= columns
+
+
+def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
+    for name, make in (("answers", decisions), ("summary", methods_by_score)):
+        writing.write(make(runs(SCORES), TITLES), [tmp_path / f"{name}.csv"])
+    table = answers_in_lines(tmp_path / "answers.csv").split("\n\n")[-2].splitlines()
+    assert table[0].split()[:4] == ["method", "parameters", "score", "loss"]
+    assert table[2].split()[:4] == ["BitFit", "400", "0.8900", "0.0100"]
 
 
 @pytest.mark.parametrize(
