@@ -30,7 +30,9 @@ class Interval(NamedTuple):
 class Study(NamedTuple):
     """A mean, and the variances of its seeds, of its parts of rows, and of the rest.
 
-    ``parts`` is 0 where rows are unknown. The interval is then over seeds alone.
+    ``parts`` is 0 where rows are unknown. The interval is then over seeds alone. Where ``folds`` is
+    not 0, each seed has a fold of the rows for itself, in so many ``parts``; seeds beyond
+    ``folds`` have the same rows again, divided otherwise.
     """
 
     mean: float
@@ -40,29 +42,37 @@ class Study(NamedTuple):
     seeds: int
     parts: int
     rows: int
+    folds: int = 0
 
     def error(self, more_seeds: int = 0, times_the_rows: float = 1) -> tuple[float, float]:
         """Return the variance of the mean and its degrees of freedom, as it would be of more."""
-        seeds = self.seeds + more_seeds
-        if not self.parts:
-            return self.of_seeds / seeds, seeds - 1
-        of_parts, rest = self.of_parts / times_the_rows, self.of_rest / times_the_rows
-        cells = seeds * self.parts
-        variance = self.of_seeds / seeds + of_parts / self.parts + rest / cells
-        squares = (
-            (rest + self.parts * self.of_seeds, seeds - 1),
-            (rest + seeds * of_parts, self.parts - 1),
-            (rest, (seeds - 1) * (self.parts - 1)),
-        )
-        spread = sum(square**2 / degrees for square, degrees in squares)
-        return variance, (variance * cells) ** 2 / spread if spread else math.inf
+        seeds, parts = self.seeds + more_seeds, self.parts
+        of_seeds = self.of_seeds / seeds
+        # What each mean square contributes to the variance, and its degrees of freedom.
+        shares = [(of_seeds, seeds - 1)]
+        if parts:
+            of_parts = self.of_parts / times_the_rows / parts
+            rest = self.of_rest / times_the_rows / (seeds * parts)
+            shares = [
+                (of_seeds + rest, seeds - 1),
+                (of_parts + rest, parts - 1),
+                (-rest, (seeds - 1) * (parts - 1)),
+            ]
+            if self.folds:
+                again, once = of_parts / seeds, of_parts / min(seeds, self.folds)
+                shares = [(of_seeds + again, seeds - 1), (once - again, seeds * (parts - 1))]
+        variance = sum(share for share, _ in shares)
+        spread = sum(share**2 / degrees for share, degrees in shares if share)
+        return variance, variance**2 / spread if spread else math.inf
 
 
 def study(differences: Sequence[float], values: np.ndarray | None, rows: int) -> Study:
     """Estimate the variances of a mean difference.
 
+    Of one seed, the variance is that of its parts: how seeds differ is not in it.
+
     Args:
-        differences: one per seed, at least two.
+        differences: one per seed, at least two where rows are unknown.
         values: ``[seeds, parts]``, whose means over parts are the differences, or nearly; without
             them rows are unknown.
         rows: how many rows the parts hold together.
@@ -72,11 +82,32 @@ def study(differences: Sequence[float], values: np.ndarray | None, rows: int) ->
         return Study(mean, float(np.var(differences, ddof=1)), 0, 0, seeds, 0, 0)
     parts = values.shape[1]
     by_seed, by_part = values.mean(1, keepdims=True), values.mean(0, keepdims=True)
+    if seeds == 1:
+        return Study(mean, 0, float(by_part.var(ddof=1)), 0, seeds, parts, rows)
     rest = values - by_seed - by_part + values.mean()
     of_rest = float((rest**2).sum() / ((seeds - 1) * (parts - 1)))
     of_seeds = max(0.0, float(by_seed.var(ddof=1)) - of_rest / parts)
     of_parts = max(0.0, float(by_part.var(ddof=1)) - of_rest / seeds)
     return Study(mean, of_seeds, of_parts, of_rest, seeds, parts, rows)
+
+
+def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, folds: int) -> Study:
+    """Estimate the variances of a mean difference by cross-validation.
+
+    If a fold has no score, all is NaN.
+
+    Args:
+        differences: one per seed, each of a fold of its own, at least two.
+        values: ``[seeds, parts]``, whose means over parts are the differences, or nearly.
+        rows: how many rows all folds hold together.
+        folds: how many make up all rows.
+    """
+    (seeds, parts), mean = values.shape, float(np.mean(differences))
+    if math.isnan(mean):
+        return Study(mean, mean, mean, 0, seeds, parts, rows, folds)
+    of_parts = float(values.var(1, ddof=1).mean())
+    of_seeds = max(0.0, float(values.mean(1).var(ddof=1)) - of_parts / parts)
+    return Study(mean, of_seeds, of_parts, 0, seeds, parts, rows, folds)
 
 
 def interval(studies: Sequence[Study]) -> Interval:
@@ -90,17 +121,52 @@ def half_width(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: fl
     """Return half of the interval's width, as it would be of more seeds, or of more rows."""
     from scipy import stats
 
-    errors = [study.error(more_seeds, times_the_rows) for study in studies]
-    variance = sum(v for v, _ in errors)
-    spread = sum(v**2 / degrees for v, degrees in errors)
-    # The square of a variance so small is 0. Where no row differs, the rule of three holds: what is
-    # not seen in n rows happens in at most 3/n (Hanley and Lippman-Hand, 1983).
-    if spread == 0:
+    error, degrees = _error(studies, more_seeds, times_the_rows)
+    if error == 0:
         return max(
             (3 / (study.rows * times_the_rows) for study in studies if study.rows), default=0
         )
-    degrees = variance**2 / spread
-    return float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * math.sqrt(variance) / len(errors)
+    return float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * error
+
+
+def chance(studies: Sequence[Study], margin: float) -> float:
+    """Return the chance that the mean over studies is not below 0 by more than ``margin``."""
+    from scipy import stats
+
+    error, degrees = _error(studies)
+    distance = float(np.mean([study.mean for study in studies])) + margin
+    if error == 0:
+        return 1 - math.exp(-min(study.rows for study in studies) * max(0.0, distance))
+    return float(stats.t.cdf(distance / error, degrees))
+
+
+def most_lost(studies: Sequence[Study]) -> float:
+    """Return the smallest margin whose chance is at least `LEVEL`: what is lost at most."""
+    from scipy import stats
+
+    error, degrees = _error(studies)
+    mean = float(np.mean([study.mean for study in studies]))
+    if error == 0:
+        rows = min(study.rows for study in studies)
+        return -math.log(1 - LEVEL) / rows - mean if rows else math.inf
+    return float(stats.t.ppf(LEVEL, degrees)) * error - mean
+
+
+def _error(
+    studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1
+) -> tuple[float, float]:
+    """Return the standard error of the mean over studies, and its degrees of freedom.
+
+    Where no row differs it is 0, and the rule of three holds: what happens in a share p of rows is
+    not seen in n of them with a chance of exp(-n p) (Hanley and Lippman-Hand, 1983).
+    """
+    errors = [study.error(more_seeds, times_the_rows) for study in studies]
+    variance = sum(v for v, _ in errors)
+    spread = sum(v**2 / degrees for v, degrees in errors)
+    # The square of a variance so small is 0.
+    if spread == 0:
+        return 0.0, math.inf
+    return math.sqrt(variance) / len(errors), variance**2 / spread
 
 
 def more_seeds(studies: Sequence[Study], distance: float) -> int | None:
