@@ -56,7 +56,7 @@ def test_a_call_that_was_killed_goes_on_where_it_was(killed_and_called_again):
     folder, before, printed = killed_and_called_again
     after = records(folder)
     assert before and before.items() <= after.items()
-    assert "scores" in printed.splitlines()[-1]
+    assert "full" in printed.splitlines()[-1]
 
 
 def test_the_results_are_objects_to_work_with(killed_and_called_again, tmp_path):
@@ -80,6 +80,17 @@ def test_the_same_call_finds_everything_done(killed_and_called_again, tiny_bert,
     before = records(folder)
     subtune.compare(TRAIN, DEV, model=str(tiny_bert), minutes=0.1)
     assert records(folder) == before
+
+
+def test_another_margin_trains_nothing_and_may_change_the_answer(
+    killed_and_called_again, tiny_bert, monkeypatch
+):
+    folder = killed_and_called_again[0]
+    monkeypatch.chdir(folder)
+    before = records(folder)
+    answer = subtune.compare(TRAIN, DEV, model=str(tiny_bert), minutes=0.1, margin=0.99).answer
+    assert records(folder) == before
+    assert answer.startswith("Train ") and "Train everything" not in answer
 
 
 def test_results_of_another_call_are_not_mixed(killed_and_called_again, tiny_bert):
@@ -110,6 +121,8 @@ def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(
         ({"minutes": float("nan")}, "^minutes: found nan, expected a positive number"),
         ({"minutes": "ten"}, "^minutes: found ten, expected a positive number"),
         ({"kind": "clasification"}, "^kind: found 'clasification', expected one of classification"),
+        ({"margin": 0}, "^margin: found 0, expected a score between 0 and 1, such as 0.02"),
+        ({"margin": 2}, "^margin: found 2, expected a score between 0 and 1"),
         ({"model": "pyproject.toml"}, "^model: found the file 'pyproject.toml', expected a direct"),
         ({"dev": "20%"}, "^dev: found no file '20%', expected one, or a share of the training"),
     ],

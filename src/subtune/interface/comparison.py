@@ -34,7 +34,7 @@ CONFIGURATION, ASKED = "comparison.yaml", "comparison.json"
 class Comparison:
     """The results of a comparison in a directory.
 
-    In a notebook it shows the answer, the methods and the picture of the front.
+    In a notebook it shows the answer, what every method loses, and the picture of the front.
     """
 
     results: Path
@@ -112,14 +112,11 @@ class Comparison:
         return self.answer
 
     def _repr_html_(self) -> str:
-        import html
-
         from subtune.exhibits.report.page import data_address, markdown_table
 
         picture = data_address(Path(self._layout.of_all_experiments("front", "png")))
-        table = Path(self._layout.of_all_experiments("summary", "md")).read_text(encoding="utf-8")
-        answer = html.escape(self.answer).replace("\n", "<br>")
-        return f'<p>{answer}</p><img src="{picture}" width="420">{markdown_table(table)}'
+        answer = Path(self._layout.of_all_experiments("answers", "md")).read_text(encoding="utf-8")
+        return f'{markdown_table(answer)}<img src="{picture}" width="420">'
 
 
 def _let_notebooks_show_figures() -> None:
