@@ -29,9 +29,9 @@ def collect(
     Args:
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
             ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``; with
-            cross-validation ``fold``, else none.
-        apart: judge dev rows at epochs that other rows have chosen, where no test rows judge.
-            Records of earlier versions cannot be judged so.
+            cross-validation ``fold`` and ``partition``.
+        apart: judge dev rows at epochs that other rows have chosen, where no test rows judge. All
+            runs of a model and task are judged so, or none: records of earlier versions cannot be.
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
@@ -49,6 +49,7 @@ def collect(
     """
     rows = []
     curves: dict[str, list[float]] = {}
+    found: dict[str, tuple[float, str]] = {}
     for entry in planned:
         run, of_task = entry["run"], [column for column in columns if column.task == entry["task"]]
         outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
@@ -78,11 +79,11 @@ def collect(
             if epoch and apart and column.decides and column.judges:
                 curves[run] = [of_epoch[column.in_history] for of_epoch in history]
                 if entry.get("fold") is None:
-                    row |= _by_other_parts(store, run, column, len(history))
+                    found |= _by_other_parts(store, run, column, len(history))
             rows.append(row)
     table = pd.DataFrame(rows).astype(DTYPES)
-    if "fold" in table:
-        table = _by_other_folds(table, curves)
+    if apart:
+        table = _judged_apart(table, found | _by_other_folds(table, curves))
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
@@ -95,32 +96,50 @@ def _best_epoch(
     return max(scored, key=lambda epoch: epoch[deciding])
 
 
-def _by_other_parts(store: Path, run: str, column: ScoreColumn, epochs: int) -> dict[str, Any]:
-    """Return the score of parts of the rows at epochs that their other parts have chosen."""
+def _by_other_parts(
+    store: Path, run: str, column: ScoreColumn, epochs: int
+) -> dict[str, tuple[float, str]]:
+    """Return a run's ``value`` and ``judged_at``, where parts of the rows choose for each other."""
     task, tables = judged_apart.predictions_by_epoch(store, run, column.split)
     if len(tables) < epochs or tables[1]["idx"].nunique() < judged_apart.PARTS:
         return {}
     table, chosen = judged_apart.judged_apart(task, column.metric, tables)
     value = judged_apart.scorer(task, column.metric, table)(np.full(len(table), True))
-    return {"value": value, "judged_at": " ".join(map(str, chosen)), "judged_apart": True}
+    return {run: (value, " ".join(map(str, chosen)))}
 
 
-def _by_other_folds(table: pd.DataFrame, curves: Mapping[str, Sequence[float]]) -> pd.DataFrame:
-    """Judge each fold's runs at the epoch with the highest mean score of the other folds' runs.
+def _by_other_folds(
+    table: pd.DataFrame, curves: Mapping[str, Sequence[float]]
+) -> dict[str, tuple[float, str]]:
+    """Return ``value`` and ``judged_at`` of runs of folds, where folds choose for each other.
 
-    ``curves``: the judging scores of each epoch, by run.
+    The epoch has the highest mean score of the runs that the other folds of a partition judge.
+
+    Args:
+        curves: the judging score of each epoch, by run.
     """
-    judged = table[table["fold"].notna() & table["judged_at"].notna() & table["run"].isin(curves)]
-    for _, runs in judged.groupby([*SETTING, "learning_rate"], dropna=False):
-        for place, run, fold in runs[["run", "fold"]].itertuples():
-            others = runs.loc[runs["fold"] != fold, "run"]
-            if len(others):
-                epochs = min(len(curves[name]) for name in (run, *others))
-                means = np.mean([curves[name][:epochs] for name in others], axis=0)
-                best = int(means.argmax())
-                names = ["value", "judged_at", "judged_apart"]
-                table.loc[place, names] = [curves[run][best], str(best + 1), True]
-    return table
+    found = {}
+    if "fold" not in table or table["fold"].isna().all():
+        return {}
+    of_folds = table[table["run"].isin(curves) & table["fold"].notna()]
+    for _, runs in of_folds.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
+        for run, fold in zip(runs["run"], runs["fold"], strict=True):
+            choose = runs.loc[runs["fold"] != fold, "run"].tolist() or [run]
+            epochs = min(len(curves[name]) for name in (run, *choose))
+            best = int(np.mean([curves[name][:epochs] for name in choose], axis=0).argmax())
+            found[run] = curves[run][best], str(best + 1)
+    return found
+
+
+def _judged_apart(table: pd.DataFrame, found: Mapping[str, tuple[float, str]]) -> pd.DataFrame:
+    """Judge the runs of a model and task apart, if all that have a score can be."""
+    judged = table["judges"] & table["judged_at"].notna()
+    able = ~judged | table["run"].isin(found)
+    apart = judged & able.groupby([table["model"], table["task"]]).transform("all")
+    for number, name in enumerate(("value", "judged_at")):
+        of_run = {run: of_found[number] for run, of_found in found.items()}
+        table[name] = table[name].mask(apart, table["run"].map(of_run))
+    return table.assign(judged_apart=apart)
 
 
 def epochs_of(judged_at: str) -> list[int]:

@@ -142,9 +142,14 @@ def test_without_every_epoch_or_a_row_for_each_part_the_best_epoch_judges(tmp_pa
     few = {epoch: table.head(PARTS - 1) for epoch, table in tables.items()}
     short = recorded(tmp_path, "mrpc", few, seed=1)
     assert records.read_predictions_of_epochs(tmp_path, early) is None
-    for run in (early, short):
-        [row] = collected(tmp_path, "mrpc", {run: {}}).to_dict("records")
-        assert not row["judged_apart"] and row["judged_at"] == str(row["best_epoch"])
+    late = recorded(tmp_path, "mrpc", tables, seed=2)
+    # A run that could be judged apart is not, beside one that cannot.
+    for runs in ((early,), (short,), (early, late)):
+        table = collected(tmp_path, "mrpc", {run: {} for run in runs})
+        assert not table["judged_apart"].any()
+        assert table["judged_at"].tolist() == [str(epoch) for epoch in table["best_epoch"]]
+    others = {early: {"model": "small"}, late: {}}
+    assert collected(tmp_path, "mrpc", others)["judged_apart"].tolist() == [False, True]
 
 
 def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
@@ -171,24 +176,26 @@ def test_rows_are_scored_at_the_epoch_that_a_paper_shows_if_it_is_on_record(tmp_
         assert found[NUMBERS].mean(axis=1).item() == pytest.approx(table["value"].item())
 
 
-def test_a_fold_is_judged_at_the_epoch_that_the_other_folds_choose(tmp_path):
-    tables = [tables_of("mrpc", seed) for seed in range(4)]
-    runs = [recorded(tmp_path, "mrpc", of_run, seed=seed) for seed, of_run in enumerate(tables)]
-    folds = {run: {"fold": fold} for run, fold in zip(runs, [0, 1, 1, 2], strict=True)}
-    alone = recorded(tmp_path, "mrpc", tables[0], seed=9)
-    planned = folds | {alone: {"fold": 0, "learning_rate": 0.5}}
+def test_a_fold_is_judged_at_the_epoch_that_other_folds_of_its_partition_choose(tmp_path):
+    places = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 1)]
+    runs = {
+        recorded(tmp_path, "mrpc", tables_of("mrpc", seed), seed=seed): place
+        for seed, place in enumerate(places)
+    }
+    planned = {run: {"partition": p, "fold": fold} for run, (p, fold) in runs.items()}
+    alone = recorded(tmp_path, "mrpc", tables_of("mrpc"), seed=9)
+    planned[alone] = {"partition": 0, "fold": 1, "learning_rate": 0.5}
     table = collected(tmp_path, "mrpc", planned).set_index("run")
     curves = {
         run: [epoch["validation/f1"] for epoch in records.read_epochs(tmp_path, run)]
-        for run in runs
+        for run in planned
     }
-    for run, of_run in folds.items():
-        others = [curves[r] for r in runs if folds[r] != of_run]
+    for run, (partition, fold) in runs.items():
+        others = [curves[r] for r, (p, other) in runs.items() if p == partition and other != fold]
         means = [np.mean(of_epoch) for of_epoch in zip(*others, strict=True)]
         best = means.index(max(means))
         assert table.loc[run, "value"] == curves[run][best]
         assert table.loc[run, "judged_at"] == str(best + 1)
-    assert table["judged_apart"].tolist() == [True] * 4 + [False]
-    assert table.loc[alone, "value"] == max(curves[runs[0]])
-    assert table["judged_apart"].dtype == bool
+    assert table.loc[alone, "value"] == max(curves[alone])
+    assert table["judged_apart"].all() and table["judged_apart"].dtype == bool
     assert not collected(tmp_path, "mrpc", planned, apart=False)["judged_apart"].any()
