@@ -118,9 +118,9 @@ def _by_other_folds(
     Args:
         curves: the judging score of each epoch, by run.
     """
-    found = {}
+    found: dict[str, tuple[float, str]] = {}
     if "fold" not in table or table["fold"].isna().all():
-        return {}
+        return found
     of_folds = table[table["run"].isin(curves) & table["fold"].notna()]
     for _, runs in of_folds.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
         for run, fold in zip(runs["run"], runs["fold"], strict=True):
