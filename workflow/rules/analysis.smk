@@ -17,6 +17,7 @@ rule scores:
     params:
         runs=runs_of_scores,
         columns=columns,
+        paper=paper,
         store=PATHS.records(),
         margin=margin,
     script:

@@ -15,7 +15,8 @@ with job(snakemake.log[0]):
 
     columns = [ScoreColumn(**column) for column in snakemake.params.columns]
     store = Path(snakemake.params.store)
-    every = scores.collect(snakemake.params.runs, store, columns)
+    apart = not snakemake.params.paper
+    every = scores.collect(snakemake.params.runs, store, columns, apart)
     every.to_csv(snakemake.output.all, index=False)
     best = scores.choose(every)
     require_scores_of_predictions(best["run"], store)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from subtune.analysis.judged_apart import scored_predictions
 from subtune.analysis.scores import whole_methods
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
-from subtune.tasks import TaskSpec
 from subtune.tasks.metrics import MODULE
 
 # Processors add up in different orders; a wrong prediction changes a score by far more.
@@ -57,20 +57,6 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
                         f"expected {again}, as its predictions score; call `subtune verify "
                         f"--results {store.parent}`"
                     )
-
-
-def scored_predictions(store: Path, run: str) -> tuple[TaskSpec, pd.DataFrame | None, int | None]:
-    """Return a run's task, its recorded predictions, and the epoch that predicted them.
-
-    Without predictions that have a score there is no table: the run diverged, or it is an early
-    record of spans, which lacks the accepted answers.
-    """
-    outcome = records.read_outcome(store, run)
-    task = records.read_spec(store, run).tokens.data.task
-    table = pd.DataFrame(records.read_predictions(store, run))
-    is_complete = task.of_kind.compares != "answers" or "answers" in table
-    has_scores = is_complete and not outcome["diverged"]
-    return task, table if has_scores else None, outcome["best_epoch"]
 
 
 def _imported_evaluate() -> Any:

@@ -5,10 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from subtune.analysis import judged_apart
 from subtune.families.base import is_classifier
 from subtune.runs import records
+from subtune.tasks import metrics
 from subtune.tasks.score_columns import ScoreColumn
 
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
@@ -16,13 +19,19 @@ DTYPES = {"best_epoch": "Int64"} | dict.fromkeys(["value", "smallest_rate", "lar
 
 
 def collect(
-    planned: Sequence[Mapping[str, Any]], store: Path, columns: Sequence[ScoreColumn]
+    planned: Sequence[Mapping[str, Any]],
+    store: Path,
+    columns: Sequence[ScoreColumn],
+    apart: bool = False,
 ) -> pd.DataFrame:
     """Return the scores of an experiment's runs.
 
     Args:
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
-            ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``.
+            ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``; with
+            cross-validation ``fold`` and ``partition``.
+        apart: judge dev rows at epochs that other rows have chosen, where no test rows judge. All
+            runs of a model and task are judged so, or none: records of earlier versions cannot be.
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
@@ -30,14 +39,17 @@ def collect(
         learning rates that the run tried); and ``best_epoch`` (the first with the highest score
         in the deciding column), ``trainable``, ``classifier`` (the classifier's part of these),
         ``seconds`` of training, ``one_answer`` (the run predicts the same for every row),
-        ``delta_bytes`` on disk, ``column``, ``metric``, ``value``, ``decides``, ``judges``. Whole
-        methods have no ``scope``, and fraction 1. A run that diverged has neither best epoch nor
-        value.
+        ``delta_bytes`` on disk, ``column``, ``metric``, ``value``, ``decides``, ``judges``,
+        ``judged_at`` (the epoch of ``value``, or one for each part of the rows, in words for
+        `epochs_of`), ``judged_apart`` (other rows have chosen it). Whole methods have no ``scope``,
+        and fraction 1. A run that diverged has neither best epoch nor value.
 
     Raises:
         SubtuneError: a record is missing or cannot be read.
     """
     rows = []
+    curves: dict[str, list[float]] = {}
+    found: dict[str, tuple[float, str]] = {}
     for entry in planned:
         run, of_task = entry["run"], [column for column in columns if column.task == entry["task"]]
         outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
@@ -58,13 +70,20 @@ def collect(
             "one_answer": records.gives_one_answer(records.read_predictions(store, run)),
             "delta_bytes": records.delta_bytes(store, run),
         }
-        rows += [
-            of_run
-            | {"column": column.key, "metric": column.metric, "decides": column.decides}
-            | {"judges": column.judges, "value": epoch.get(column.in_history, math.nan)}
-            for column in of_task
-        ]
+        for column in of_task:
+            row = of_run | {"column": column.key, "metric": column.metric}
+            row |= {"decides": column.decides, "judges": column.judges, "judged_apart": False}
+            row |= {"value": epoch.get(column.in_history, math.nan), "judged_at": None}
+            if epoch:
+                row["judged_at"] = str(epoch["epoch"])
+            if epoch and apart and column.decides and column.judges:
+                curves[run] = [of_epoch[column.in_history] for of_epoch in history]
+                if entry.get("fold") is None:
+                    found |= _by_other_parts(store, run, column, len(history))
+            rows.append(row)
     table = pd.DataFrame(rows).astype(DTYPES)
+    if apart:
+        table = _judged_apart(table, found | _by_other_folds(table, curves))
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
@@ -77,9 +96,60 @@ def _best_epoch(
     return max(scored, key=lambda epoch: epoch[deciding])
 
 
+def _by_other_parts(
+    store: Path, run: str, column: ScoreColumn, epochs: int
+) -> dict[str, tuple[float, str]]:
+    """Return a run's ``value`` and ``judged_at``, where parts of the rows choose for each other."""
+    task, tables = judged_apart.predictions_by_epoch(store, run, column.split)
+    if len(tables) < epochs or tables[1]["idx"].nunique() < judged_apart.PARTS:
+        return {}
+    table, chosen = judged_apart.judged_apart(task, column.metric, tables)
+    value = judged_apart.scorer(task, column.metric, table)(np.full(len(table), True))
+    return {run: (value, " ".join(map(str, chosen)))}
+
+
+def _by_other_folds(
+    table: pd.DataFrame, curves: Mapping[str, Sequence[float]]
+) -> dict[str, tuple[float, str]]:
+    """Return ``value`` and ``judged_at`` of runs of folds, where folds choose for each other.
+
+    The epoch has the highest mean score of the runs that the other folds of a partition judge.
+
+    Args:
+        curves: the judging score of each epoch, by run.
+    """
+    found: dict[str, tuple[float, str]] = {}
+    if "fold" not in table or table["fold"].isna().all():
+        return found
+    of_folds = table[table["run"].isin(curves) & table["fold"].notna()]
+    for _, runs in of_folds.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
+        for run, fold in zip(runs["run"], runs["fold"], strict=True):
+            choose = runs.loc[runs["fold"] != fold, "run"].tolist() or [run]
+            epochs = min(len(curves[name]) for name in (run, *choose))
+            best = int(np.mean([curves[name][:epochs] for name in choose], axis=0).argmax())
+            found[run] = curves[run][best], str(best + 1)
+    return found
+
+
+def _judged_apart(table: pd.DataFrame, found: Mapping[str, tuple[float, str]]) -> pd.DataFrame:
+    """Judge the runs of a model and task apart, if all that have a score can be."""
+    judged = table["judges"] & table["judged_at"].notna()
+    able = ~judged | table["run"].isin(found)
+    apart = judged & able.groupby([table["model"], table["task"]]).transform("all")
+    for number, name in enumerate(("value", "judged_at")):
+        of_run = {run: of_found[number] for run, of_found in found.items()}
+        table[name] = table[name].mask(apart, table["run"].map(of_run))
+    return table.assign(judged_apart=apart)
+
+
+def epochs_of(judged_at: str) -> list[int]:
+    """Return the epochs at which rows are judged: one for all, or one for each part of them."""
+    return [*map(int, judged_at.split())]
+
+
 def read_scores(path: str | Path) -> pd.DataFrame:
     """Return an experiment's table of numbers from its file; a task may be called ``NA``."""
-    dtype = {"run": str, "scope": str, **DTYPES}
+    dtype = {"run": str, "scope": str, "judged_at": str, **DTYPES}
     return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dtype)
 
 
@@ -130,7 +200,7 @@ def on_most_rows(chosen: pd.DataFrame) -> pd.DataFrame:
 def in_every_metric(
     chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
 ) -> pd.DataFrame:
-    """Return the runs of whole methods at their best epochs, a row per run, column and metric.
+    """Return the runs of whole methods, judged as in ``chosen``, by run, column and metric.
 
     Returns:
         The columns of ``chosen``; ``decides`` is true in the metric of ``chosen`` alone.
@@ -142,7 +212,12 @@ def in_every_metric(
     rows = []
     for row in whole_methods(chosen).to_dict("records"):
         history = records.read_epochs(store, row["run"])
-        best = {} if pd.isna(row["value"]) else history[int(row["best_epoch"]) - 1]
+        best: Mapping[str, float] = {}
+        if not pd.isna(row["value"]):
+            epochs = epochs_of(row["judged_at"])
+            best = history[epochs[0] - 1]
+            if len(epochs) > 1:
+                best = _of_parts(store, row["run"], split_of[row["column"]], epochs)
         for name in history[0]:
             split, _, metric = name.rpartition("/")
             if split == split_of[row["column"]]:
@@ -150,6 +225,14 @@ def in_every_metric(
                 value = best.get(name, math.nan)
                 rows.append(row | {"metric": metric, "value": value, "decides": decides})
     return pd.DataFrame(rows, columns=list(chosen)).astype(DTYPES)
+
+
+def _of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -> dict[str, float]:
+    """Return a task's metrics, named as in a history, of parts of the rows at their epochs."""
+    task, tables = judged_apart.predictions_by_epoch(store, run, split)
+    kind, table = task.of_kind, judged_apart.assembled(tables, epochs)
+    scores = metrics.compute_all(kind.compares, task.metrics, *kind.compared(table))
+    return {f"{split}/{metric}": score for metric, score in scores.items()}
 
 
 def whole_methods(chosen: pd.DataFrame) -> pd.DataFrame:

@@ -97,8 +97,9 @@ ANSWERS = Table(
 SUMMARY = Table(
     "summary",
     "What each method scores, and what it costs",
-    "Dev score (mean ± standard deviation over seeds) at each method's best learning rate and "
-    "epoch, from the highest to the lowest. The difference to full fine-tuning is of the same "
+    "Dev score (mean ± standard deviation over seeds) at each method's best learning rate, from "
+    "the highest to the lowest; in a paper's experiment at the best epoch, otherwise each row at "
+    "the epoch that other rows chose. The difference to full fine-tuning is of the same "
     "seeds, with its 95 % interval over seeds and dev rows, or over rows with one seed. Trained "
     "parameters are counted without the classifier. The size on disk is that of all changed "
     "values, with the classifier. Seconds are those of training and evaluating one run; runs side "

@@ -124,8 +124,14 @@ def write_record(
         }
         (folder / "scores.json").write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n")
         pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
-        predictions = _predictions(spec.tokens.data.task, result, examples)
+        task = spec.tokens.data.task
+        predictions = _predictions(task, result.best.predictions, examples)
         predictions.to_parquet(folder / "predictions.parquet", index=False)
+        if not result.diverged:
+            tables = (_predictions(task, of_epoch, examples) for of_epoch in result.predictions)
+            every = pd.concat(dict(enumerate(tables, 1)), names=["epoch"]).reset_index("epoch")
+            every = every.drop(columns=["label", "answers"], errors="ignore")
+            every.to_parquet(folder / records.EPOCHS, index=False, compression="zstd")
         changes = [(name, *change) for name, change in result.best.changes.items()]
         pd.DataFrame(changes, columns=["parameter", "mean_abs_change", "size"]).to_csv(
             folder / "changes.csv", index=False
@@ -136,9 +142,11 @@ def write_record(
     records.write(store, spec, fill)
 
 
-def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:
-    parts = [pd.DataFrame(columns=["split", "idx", "label"])] if result.diverged else []
-    for split, predictions in result.best.predictions.items():
+def _predictions(
+    task: TaskSpec, by_split: Mapping[str, np.ndarray], examples: Mapping[str, Examples]
+) -> pd.DataFrame:
+    parts = [] if by_split else [pd.DataFrame(columns=["split", "idx", "label"])]
+    for split, predictions in by_split.items():
         part = task.of_kind.table(examples[split], predictions)
         part.insert(0, "split", split)
         parts.append(part)

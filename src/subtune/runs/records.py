@@ -8,6 +8,8 @@ A record is a directory named after the run's content id. It is written once, by
     history.csv          one row per epoch
     predictions.parquet  split, idx, label and prediction (logits, labels of words, or spans with
                          all accepted answers) for the evaluation splits, at the best epoch
+    epochs.parquet       epoch, split, idx and prediction of the same rows at every epoch; there is
+                         none if the run diverged, and in records of earlier versions
     changes.csv          mean |change| and size of every trained tensor
     search.csv           if the run searched its learning rate: every rate, its score and loss on
                          trial, and where it trained whole the run and its score
@@ -38,10 +40,17 @@ from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import new_directory
-from subtune.runs.integrity import damaged_files, how_to_repair, read_bytes, write_checksums
+from subtune.runs.integrity import (
+    damaged_files,
+    how_to_repair,
+    read_bytes,
+    read_checksums,
+    write_checksums,
+)
 from subtune.selections.specs import RunSpec
 
 DELTA = "delta.safetensors"
+EPOCHS = "epochs.parquet"
 
 
 def is_recorded(store: Path, run: str) -> bool:
@@ -133,10 +142,15 @@ def read_outcome(store: Path, run: str) -> dict[str, Any]:
 
 def read_predictions(store: Path, run: str) -> dict[str, np.ndarray]:
     """Return the columns of the predictions on the evaluation splits, at the best epoch."""
-    content = read_bytes(store, run, "predictions.parquet")
-    # Reading by pandas takes ten times as long, which counts for thousands of records.
-    table = ParquetFile(io.BytesIO(content)).read(use_threads=False)
-    return {name: table[name].to_numpy() for name in table.column_names}
+    return _columns(store, run, "predictions.parquet")
+
+
+def read_predictions_of_epochs(store: Path, run: str) -> dict[str, np.ndarray] | None:
+    """Return the columns of the predictions of every epoch; none of earlier versions' records.
+
+    ``epoch`` counts from 1. An epoch's rows are those of `read_predictions`, in that order.
+    """
+    return _columns(store, run, EPOCHS) if EPOCHS in read_checksums(store, run) else None
 
 
 def number_of_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:
@@ -211,6 +225,13 @@ def read_changes(store: Path, run: str) -> pd.DataFrame:
 def read_sizes(store: Path, run: str) -> dict[str, int]:
     """Return the size of every trained tensor by its name."""
     return {row["parameter"]: row["size"] for row in _rows(store, run, "changes.csv")}
+
+
+def _columns(store: Path, run: str, name: str) -> dict[str, np.ndarray]:
+    content = read_bytes(store, run, name)
+    # Reading by pandas takes ten times as long, which counts for thousands of records.
+    table = ParquetFile(io.BytesIO(content)).read(use_threads=False)
+    return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def _rows(store: Path, run: str, name: str) -> list[dict[str, Any]]:

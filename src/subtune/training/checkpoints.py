@@ -28,7 +28,7 @@ from subtune.data.batches import CHECKPOINTS_KEPT
 
 ENDING = ".safetensors"
 # Changes with a state's contents: checkpoints in another format are ignored.
-FORMAT = "3"
+FORMAT = "4"
 # Names of a run's own tensors begin with this and the run's number.
 RUN = "run."
 # Share of the interval after which an epoch's end gets a checkpoint: short epochs need none.

@@ -88,7 +88,7 @@ def fit(
     changes = {name: (float(np.abs(new).mean()), new.size) for name, new in fitted.items()}
     delta = {name: ChangedTensor(torch.from_numpy(new)) for name, new in fitted.items()}
     best = Evaluation(scores, predictions, {**delta}, changes)
-    return Result([row], 1, best, weight.size + bias.size)
+    return Result([row], 1, best, weight.size + bias.size, [predictions])
 
 
 def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarray:

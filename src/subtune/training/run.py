@@ -1,9 +1,10 @@
 """One run while it trains: its optimiser, its learning curve, its best epoch."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,7 +13,7 @@ from subtune.training.checkpoints import State, averages_of, below, restore_aver
 from subtune.training.delta import from_stored, to_stored
 from subtune.training.evaluation import Evaluation
 
-LEAF, DELTA, PREDICTIONS = "leaf", "best.delta.", "best.predictions."
+LEAF, DELTA, PREDICTIONS = "leaf", "best.delta.", "predictions"
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,14 @@ class Result:
     and ``<split>/<metric>`` scores.
     ``best`` is the first epoch with the highest score: the task's first metric on its first
     evaluation split. A run that diverged has no best epoch, however good an earlier one was: its
-    learning rate is not one to train with.
+    learning rate is not one to train with. ``predictions`` are those of every epoch, by split.
     """
 
     history: list[dict[str, float]]
     best_epoch: int | None
     best: Evaluation
     trainable: int
+    predictions: Sequence[Mapping[str, np.ndarray]]
 
     @property
     def diverged(self) -> bool:
@@ -48,6 +50,7 @@ class Run:
         self._leaves = leaves
         self._best_epoch: int | None = None
         self._best: Evaluation | None = None
+        self._predictions: list[dict[str, np.ndarray]] = []
         self._optimizer = torch.optim.AdamW(leaves, weight_decay=recipe.weight_decay, fused=True)
 
     def step(self, learning_rate: float) -> None:
@@ -64,6 +67,7 @@ class Run:
         for split, by_metric in evaluation.scores.items():
             row |= {f"{split}/{metric}": score for metric, score in by_metric.items()}
         self.history.append(row)
+        self._predictions.append(evaluation.predictions)
         if not all(map(math.isfinite, self.history[-1].values())):
             self._best, self._best_epoch = evaluation, None
         elif self._best is None or evaluation.first_score > self._best.first_score:
@@ -83,10 +87,10 @@ class Run:
     def result(self) -> Result:
         assert self._best is not None
         trainable = sum(leaf.numel() for leaf in self._leaves)
-        return Result(self.history, self._best_epoch, self._best, trainable)
+        return Result(self.history, self._best_epoch, self._best, trainable, self._predictions)
 
     def state(self) -> State:
-        """Return values, their averages, the learning curve and the best epoch, for `restore`."""
+        """Return values, averages, learning curve, predictions and best epoch, for `restore`."""
         best = self._best and {"scores": self._best.scores, "changes": self._best.changes}
         facts = {"history": list(self.history), "best_epoch": self._best_epoch, "best": best}
         tensors = {f"{LEAF}.{number}": leaf for number, leaf in enumerate(self._leaves)}
@@ -94,8 +98,9 @@ class Run:
         if self._best is not None:
             stored = to_stored(self._best.delta)
             tensors |= {DELTA + name: value for name, value in stored.items()}
-            for split, predictions in self._best.predictions.items():
-                tensors[PREDICTIONS + split] = torch.from_numpy(predictions)
+        for number, by_split in enumerate(self._predictions):
+            for split, predictions in by_split.items():
+                tensors[f"{PREDICTIONS}.{number}.{split}"] = torch.from_numpy(predictions)
         return State(tensors, facts)
 
     def restore(self, state: State) -> None:
@@ -103,13 +108,17 @@ class Run:
         facts, tensors = state.facts, state.tensors
         self.history = list(facts["history"])
         self._best_epoch = facts["best_epoch"]
+        of_epochs = (
+            below(f"{PREDICTIONS}.{number}.", tensors) for number in range(len(self.history))
+        )
+        self._predictions = [{s: v.numpy() for s, v in by_split.items()} for by_split in of_epochs]
         for number, leaf in enumerate(self._leaves):
             leaf.data.copy_(tensors[f"{LEAF}.{number}"])
         restore_averages(self._optimizer, f"{LEAF}.", tensors)
         if facts["best"]:
             self._best = Evaluation(
                 scores=facts["best"]["scores"],
-                predictions={n: v.numpy() for n, v in below(PREDICTIONS, tensors).items()},
+                predictions=self._predictions[self._best_epoch - 1] if self._best_epoch else {},
                 delta=from_stored(below(DELTA, tensors)),
                 changes={name: (mean, n) for name, (mean, n) in facts["best"]["changes"].items()},
             )

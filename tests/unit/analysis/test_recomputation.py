@@ -82,11 +82,9 @@ def test_parts_of_the_rows_have_values_whose_mean_is_near_the_score(task, tmp_pa
     run = recorded(tmp_path, task)
     [column] = columns_of([TASKS[task]], {})
     score = PREDICTED[task][1][column.metric]
-    about = {"run": run, "judges": True, "best_epoch": 2, "column": column.key}
+    about = {"run": run, "judges": True, "judged_at": "2", "column": column.key}
     chosen = pd.DataFrame([about | {"value": score, "metric": column.metric}])
     [row] = row_scores(chosen, tmp_path, [column]).to_dict("records")
     values = [row[number] for number in NUMBERS if not math.isnan(row[number])]
     assert (row["run"], row["rows"], len(values)) == (run, 4, 4)
     assert sum(values) / 4 == pytest.approx(score, abs=0.2)
-    # The epoch that a paper shows may be another one, whose predictions are not on record.
-    assert row_scores(chosen.assign(best_epoch=1), tmp_path, [column]).empty

@@ -53,6 +53,7 @@ def test_a_record_holds_everything_and_nothing_else_is_left_in_the_store(store, 
         "scores.json",
         "history.csv",
         "predictions.parquet",
+        "epochs.parquet",
         "changes.csv",
         "provenance.json",
         "delta.safetensors",
@@ -63,6 +64,19 @@ def test_a_record_holds_everything_and_nothing_else_is_left_in_the_store(store, 
     assert list(predictions) == ["split", "idx", "label", "logit_0", "logit_1"]
     delta = safetensors.torch.load_file(store / spec.id / "delta.safetensors")
     assert sum(values.numel() for values in delta.values()) == 2 * 2 * 32 + 66
+
+
+@pytest.mark.parametrize("task", ["sst2", "stsb", "mnli", "ud_ewt", "squad"])
+def test_the_best_of_all_epochs_is_what_is_predicted(task, tmp_path, tiny_bert):
+    spec = examples.run_spec(task=task, learning_rate=3e-2, epochs=4)
+    record(tmp_path, [spec], tiny_bert)
+    best = pd.DataFrame(records.read_predictions(tmp_path, spec.id))
+    every = pd.DataFrame(records.read_predictions_of_epochs(tmp_path, spec.id))
+    assert list(every) == ["epoch", *best.drop(columns=["label", "answers"], errors="ignore")]
+    assert every["epoch"].unique().tolist() == [1, 2, 3, 4]
+    epoch = every[every["epoch"] == records.read_outcome(tmp_path, spec.id)["best_epoch"]]
+    epoch = epoch.drop(columns="epoch").reset_index(drop=True)
+    pd.testing.assert_frame_equal(epoch, best[list(epoch)])
 
 
 def test_a_record_is_written_once(store, spec, tiny_bert):

@@ -31,7 +31,7 @@ TASK = TASKS["sst2"].spec()
 # The best on trial is the last but one.
 GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 NO_LOGITS = np.zeros((6, 2))
-RESULTS = ("delta.safetensors", "predictions.parquet", "changes.csv")
+RESULTS = ("delta.safetensors", "predictions.parquet", "epochs.parquet", "changes.csv")
 
 
 @pytest.fixture
@@ -53,7 +53,8 @@ def result_of(score):
     if math.isnan(score):
         evaluation = without_scores(TASK)
     row = {"epoch": 1, "train_loss": 0.5, "seconds": 0.0, "validation/accuracy": score}
-    return Result([row], None if math.isnan(score) else 1, evaluation, trainable=1)
+    best_epoch = None if math.isnan(score) else 1
+    return Result([row], best_epoch, evaluation, 1, [evaluation.predictions])
 
 
 @pytest.fixture

@@ -24,3 +24,6 @@ def assert_same(results, expected):
         deltas = to_stored(one.best.delta), to_stored(other.best.delta)
         torch.testing.assert_close(*deltas, rtol=0, atol=0)
         assert all((v == one.best.predictions[k]).all() for k, v in other.best.predictions.items())
+        for found, wanted in zip(one.predictions, other.predictions, strict=True):
+            assert found.keys() == wanted.keys()
+            assert all((values == found[split]).all() for split, values in wanted.items())

@@ -26,6 +26,13 @@ from tests.unit.training.results import assert_same, facts_of, member
 TASK = TASKS["sst2"]
 IDS = "abcd"
 FOUR = ("bitfit", "layernorm", "bitfit", "top")
+RESULTS = (
+    "delta.safetensors",
+    "predictions.parquet",
+    "epochs.parquet",
+    "changes.csv",
+    "scores.json",
+)
 X_AT_1 = State({"x": torch.zeros(1)}, {"step": 1})
 
 
@@ -177,7 +184,7 @@ def test_a_sweep_goes_on_where_it_was_cut_and_records_each_run_once(record, tmp_
     assert stops > 1
     assert not list(kept.iterdir())
     for spec in SPECS:
-        for name in ("delta.safetensors", "predictions.parquet", "scores.json", "changes.csv"):
+        for name in RESULTS:
             results, expected = (tmp_path / s / spec.id / name for s in ("found", "expected"))
             assert results.read_bytes() == expected.read_bytes()
 

@@ -23,9 +23,9 @@ MISSING = {
     "score of full": "Full fine-tuning diverged: give it smaller learning rates.",
     "smaller method": "No method that trains less than full has a score.",
 }
+APART = "Each row is judged at an epoch that other rows have chosen."
 ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
 CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
-LONGER = {"dev": "validation", "test": "test"}
 # What trains no parameter of the model.
 NOTHING = {"embeddings": "a regression on frozen embeddings", "frozen": "the classifier alone"}
 QUESTION = "Which few parameters are worth fine-tuning?"
@@ -48,14 +48,15 @@ def decisions(
     titles = {**task_titles, ALL_TASKS: ALL_TASKS}
     rows = [_numbers(answer, titles[answer.task]) for answer in found]
     sentences = [f"* {escaped(f'{a.model}, {titles[a.task]}')}: {in_words(a)}" for a in found]
-    judged_by = [a.candidate.judged_by if a.candidate else "dev" for a in found]
+    judged = chosen[chosen["judges"]]
+    by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
     losses = from_the_smallest(summary(chosen, row_scores))
     return Styled(
         pd.DataFrame(rows).astype(dict.fromkeys(WHOLE, "Int64")),
         pd.DataFrame([_shown(row, titles) for row in losses.to_dict("records")]),
         bold=pd.DataFrame({"method": losses["chance"] >= SURE}),
         before="\n".join(sentences),
-        note=ON_SAME_ROWS if "dev" in judged_by else CHOSEN_ON_DEV,
+        note=APART if judged["judged_apart"].all() else by_dev_rows,
     )
 
 

@@ -52,6 +52,14 @@ def test_methods_stand_from_the_smallest_with_what_they_lose_and_the_chance_of_t
 
 
 @pytest.mark.parametrize(
+    ("apart", "note"),
+    [(True, "Each row is judged at an epoch that other rows"), (False, "have also chosen epochs")],
+)
+def test_a_note_says_which_rows_have_chosen_epochs(apart, note):
+    assert note in decisions(runs(SCORES).assign(judged_apart=apart), TITLES).note
+
+
+@pytest.mark.parametrize(
     ("chance", "words"), [(0.001, "< 1 %"), (0.5, "50 %"), (0.949, "95 %"), (1.0, "> 99 %")]
 )
 def test_a_chance_is_never_certain(chance, words):

@@ -1,0 +1,104 @@
+"""Predictions of epochs that other rows have chosen.
+
+The dev rows are put into parts. Each part is judged at the epoch at which all other parts score
+best: a row that judges has no say in its epoch.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from subtune.runs import records
+from subtune.tasks import TaskSpec, metrics
+
+# More parts make the score more variable, fewer let fewer rows choose.
+PARTS = 5
+
+
+def judged_apart(
+    task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
+) -> tuple[pd.DataFrame, list[int]]:
+    """Return predictions of which each row is at its part's epoch, and the epoch of each part.
+
+    Args:
+        tables: a split's predictions by epoch, as `predictions_by_epoch` returns them.
+    """
+    scores = {epoch: scorer(task, metric, table) for epoch, table in tables.items()}
+    part = part_of_rows(next(iter(tables.values())), PARTS)
+    epochs = [max(scores, key=lambda e: scores[e](part != number)) for number in range(PARTS)]
+    return assembled(tables, epochs), epochs
+
+
+def assembled(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
+    """Return predictions by epoch as one table, each part of the rows at its own epoch."""
+    part = part_of_rows(tables[epochs[0]], len(epochs))
+    parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
+    return pd.concat(parts).sort_index()
+
+
+def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
+    """Return the part of each prediction, drawn by its row's number: the same for every run."""
+    row = pd.factorize(table["idx"])[0]
+    return (np.random.default_rng(0).permutation(row.max() + 1) % parts)[row]
+
+
+def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.ndarray], float]:
+    """Return the metric of recorded predictions, as a function of a mask of what is compared."""
+    predicted, expected = map(_array, task.of_kind.compared(table))
+    return partial(_score, task.of_kind.compares, metric, predicted, expected)
+
+
+def predictions_by_epoch(
+    store: Path, run: str, split: str
+) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
+    """Return a run's task and its predictions on a split, with labels, by epoch.
+
+    Records of earlier versions have the best epoch's alone. Without predictions that have a score
+    there are none.
+
+    Raises:
+        SubtuneError: the record cannot be read.
+    """
+    task, table, best_epoch = scored_predictions(store, run)
+    if table is None or best_epoch is None:
+        return task, {}
+    tables, every = {best_epoch: table}, records.read_predictions_of_epochs(store, run)
+    if every:
+        epoch = every.pop("epoch")
+        tables = {
+            number: table.assign(
+                **{name: column[epoch == number] for name, column in every.items()}
+            )
+            for number in np.unique(epoch).tolist()
+        }
+    return task, {number: of[of["split"] == split] for number, of in tables.items()}
+
+
+def scored_predictions(store: Path, run: str) -> tuple[TaskSpec, pd.DataFrame | None, int | None]:
+    """Return a run's task, its recorded predictions, and the epoch that predicted them.
+
+    Without predictions that have a score there is no table: the run diverged, or it is an early
+    record of spans, which lacks the accepted answers.
+    """
+    outcome = records.read_outcome(store, run)
+    task = records.read_spec(store, run).tokens.data.task
+    table = pd.DataFrame(records.read_predictions(store, run))
+    is_complete = task.of_kind.compares != "answers" or "answers" in table
+    has_scores = is_complete and not outcome["diverged"]
+    return task, table if has_scores else None, outcome["best_epoch"]
+
+
+def _score(
+    compares: str, metric: str, predicted: np.ndarray, expected: np.ndarray, mask: np.ndarray
+) -> float:
+    return metrics.compute_all(compares, [metric], predicted[mask], expected[mask])[metric]
+
+
+def _array(units: Sequence) -> np.ndarray:
+    """Return units as an array that a mask can choose from, also where they are lists."""
+    if isinstance(units, list):
+        return np.fromiter(units, dtype=object, count=len(units))
+    return np.asarray(units)
