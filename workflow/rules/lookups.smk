@@ -106,7 +106,7 @@ def sweep_minutes(wildcards, attempt):
 
 def planned_runs(name):
     """Return what the plan says of an experiment's runs, beside what their records say."""
-    names = ("model", "task", "method", "fraction", "scope", "train_rows")
+    names = ("model", "task", "method", "fraction", "scope", "train_rows", "fold")
     return [
         {"run": planned.run.id, **{name: getattr(planned, name) for name in names}}
         for planned in PLAN.experiments[name]

@@ -12,7 +12,9 @@ from subtune.runs import records
 from subtune.tasks.score_columns import ScoreColumn
 
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
-DTYPES = {"best_epoch": "Int64"} | dict.fromkeys(["value", "smallest_rate", "largest_rate"], float)
+DTYPES = {"best_epoch": "Int64", "fold": "Int64"} | dict.fromkeys(
+    ["value", "smallest_rate", "largest_rate"], float
+)
 
 
 def collect(
@@ -22,7 +24,7 @@ def collect(
 
     Args:
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
-            ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``.
+            ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``, ``fold``.
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that

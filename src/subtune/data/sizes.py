@@ -1,8 +1,10 @@
 """Sizes of tasks, as far as they are known before any download."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from subtune.data import builtin, files
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import Task
 from subtune.tasks.task import USUAL_SIZE, TaskSize
 
@@ -31,11 +33,17 @@ def size_of(
     else:
         return task.size or USUAL_SIZE
     texts = {split: list(task.of_kind.texts(of_split)) for split, of_split in columns.items()}
-    train, evaluation = texts["train"], sum(len(texts[split]) for split in task.evaluation)
+    train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
+    rarest = None
+    if task.labels and task.of_kind.head == SEQUENCE_CLASSIFICATION:
+        label, rows = Counter(columns["train"]["label"]).most_common()[-1]
+        rarest = task.labels[label], rows
     words = sum(len(text.split()) for row in train for text in row)
     return TaskSize(
         train_rows=len(train),
         evaluation_rows=evaluation,
         test_rows=sum(map(len, texts.values())) - len(train) - evaluation,
         tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / len(train),
+        texts=len(set(map(tuple, train))),
+        rarest=rarest,
     )

@@ -41,11 +41,11 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
     planned = []
     for model in experiment.models:
         spec = add_model(grid, config, name, model)
-        fishers = _add_fishers(grid, config, experiment, spec)
+        fishers = _add_fishers(grid, config, name, spec)
         grid.experiment_fishers[name] = fishers
         for task in experiment.tasks:
             tokens = fishers[task].tokens
-            size = grid.sizes[tokens.data.key]
+            size = grid.size_of(tokens, experiment.folds)
             settings = experiment.settings(task)
             limits = settings.limits_of_rows(size.train_rows)
             if len(limits) < min(2, len(settings.train_rows)):
@@ -66,18 +66,17 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
     grid.experiments[name] = planned
 
 
-def _add_fishers(
-    grid: Grid, config: Config, experiment: Experiment, model: ModelSpec
-) -> dict[str, FisherSpec]:
+def _add_fishers(grid: Grid, config: Config, name: str, model: ModelSpec) -> dict[str, FisherSpec]:
     """Return each task's Fisher information, and add it to the grid."""
-    settings, all_tasks = experiment.fisher, config.all_tasks()
+    experiment, all_tasks = config.experiments[name], config.all_tasks()
+    settings = experiment.fisher
     in_full = None
     if experiment.fractions:
         of_masks = require_whole(config.selection(experiment.fractions.of))
         in_full = of_masks if of_masks.work() is Work.MATRICES else None
     fishers = {}
     for task in experiment.tasks:
-        tokens = add_tokens(grid, config, experiment, model, all_tasks[task])
+        tokens = add_tokens(grid, config, name, model, all_tasks[task])
         fisher = FisherSpec(
             model=model,
             tokens=tokens,
@@ -164,14 +163,14 @@ def _planned(
     draws its training rows, if these are limited.
     """
     task = fisher.tokens.data.task.name
-    settings = experiment.settings(task, method)
+    settings, fold = experiment.settings(task, method), experiment.fold_of(seed)
     limit = settings.limits_of_rows(size.train_rows)[train_rows]
     if learning_rate is None:
         run = RunSpec(
             model=fisher.model,
             tokens=fisher.tokens.replaced(apart=len(fisher.tokens.data.task.text) > 1),
             selection=selection,
-            recipe=Fit(train_rows=limit),
+            recipe=Fit(train_rows=limit, fold=fold),
             seed=0 if limit is None else seed,
         )
         return Planned(run, model, task, method, train_rows, seed)
@@ -180,6 +179,7 @@ def _planned(
         "learning_rate": learning_rate,
         "labels": fisher.labels,
         "train_rows": limit,
+        "fold": fold,
     }
     if isinstance(learning_rate, tuple):
         steps = math.ceil(train_rows / settings.batch_size) * settings.epochs

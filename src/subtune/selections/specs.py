@@ -124,6 +124,18 @@ class RankingSpec(Value):
     ranking_version: int = RANKING_VERSION
 
 
+class Fold(Value):
+    """A fold of cross-validation: a run trains on all other training rows, and its rows judge.
+
+    ``number`` counts from 0 the folds ``of`` a ``partition`` of the training rows, which
+    `subtune.data.folds` draws. They take the place of the task's first evaluation split.
+    """
+
+    of: int = Field(ge=2)
+    number: int = Field(ge=0)
+    partition: int = Field(default=0, ge=0)
+
+
 class Recipe(Value):
     """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
 
@@ -133,7 +145,8 @@ class Recipe(Value):
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
     ``train_rows`` only the first rows of the training set's first shuffle train. With ``patience``
     a run ends after so many epochs without a better score. A regression with ``standard`` labels
-    trains on labels with mean 0 and standard deviation 1.
+    trains on labels with mean 0 and standard deviation 1. With a ``fold`` all this is of the rows
+    outside it, and the run judges itself by the rows inside.
     """
 
     learning_rate: LearningRate | Searched
@@ -150,6 +163,7 @@ class Recipe(Value):
     trial: float = Field(default=TRIAL, gt=0, le=1)
     tie: float = Field(default=0.0, ge=0)
     labels: Labels = "raw"
+    fold: Fold | None = None
 
     @property
     def one_learning_rate(self) -> float:
@@ -166,10 +180,12 @@ class Recipe(Value):
 class Fit(Value):
     """The recipe of a run that trains nothing: a regression is fitted to frozen embeddings.
 
-    With ``train_rows`` it reads those rows that train a run of the same seed.
+    With ``train_rows`` it reads those rows that train a run of the same seed, and with a ``fold``
+    those outside it.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
+    fold: Fold | None = None
 
     # Answers to what plans and tables ask of every recipe.
     learning_rate: ClassVar[None] = None
@@ -219,10 +235,15 @@ class RunSpec(Value):
         return self.replaced(recipe=recipe)
 
     def candidate(self, learning_rate: float) -> "RunSpec":
-        """Return the run that a search trains with one learning rate."""
-        searching = self.training.search_seed
-        seed = self.seed if searching is None else searching
-        return self.replaced(seed=seed).at(learning_rate)
+        """Return the run that a search trains with one learning rate.
+
+        The seed that searches for all is that of the first fold.
+        """
+        searching, fold = self.training.search_seed, self.recipe.fold
+        if searching is None:
+            return self.at(learning_rate)
+        recipe = self.recipe.replaced(fold=fold and Fold(of=fold.of, number=0))
+        return self.replaced(seed=searching, recipe=recipe).at(learning_rate)
 
     @property
     def whole_runs(self) -> float:

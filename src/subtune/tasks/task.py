@@ -64,13 +64,17 @@ def _listed(names: str | tuple[str, ...] | None) -> str:
 class TaskSize(Value):
     """Rows of the training split, of all evaluation and of all test splits.
 
-    ``tokens`` is the mean number of tokens of a training row, and often an estimate.
+    ``tokens`` is the mean number of tokens of a training row, and often an estimate. Where rows are
+    read before training, ``texts`` is how many texts of training rows differ, and ``rarest`` the
+    class with the fewest of them, with their number.
     """
 
     train_rows: int
     evaluation_rows: int
     test_rows: int
     tokens: float
+    texts: int | None = None
+    rarest: tuple[str, int] | None = None
 
     @property
     def all_rows(self) -> int:

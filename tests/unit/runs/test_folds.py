@@ -1,0 +1,122 @@
+"""Runs of cross-validation: each is the run on tables that were divided by hand."""
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+
+from subtune.data.folds import divided
+from subtune.data.load import tokenize
+from subtune.models.load import load_model
+from subtune.runs import records, recording, rescoring
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import Fit, Fold
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from subtune.training.embeddings import tokens_pooled
+from tests.helpers import examples
+
+
+FOLDS = [Fold(of=3, number=number) for number in range(3)]
+
+
+def specs_of(task, method):
+    spec = examples.run_spec(METHODS[method], task)
+    return [spec.replaced(recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS]
+
+
+def train(store, specs, model, tokens):
+    recording.train_and_record(specs, store, model, tokens, {}, lambda line, name=None: None)
+
+
+def without_seconds(store, run):
+    return pd.DataFrame(records.read_epochs(store, run)).drop(columns="seconds")
+
+
+@pytest.mark.parametrize(
+    ("task", "method"),
+    [
+        ("sst2", "full"),
+        ("sst2", "frozen"),
+        ("sst2", "lora-I"),
+        ("stsb", "bitfit"),
+        ("ud_ewt", "bitfit"),
+        ("squad", "bitfit"),
+    ],
+)
+def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path, tiny_bert):
+    of_task, specs = TASKS[task], specs_of(task, method)
+    model = load_model(tiny_bert, of_task.of_kind.head, of_task.outputs)
+    whole = examples.tokens(of_task, tiny_bert, rows=20)
+    only_train = datasets.DatasetDict({"train": whole["train"]})
+    train(tmp_path / "folds", specs, model, only_train)
+    for spec in specs:
+        every = Examples(whole["train"], model.reads)
+        others, judging = divided(every, of_task, spec.recipe.fold)
+        by_hand = datasets.DatasetDict(
+            {
+                split: whole["train"].select(np.flatnonzero(np.isin(every.row, part.row_numbers)))
+                for split, part in (("train", others), ("validation", judging))
+            }
+        )
+        plain = spec.replaced(recipe=spec.recipe.replaced(fold=None))
+        store = tmp_path / f"{spec.recipe.fold.number}"
+        train(store, [plain], model, by_hand)
+        for name in ("delta.safetensors", "changes.csv"):
+            ours, theirs = tmp_path / "folds" / spec.id / name, store / plain.id / name
+            assert ours.read_bytes() == theirs.read_bytes()
+        pd.testing.assert_frame_equal(
+            without_seconds(tmp_path / "folds", spec.id), without_seconds(store, plain.id)
+        )
+        predicted = records.read_predictions(tmp_path / "folds", spec.id)
+        assert {*predicted["idx"]} == {*judging.row_numbers}
+        scores = rescoring.score_on_training_rows(tmp_path / "folds", spec, model, whole["train"])
+        rows = by_hand["train"]
+        assert scores == rescoring.score_on_training_rows(store, plain, model, rows)
+
+
+def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
+    task, rows = TASKS["rte"], examples.rows_of(TASKS["rte"], rows=20)
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = tokenize(task, rows, tiny_bert, 24, apart=True)
+    spec = examples.run_spec(task="rte")
+    spec = spec.replaced(selection=METHODS["embeddings"], recipe=Fit())
+    spec = spec.replaced(tokens=spec.tokens.replaced(apart=True))
+    specs = [spec.replaced(recipe=Fit(fold=fold)) for fold in FOLDS]
+    train(tmp_path, specs, model, tokens)
+    reads = tokens_pooled(specs[0].model, model)
+    judged: list = []
+    for spec in specs:
+        _, judging = divided(Examples(tokens["train"], reads), task, spec.recipe.fold)
+        by_hand = datasets.DatasetDict(
+            {
+                "train": rows["train"].select(np.setdiff1d(np.arange(20), judging.row_numbers)),
+                "validation": rows["train"].select(judging.row_numbers),
+            }
+        )
+        plain = spec.replaced(recipe=Fit())
+        store = tmp_path / f"by-hand-{spec.recipe.fold.number}"
+        train(store, [plain], model, tokenize(task, by_hand, tiny_bert, 24, apart=True))
+        pd.testing.assert_frame_equal(
+            without_seconds(tmp_path, spec.id), without_seconds(store, plain.id)
+        )
+        judged += records.read_predictions(tmp_path, spec.id)["idx"].tolist()
+    assert sorted(judged) == list(range(20))
+
+
+def test_folds_of_a_search_train_with_the_rate_that_the_first_fold_found(tmp_path, tiny_bert):
+    task = TASKS["sst2"]
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = examples.tokens(task, tiny_bert, rows=20)
+    spec = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=0)
+    specs = [
+        spec.replaced(seed=fold.number, recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS
+    ]
+    train(tmp_path, specs, model, tokens)
+    found = {records.read_outcome(tmp_path, of.id)["learning_rate"] for of in specs}
+    assert len(found) == 1
+    trials = {row["run"] for row in records.read_trials(tmp_path, specs[2].id)}
+    tried = [records.read_spec(tmp_path, run) for run in trials if isinstance(run, str)]
+    assert {(of.seed, of.recipe.fold) for of in tried} == {(0, FOLDS[0])}
+    rows = [set(records.read_predictions(tmp_path, of.id)["idx"].tolist()) for of in specs]
+    assert sorted(sum(map(sorted, rows), [])) == list(range(20))
