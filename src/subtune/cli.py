@@ -68,10 +68,13 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     files = "--train examples/weather-train.csv --dev examples/weather-dev.csv"
+    judging = "default: each training row judges once"
     does = "train methods on your tables, and say which is worth it"
     compare = add(_compare, f"compare {files}", does)
     compare.add_argument("--train", required=True, help="a table's file, or a dataset on the hub")
-    compare.add_argument("--dev", help="another file, a split's name, or a share such as 0.2")
+    compare.add_argument(
+        "--dev", help=f"another file, a split's name, or a share such as 0.2; {judging}"
+    )
     compare.add_argument("--test", help="a third file, to judge by; default: --dev")
     compare.add_argument("--revision", help="commit, branch or tag of a dataset on the hub")
     compare.add_argument("--results", type=Path, help="default: a new directory below results")
@@ -84,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
 
     init = add(_init, f"init {files}", "write a configuration for tables of your own")
     init.add_argument("--train", required=True, type=Path, help="a CSV, TSV or JSON-lines file")
-    init.add_argument("--dev", type=Path, help="another such file, to evaluate on")
+    init.add_argument("--dev", type=Path, help=f"another such file, to evaluate on; {judging}")
     init.add_argument("--test", type=Path, help="a third such file, to judge by; default: --dev")
     init.add_argument("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
     _table_options(init)

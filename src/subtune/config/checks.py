@@ -91,8 +91,8 @@ def _folds(config: Config, path: str, experiment: Experiment, folds: int) -> Ite
     seeds = len(experiment.seeds)
     if seeds % folds:
         yield (
-            f"{path}.folds: found {folds} with {seeds} seeds, expected a multiple of {folds} seeds: "
-            "the run of each seed is judged by one fold, and each fold judges equally often"
+            f"{path}.folds: found {folds} with {seeds} seeds, expected a multiple of {folds} "
+            "seeds: one fold judges the run of each seed, and each fold judges equally often"
         )
     if experiment.fractions:
         yield (

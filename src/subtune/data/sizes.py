@@ -7,6 +7,7 @@ from subtune.data import builtin, files
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import Task
 from subtune.tasks.task import USUAL_SIZE, TaskSize
+from subtune.tasks.task_kind import Columns
 
 # Estimates for English text: special tokens of an example, and tokens per word.
 SPECIAL_TOKENS = 3
@@ -32,6 +33,11 @@ def size_of(
         columns = files.columns_of(task, paths)
     else:
         return task.size or USUAL_SIZE
+    return size_of_columns(task, columns)
+
+
+def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
+    """Return the size of a task whose columns, by split, are those of its kind."""
     texts = {split: list(task.of_kind.texts(of_split)) for split, of_split in columns.items()}
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     rarest = None

@@ -169,7 +169,8 @@ def compare(
             of a dataset on the hub (``"stanfordnlp/sst2"``, ``"nyu-mll/glue:cola"``), or a mapping
             of splits.
         dev: rows to evaluate on; or one of ``train``'s splits by name; or a share of the training
-            rows. Default: ``train``'s validation split.
+            rows. Default: ``train``'s validation split; if it has none, each training row is
+            judged once, by a run that has not seen it.
         test: further rows that only judge.
         model: a directory, an installed package or a repository on the hub; default: MiniLM.
         minutes: the time for all of it here. Methods, epochs and rows are chosen to fit.
@@ -185,7 +186,7 @@ def compare(
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
     """
     with _arguments_named():
-        splits = splits_of(train, dev, test, revision, encoding)
+        splits = splits_of(train, dev, test, revision, encoding, may_lack_dev=True)
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
@@ -205,13 +206,14 @@ def compare(
         with _removed_if_refused(place):
             if is_new:
                 paths = {
-                    split: rows.written(place, place / name / split)
+                    split: path
                     for split, rows in splits.items()
+                    if (path := rows.written(place, place / name / split))
                 }
                 draft.unlink(missing_ok=True)
                 request = Request(
                     paths["train"],
-                    paths["validation"],
+                    paths.get("validation"),
                     paths.get("test"),
                     results=str(place),
                     to=draft,

@@ -140,7 +140,7 @@ class Estimates:
         return self._plan.sizes[tokens.data.key]
 
     def _size_of_run(self, spec: RunSpec) -> TaskSize:
-        return self._plan.size_of(spec.tokens, spec.recipe.fold and spec.recipe.fold.of)
+        return self._plan.size_of(spec.tokens, spec.recipe.fold)
 
     def _examples_of_a_row(self, tokens: TokensSpec) -> int:
         return self._size(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)

@@ -42,6 +42,7 @@ from subtune.selections.rankings import Scope
 from subtune.selections.specs import (
     DataSpec,
     FisherSpec,
+    Fold,
     Labels,
     ModelSpec,
     RankingSpec,
@@ -75,7 +76,8 @@ class Planned:
     @property
     def fold(self) -> int | None:
         """The number of the fold that judges the run; None if dev rows do."""
-        return self.run.recipe.fold and self.run.recipe.fold.number
+        fold = self.run.recipe.fold
+        return None if fold is None else fold.number
 
 
 @dataclass
@@ -115,12 +117,12 @@ class Grid:
     experiments: dict[str, list[Planned]] = field(default_factory=dict)
     experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
 
-    def size_of(self, tokens: TokensSpec, folds: int | None) -> TaskSize:
-        """Return the size of a task for a run with all its rows, or with one of so many folds."""
+    def size_of(self, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
+        """Return the size of a task for a run, which a fold of the training rows may judge."""
         size = self.sizes[tokens.data.key]
-        if not folds:
+        if fold is None:
             return size
-        judging = size.train_rows // folds
+        judging = size.train_rows // fold.of
         others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
         rows = {"train_rows": size.train_rows - judging, "evaluation_rows": judging + others}
         return size.replaced(**rows)
@@ -305,16 +307,15 @@ def _require_rows(folds: int, name: str, task: Task, size: TaskSize) -> None:
     Raises:
         SubtuneError: it cannot.
     """
-    counts = [(size.texts, "different texts")] if size.texts else []
-    if size.rarest:
-        label, rows = size.rarest
-        counts.append((rows, f"rows of label {cut(label)!r}"))
-    for number, what in counts:
-        if number < folds:
-            raise SubtuneError(
-                f"experiments.{name}.folds: found {folds} with {number} {what} to train on in task "
-                f"{task.name!r}, expected at least one for each fold"
-            )
+    most = size.most_folds(folds)
+    if most < folds:
+        found = f"{most} different texts"
+        if size.rarest and size.rarest[1] == most:
+            found = f"{most} rows of label {cut(size.rarest[0])!r}"
+        raise SubtuneError(
+            f"experiments.{name}.folds: found {folds} with {found} to train on in task "
+            f"{task.name!r}, expected at least one for each fold"
+        )
 
 
 def _data_spec(

@@ -114,7 +114,7 @@ def _together(
 def _examples(grid: Grid, run: str) -> int:
     """Return how many examples a run trains on, over all epochs and with its search."""
     spec, tokens = grid.runs[run], grid.runs[run].tokens
-    size = grid.size_of(tokens, spec.recipe.fold and spec.recipe.fold.of)
+    size = grid.size_of(tokens, spec.recipe.fold)
     of_a_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
     rows = size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
     return math.ceil(of_a_row * rows * spec.whole_runs)

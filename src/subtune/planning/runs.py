@@ -45,7 +45,7 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
         grid.experiment_fishers[name] = fishers
         for task in experiment.tasks:
             tokens = fishers[task].tokens
-            size = grid.size_of(tokens, experiment.folds)
+            size = grid.size_of(tokens, experiment.fold_of(experiment.seeds[0]))
             settings = experiment.settings(task)
             limits = settings.limits_of_rows(size.train_rows)
             if len(limits) < min(2, len(settings.train_rows)):

@@ -81,6 +81,11 @@ class TaskSize(Value):
         """Rows of all splits."""
         return self.train_rows + self.evaluation_rows + self.test_rows
 
+    def most_folds(self, most: int) -> int:
+        """Return how many folds, at most so many, can each have a text and a row of each class."""
+        known = (self.texts, self.rarest and self.rarest[1])
+        return min([most, *(number for number in known if number is not None)])
+
     def rows_within(self, limit: int | None) -> int:
         """Return the number of training rows, at most ``limit``."""
         return min(limit or self.train_rows, self.train_rows)

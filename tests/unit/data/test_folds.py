@@ -1,6 +1,7 @@
 """Folds of the training rows: each row judges once, and equal texts judge together."""
 
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -21,14 +22,18 @@ def folds(train, task, of, partition=0):
 def test_each_row_is_in_one_fold_and_its_examples_with_it(task, tiny_bert):
     train = examples_of(TASKS[task], examples.tokens(TASKS[task], tiny_bert, rows=23))["train"]
     parts = folds(train, TASKS[task], 5)
-    assert sorted(sum(parts, [])) == list(range(23))
+    assert sorted(chain(*parts)) == list(range(23))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     assert parts != folds(train, TASKS[task], 5, partition=1)
     for number, part in enumerate(parts):
         others, judging = divided(train, TASKS[task], Fold(of=5, number=number))
         assert judging.row_numbers.tolist() == part
         assert sorted([*others.row_numbers, *judging.row_numbers]) == list(range(23))
-        expected = [ids for row, ids in zip(train.row, train.inputs["input_ids"]) if row in part]
+        expected = [
+            ids
+            for row, ids in zip(train.row, train.inputs["input_ids"], strict=True)
+            if row in part
+        ]
         assert [*map(list, judging.inputs["input_ids"])] == [*map(list, expected)]
 
 

@@ -1,5 +1,7 @@
 """Runs of cross-validation: each is the run on tables that were divided by hand."""
 
+from itertools import chain
+
 import datasets
 import numpy as np
 import pandas as pd
@@ -8,14 +10,13 @@ import pytest
 from subtune.data.folds import divided
 from subtune.data.load import tokenize
 from subtune.models.load import load_model
-from subtune.runs import records, recording, rescoring
+from subtune.runs import recording, records, rescoring
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Fit, Fold
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.embeddings import tokens_pooled
 from tests.helpers import examples
-
 
 FOLDS = [Fold(of=3, number=number) for number in range(3)]
 
@@ -119,4 +120,4 @@ def test_folds_of_a_search_train_with_the_rate_that_the_first_fold_found(tmp_pat
     tried = [records.read_spec(tmp_path, run) for run in trials if isinstance(run, str)]
     assert {(of.seed, of.recipe.fold) for of in tried} == {(0, FOLDS[0])}
     rows = [set(records.read_predictions(tmp_path, of.id)["idx"].tolist()) for of in specs]
-    assert sorted(sum(map(sorted, rows), [])) == list(range(20))
+    assert sorted(chain(*rows)) == list(range(20))
