@@ -122,10 +122,8 @@ class Grid:
         size = self.sizes[tokens.data.key]
         if fold is None:
             return size
-        judging = size.train_rows // fold.of
         others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
-        rows = {"train_rows": size.train_rows - judging, "evaluation_rows": judging + others}
-        return size.replaced(**rows)
+        return size.divided(fold.of, others)
 
 
 def add_model(grid: Grid, config: Config, name: str, model: str) -> ModelSpec:

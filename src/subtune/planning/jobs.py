@@ -12,7 +12,7 @@ from subtune.selections.specs import RunSpec
 # One training example of a run that shares no steps costs as much as this many of one that does.
 COST_WITHOUT_SHARING = 6
 # Runs of one job may differ in these fields of the recipe.
-VARYING = {"learning_rate", "epochs", "search_seed", "trial", "tie", "fold"}
+VARYING = {"learning_rate", "epochs", "search_seed", "search_folds", "trial", "tie", "fold"}
 
 
 class Sweep(Value):

@@ -17,6 +17,7 @@ from subtune.selections.kind import Work
 from subtune.selections.patterns import require_whole
 from subtune.selections.rankings import Scope, fishers_in_scope
 from subtune.selections.specs import (
+    SEARCH_FOLDS,
     FisherSpec,
     Fit,
     ModelSpec,
@@ -27,7 +28,8 @@ from subtune.selections.specs import (
     tie_of_scores,
     trial_share,
 )
-from subtune.tasks.task import TaskSize
+from subtune.tasks import TaskSpec
+from subtune.tasks.task import TEST, TaskSize
 
 
 def add_experiment(grid: Grid, config: Config, name: str) -> None:
@@ -182,10 +184,15 @@ def _planned(
         "fold": fold,
     }
     if isinstance(learning_rate, tuple):
-        steps = math.ceil(train_rows / settings.batch_size) * settings.epochs
+        searching = size
+        if _searches_apart(experiment, fisher.tokens.data.task, size):
+            searching = size.divided(SEARCH_FOLDS, others=0)
+            recipe["search_folds"] = SEARCH_FOLDS
+        rows = searching.rows_within(train_rows)
+        steps = math.ceil(rows / settings.batch_size) * settings.epochs
         # The first seed searches for all.
         recipe |= {"search_seed": experiment.seeds[0], "trial": trial_share(steps)}
-        recipe["tie"] = tie_of_scores(size.evaluation_rows)
+        recipe["tie"] = tie_of_scores(searching.evaluation_rows)
     run = RunSpec(
         model=fisher.model,
         tokens=fisher.tokens,
@@ -194,3 +201,14 @@ def _planned(
         seed=seed,
     )
     return Planned(run, model, task, method, train_rows, seed, fraction, scope)
+
+
+def _searches_apart(experiment: Experiment, task: TaskSpec, size: TaskSize) -> bool:
+    """Return whether a search leaves the dev rows to judge: it judges by some training rows.
+
+    Papers search as they say. Test rows or folds judge apart anyway, and few rows cannot be spared.
+    """
+    dev_judges = (
+        experiment.paper is None and experiment.folds is None and TEST not in task.evaluation
+    )
+    return dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS

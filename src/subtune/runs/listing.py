@@ -58,9 +58,10 @@ def recorded_runs(
 
 def _run_found(store: Path, run: str) -> str | None:
     """Return the run that a search found; None if the run searched nothing."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        trials = pd.read_csv(store / run / "search.csv", dtype={"run": str})
-        return trials.loc[trials["found"], "run"].item()
+    with contextlib.suppress(SubtuneError):
+        if (store / run / "search.csv").is_file():
+            rate = records.read_outcome(store, run)["learning_rate"]
+            return records.read_spec(store, run).at(rate).id
     return None
 
 

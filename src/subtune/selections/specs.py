@@ -25,6 +25,8 @@ RECIPE_VERSION = 5
 TRIAL, TRIAL_STEPS = 0.1, 45
 # Then it trains the best ones to the end: this many.
 FINALISTS = 2
+# Outside papers it judges both by one of so many folds of the training rows, where it can.
+SEARCH_FOLDS = 5
 # It tries at most so many learning rates beyond the ends of its list.
 OUTWARD = 4
 # Configurations and searches have no larger learning rates.
@@ -141,7 +143,9 @@ class Recipe(Value):
 
     A search begins with several learning rates, as `subtune.runs.search` describes. It trains
     runs of ``search_seed``, or of the run's own seed without one; each learning rate first trains
-    for ``trial``, a share of all steps, after which scores within ``tie`` are equal.
+    for ``trial``, a share of all steps, after which scores within ``tie`` are equal. With
+    ``search_folds`` the first of so many folds judges these runs, so that the rows that judge the
+    run itself choose no learning rate.
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
     ``train_rows`` only the first rows of the training set's first shuffle train. With ``patience``
     a run ends after so many epochs without a better score. A regression with ``standard`` labels
@@ -164,6 +168,7 @@ class Recipe(Value):
     tie: float = Field(default=0.0, ge=0)
     labels: Labels = "raw"
     fold: Fold | None = None
+    search_folds: int | None = Field(default=None, ge=2)
 
     @property
     def one_learning_rate(self) -> float:
@@ -230,7 +235,7 @@ class RunSpec(Value):
     def at(self, learning_rate: float) -> "RunSpec":
         """Return the same run with one learning rate."""
         recipe = self.recipe.replaced(
-            learning_rate=learning_rate, search_seed=None, trial=TRIAL, tie=0.0
+            learning_rate=learning_rate, search_seed=None, search_folds=None, trial=TRIAL, tie=0.0
         )
         return self.replaced(recipe=recipe)
 
@@ -239,11 +244,14 @@ class RunSpec(Value):
 
         The seed that searches for all is that of the first fold.
         """
-        searching, fold = self.training.search_seed, self.recipe.fold
-        if searching is None:
-            return self.at(learning_rate)
-        recipe = self.recipe.replaced(fold=fold and Fold(of=fold.of, number=0))
-        return self.replaced(seed=searching, recipe=recipe).at(learning_rate)
+        recipe = self.training
+        if recipe.search_folds:
+            recipe = recipe.replaced(fold=Fold(of=recipe.search_folds, number=0))
+        seed = self.seed
+        if recipe.search_seed is not None:
+            seed = recipe.search_seed
+            recipe = recipe.replaced(fold=recipe.fold and Fold(of=recipe.fold.of, number=0))
+        return self.replaced(seed=seed, recipe=recipe).at(learning_rate)
 
     @property
     def whole_runs(self) -> float:
@@ -251,6 +259,9 @@ class RunSpec(Value):
 
         It leaves out learning rates beyond the ends of the list, whose number no one knows before.
         """
-        if self.recipe.searched and self.training.search_seed in (None, self.seed):
-            return len(self.recipe.searched) * self.training.trial + FINALISTS
-        return 1
+        if not (self.recipe.searched and self.training.search_seed in (None, self.seed)):
+            return 1
+        searching = len(self.recipe.searched) * self.training.trial + FINALISTS
+        if self.training.search_folds is None:
+            return searching
+        return searching * (1 - 1 / self.training.search_folds) + 1

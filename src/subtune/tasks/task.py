@@ -86,6 +86,12 @@ class TaskSize(Value):
         known = (self.texts, self.rarest and self.rarest[1])
         return min([most, *(number for number in known if number is not None)])
 
+    def divided(self, folds: int, others: int) -> Self:
+        """Return the size for a run that one of so many folds judges, and ``others``, rows too."""
+        judging = self.train_rows // folds
+        rows = {"train_rows": self.train_rows - judging, "evaluation_rows": judging + others}
+        return self.replaced(**rows)
+
     def rows_within(self, limit: int | None) -> int:
         """Return the number of training rows, at most ``limit``."""
         return min(limit or self.train_rows, self.train_rows)

@@ -58,6 +58,7 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "tie": 0.0,
         "labels": "raw",
         "fold": None,
+        "search_folds": None,
     },
     Fold: {"partition": 0},
     Fit: {"train_rows": None, "fold": None},

@@ -77,6 +77,21 @@ def test_a_test_file_judges_with_folds_too(plan):
     assert planned.experiments["mine"][0].run.tokens.data.splits == ("train", "test")
 
 
+def test_a_search_leaves_the_dev_rows_to_judge_where_it_can(plan):
+    def apart(**changes):
+        settings = {"folds": None, "files": ("train", "validation")} | changes
+        _, planned = plan(**settings)
+        [found] = {of.run.recipe.search_folds for of in planned.experiments["mine"][:4]}
+        return found
+
+    assert apart() == 5
+    assert apart(paper="bitfit") is None
+    assert apart(files=("train", "validation", "test")) is None
+    assert apart(rows=[*ROWS[::2], *ROWS[1:9:2], *ROWS[1:3]]) == 5
+    assert apart(rows=[*ROWS[::2], *ROWS[1:9:2]]) is None
+    assert apart(folds=2, files=("train",)) is None
+
+
 def test_costs_are_of_the_rows_that_train_and_judge(plan):
     checked, with_folds = plan(seeds=[0, 1])
     of_folds = Estimates(checked, with_folds)

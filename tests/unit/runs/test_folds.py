@@ -10,7 +10,7 @@ import pytest
 from subtune.data.folds import divided
 from subtune.data.load import tokenize
 from subtune.models.load import load_model
-from subtune.runs import recording, records, rescoring
+from subtune.runs import listing, recording, records, rescoring
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Fit, Fold
 from subtune.tasks import TASKS
@@ -103,6 +103,42 @@ def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
         )
         judged += records.read_predictions(tmp_path, spec.id)["idx"].tolist()
     assert sorted(judged) == list(range(20))
+
+
+def test_a_search_apart_is_the_search_of_a_fold_and_then_a_run_on_all_rows(tmp_path, tiny_bert):
+    task = TASKS["sst2"]
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = examples.tokens(task, tiny_bert, rows=20)
+    search = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=1)
+    apart = search.replaced(recipe=search.recipe.replaced(search_folds=5))
+    seeds = [apart.replaced(seed=seed) for seed in (0, 1)]
+    train(tmp_path, seeds, model, tokens)
+    _, judging = divided(Examples(tokens["train"], model.reads), task, Fold(of=5, number=0))
+    fold = search.recipe.replaced(fold=Fold(of=5, number=0))
+    by_hand = search.replaced(seed=1, recipe=fold)
+    train(tmp_path / "by-hand", [by_hand], model, tokens)
+    trials = records.read_trials(tmp_path / "by-hand", by_hand.id)
+    rate = records.read_outcome(tmp_path / "by-hand", by_hand.id)["learning_rate"]
+    for spec in seeds:
+        pd.testing.assert_frame_equal(
+            pd.DataFrame(records.read_trials(tmp_path, spec.id)), pd.DataFrame(trials)
+        )
+        assert records.read_outcome(tmp_path, spec.id)["learning_rate"] == rate
+        plain = spec.at(rate)
+        assert plain.recipe == search.at(rate).recipe
+        alone = tmp_path / f"alone-{spec.seed}"
+        train(alone, [plain], model, tokens)
+        for name in ("delta.safetensors", "predictions.parquet"):
+            expected = (alone / plain.id / name).read_bytes()
+            assert (tmp_path / spec.id / name).read_bytes() == expected
+    assert {*records.read_predictions(tmp_path, by_hand.candidate(rate).id)["idx"]} == {
+        *judging.row_numbers
+    }
+    found = {spec.at(rate).id for spec in seeds}
+    shown, _ = listing.recorded_runs(tmp_path, {})
+    assert found.isdisjoint(shown["run"]) and {spec.id for spec in seeds} <= {*shown["run"]}
+    assert seeds[1].whole_runs == pytest.approx((3 * 0.1 + 2) * 0.8 + 1)
+    assert seeds[0].whole_runs == 1
 
 
 def test_folds_of_a_search_train_with_the_rate_that_the_first_fold_found(tmp_path, tiny_bert):
