@@ -130,6 +130,8 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--push", metavar="OWNER/NAME", help="upload it to this place on the hub")
     export.add_argument("--private", action="store_true", help="a private place")
     _results_option(export)
+    does = "that of a run of cross-validation, to train once more on all rows"
+    export.add_argument("--config", type=Path, help=does)
     export.add_argument("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
     return parser
 
@@ -402,6 +404,8 @@ def _verify(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     from subtune.core.layout import require_new
     from subtune.hub import upload
+    from subtune.interface.comparison import CONFIGURATION
+    from subtune.interface.refits import refitted
     from subtune.runs import records
 
     if not options.push and (options.private or not options.to):
@@ -412,6 +416,14 @@ def _export(options: argparse.Namespace) -> None:
     run = records.find(Path(layout.records()), options.run)
     if options.push:
         upload.require_ready(options.push)
+    compared = options.results / CONFIGURATION
+    if options.config is None and compared.is_file():
+        run = refitted(
+            options.results.resolve(), run, compared.resolve(), compared.parent.resolve()
+        )
+    else:
+        configuration = options.config or Path("config.yaml")
+        run = refitted(options.results, run, configuration, Path.cwd())
     # Loads transformers, which takes seconds.
     from subtune.exhibits.model_card import model_card
     from subtune.runs import export

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from subtune import config
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
-from subtune.core.layout import Layout
+from subtune.core.layout import Layout, require_new
 from subtune.init.first_configuration import Request, init, minutes_of
 from subtune.init.labels import Kind
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
+from subtune.interface.refits import refitted
 from subtune.interface.tables import Rows, name_of, splits_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Comparison:
     def export(self, method: str, to: str | Path) -> Path:
         """Write a method's best run as a model that transformers or PEFT loads.
 
+        If each row was judged once, the method first trains once more, on all rows.
+
         Raises:
             SubtuneError: there is no such method, or ``to`` exists.
         """
@@ -87,7 +90,9 @@ class Comparison:
         if method not in set(runs["method"]):
             raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
-        export_model(self._layout, best["run"], Path(to))
+        require_new(Path(to))
+        run = refitted(self.results, best["run"], self.results / CONFIGURATION, self.results)
+        export_model(self._layout, run, Path(to))
         return Path(to)
 
     @property
@@ -232,7 +237,7 @@ def compare(
             if is_new:
                 (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
                 draft.replace(configuration)
-        workflow.train_all(configuration, place, plan.runs)
+        workflow.train_all(configuration, place, plan.runs, place)
     return load(place)
 
 

@@ -10,7 +10,7 @@ from subtune.models.adapters import with_adapters
 from subtune.models.encoder import Encoder, shapes_of
 from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import DiffPruning
-from subtune.selections.specs import Fit, Fold, RunSpec
+from subtune.selections.specs import Fit, Fold, Recipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
@@ -37,8 +37,11 @@ class Job:
     checkpoints: Checkpoints | None
     _of_folds: dict[Fold, Mapping[str, Examples]] = field(default_factory=dict)
 
-    def examples_of(self, fold: Fold | None) -> Mapping[str, Examples]:
-        """Return the examples of runs with a fold, whose rows judge in place of others."""
+    def examples_of(self, recipe: Recipe | Fit) -> Mapping[str, Examples]:
+        """Return the examples of runs with a recipe: the rows that judge may be those of a fold."""
+        fold = recipe.fold
+        if recipe.refit:
+            return {"train": self.examples["train"]}
         if fold is None:
             return self.examples
         if fold not in self._of_folds:
@@ -62,7 +65,7 @@ class Job:
         for name, spec in runs.items():
             if isinstance(spec.recipe, Fit):
                 settings = self.task, spec.recipe, spec.seed
-                examples = self.examples_of(spec.recipe.fold)
+                examples = self.examples_of(spec.recipe)
                 result = embeddings.fit(self.model, examples, *settings)
                 report(f"{name}  {line_of_epoch(result.history[0], 1, self.task)}")
                 yield name, result
@@ -83,7 +86,7 @@ class Job:
             }
             results = train_sweep(
                 model,
-                self.examples_of(first.recipe.fold),
+                self.examples_of(first.recipe),
                 self.task,
                 members,
                 report,
@@ -100,7 +103,7 @@ class Job:
     def _member(self, spec: RunSpec, model: Encoder, keeper: Keeper | None, share: float) -> Member:
         if isinstance(spec.selection, DiffPruning):
             settings = spec.selection.diff_pruning
-            examples = self.examples_of(spec.recipe.fold)
+            examples = self.examples_of(spec.recipe)
             arguments = model, examples, self.task, spec.training, spec.seed, settings
             delta = first_training(*arguments, keeper, share)
             begun = applied(model.parameters, delta)
@@ -117,13 +120,14 @@ def _start_of(spec: RunSpec) -> tuple:
 
     Only they share a sweep.
     """
+    rows = spec.recipe.fold, spec.recipe.refit
     match spec.selection:
         case DiffPruning():
             return (spec.id,)
         case Adapter() | Peft():
             # The start of added modules is drawn.
-            return (spec.recipe.fold, spec.selection, spec.seed)
-    return (spec.recipe.fold,)
+            return (*rows, spec.selection, spec.seed)
+    return rows
 
 
 def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:

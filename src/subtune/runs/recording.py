@@ -79,7 +79,7 @@ def train_and_record(
         for number, (name, result) in enumerate(job.train(to_train, report_and_note), 1):
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             run = to_train[name].id
-            examples_of_run = job.examples_of(to_train[name].recipe.fold)
+            examples_of_run = job.examples_of(to_train[name].recipe)
             write_record(store, to_train[name], result, examples_of_run, origin | {"recorded": now})
             report(f"recorded {number}/{len(to_train)}: {run}")
 
@@ -138,7 +138,7 @@ def write_record(
 
 
 def _predictions(task: TaskSpec, result: Result, examples: Mapping[str, Examples]) -> pd.DataFrame:
-    parts = [pd.DataFrame(columns=["split", "idx", "label"])] if result.diverged else []
+    parts = [pd.DataFrame(columns=["split", "idx", "label"])] if not result.best.predictions else []
     for split, predictions in result.best.predictions.items():
         part = task.of_kind.table(examples[split], predictions)
         part.insert(0, "split", split)

@@ -150,7 +150,8 @@ class Recipe(Value):
     ``train_rows`` only the first rows of the training set's first shuffle train. With ``patience``
     a run ends after so many epochs without a better score. A regression with ``standard`` labels
     trains on labels with mean 0 and standard deviation 1. With a ``fold`` all this is of the rows
-    outside it, and the run judges itself by the rows inside.
+    outside it, and the run judges itself by the rows inside. With ``refit`` nothing judges: the run
+    ends after so many epochs of its schedule, and keeps the last.
     """
 
     learning_rate: LearningRate | Searched
@@ -169,6 +170,7 @@ class Recipe(Value):
     labels: Labels = "raw"
     fold: Fold | None = None
     search_folds: int | None = Field(default=None, ge=2)
+    refit: int | None = Field(default=None, ge=1)
 
     @property
     def one_learning_rate(self) -> float:
@@ -186,11 +188,12 @@ class Fit(Value):
     """The recipe of a run that trains nothing: a regression is fitted to frozen embeddings.
 
     With ``train_rows`` it reads those rows that train a run of the same seed, and with a ``fold``
-    those outside it.
+    those outside it. With ``refit`` nothing judges.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
     fold: Fold | None = None
+    refit: Literal[1] | None = None
 
     # Answers to what plans and tables ask of every recipe.
     learning_rate: ClassVar[None] = None
@@ -252,6 +255,11 @@ class RunSpec(Value):
             seed = recipe.search_seed
             recipe = recipe.replaced(fold=recipe.fold and Fold(of=recipe.fold.of, number=0))
         return self.replaced(seed=seed, recipe=recipe).at(learning_rate)
+
+    def refit(self, epoch: int) -> "RunSpec":
+        """Return the run that trains once more on the rows of all folds, until an epoch."""
+        patient = {} if isinstance(self.recipe, Fit) else {"patience": None}
+        return self.replaced(recipe=self.recipe.replaced(fold=None, refit=epoch, **patient))
 
     @property
     def whole_runs(self) -> float:

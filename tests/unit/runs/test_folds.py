@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from subtune.analysis import refits
+from subtune.core.errors import SubtuneError
 from subtune.data.folds import divided
 from subtune.data.load import tokenize
 from subtune.models.load import load_model
@@ -157,3 +159,53 @@ def test_folds_of_a_search_train_with_the_rate_that_the_first_fold_found(tmp_pat
     assert {(of.seed, of.recipe.fold) for of in tried} == {(0, FOLDS[0])}
     rows = [set(records.read_predictions(tmp_path, of.id)["idx"].tolist()) for of in specs]
     assert sorted(chain(*rows)) == list(range(20))
+
+
+@pytest.mark.parametrize("method", ["full", "bitfit", "lora-I"])
+def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, tiny_bert):
+    task = TASKS["sst2"]
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = examples.tokens(task, tiny_bert, rows=20)
+    plain = examples.run_spec(METHODS[method], epochs=4, learning_rate=3e-3)
+    train(tmp_path, [plain], model, tokens)
+    best = records.read_outcome(tmp_path, plain.id)["best_epoch"]
+    judged = plain.replaced(recipe=plain.recipe.replaced(fold=FOLDS[1], patience=2))
+    refit = judged.refit(best)
+    train(tmp_path, [refit], model, datasets.DatasetDict({"train": tokens["train"]}))
+    for name in ("delta.safetensors", "changes.csv"):
+        ours, theirs = tmp_path / refit.id / name, tmp_path / plain.id / name
+        assert ours.read_bytes() == theirs.read_bytes()
+    losses = without_seconds(tmp_path, plain.id)[["epoch", "train_loss"]].head(best)
+    pd.testing.assert_frame_equal(without_seconds(tmp_path, refit.id), losses)
+    outcome = records.read_outcome(tmp_path, refit.id)
+    assert (outcome["best_epoch"], outcome["scores"], outcome["diverged"]) == (best, {}, False)
+    assert not len(records.read_predictions(tmp_path, refit.id)["idx"])
+    assert refit.id in set(listing.recorded_runs(tmp_path, {})[0]["run"])
+
+
+def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, tiny_bert):
+    task = TASKS["sst2"]
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = examples.tokens(task, tiny_bert, rows=20)
+    plain = examples.run_spec().replaced(selection=METHODS["embeddings"], recipe=Fit())
+    refit = plain.replaced(recipe=Fit(fold=FOLDS[1])).refit(1)
+    train(tmp_path, [plain, refit], model, tokens)
+    deltas = [(tmp_path / spec.id / "delta.safetensors").read_bytes() for spec in (plain, refit)]
+    assert deltas[0] == deltas[1]
+    assert records.read_outcome(tmp_path, refit.id)["scores"] == {}
+
+
+def test_a_refit_has_the_chosen_rate_and_the_median_of_the_best_epochs(tmp_path, tiny_bert):
+    specs = [
+        spec.replaced(recipe=spec.recipe.replaced(learning_rate=(1e-3, 1e-2), search_seed=0))
+        for spec in specs_of("sst2", "bitfit")
+    ]
+    model = load_model(tiny_bert, "sequence_classification", 2)
+    train(tmp_path, specs, model, examples.tokens(TASKS["sst2"], tiny_bert, rows=20))
+    chosen = pd.DataFrame({"run": [spec.id for spec in specs], "best_epoch": [1, 2, 2]})
+    chosen = chosen.assign(method="bitfit", decides=True, value=0.5, learning_rate=1e-2)
+    spec = refits.refit_of(chosen, tmp_path, "bitfit")
+    expected = specs[0].at(1e-2).recipe.replaced(fold=None, refit=2)
+    assert (spec.seed, spec.recipe) == (0, expected)
+    with pytest.raises(SubtuneError, match="'bitfit' diverged"):
+        refits.refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")
