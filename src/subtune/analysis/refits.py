@@ -24,9 +24,8 @@ def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
     runs = chosen[(chosen["method"] == method) & chosen["decides"]].dropna(subset="value")
     if runs.empty:
         raise SubtuneError(f"method {method!r} diverged: it has no learning rate to train with")
-    first = runs.iloc[0]
-    epoch = math.ceil(runs["best_epoch"].median())
-    spec = records.read_spec(store, first["run"])
+    run, epoch = runs["run"].iloc[0], math.ceil(runs["best_epoch"].median())
+    spec = records.read_spec(store, run)
     if spec.recipe.searched:
-        spec = spec.at(first["learning_rate"])
+        spec = spec.at(records.read_outcome(store, run)["learning_rate"])
     return spec.refit(epoch)

@@ -45,8 +45,9 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     kind = pipeline, re.sub(r"[^A-Za-z0-9_.-]+", "-", task.name), names["task"]
     seeds = list(_outcomes_of_seeds(store, spec))
     results, scores = [], []
-    # Runs of folds have judged a run on all rows.
-    for split, by_metric in next(iter(seeds), outcome)["scores"].items():
+    # A run on the rows of all folds has no scores of its own.
+    judged = next(iter(seeds), outcome) if spec.recipe.refit else outcome
+    for split, by_metric in judged["scores"].items():
         for metric, score in by_metric.items():
             of_seeds = [other["scores"][split][metric] for other in seeds if not other["diverged"]]
             interval = verdicts.interval(of_seeds)

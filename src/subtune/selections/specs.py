@@ -193,7 +193,7 @@ class Fit(Value):
 
     train_rows: int | None = Field(default=None, ge=1)
     fold: Fold | None = None
-    refit: Literal[1] | None = None
+    refit: int | None = Field(default=None, ge=1)
 
     # Answers to what plans and tables ask of every recipe.
     learning_rate: ClassVar[None] = None
