@@ -1,5 +1,7 @@
 """Folds of cross-validation: parts of the training rows, each of which judges once."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from subtune.families.base import SEQUENCE_CLASSIFICATION
@@ -24,10 +26,16 @@ def rows_of_fold(train: Examples, task: TaskSpec, fold: Fold) -> np.ndarray:
     Each row is in one fold of a partition, and rows with the same token ids are in the same. Every
     fold has about the same share of each label, or of small, middling and large numbers.
     """
+    return _rows_of_folds(train, task, fold.of, fold.partition)[fold.number]
+
+
+# Many rows take a minute, and the runs of a job ask for every fold.
+@lru_cache(maxsize=4)
+def _rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
     # Importing scikit-learn takes a second.
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-    settings = {"n_splits": fold.of, "shuffle": True, "random_state": fold.partition}
+    settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
     texts, places = _texts(train), np.arange(train.rows)
     if task.of_kind.head != SEQUENCE_CLASSIFICATION:
         parts = GroupKFold(**settings).split(places, groups=texts)
@@ -35,10 +43,10 @@ def rows_of_fold(train: Examples, task: TaskSpec, fold: Fold) -> np.ndarray:
         labels = train.labels_of_rows
         if task.of_kind.has_numbers:
             # A bin needs a row for each fold.
-            bins = min(BINS, len(labels) // fold.of)
+            bins = min(BINS, len(labels) // folds)
             labels = labels.argsort(kind="stable").argsort() * bins // len(labels)
         parts = StratifiedGroupKFold(**settings).split(places, labels, texts)
-    return [judged for _, judged in parts][fold.number]
+    return [judging for _, judging in parts]
 
 
 def _texts(train: Examples) -> np.ndarray:
