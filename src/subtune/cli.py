@@ -68,10 +68,13 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     files = "--train examples/weather-train.csv --dev examples/weather-dev.csv"
+    judging = "default: each training row judges once"
     does = "train methods on your tables, and say which is worth it"
     compare = add(_compare, f"compare {files}", does)
     compare.add_argument("--train", required=True, help="a table's file, or a dataset on the hub")
-    compare.add_argument("--dev", help="another file, a split's name, or a share such as 0.2")
+    compare.add_argument(
+        "--dev", help=f"another file, a split's name, or a share such as 0.2; {judging}"
+    )
     compare.add_argument("--test", help="a third file, to judge by; default: --dev")
     compare.add_argument("--revision", help="commit, branch or tag of a dataset on the hub")
     compare.add_argument("--results", type=Path, help="default: a new directory below results")
@@ -84,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
 
     init = add(_init, f"init {files}", "write a configuration for tables of your own")
     init.add_argument("--train", required=True, type=Path, help="a CSV, TSV or JSON-lines file")
-    init.add_argument("--dev", type=Path, help="another such file, to evaluate on")
+    init.add_argument("--dev", type=Path, help=f"another such file, to evaluate on; {judging}")
     init.add_argument("--test", type=Path, help="a third such file, to judge by; default: --dev")
     init.add_argument("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
     _table_options(init)
@@ -127,6 +130,8 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--push", metavar="OWNER/NAME", help="upload it to this place on the hub")
     export.add_argument("--private", action="store_true", help="a private place")
     _results_option(export)
+    does = "that of a run of cross-validation, to train once more on all rows"
+    export.add_argument("--config", type=Path, help=does)
     export.add_argument("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
     return parser
 
@@ -401,6 +406,8 @@ def _verify(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     from subtune.core.layout import require_new
     from subtune.hub import upload
+    from subtune.interface.comparison import CONFIGURATION
+    from subtune.interface.refits import refitted
     from subtune.runs import records
 
     if not options.push and (options.private or not options.to):
@@ -411,6 +418,14 @@ def _export(options: argparse.Namespace) -> None:
     run = records.find(Path(layout.records()), options.run)
     if options.push:
         upload.require_ready(options.push)
+    compared = options.results / CONFIGURATION
+    if options.config is None and compared.is_file():
+        run = refitted(
+            options.results.resolve(), run, compared.resolve(), compared.parent.resolve()
+        )
+    else:
+        configuration = options.config or Path("config.yaml")
+        run = refitted(options.results, run, configuration, Path.cwd())
     # Loads transformers, which takes seconds.
     from subtune.exhibits.model_card import model_card
     from subtune.runs import export

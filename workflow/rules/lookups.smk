@@ -104,9 +104,37 @@ def sweep_minutes(wildcards, attempt):
     return ESTIMATES.minutes(ESTIMATES.sweep(wildcards.sweep), attempt)
 
 
+def sweep_to_refit(wildcards):
+    """Return a sweep with runs of the wildcards' method, whose model and tokens it shares."""
+    wanted = (wildcards.encoder, wildcards.task, wildcards.method)
+    runs = {
+        planned.run.id
+        for planned in PLAN.experiments[wildcards.experiment]
+        if (planned.model, planned.task, planned.method) == wanted
+    }
+    return next(key for key in PLAN.sweeps if runs & {*PLAN.sweeps[key].runs})
+
+
+def tokens_of_refit(wildcards):
+    return PATHS.tokens(PLAN.first_run(sweep_to_refit(wildcards)).tokens.key)
+
+
+def model_of_refit(wildcards):
+    return PATHS.model(PLAN.first_run(sweep_to_refit(wildcards)).model.id)
+
+
+def refit_memory(wildcards, attempt):
+    return ESTIMATES.sweep_memory(sweep_to_refit(wildcards), attempt)
+
+
+def refit_minutes(wildcards, attempt):
+    # A sweep takes longer than one of its runs on all rows.
+    return ESTIMATES.minutes(ESTIMATES.sweep(sweep_to_refit(wildcards)), attempt)
+
+
 def planned_runs(name):
     """Return what the plan says of an experiment's runs, beside what their records say."""
-    names = ("model", "task", "method", "fraction", "scope", "train_rows")
+    names = ("model", "task", "method", "fraction", "scope", "train_rows", "fold")
     return [
         {"run": planned.run.id, **{name: getattr(planned, name) for name in names}}
         for planned in PLAN.experiments[name]
@@ -123,7 +151,9 @@ def runs_of_scores(wildcards):
     """Return the planned runs with learning rate and seed."""
     planned = PLAN.experiments[wildcards.experiment]
     return [
-        run | {"learning_rate": of.run.recipe.learning_rate, "seed": of.seed}
+        run
+        | {"learning_rate": of.run.recipe.learning_rate, "seed": of.seed}
+        | {"partition": of.partition}
         for run, of in zip(planned_runs(wildcards.experiment), planned, strict=True)
     ]
 

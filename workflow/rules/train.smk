@@ -33,3 +33,30 @@ rule train:
         checkpoints=PATHS.checkpoints("{sweep}"),
     script:
         "../scripts/train.py"
+
+
+# What cross-validation has chosen, on all rows: only made when `subtune export` asks for it.
+rule refit:
+    input:
+        chosen=PATHS.data("{experiment}", "chosen"),
+        tokens=tokens_of_refit,
+        model=model_of_refit,
+    output:
+        PATHS.refit("{experiment}", "{encoder}", "{task}", "{method}"),
+    log:
+        PATHS.log("{experiment}", "refit", "{encoder}", "{task}", "{method}"),
+    benchmark:
+        PATHS.benchmark("{experiment}", "refit", "{encoder}", "{task}", "{method}")
+    conda:
+        COMPUTES
+    threads: 1
+    resources:
+        mem_mb=refit_memory,
+        runtime=refit_minutes,
+        gpu=1,
+        checkpoint_minutes=CONFIG.checkpoint_minutes,
+    params:
+        store=PATHS.records(),
+        checkpoints=PATHS.checkpoints("refit-{experiment}-{encoder}-{task}-{method}"),
+    script:
+        "../scripts/refit.py"

@@ -23,7 +23,7 @@ class Answer:
     Attributes:
         margin: the largest loss of score against full fine-tuning that one can afford.
         decision: *train* the smallest method that is within the margin with a chance of at least
-            `SURE`; else *probably* the smallest that is so with at least a half; else
+            `SURE` by several seeds; else *probably* the smallest that is so with at least a half; else
             *everything*, which is full fine-tuning.
         candidate: that method; if everything trains, the method nearest to full.
         better: the best method whose whole interval is above full's score.
@@ -74,7 +74,8 @@ def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[An
 
 def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margin: float) -> Answer:
     """Return the answer from the methods smaller than full, which stand from the smallest."""
-    sure = next((c for c in smaller if c.chance >= SURE), None)
+    # How seeds differ is not in the chance of a single one.
+    sure = next((c for c in smaller if c.chance >= SURE and len(c.seeds) > 1), None)
     # The distribution is symmetric, and the mean is known where there is no interval.
     likely = next((c for c in smaller if c.difference.mean >= -margin), None)
     nearest = max(smaller, key=lambda candidate: candidate.difference.mean)

@@ -15,7 +15,9 @@ from subtune.tasks import metrics
 from subtune.tasks.score_columns import ScoreColumn
 
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
-DTYPES = {"best_epoch": "Int64"} | dict.fromkeys(["value", "smallest_rate", "largest_rate"], float)
+DTYPES = {"best_epoch": "Int64", "fold": "Int64"} | dict.fromkeys(
+    ["value", "smallest_rate", "largest_rate"], float
+)
 
 
 def collect(
@@ -28,8 +30,8 @@ def collect(
 
     Args:
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
-            ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``; with
-            cross-validation ``fold`` and ``partition``.
+            ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``, ``fold``
+            and ``partition``.
         apart: judge dev rows at epochs that other rows have chosen, where no test rows judge. All
             runs of a model and task are judged so, or none: records of earlier versions cannot be.
 
@@ -78,7 +80,7 @@ def collect(
                 row["judged_at"] = str(epoch["epoch"])
             if epoch and apart and column.decides and column.judges:
                 curves[run] = [of_epoch[column.in_history] for of_epoch in history]
-                if entry.get("fold") is None:
+                if entry["fold"] is None:
                     found |= _by_other_parts(store, run, column, len(history))
             rows.append(row)
     table = pd.DataFrame(rows).astype(DTYPES)

@@ -50,6 +50,8 @@ def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[s
     yield from _titles(config, path, experiment)
     if experiment.fractions:
         yield from _fractions(config, f"{path}.fractions", experiment.fractions, experiment.tasks)
+    if experiment.folds:
+        yield from _folds(config, path, experiment, experiment.folds)
     yield from _unknown(f"{path}.models", experiment.models, config.all_models())
     yield from _unknown(f"{path}.tasks", experiment.tasks, [*TASKS, *config.tasks])
     yield from _without_rows(config, f"{path}.tasks", experiment.tasks)
@@ -82,6 +84,27 @@ def _fractions(
             f"{path}.scopes: found 'cv' with one task, expected several tasks: "
             "a cross-validated mask uses the information of all other tasks"
         )
+
+
+def _folds(config: Config, path: str, experiment: Experiment, folds: int) -> Iterator[str]:
+    """Yield a line per setting that does not fit cross-validation."""
+    seeds = len(experiment.seeds)
+    if seeds % folds:
+        yield (
+            f"{path}.folds: found {folds} with {seeds} seeds, expected a multiple of {folds} "
+            "seeds: one fold judges the run of each seed, and each fold judges equally often"
+        )
+    if experiment.fractions:
+        yield (
+            f"{path}.folds: found {folds} with `fractions`, expected one of the two: the Fisher "
+            "information that ranks would be of the rows that judge, too"
+        )
+    for name in experiment.tasks:
+        if name in config.tasks and "validation" in config.tasks[name].files:
+            yield (
+                f"{path}.folds: found {folds} with tasks.{name}.files.validation, expected one of "
+                "the two: with folds the training rows judge"
+            )
 
 
 def _titles(config: Config, path: str, experiment: Experiment) -> Iterator[str]:

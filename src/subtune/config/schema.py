@@ -21,7 +21,7 @@ from subtune.selections import NamedSelection
 from subtune.selections.entries import Fraction
 from subtune.selections.methods import MASKED_METHOD, named
 from subtune.selections.rankings import SCOPES, Scope
-from subtune.selections.specs import LEARNING_RATES_BELOW, Labels, Precision
+from subtune.selections.specs import LEARNING_RATES_BELOW, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.fields import KindName, kind_of_unnamed
 from subtune.tasks.kinds import KINDS
@@ -342,6 +342,10 @@ class Experiment(Section):
         default=(0,), min_length=1
     )
     """one run per seed"""
+    folds: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
+    """cross-validation: the training rows are divided into so many folds, and the runs of as many
+    seeds each train on all folds but one, whose rows judge in place of dev rows; the next seeds
+    divide the rows anew; default: dev rows judge"""
     epochs: Count
     """passes over the training set"""
     batch_size: Count
@@ -404,6 +408,13 @@ class Experiment(Section):
         """
         numbers = [rows if n == ALL_ROWS else min(int(n), rows) for n in self.train_rows]
         return {number: number if number < rows else None for number in numbers}
+
+    def fold_of(self, seed: int) -> Fold | None:
+        """Return the fold that judges the runs of a seed: it follows from the seed's place."""
+        if self.folds is None:
+            return None
+        partition, number = divmod(self.seeds.index(seed), self.folds)
+        return Fold(of=self.folds, number=number, partition=partition)
 
     def settings(self, task: str, method: str = "") -> Self:
         """Return the experiment with a task's settings in place of its own, and then a method's."""

@@ -93,6 +93,10 @@ class Layout:
     def test_predictions(self, experiment: str, model: str, task: str) -> str:
         return f"{self.results}/experiments/{experiment}/data/test/{model}/{task}.parquet"
 
+    def refit(self, experiment: str, model: str, task: str, method: str) -> str:
+        """Return the table with the run that trained once more on the rows of all folds."""
+        return f"{self.results}/experiments/{experiment}/data/refit/{model}/{task}/{method}.csv"
+
     def exhibit(self, experiment: str, name: str, ending: str) -> str:
         return f"{self.results}/experiments/{experiment}/{name}.{ending}"
 

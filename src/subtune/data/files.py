@@ -73,8 +73,8 @@ def paths_of(
     return {split: found[split] for split in splits if split in found}
 
 
-def own_paths(files: Mapping[str, str], task: Task) -> Paths:
-    """Return the file of every split of a user's own task.
+def own_paths(files: Mapping[str, str], task: Task, may_lack: str = "") -> Paths:
+    """Return the file of every split of a user's own task. It may lack one of them.
 
     Raises:
         SubtuneError: a split is missing or unknown, or a file is not there or of no known format.
@@ -84,8 +84,9 @@ def own_paths(files: Mapping[str, str], task: Task) -> Paths:
         if split not in splits:
             raise SubtuneError(f"{key}: {one_of(split, splits)}")
     for split in task.labelled:
-        if split not in files:
-            raise SubtuneError(f"{key}: {split!r} is missing, expected a path")
+        if split not in files and split != may_lack:
+            or_folds = ", or `folds` in its experiment" if split == task.evaluation[0] else ""
+            raise SubtuneError(f"{key}: {split!r} is missing, expected a path{or_folds}")
     return paths_of(task, "files", files, files=files)
 
 

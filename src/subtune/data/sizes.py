@@ -1,10 +1,13 @@
 """Sizes of tasks, as far as they are known before any download."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from subtune.data import builtin, files
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import Task
 from subtune.tasks.task import USUAL_SIZE, TaskSize
+from subtune.tasks.task_kind import Columns
 
 # Estimates for English text: special tokens of an example, and tokens per word.
 SPECIAL_TOKENS = 3
@@ -30,12 +33,23 @@ def size_of(
         columns = files.columns_of(task, paths)
     else:
         return task.size or USUAL_SIZE
+    return size_of_columns(task, columns)
+
+
+def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
+    """Return the size of a task whose columns, by split, are those of its kind."""
     texts = {split: list(task.of_kind.texts(of_split)) for split, of_split in columns.items()}
-    train, evaluation = texts["train"], sum(len(texts[split]) for split in task.evaluation)
+    train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
+    rarest = None
+    if task.labels and task.of_kind.head == SEQUENCE_CLASSIFICATION:
+        label, rows = Counter(columns["train"]["label"]).most_common()[-1]
+        rarest = task.labels[label], rows
     words = sum(len(text.split()) for row in train for text in row)
     return TaskSize(
         train_rows=len(train),
         evaluation_rows=evaluation,
         test_rows=sum(map(len, texts.values())) - len(train) - evaluation,
         tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / len(train),
+        texts=len(set(map(tuple, train))),
+        rarest=rarest,
     )

@@ -45,11 +45,15 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     kind = pipeline, re.sub(r"[^A-Za-z0-9_.-]+", "-", task.name), names["task"]
     seeds = list(_outcomes_of_seeds(store, spec))
     results, scores = [], []
-    for split, by_metric in outcome["scores"].items():
+    # A run on the rows of all folds has no scores of its own.
+    judged = next(iter(seeds), outcome) if spec.recipe.refit else outcome
+    for split, by_metric in judged["scores"].items():
         for metric, score in by_metric.items():
-            results.append(EvalResult(*kind, metric, score, dataset_split=split))
             of_seeds = [other["scores"][split][metric] for other in seeds if not other["diverged"]]
-            scores.append((split, metric, score, len(of_seeds), verdicts.interval(of_seeds)))
+            interval = verdicts.interval(of_seeds)
+            score = interval.mean if spec.recipe.refit else score
+            results.append(EvalResult(*kind, metric, score, dataset_split=split))
+            scores.append((split, metric, score, len(of_seeds), interval))
     shapes = dimensions_in(pretrained).shapes(task.outputs, head)
     before = sum(math.prod(shapes[name]) for name in shapes if not is_classifier(name))
     of_head = sum(n for name, n in records.read_sizes(store, run).items() if is_classifier(name))
@@ -73,10 +77,19 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
 
 
 def _outcomes_of_seeds(store: Path, spec: RunSpec) -> Iterator[dict[str, Any]]:
-    """Yield the outcomes of all recorded runs that differ from a run in no more than the seed."""
+    """Yield the outcomes of all recorded runs that differ from a run in no more than the seed.
+
+    Those of a run on the rows of all folds are the runs of the folds.
+    """
+    refit = spec.recipe.refit
     for run in records.all_runs(store):
         with contextlib.suppress(SubtuneError):  # A damaged record does not hinder others.
-            if records.read_spec(store, run).replaced(seed=spec.seed) == spec:
+            other = records.read_spec(store, run)
+            if refit:
+                if other.recipe.fold is None:
+                    continue
+                other = other.refit(refit)
+            if other.replaced(seed=spec.seed) == spec:
                 yield records.read_outcome(store, run)
 
 

@@ -18,7 +18,7 @@ from subtune.tasks import TaskSpec
 class Settings(NamedTuple):
     """Settings of an experiment.
 
-    ``methods``: each with the learning rates to search. ``train_rows``: of the table, at most all.
+    ``methods``: each with the learning rates to search. ``train_rows``: those that a run trains on.
     ``own_epochs``: those of methods that train for longer than the others.
     """
 
@@ -32,7 +32,11 @@ class Settings(NamedTuple):
 
 
 def choices(
-    rows: int, max_length: int, hidden_size: int, methods: Iterable[str]
+    rows: int,
+    max_length: int,
+    hidden_size: int,
+    methods: Iterable[str],
+    seeds: int = DEFAULTS.seeds,
 ) -> Iterator[Settings]:
     """Yield settings for a table and a model, the best first and the quickest last.
 
@@ -40,9 +44,10 @@ def choices(
     epochs, then fewer methods, then fewer rows, at last still fewer epochs.
 
     Args:
-        rows: of the training table.
+        rows: that a run can train on.
         hidden_size: the model's.
         methods: the methods that the model has parameters for.
+        seeds: how many runs each method has.
     """
     rates = {m: learning_rates(DEFAULTS.methods[m]["learning_rates"], hidden_size) for m in methods}
     parts = [rows]
@@ -56,7 +61,7 @@ def choices(
             for epochs in range(size["epochs"], fewest - 1, -1):
                 settings = Settings(
                     methods={m: rates[m] for m in rates if m not in shorter["without"]},
-                    seeds=tuple(range(DEFAULTS.seeds)),
+                    seeds=tuple(range(seeds)),
                     epochs=epochs,
                     batch_size=size["batch_size"],
                     max_length=max_length,

@@ -13,9 +13,10 @@ import yaml
 
 from subtune import config
 from subtune.config import Config
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, cut, one_of
 from subtune.core.layout import Layout
 from subtune.data import files
+from subtune.data.sizes import size_of_columns
 from subtune.init import choosing, messages, tables, writing
 from subtune.init.defaults import DEFAULTS
 from subtune.init.labels import Kind, Labels, labels_of, remarks
@@ -75,26 +76,27 @@ def init(request: Request) -> Iterator[str]:
     """
     name, target = request.task, request.target
     minutes, margin = minutes_of(request.minutes), margin_of(request.margin)
-    if request.dev is None:
-        raise SubtuneError(
-            "--dev: missing, expected a file of rows to evaluate on, not to train on, such as "
-            f"every fifth row of {request.train}"
-        )
     given = {"train": request.train, "validation": request.dev, TEST: request.test}
     paths = {split: str(path) for split, path in given.items() if path}
     read = {split: tables.read(Path(path), request.encoding) for split, path in paths.items()}
-    train, dev = read["train"], read["validation"]
+    train, dev = read["train"], read.get("validation")
     # A link to the training file has another name.
     if len({path.resolve() for path in map(Path, paths.values())}) < len(paths):
         found = ", ".join(paths.values())
         raise SubtuneError(f"--train, --dev, --test: found {found}, expected different files")
     yield from messages.of_tables(train, dev, read.get(TEST))
     task, labels = task_of(request, read)
-    columns = files.columns_of(task, files.own_paths(paths, task))
+    may_lack = "" if dev else "validation"
+    columns = files.columns_of(task, files.own_paths(paths, task, may_lack))
     yield messages.of_texts(task, request.text is None)
-    yield from messages.of_labels(labels, request.label is None)
+    yield from messages.of_labels(labels, request.label is None, has_dev=dev is not None)
     yield from remarks(labels)
     yield from messages.of_repeats(task, columns)
+    folds, rows = None, len(train.rows)
+    if dev is None:
+        folds = _folds(task, train, size_of_columns(task, columns))
+        rows -= rows // folds
+        yield messages.of_folds(folds)
 
     model = model_called(request.model)
     yield messages.of_model(model)
@@ -110,7 +112,8 @@ def init(request: Request) -> Iterator[str]:
 
     at_once, speed = machine_speed.count_jobs_at_once(), machine_speed.estimate_speed()
     share = messages.cut_share(counts, max_length)
-    choices = [*choosing.choices(len(train.rows), max_length, model.hidden_size, methods)]
+    seeds = folds or DEFAULTS.seeds
+    choices = [*choosing.choices(rows, max_length, model.hidden_size, methods, seeds)]
     sizes: Mapping[str, TaskSize] = {}
     for settings in choices:
         content = writing.text_of(
@@ -121,7 +124,8 @@ def init(request: Request) -> Iterator[str]:
             results=request.results or f"results/{name}",
             files=paths,
             model=model,
-            rows=len(train.rows),
+            rows=rows,
+            folds=folds,
             cut_share=share,
             at_once=at_once,
             margin=margin,
@@ -177,11 +181,11 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
     Raises:
         SubtuneError: something cannot be guessed, or a column or a label is missing.
     """
-    train, dev = read["train"], read["validation"]
+    train, dev = read["train"], read.get("validation")
     label = request.label or tables.label_column(train)
     text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, label)
     for column in (*text, label):
-        for table in (train, dev):
+        for table in filter(None, (train, dev)):
             if column not in table.columns:
                 known = one_of(column, table.columns)
                 raise SubtuneError(f"{table.path}: no such column: {known}")
@@ -193,10 +197,25 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
         label=label,
         labels=labels.words,
         metrics=labels.metrics,
-        evaluation=tuple(read)[1:],
+        evaluation=("validation", TEST) if TEST in read else ("validation",),
         encoding=request.encoding,
     )
     return task, labels
+
+
+def _folds(task: Task, train: Table, size: TaskSize) -> int:
+    """Return the number of folds of the training rows.
+
+    Raises:
+        SubtuneError: they cannot be divided.
+    """
+    folds = size.most_folds(DEFAULTS.seeds)
+    if folds > 1:
+        return folds
+    found = "the same text in every row, expected at least two texts"
+    if size.rarest and size.rarest[1] == 1:
+        found = f"one row of label {cut(size.rarest[0])!r}, expected at least two"
+    raise SubtuneError(f"{train.path}: found {found}, one to train on and one to judge by")
 
 
 def _offline(checked: Config, model: StartingModel) -> Config:

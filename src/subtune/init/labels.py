@@ -15,7 +15,8 @@ Kind = Literal["classification", "regression"]
 class Labels(NamedTuple):
     """A column of labels. ``words``: the classes in order; None for a regression.
 
-    ``train`` and ``dev``: how often each label occurs, as it is written.
+    ``train`` and ``dev``: how often each label occurs, as it is written. Without dev rows the
+    training rows judge, and both are the same.
     """
 
     column: str
@@ -38,10 +39,11 @@ class Labels(NamedTuple):
         return tuple(DEFAULTS.metrics["unbalanced" if is_unbalanced else "classification"])
 
 
-def labels_of(train: Table, dev: Table, column: str, kind: str | None = None) -> Labels:
+def labels_of(train: Table, dev: Table | None, column: str, kind: str | None = None) -> Labels:
     """Return the labels of two tables, as classes or as numbers.
 
     Args:
+        dev: None if the training rows judge.
         kind: ``classification`` or ``regression``; without it the labels themselves decide.
 
     Raises:
@@ -49,6 +51,7 @@ def labels_of(train: Table, dev: Table, column: str, kind: str | None = None) ->
     """
     if kind not in (None, *get_args(Kind)):
         raise SubtuneError(f"kind: {one_of(kind, get_args(Kind))}")
+    dev = dev or train
     labels = Labels(column, None, Counter(_cells(train, column)), Counter(_cells(dev, column)))
     if kind == "regression" or (kind is None and _are_measured(labels.train)):
         return labels

@@ -18,11 +18,12 @@ NAMED = 12
 ROWS = {"train": "training", "validation": "dev", "test": "test"}
 
 
-def of_tables(train: Table, dev: Table, test: Table | None) -> Iterator[str]:
+def of_tables(train: Table, dev: Table | None, test: Table | None) -> Iterator[str]:
     """Yield the numbers of rows, and the columns."""
     columns = listed(train.columns, NAMED, "and")
     yield f"{train.path}: {len(train.rows):,} rows to train on; columns {columns}"
-    yield f"{dev.path}: {len(dev.rows):,} rows to evaluate on"
+    if dev:
+        yield f"{dev.path}: {len(dev.rows):,} rows to evaluate on"
     if test:
         yield f"{test.path}: {len(test.rows):,} rows to judge by, which choose nothing"
 
@@ -34,7 +35,15 @@ def of_texts(task: Task, is_guessed: bool) -> str:
     return f"{how} {columns}{_guessed(is_guessed, '--text')}"
 
 
-def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
+def of_folds(folds: int) -> str:
+    """Return the line about the rows that judge where there are no dev rows."""
+    return (
+        f"no dev rows: each row is judged once, by one of {folds} runs that have not seen it; "
+        "--dev names rows to judge all runs by"
+    )
+
+
+def of_labels(labels: Labels, is_guessed: bool, has_dev: bool) -> Iterator[str]:
     """Yield lines about the labels, and the score of always giving the most frequent one."""
     yield f"label: column {shown(labels.column)}{_guessed(is_guessed, '--label')}"
     if labels.words is None:
@@ -47,7 +56,7 @@ def of_labels(labels: Labels, is_guessed: bool) -> Iterator[str]:
         yield f"{len(counts)} classes: {listed(counts, NAMED, 'and')}{hint}"
         answer = listed([labels.most_frequent])
         share = labels.dev[labels.most_frequent] / labels.dev.total()
-        yield f"always answering {answer} is right in {share:.0%} of the dev rows"
+        yield f"always answering {answer} is right in {share:.0%} of the {'dev ' * has_dev}rows"
     yield f"metrics: {', '.join(labels.metrics)}"
 
 

@@ -26,8 +26,9 @@ def text_of(task: Task, settings: Settings, assumptions: Assumptions, **others: 
         assumptions: estimated speed of this machine.
         others: the template's ``command`` (which trains it), ``results`` (their directory),
             ``files`` (path of each split), ``model`` (as `subtune.init.models` returns it),
-            ``rows`` (of the training table), ``cut_share`` (of the texts, in words), ``at_once``
-            (jobs that train at the same time), ``margin`` (of the answer).
+            ``rows`` (that a run can train on), ``folds`` (None with dev rows), ``cut_share`` (of
+            the texts, in words), ``at_once`` (jobs that train at the same time), ``margin`` (of the
+            answer).
     """
     metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
     teraflops = assumptions.teraflops

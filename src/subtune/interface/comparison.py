@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from subtune import config
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
-from subtune.core.layout import Layout
+from subtune.core.layout import Layout, require_new
 from subtune.init.first_configuration import Request, init, margin_of, minutes_of
 from subtune.init.labels import Kind
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
+from subtune.interface.refits import refitted
 from subtune.interface.tables import Rows, name_of, splits_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Comparison:
     def export(self, method: str, to: str | Path) -> Path:
         """Write a method's best run as a model that transformers or PEFT loads.
 
+        If each row was judged once, the method first trains once more, on all rows.
+
         Raises:
             SubtuneError: there is no such method, or ``to`` exists.
         """
@@ -87,7 +90,9 @@ class Comparison:
         if method not in set(runs["method"]):
             raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
-        export_model(self._layout, best["run"], Path(to))
+        require_new(Path(to))
+        run = refitted(self.results, best["run"], self.results / CONFIGURATION, self.results)
+        export_model(self._layout, run, Path(to))
         return Path(to)
 
     @property
@@ -167,7 +172,8 @@ def compare(
             of a dataset on the hub (``"stanfordnlp/sst2"``, ``"nyu-mll/glue:cola"``), or a mapping
             of splits.
         dev: rows to evaluate on; or one of ``train``'s splits by name; or a share of the training
-            rows. Default: ``train``'s validation split.
+            rows. Default: ``train``'s validation split; if it has none, each training row is
+            judged once, by a run that has not seen it.
         test: further rows that only judge.
         model: a directory, an installed package or a repository on the hub; default: MiniLM.
         minutes: the time for all of it here. Methods, epochs and rows are chosen to fit.
@@ -184,7 +190,7 @@ def compare(
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
     """
     with _arguments_named():
-        splits = splits_of(train, dev, test, revision, encoding)
+        splits = splits_of(train, dev, test, revision, encoding, may_lack_dev=True)
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
@@ -205,13 +211,14 @@ def compare(
         with _removed_if_refused(place):
             if is_new:
                 paths = {
-                    split: rows.written(place, place / name / split)
+                    split: path
                     for split, rows in splits.items()
+                    if (path := rows.written(place, place / name / split))
                 }
                 draft.unlink(missing_ok=True)
                 request = Request(
                     paths["train"],
-                    paths["validation"],
+                    paths.get("validation"),
                     paths.get("test"),
                     results=str(place),
                     to=draft,
@@ -233,7 +240,7 @@ def compare(
             if is_new:
                 (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
                 draft.replace(configuration)
-        workflow.train_all(configuration, place, plan.runs)
+        workflow.train_all(configuration, place, plan.runs, place)
     return load(place)
 
 

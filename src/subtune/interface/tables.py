@@ -32,21 +32,25 @@ DEV = ("validation", "dev", "valid", "val")
 class Split:
     """The rows of one split.
 
-    ``identity`` differs where the rows may differ. ``frame`` returns them; its argument is the
-    results directory, which keeps the commits of the hub. ``path``: the user's own file of them.
+    ``identity`` differs where the rows may differ. ``frame`` returns them, or None if a dataset on
+    the hub turns out to have no dev rows; its argument is the results directory, which keeps the
+    commits of the hub. ``path``: the user's own file of them.
     """
 
     identity: str
-    frame: Callable[[Path], "pd.DataFrame"]
+    frame: Callable[[Path], "pd.DataFrame | None"]
     path: Path | None = None
 
-    def written(self, results: Path, stem: Path) -> Path:
+    def written(self, results: Path, stem: Path) -> Path | None:
         """Return a file of the rows: the user's own, or one with JSON lines that is made here."""
         if self.path:
             return self.path.resolve()
+        frame = self.frame(results)
+        if frame is None:
+            return None
         target = stem.with_suffix(".jsonl")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_json_lines(self.frame(results)), encoding="utf-8")
+        target.write_text(_json_lines(frame), encoding="utf-8")
         return target
 
 
@@ -56,6 +60,7 @@ def splits_of(
     test: Rows | None,
     revision: str | None,
     encoding: str | None = None,
+    may_lack_dev: bool = False,
 ) -> dict[str, Split]:
     """Return the splits of a call, of which nothing is downloaded yet.
 
@@ -65,6 +70,7 @@ def splits_of(
         test: as ``dev``, but no share.
         revision: commit, branch or tag of a dataset on the hub.
         encoding: of files.
+        may_lack_dev: there need not be rows to evaluate on, if ``dev`` names none.
 
     Raises:
         SubtuneError: there is no such file, or nothing to evaluate on.
@@ -76,11 +82,14 @@ def splits_of(
         is_name = isinstance(rows, str) and not Path(rows).suffix and "/" not in rows
         if has_splits and (rows is None or is_name):
             names = DEV if rows is None else [rows]
-            return _named_split(train, revision, encoding, key, names)
+            may_lack = may_lack_dev and rows is None
+            return _named_split(train, revision, encoding, key, names, may_lack)
         return _split(key, rows, encoding)
 
     if isinstance(dev, float):
         splits = _divided(first, dev)
+    elif dev is None and may_lack_dev and not _may_have_dev(train):
+        splits = {"train": first}
     elif dev is None and not has_splits:
         raise SubtuneError(
             "dev: missing, expected rows to evaluate on: a table, a file, or a share of the "
@@ -116,19 +125,31 @@ def _is_on_hub(rows: Any) -> bool:
     return bool(is_name) and Path(rows).suffix not in tables.FORMATS
 
 
+def _may_have_dev(train: Any) -> bool:
+    """Return whether rows have dev rows by a usual name. The hub is not asked yet."""
+    return not set(DEV).isdisjoint(train) if isinstance(train, Mapping) else _is_on_hub(train)
+
+
 def _has_splits(rows: Any) -> bool:
     return isinstance(rows, Mapping) or _is_on_hub(rows)
 
 
 def _named_split(
-    train: Any, revision: str | None, encoding: str | None, key: str, names: Sequence[str]
+    train: Any,
+    revision: str | None,
+    encoding: str | None,
+    key: str,
+    names: Sequence[str],
+    may_lack: bool = False,
 ) -> Split:
     """Return a split of a mapping or of a dataset on the hub, by the first of its names there."""
     if isinstance(train, Mapping):
         return _split(key, train[_name_among(names, key, train, "the mapping")], encoding)
 
-    def frame(results: Path) -> "pd.DataFrame":
+    def frame(results: Path) -> "pd.DataFrame | None":
         of_hub = _downloaded(train, revision, results)
+        if may_lack and of_hub.keys().isdisjoint(names):
+            return None
         return _frame(of_hub[_name_among(names, key, of_hub, train)])
 
     return Split(f"{train} at {revision}: {names[0]}", frame)
@@ -182,7 +203,9 @@ def _divided(train: Split, share: float) -> dict[str, Split]:
 
     def part(begins: float, ends: float) -> Callable[[Path], "pd.DataFrame"]:
         def frame(results: Path) -> "pd.DataFrame":
-            rows = train.frame(results).sample(frac=1, random_state=0)
+            rows = train.frame(results)
+            assert rows is not None
+            rows = rows.sample(frac=1, random_state=0)
             return rows.iloc[round(begins * len(rows)) : round(ends * len(rows))]
 
         return frame

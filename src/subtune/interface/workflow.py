@@ -49,8 +49,16 @@ def _all_cores() -> list[str]:
     return [f"--cores={cores}", *gpu]
 
 
-def train_all(configuration: Path, results: Path, runs: Collection[str]) -> None:
-    """Make everything that a configuration asks for, with a progress bar of its runs.
+def train_all(
+    configuration: Path,
+    results: Path,
+    runs: Collection[str],
+    directory: Path,
+    targets: Sequence[str] = (),
+) -> None:
+    """Make everything that a configuration asks for, or targets, with a progress bar of its runs.
+
+    The configuration's paths begin in ``directory``.
 
     An interrupt stops Snakemake as Ctrl-C does: runs keep checkpoints, from which the next call
     goes on. A second interrupt does not wait for checkpoints. A call whose kernel was killed goes
@@ -60,8 +68,8 @@ def train_all(configuration: Path, results: Path, runs: Collection[str]) -> None
         SubtuneError: a job failed. The text ends with the last lines of the log.
     """
     log = results / "snakemake.log"
-    options = [f"--configfile={configuration}", f"--directory={results}", "--nolock"]
-    options += ["--rerun-incomplete", "--nocolor", *_all_cores()]
+    options = [f"--configfile={configuration}", f"--directory={directory}", "--nolock"]
+    options += ["--rerun-incomplete", "--nocolor", *_all_cores(), *targets]
     places = [Path(Layout(str(results)).records(), run) for run in runs]
     with log.open("ab") as file, _progress_bar(len(places)) as bar:
         _wait_for_others(file, bar, places)

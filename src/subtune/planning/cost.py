@@ -90,7 +90,7 @@ class Estimates:
     def train_scores(self, runs: Iterable[str]) -> Cost:
         """Return the cost of scoring runs on the rows that they were trained on."""
         specs = [self._plan.runs[run] for run in runs]
-        rows = [self._size(s.tokens).rows_within(s.recipe.train_rows) for s in specs]
+        rows = [self._size_of_run(s).rows_within(s.recipe.train_rows) for s in specs]
         return sum(map(self._evaluation, rows, specs), self.start)
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
@@ -139,6 +139,9 @@ class Estimates:
     def _size(self, tokens: TokensSpec) -> TaskSize:
         return self._plan.sizes[tokens.data.key]
 
+    def _size_of_run(self, spec: RunSpec) -> TaskSize:
+        return self._plan.size_of(spec.tokens, spec.recipe.fold)
+
     def _examples_of_a_row(self, tokens: TokensSpec) -> int:
         return self._size(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)
 
@@ -163,7 +166,7 @@ class Estimates:
     def _run(self, run: str) -> Cost:
         spec = self._plan.runs[run]
         tokens, recipe = spec.tokens, spec.recipe
-        size = self._size(tokens)
+        size = self._size_of_run(spec)
         if isinstance(recipe, Fit):
             rows = size.rows_within(recipe.train_rows) + size.evaluation_rows
             return self._evaluation(rows, spec)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from subtune.config import Config, Experiment
 from subtune.config.schema import HUB_MODELS, ModelSource
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, cut
 from subtune.core.layout import Layout
 from subtune.data import builtin, files
 from subtune.data.files import OF_GLUE, repository_of
@@ -42,6 +42,7 @@ from subtune.selections.rankings import Scope
 from subtune.selections.specs import (
     DataSpec,
     FisherSpec,
+    Fold,
     Labels,
     ModelSpec,
     RankingSpec,
@@ -71,6 +72,16 @@ class Planned:
     seed: int
     fraction: float | None = None
     scope: Scope | None = None
+
+    @property
+    def fold(self) -> int | None:
+        """The number of the fold that judges the run; None if dev rows do."""
+        return self.run.recipe.fold.number if self.run.recipe.fold else None
+
+    @property
+    def partition(self) -> int | None:
+        """The number of the partition to which its fold belongs."""
+        return self.run.recipe.fold.partition if self.run.recipe.fold else None
 
 
 @dataclass
@@ -109,6 +120,14 @@ class Grid:
     runs: dict[str, RunSpec] = field(default_factory=dict)
     experiments: dict[str, list[Planned]] = field(default_factory=dict)
     experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
+
+    def size_of(self, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
+        """Return the size of a task for a run, which a fold of the training rows may judge."""
+        size = self.sizes[tokens.data.key]
+        if fold is None:
+            return size
+        others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
+        return size.divided(fold.of, others)
 
 
 def add_model(grid: Grid, config: Config, name: str, model: str) -> ModelSpec:
@@ -174,20 +193,24 @@ def labels_of(experiment: Experiment, task: Task) -> Labels:
     return experiment.settings(task.name).labels if task.of_kind.has_numbers else "raw"
 
 
-def add_tokens(
-    grid: Grid, config: Config, experiment: Experiment, model: ModelSpec, task: Task
-) -> TokensSpec:
-    """Add the rows and token ids of a task to the grid; return the token ids that train.
+def add_tokens(grid: Grid, config: Config, name: str, model: ModelSpec, task: Task) -> TokensSpec:
+    """Add the rows and token ids of a task of the experiment ``name`` to the grid.
+
+    Returns:
+        The token ids that train.
 
     Raises:
         SubtuneError: a local file is missing, or holds what cannot be trained on.
     """
+    experiment = config.experiments[name]
     users_files = config.tasks[task.name].files if task.name in config.tasks else {}
-    rows = _data_spec(config, task, task.labelled)
+    rows = _data_spec(config, task, task.labelled, experiment.folds)
     directory = config.directories.get(task.name)
     if rows.key not in grid.sizes:
         # Reads all rows of a user's own files, so once is enough.
         grid.sizes[rows.key] = size_of(task, rows.source, users_files, directory)
+    if experiment.folds:
+        _require_rows(experiment.folds, name, task, grid.sizes[rows.key])
     if directory:
         grid.directories[rows.key] = directory
     if users_files:
@@ -280,14 +303,33 @@ def _require_parameters(
             ) from None
 
 
-def _data_spec(config: Config, task: Task, splits: Iterable[str]) -> DataSpec:
+def _require_rows(folds: int, name: str, task: Task, size: TaskSize) -> None:
+    """Check that every fold can have a row of each class, and a text of its own.
+
+    Raises:
+        SubtuneError: it cannot.
+    """
+    most = size.most_folds(folds)
+    if most < folds:
+        found = f"{most} different texts"
+        if size.rarest and size.rarest[1] == most:
+            found = f"{most} rows of label {cut(size.rarest[0])!r}"
+        raise SubtuneError(
+            f"experiments.{name}.folds: found {folds} with {found} to train on in task "
+            f"{task.name!r}, expected at least one for each fold"
+        )
+
+
+def _data_spec(
+    config: Config, task: Task, splits: Iterable[str], folds: int | None = None
+) -> DataSpec:
     """Return those of some splits that a task has, with their version."""
     own, directory = config.tasks.get(task.name), config.directories.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
     source = "files" if own or directory else config.source
     if source in ("tsv", "files"):
         if own:
-            paths = files.own_paths(own.files, task)
+            paths = files.own_paths(own.files, task, task.evaluation[0] if folds else "")
         else:
             every = (*task.labelled, *task.test)
             paths = files.paths_of(task, source, every, config.glue_dir, directory=directory)

@@ -12,7 +12,7 @@ from subtune.selections.specs import RunSpec
 # One training example of a run that shares no steps costs as much as this many of one that does.
 COST_WITHOUT_SHARING = 6
 # Runs of one job may differ in these fields of the recipe.
-VARYING = {"learning_rate", "epochs", "search_seed", "trial", "tie"}
+VARYING = {"learning_rate", "epochs", "search_seed", "search_folds", "trial", "tie", "fold"}
 
 
 class Sweep(Value):
@@ -106,7 +106,7 @@ def _together(
     parts: dict[Hashable, list[str]] = {}
     for run in runs:
         spec = grid.runs[run]
-        search = (spec.selection.canonical(), spec.recipe.canonical())
+        search = (spec.selection.canonical(), spec.recipe.replaced(fold=None).canonical())
         parts.setdefault(search if spec.recipe.searched else of_others(spec), []).append(run)
     return list(parts.values())
 
@@ -114,7 +114,7 @@ def _together(
 def _examples(grid: Grid, run: str) -> int:
     """Return how many examples a run trains on, over all epochs and with its search."""
     spec, tokens = grid.runs[run], grid.runs[run].tokens
-    size = grid.sizes[tokens.data.key]
+    size = grid.size_of(tokens, spec.recipe.fold)
     of_a_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
     rows = size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
     return math.ceil(of_a_row * rows * spec.whole_runs)

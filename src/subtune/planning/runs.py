@@ -17,6 +17,7 @@ from subtune.selections.kind import Work
 from subtune.selections.patterns import require_whole
 from subtune.selections.rankings import Scope, fishers_in_scope
 from subtune.selections.specs import (
+    SEARCH_FOLDS,
     FisherSpec,
     Fit,
     ModelSpec,
@@ -27,7 +28,8 @@ from subtune.selections.specs import (
     tie_of_scores,
     trial_share,
 )
-from subtune.tasks.task import TaskSize
+from subtune.tasks import TaskSpec
+from subtune.tasks.task import TEST, TaskSize
 
 
 def add_experiment(grid: Grid, config: Config, name: str) -> None:
@@ -41,11 +43,11 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
     planned = []
     for model in experiment.models:
         spec = add_model(grid, config, name, model)
-        fishers = _add_fishers(grid, config, experiment, spec)
+        fishers = _add_fishers(grid, config, name, spec)
         grid.experiment_fishers[name] = fishers
         for task in experiment.tasks:
             tokens = fishers[task].tokens
-            size = grid.sizes[tokens.data.key]
+            size = grid.size_of(tokens, experiment.fold_of(experiment.seeds[0]))
             settings = experiment.settings(task)
             limits = settings.limits_of_rows(size.train_rows)
             if len(limits) < min(2, len(settings.train_rows)):
@@ -66,18 +68,17 @@ def add_experiment(grid: Grid, config: Config, name: str) -> None:
     grid.experiments[name] = planned
 
 
-def _add_fishers(
-    grid: Grid, config: Config, experiment: Experiment, model: ModelSpec
-) -> dict[str, FisherSpec]:
+def _add_fishers(grid: Grid, config: Config, name: str, model: ModelSpec) -> dict[str, FisherSpec]:
     """Return each task's Fisher information, and add it to the grid."""
-    settings, all_tasks = experiment.fisher, config.all_tasks()
+    experiment, all_tasks = config.experiments[name], config.all_tasks()
+    settings = experiment.fisher
     in_full = None
     if experiment.fractions:
         of_masks = require_whole(config.selection(experiment.fractions.of))
         in_full = of_masks if of_masks.work() is Work.MATRICES else None
     fishers = {}
     for task in experiment.tasks:
-        tokens = add_tokens(grid, config, experiment, model, all_tasks[task])
+        tokens = add_tokens(grid, config, name, model, all_tasks[task])
         fisher = FisherSpec(
             model=model,
             tokens=tokens,
@@ -164,14 +165,14 @@ def _planned(
     draws its training rows, if these are limited.
     """
     task = fisher.tokens.data.task.name
-    settings = experiment.settings(task, method)
+    settings, fold = experiment.settings(task, method), experiment.fold_of(seed)
     limit = settings.limits_of_rows(size.train_rows)[train_rows]
     if learning_rate is None:
         run = RunSpec(
             model=fisher.model,
             tokens=fisher.tokens.replaced(apart=len(fisher.tokens.data.task.text) > 1),
             selection=selection,
-            recipe=Fit(train_rows=limit),
+            recipe=Fit(train_rows=limit, fold=fold),
             seed=0 if limit is None else seed,
         )
         return Planned(run, model, task, method, train_rows, seed)
@@ -180,12 +181,18 @@ def _planned(
         "learning_rate": learning_rate,
         "labels": fisher.labels,
         "train_rows": limit,
+        "fold": fold,
     }
     if isinstance(learning_rate, tuple):
-        steps = math.ceil(train_rows / settings.batch_size) * settings.epochs
+        searching = size
+        if _searches_apart(experiment, fisher.tokens.data.task, size):
+            searching = size.divided(SEARCH_FOLDS, others=0)
+            recipe["search_folds"] = SEARCH_FOLDS
+        rows = searching.rows_within(train_rows)
+        steps = math.ceil(rows / settings.batch_size) * settings.epochs
         # The first seed searches for all.
         recipe |= {"search_seed": experiment.seeds[0], "trial": trial_share(steps)}
-        recipe["tie"] = tie_of_scores(size.evaluation_rows)
+        recipe["tie"] = tie_of_scores(searching.evaluation_rows)
     run = RunSpec(
         model=fisher.model,
         tokens=fisher.tokens,
@@ -194,3 +201,14 @@ def _planned(
         seed=seed,
     )
     return Planned(run, model, task, method, train_rows, seed, fraction, scope)
+
+
+def _searches_apart(experiment: Experiment, task: TaskSpec, size: TaskSize) -> bool:
+    """Return whether a search leaves the dev rows to judge: it judges by some training rows.
+
+    Papers search as they say. Test rows or folds judge apart anyway, and few rows cannot be spared.
+    """
+    dev_judges = (
+        experiment.paper is None and experiment.folds is None and TEST not in task.evaluation
+    )
+    return dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS

@@ -1,15 +1,16 @@
 """Training of runs that share a model and a task."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from subtune.data.folds import divided
 from subtune.models.adapters import with_adapters
 from subtune.models.encoder import Encoder, shapes_of
 from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import DiffPruning
-from subtune.selections.specs import Fit, RunSpec
+from subtune.selections.specs import Fit, Fold, Recipe, RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
@@ -34,6 +35,21 @@ class Job:
     rankings: Mapping[str, Mapping[str, np.ndarray]]
     max_side_by_side: int | None
     checkpoints: Checkpoints | None
+    _of_folds: dict[Fold, Mapping[str, Examples]] = field(default_factory=dict)
+
+    def examples_of(self, recipe: Recipe | Fit) -> Mapping[str, Examples]:
+        """Return the examples of runs with a recipe: the rows that judge may be those of a fold."""
+        fold = recipe.fold
+        if recipe.refit:
+            return {"train": self.examples["train"]}
+        if fold is None:
+            return self.examples
+        if fold not in self._of_folds:
+            train = self.examples["train"]
+            others, judging = divided(train, self.task, fold)
+            parts = {"train": others, self.task.evaluation[0]: judging}
+            self._of_folds[fold] = {**self.examples, **parts}
+        return self._of_folds[fold]
 
     def train(
         self, runs: Mapping[str, RunSpec], report: Report, share: float = 1.0
@@ -49,13 +65,15 @@ class Job:
         for name, spec in runs.items():
             if isinstance(spec.recipe, Fit):
                 settings = self.task, spec.recipe, spec.seed
-                result = embeddings.fit(self.model, self.examples, *settings)
+                examples = self.examples_of(spec.recipe)
+                result = embeddings.fit(self.model, examples, *settings)
                 report(f"{name}  {line_of_epoch(result.history[0], 1, self.task)}")
                 yield name, result
                 continue
             alike.setdefault(_start_of(spec), {})[name] = spec
         for of_start in alike.values():
-            model = model_of(next(iter(of_start.values())), self.model)
+            first = next(iter(of_start.values()))
+            model = model_of(first, self.model)
             names = {spec.id + part: name for name, spec in of_start.items()}
             keepers = {
                 key: Keeper(self.checkpoints, [f"{key}@first"], report)
@@ -68,7 +86,7 @@ class Job:
             }
             results = train_sweep(
                 model,
-                self.examples,
+                self.examples_of(first.recipe),
                 self.task,
                 members,
                 report,
@@ -85,7 +103,8 @@ class Job:
     def _member(self, spec: RunSpec, model: Encoder, keeper: Keeper | None, share: float) -> Member:
         if isinstance(spec.selection, DiffPruning):
             settings = spec.selection.diff_pruning
-            arguments = model, self.examples, self.task, spec.training, spec.seed, settings
+            examples = self.examples_of(spec.recipe)
+            arguments = model, examples, self.task, spec.training, spec.seed, settings
             delta = first_training(*arguments, keeper, share)
             begun = applied(model.parameters, delta)
             start = {name: begun[name] for name in delta}
@@ -97,14 +116,18 @@ class Job:
 
 
 def _start_of(spec: RunSpec) -> tuple:
-    """Return what runs have in common that start at the same values: only they share a sweep."""
+    """Return what runs have in common that train on the same rows from the same values.
+
+    Only they share a sweep.
+    """
+    rows = spec.recipe.fold, spec.recipe.refit
     match spec.selection:
         case DiffPruning():
             return (spec.id,)
         case Adapter() | Peft():
             # The start of added modules is drawn.
-            return (spec.selection, spec.seed)
-    return ()
+            return (*rows, spec.selection, spec.seed)
+    return rows
 
 
 def model_of(spec: RunSpec, pretrained: Encoder) -> Encoder:

@@ -16,7 +16,9 @@ from subtune.selections.methods import name_of, with_mask
 def given_names(results: str) -> dict[str, tuple[str, str]]:
     """Return the names of model and method that configurations gave to each run in the results."""
     names: dict[str, tuple[str, str]] = {}
-    for path in sorted(Path(results).glob(Layout(".").data("*", "scores"))):
+    layout = Layout(".")
+    tables = [layout.data("*", "scores"), layout.refit(*"****")]
+    for path in sorted(path for table in tables for path in Path(results).glob(table)):
         # Names only help readers: a damaged file is skipped.
         with contextlib.suppress(OSError, ValueError, KeyError):
             scores = pd.read_csv(path, dtype={"run": str}, keep_default_na=False)
@@ -58,9 +60,10 @@ def recorded_runs(
 
 def _run_found(store: Path, run: str) -> str | None:
     """Return the run that a search found; None if the run searched nothing."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        trials = pd.read_csv(store / run / "search.csv", dtype={"run": str})
-        return trials.loc[trials["found"], "run"].item()
+    with contextlib.suppress(SubtuneError):
+        if (store / run / "search.csv").is_file():
+            rate = records.read_outcome(store, run)["learning_rate"]
+            return records.read_spec(store, run).at(rate).id
     return None
 
 
@@ -84,7 +87,7 @@ def row(store: Path, run: str, given: tuple[str, str] | None) -> dict[str, Any]:
         **{name: spec.recipe.model_dump().get(name) for name in ("batch_size", "epochs")},
         "seed": spec.seed,
         "metric": task.metrics[0],
-        "score": outcome["scores"][task.evaluation[0]][task.metrics[0]],
+        "score": outcome["scores"].get(task.evaluation[0], {}).get(task.metrics[0]),
         "best_epoch": outcome["best_epoch"],
         "diverged": outcome["diverged"],
         "trained": outcome["trainable"],

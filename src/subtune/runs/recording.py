@@ -58,7 +58,7 @@ def train_and_record(
     reads = model.reads
     if isinstance(specs[0].recipe, Fit):
         reads = embeddings.tokens_pooled(specs[0].model, model)
-    examples = {split: Examples(tokens[split], reads) for split in task.labelled}
+    examples = {split: Examples(tokens[split], reads) for split in task.labelled if split in tokens}
     job = Job(model, examples, task, rankings, max_side_by_side, checkpoints)
     missing = [spec for spec in specs if not is_recorded(store, spec.id)]
     runs = {f"run {number}": spec for number, spec in enumerate(missing, 1)}
@@ -79,7 +79,8 @@ def train_and_record(
         for number, (name, result) in enumerate(job.train(to_train, report_and_note), 1):
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             run = to_train[name].id
-            write_record(store, to_train[name], result, examples, origin | {"recorded": now})
+            examples_of_run = job.examples_of(to_train[name].recipe)
+            write_record(store, to_train[name], result, examples_of_run, origin | {"recorded": now})
             report(f"recorded {number}/{len(to_train)}: {run}")
 
     searches = {name: spec for name, spec in runs.items() if spec.recipe.searched}

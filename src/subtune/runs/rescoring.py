@@ -9,6 +9,7 @@ import datasets
 import numpy as np
 import pandas as pd
 
+from subtune.data.folds import divided
 from subtune.models.encoder import Encoder
 from subtune.runs import records
 from subtune.runs.job import model_of
@@ -39,8 +40,10 @@ def score_on_training_rows(
         return dict.fromkeys(task.metrics, math.nan)
     kind = task.of_kind
     every = Examples(split, model.reads)
+    if spec.recipe.fold:
+        every, _ = divided(every, task, spec.recipe.fold)
     training = examples_that_train(every, spec.recipe, np.random.default_rng(spec.seed))
-    examples = Examples(split.select(training), model.reads)
+    examples = every.part(np.sort(training))
     logits = _logits(trained_model(store, spec, model), examples, spec)
     if not np.isfinite(logits).all():
         return dict.fromkeys(task.metrics, math.nan)

@@ -24,7 +24,7 @@ def table_of_runs(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataF
     Args:
         store: where the run records are.
         planned: per run and experiment ``run``, ``experiment``, ``model``, ``task``, ``method``,
-            ``fraction``, ``scope``, ``train_rows``, ``flops``.
+            ``fraction``, ``scope``, ``train_rows``, ``fold``, ``flops``.
 
     Raises:
         SubtuneError: a record is missing or cannot be read, or a column has no meaning.
@@ -38,7 +38,7 @@ def table_of_runs(store: Path, planned: Sequence[Mapping[str, Any]]) -> pd.DataF
         raise SubtuneError(
             f"runs/columns.csv: found no meaning of {', '.join(unexplained)}; add a row for each"
         )
-    return rows[ordered].astype({"best_epoch": "Int64"})
+    return rows[ordered].astype({"best_epoch": "Int64", "fold": "Int64"})
 
 
 def meanings(columns: Sequence[str]) -> pd.DataFrame:

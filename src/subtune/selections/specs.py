@@ -25,6 +25,8 @@ RECIPE_VERSION = 5
 TRIAL, TRIAL_STEPS = 0.1, 45
 # Then it trains the best ones to the end: this many.
 FINALISTS = 2
+# Outside papers it judges both by one of so many folds of the training rows, where it can.
+SEARCH_FOLDS = 5
 # It tries at most so many learning rates beyond the ends of its list.
 OUTWARD = 4
 # Configurations and searches have no larger learning rates.
@@ -124,16 +126,32 @@ class RankingSpec(Value):
     ranking_version: int = RANKING_VERSION
 
 
+class Fold(Value):
+    """A fold of cross-validation: a run trains on all other training rows, and its rows judge.
+
+    ``number`` counts from 0 the folds ``of`` a ``partition`` of the training rows, which
+    `subtune.data.folds` draws. They take the place of the task's first evaluation split.
+    """
+
+    of: int = Field(ge=2)
+    number: int = Field(ge=0)
+    partition: int = Field(default=0, ge=0)
+
+
 class Recipe(Value):
     """The recipe of a run: AdamW on the selected entries, with an evaluation after every epoch.
 
     A search begins with several learning rates, as `subtune.runs.search` describes. It trains
     runs of ``search_seed``, or of the run's own seed without one; each learning rate first trains
-    for ``trial``, a share of all steps, after which scores within ``tie`` are equal.
+    for ``trial``, a share of all steps, after which scores within ``tie`` are equal. With
+    ``search_folds`` the first of so many folds judges these runs, so that the rows that judge the
+    run itself choose no learning rate.
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
     ``train_rows`` only the first rows of the training set's first shuffle train. With ``patience``
     a run ends after so many epochs without a better score. A regression with ``standard`` labels
-    trains on labels with mean 0 and standard deviation 1.
+    trains on labels with mean 0 and standard deviation 1. With a ``fold`` all this is of the rows
+    outside it, and the run judges itself by the rows inside. With ``refit`` nothing judges: the run
+    ends after so many epochs of its schedule, and keeps the last.
     """
 
     learning_rate: LearningRate | Searched
@@ -150,6 +168,9 @@ class Recipe(Value):
     trial: float = Field(default=TRIAL, gt=0, le=1)
     tie: float = Field(default=0.0, ge=0)
     labels: Labels = "raw"
+    fold: Fold | None = None
+    search_folds: int | None = Field(default=None, ge=2)
+    refit: int | None = Field(default=None, ge=1)
 
     @property
     def one_learning_rate(self) -> float:
@@ -166,10 +187,13 @@ class Recipe(Value):
 class Fit(Value):
     """The recipe of a run that trains nothing: a regression is fitted to frozen embeddings.
 
-    With ``train_rows`` it reads those rows that train a run of the same seed.
+    With ``train_rows`` it reads those rows that train a run of the same seed, and with a ``fold``
+    those outside it. With ``refit`` nothing judges.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
+    fold: Fold | None = None
+    refit: int | None = Field(default=None, ge=1)
 
     # Answers to what plans and tables ask of every recipe.
     learning_rate: ClassVar[None] = None
@@ -214,15 +238,28 @@ class RunSpec(Value):
     def at(self, learning_rate: float) -> "RunSpec":
         """Return the same run with one learning rate."""
         recipe = self.recipe.replaced(
-            learning_rate=learning_rate, search_seed=None, trial=TRIAL, tie=0.0
+            learning_rate=learning_rate, search_seed=None, search_folds=None, trial=TRIAL, tie=0.0
         )
         return self.replaced(recipe=recipe)
 
     def candidate(self, learning_rate: float) -> "RunSpec":
-        """Return the run that a search trains with one learning rate."""
-        searching = self.training.search_seed
-        seed = self.seed if searching is None else searching
-        return self.replaced(seed=seed).at(learning_rate)
+        """Return the run that a search trains with one learning rate.
+
+        The seed that searches for all is that of the first fold.
+        """
+        recipe = self.training
+        if recipe.search_folds:
+            recipe = recipe.replaced(fold=Fold(of=recipe.search_folds, number=0))
+        seed = self.seed
+        if recipe.search_seed is not None:
+            seed = recipe.search_seed
+            recipe = recipe.replaced(fold=recipe.fold and Fold(of=recipe.fold.of, number=0))
+        return self.replaced(seed=seed, recipe=recipe).at(learning_rate)
+
+    def refit(self, epoch: int) -> "RunSpec":
+        """Return the run that trains once more on the rows of all folds, until an epoch."""
+        patient = {} if isinstance(self.recipe, Fit) else {"patience": None}
+        return self.replaced(recipe=self.recipe.replaced(fold=None, refit=epoch, **patient))
 
     @property
     def whole_runs(self) -> float:
@@ -230,6 +267,9 @@ class RunSpec(Value):
 
         It leaves out learning rates beyond the ends of the list, whose number no one knows before.
         """
-        if self.recipe.searched and self.training.search_seed in (None, self.seed):
-            return len(self.recipe.searched) * self.training.trial + FINALISTS
-        return 1
+        if not (self.recipe.searched and self.training.search_seed in (None, self.seed)):
+            return 1
+        searching = len(self.recipe.searched) * self.training.trial + FINALISTS
+        if self.training.search_folds is None:
+            return searching
+        return searching * (1 - 1 / self.training.search_folds) + 1

@@ -42,11 +42,12 @@ class Examples:
     ``inputs``: ``input_ids`` and, where the model tells two texts apart, ``token_type_ids``.
     ``reads``: positions within each example of the tokens that the head reads, or None where it
     reads the first alone. ``labels``: as the kind of task has them: ``[n]`` numbers, ``[n, 2]``
-    positions, or one number per token that is read. ``row`` ``[n]``: each example's row.
+    positions, or one number per token that is read. ``row`` ``[n]``: the number of each example's
+    row, which `part` keeps.
     """
 
     def __init__(self, split: datasets.Dataset, reads: Reads = "first"):
-        self._split = split.with_format(None)
+        self._split, self._reads = split.with_format(None), reads
         arrow, numpy = (split.with_format(name) for name in ("arrow", "numpy"))
         self.inputs = {
             name: Lists(arrow[name][:])
@@ -82,18 +83,30 @@ class Examples:
             return np.ones(len(self), dtype=np.int64)
         return np.array([len(positions) for positions in self.reads])
 
+    @cached_property
+    def row_numbers(self) -> np.ndarray:
+        """The number of each row, in ascending order."""
+        return np.unique(self.row)
+
     @property
     def rows(self) -> int:
-        """The number of rows."""
-        return int(self.row[-1]) + 1
+        """How many rows there are."""
+        return len(self.row_numbers)
 
     @property
     def labels_of_rows(self) -> np.ndarray:
         """The label of each row, which all its examples have."""
-        return np.asarray(self.labels)[np.searchsorted(self.row, np.arange(self.rows))]
+        return np.asarray(self.labels)[np.searchsorted(self.row, self.row_numbers)]
 
-    def of_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Return the numbers of the examples of some rows, in the rows' order."""
+    def part(self, index: np.ndarray) -> Examples:
+        """Return the examples of these numbers, in ascending order. Rows keep their numbers."""
+        part = Examples(self._split.select(index), self._reads)
+        part.row = self.row[index]
+        return part
+
+    def of_rows(self, places: np.ndarray) -> np.ndarray:
+        """Return the numbers of the examples of the rows at some places, in the order of these."""
+        rows = self.row_numbers[places]
         first, behind = (np.searchsorted(self.row, rows, side) for side in ("left", "right"))
         counts = behind - first
         starts = (first - counts.cumsum() + counts).repeat(counts)

@@ -126,6 +126,6 @@ class Sentences(TaskKind):
         """Return ``idx`` (the row's number), ``label`` and a logit per output."""
         import pandas as pd
 
-        columns = {"idx": np.arange(len(predictions)), "label": examples.labels_of_rows}
+        columns = {"idx": examples.row_numbers, "label": examples.labels_of_rows}
         columns |= {f"logit_{k}": predictions[:, k] for k in range(predictions.shape[1])}
         return pd.DataFrame(columns)

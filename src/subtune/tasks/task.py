@@ -64,18 +64,33 @@ def _listed(names: str | tuple[str, ...] | None) -> str:
 class TaskSize(Value):
     """Rows of the training split, of all evaluation and of all test splits.
 
-    ``tokens`` is the mean number of tokens of a training row, and often an estimate.
+    ``tokens`` is the mean number of tokens of a training row, and often an estimate. Where rows are
+    read before training, ``texts`` is how many texts of training rows differ, and ``rarest`` the
+    class with the fewest of them, with their number.
     """
 
     train_rows: int
     evaluation_rows: int
     test_rows: int
     tokens: float
+    texts: int | None = None
+    rarest: tuple[str, int] | None = None
 
     @property
     def all_rows(self) -> int:
         """Rows of all splits."""
         return self.train_rows + self.evaluation_rows + self.test_rows
+
+    def most_folds(self, most: int) -> int:
+        """Return how many folds, at most so many, can each have a text and a row of each class."""
+        known = (self.texts, self.rarest and self.rarest[1])
+        return min([most, *(number for number in known if number is not None)])
+
+    def divided(self, folds: int, others: int) -> Self:
+        """Return the size for a run that one of so many folds judges, and ``others``, rows too."""
+        judging = self.train_rows // folds
+        rows = {"train_rows": self.train_rows - judging, "evaluation_rows": judging + others}
+        return self.replaced(**rows)
 
     def rows_within(self, limit: int | None) -> int:
         """Return the number of training rows, at most ``limit``."""

@@ -54,8 +54,8 @@ def fit(
 
     Args:
         model: pretrained, on its device.
-        examples: of the training split and the task's evaluation splits, which read the tokens of
-            `tokens_pooled`.
+        examples: of the training split and the task's evaluation splits, as far as these judge.
+            They read the tokens of `tokens_pooled`.
         task: decides the regression and the metrics.
         recipe: limits the training rows.
         seed: draws the training rows, and the parts that choose the penalty.
@@ -76,7 +76,7 @@ def fit(
     losses = task.of_kind.losses(logits[None], torch.from_numpy(labels), torch.arange(len(labels)))
     row = {"epoch": 1, "train_loss": losses.item() / len(labels)}
     scores, predictions = {}, {}
-    for split in task.evaluation:
+    for split in filter(examples.__contains__, task.evaluation):
         rows = examples[split]
         computed = features(model, rows, np.arange(len(rows))) @ weight.T + bias
         predictions[split] = task.of_kind.predict(rows, computed)

@@ -46,14 +46,14 @@ def evaluate(
     precision: str,
     delta: Delta,
 ) -> Evaluation:
-    """Score a pretrained model with a delta's values on the task's evaluation splits.
+    """Score a pretrained model with a delta's values on those evaluation splits that have examples.
 
     A low-rank update is added to its matrix, as in an exported model. Scores are NaN if a
     prediction is not finite.
     """
     changed = replace(model, parameters=applied(model.parameters, delta))
     scores, predictions = {}, {}
-    for split in task.evaluation:
+    for split in filter(examples.__contains__, task.evaluation):
         computed = logits_of(changed, examples[split], precision)
         if not np.isfinite(computed).all():
             return without_scores(task)

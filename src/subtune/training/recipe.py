@@ -67,7 +67,7 @@ def train(
 
     Args:
         model: pretrained, on its device.
-        examples: of the training split and the task's evaluation splits.
+        examples: of the training split and the task's evaluation splits, as far as these judge.
         task: decides loss and metrics.
         members: the runs. Their seed decides the classifier, the start of low-rank updates, the
             order of examples and dropout.
@@ -154,7 +154,8 @@ class _Group:
         ]
         self.running = self.runs
         self.steps = math.ceil(share * len(self._batches) * self._recipe.epochs)
-        self.last_epoch = math.ceil(self.steps / len(self._batches))
+        of_all_steps = math.ceil(self.steps / len(self._batches))
+        self.last_epoch = self._recipe.refit or of_all_steps
         self.epoch, self.step, self.is_whole = 1, 0, True
         self._losses = torch.zeros(len(self.runs), device=model.device)
         # Seconds of this epoch, divided by the number of runs.
@@ -278,10 +279,11 @@ class _Group:
 def line_of_epoch(row: Mapping[str, float], epochs: int, task: TaskSpec) -> str:
     """Return an epoch's row of the history as a line of the log."""
     metric = task.metrics[0]
-    score = row[f"{task.evaluation[0]}/{metric}"]
+    score = row.get(f"{task.evaluation[0]}/{metric}")
+    judged = "" if score is None else f"{metric} {score:.4f}  "
     return (
         f"epoch {row['epoch']}/{epochs}  loss {row['train_loss']:.4f}  "
-        f"{metric} {score:.4f}  {row['seconds']:.1f} s"
+        f"{judged}{row['seconds']:.1f} s"
     )
 
 

@@ -25,7 +25,8 @@ class Result:
     and ``<split>/<metric>`` scores.
     ``best`` is the first epoch with the highest score: the task's first metric on its first
     evaluation split. A run that diverged has no best epoch, however good an earlier one was: its
-    learning rate is not one to train with. ``predictions`` are those of every epoch, by split.
+    learning rate is not one to train with. If nothing judges, it is the last epoch.
+    ``predictions`` are those of every epoch, by split.
     """
 
     history: list[dict[str, float]]
@@ -70,7 +71,11 @@ class Run:
         self._predictions.append(evaluation.predictions)
         if not all(map(math.isfinite, self.history[-1].values())):
             self._best, self._best_epoch = evaluation, None
-        elif self._best is None or evaluation.first_score > self._best.first_score:
+        elif (
+            not evaluation.scores
+            or not self._best
+            or evaluation.first_score > self._best.first_score
+        ):
             self._best, self._best_epoch = evaluation, epoch
 
     @property

@@ -83,7 +83,7 @@ def recorded(store, task, tables, best=1, early=False, seed=0):
 def collected(store, task, runs, apart=True, columns=None):
     about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
     about |= {"train_rows": 12, "learning_rate": 1e-3}
-    planned = [{**about, "run": run, "seed": 0, **more} for run, more in runs.items()]
+    planned = [{**about, "run": run, "seed": 0, "fold": None, **more} for run, more in runs.items()]
     return scores.collect(planned, store, columns or columns_of([TASKS[task]], {}), apart)
 
 

@@ -155,7 +155,7 @@ def recorded(store, run, task, history, diverged=False, tried=()):
 
 def collected(store, paper, task, runs):
     about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
-    about["train_rows"] = 100
+    about |= {"train_rows": 100, "fold": None}
     planned = [{"run": run, **about, "learning_rate": rate, "seed": 0} for run, rate in runs]
     columns = columns_of([TASKS[task]], papers.find(paper).metrics)
     return scores.collect(planned, store, columns)

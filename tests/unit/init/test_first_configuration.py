@@ -178,9 +178,26 @@ def test_what_may_be_a_mistake_is_said(here, capsys, tiny_bert):
     assert "label 'odd' is in no training row" in said
 
 
+@pytest.mark.parametrize(("rows", "folds"), [(rows_of(), 5), (rows_of()[:7], 3)])
+def test_without_dev_rows_each_row_is_judged_by_a_run_that_has_not_seen_it(
+    here, capsys, tiny_bert, rows, folds
+):
+    write(here / "films-train.csv", ("sentence", "label"), rows)
+    arguments = "--train", "films-train.csv", "--model", tiny_bert
+    checked, plan, said = written(capsys, *arguments)
+    assert f"no dev rows: each row is judged once, by one of {folds} runs that have not" in said
+    assert "right in 5" in said and "% of the rows" in said
+    experiment = checked.experiments["mine"]
+    assert (experiment.folds, experiment.seeds) == (folds, tuple(range(folds)))
+    assert checked.tasks["films"].files == {"train": "films-train.csv"}
+    bitfit = [of for of in plan.experiments["mine"] if of.method == "bitfit"]
+    assert [of.fold for of in bitfit] == [*range(folds)]
+
+
 # Arguments, of which TABLES are two good ones, and the only line that is printed.
 REFUSED = [
-    ("--train films-train.csv", "--dev: missing, expected a file of rows to evaluate on, not to"),
+    ("--train once.csv", "once.csv: found one row of label 'bad', expected at least two, one to"),
+    ("--train same.csv", "same.csv: found the same text in every row, expected at least two texts"),
     ("--train films-train.csv --dev ./films-train.csv", "--train, --dev, --test: found films-t"),
     ("--train films-train.csv --dev link.csv", "--train, --dev, --test: found films-train.csv, l"),
     ("--train none.csv --dev films-dev.csv", "none.csv: no such file or directory, expected a"),
@@ -200,6 +217,8 @@ REFUSED = [
 @pytest.mark.parametrize(("arguments", "message"), REFUSED)
 def test_a_mistake_is_said_in_one_line_and_nothing_is_written(here, capsys, arguments, message):
     (here / "other.csv").write_text("text,label\na b c,good\n")
+    (here / "once.csv").write_text("text,label\na b c,good\nd e f,good\ng h i,bad\n")
+    (here / "same.csv").write_text("text,label\n" + 2 * "a b c,good\na b c,bad\n")
     (here / "link.csv").symlink_to(here / "films-train.csv")
     words = arguments.replace("TABLES", " ".join(tables(here))).split()
     status, _, problem = call(capsys, *words)

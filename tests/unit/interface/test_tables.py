@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.core.errors import SubtuneError
+from subtune.interface import tables as interface_tables
 from subtune.interface.tables import name_of, splits_of
 
 ROWS = pd.DataFrame({"text": [f"text {n}" for n in range(10)], "label": ["a", "b"] * 5})
@@ -76,6 +77,22 @@ def test_a_mapping_gives_its_splits_by_name(tmp_path):
     assert len(lines(splits_of(mapping, "test", None, None)["validation"], tmp_path)) == 2
     with pytest.raises(SubtuneError, match=r"dev: found no 'validation' .* \(train, test\)"):
         splits_of(mapping, None, None, None)
+
+
+def test_rows_without_dev_rows_can_be_divided_into_folds(tmp_path, monkeypatch):
+    for train in (ROWS, {"train": ROWS, "test": ROWS}):
+        assert [*splits_of(train, None, None, None, may_lack_dev=True)] == ["train"]
+    named = splits_of({"train": ROWS, "dev": ROWS}, None, None, None, may_lack_dev=True)
+    assert [*named] == ["train", "validation"]
+    # What the hub has is known later.
+    hub = {"train": datasets.Dataset.from_pandas(ROWS)}
+    monkeypatch.setattr(interface_tables, "_downloaded", lambda *asked: hub)
+    of_hub = splits_of("someone/reviews", None, None, None, may_lack_dev=True)
+    assert of_hub["validation"].written(tmp_path, tmp_path / "dev") is None
+    assert len(lines(of_hub["train"], tmp_path)) == 10
+    with pytest.raises(SubtuneError, match="dev: found no 'valid' in someone/reviews"):
+        asked = splits_of("someone/reviews", "valid", None, None, may_lack_dev=True)
+        asked["validation"].written(tmp_path, tmp_path / "dev")
 
 
 def test_the_identity_follows_the_rows_and_not_the_path(tmp_path):

@@ -178,12 +178,14 @@ def test_long_runs_are_cut_into_jobs_with_those_that_share_steps_together():
 
 
 def test_a_search_costs_its_trials_and_two_whole_runs():
-    def cost(rates):
-        methods = {"bitfit": rates}
-        made, plan = estimates(bitfit(methods=methods, by_model={}, models=["bert-base-cased"]))
+    def cost(rates, **others):
+        settings = {"methods": {"bitfit": rates}, "by_model": {}, "models": ["bert-base-cased"]}
+        made, plan = estimates(bitfit(**settings, **others))
         return made.run(next(iter(plan.runs)))
 
-    assert cost("search").flops == pytest.approx(2.8 * cost([1e-3]).flops)
+    assert cost("search", paper="bitfit").flops == pytest.approx(2.8 * cost([1e-3]).flops)
+    # Apart from the rows that judge it is of four fifths of the rows, and one whole run more.
+    assert cost("search").flops == pytest.approx((0.8 * 2.8 + 1) * cost([1e-3]).flops)
 
 
 def test_a_run_costs_the_epochs_of_its_method():

@@ -32,7 +32,7 @@ def spec(results, tiny_bert) -> RunSpec:
 def planned(spec):
     """The run's place in an experiment, with two seeds."""
     place = {"model": "tiny", "task": "rte", "method": "embeddings", "train_rows": 12}
-    others = {"fraction": None, "scope": None, "learning_rate": None, "run": spec.id}
+    others = {"fraction": None, "scope": None, "learning_rate": None, "fold": None, "run": spec.id}
     return [place | others | {"seed": seed} for seed in (0, 1)]
 
 

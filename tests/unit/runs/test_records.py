@@ -42,7 +42,8 @@ def store(tmp_path, spec, tiny_bert):
 def planned(run):
     """A run's place in an experiment."""
     place = {"model": "tiny", "task": "sst2", "method": "layernorm", "train_rows": 12}
-    others = {"fraction": None, "scope": None, "learning_rate": 1e-2, "experiment": "mine"}
+    others = {"fraction": None, "scope": None, "fold": None, "learning_rate": 1e-2}
+    others |= {"experiment": "mine"}
     return {"run": run, **place, **others, "seed": 0, "flops": 1.0}
 
 
@@ -251,7 +252,7 @@ def test_a_run_that_diverged_has_a_row_in_the_table_of_runs(tmp_path, diverged, 
     store, other = tmp_path / "runs", examples.run_spec()
     record(store, [other], tiny_bert)
     about = {"experiment": "one", "model": "tiny", "task": "sst2", "method": "layernorm"}
-    planned = [{"run": run, **about} for run in (other.id, diverged)]
+    planned = [{"run": run, "fold": None, **about} for run in (other.id, diverged)]
     table = table_of_runs.table_of_runs(store, planned)
     assert table["diverged"].tolist() == [False, True]
     assert table["score"].isna().tolist() == [False, True]

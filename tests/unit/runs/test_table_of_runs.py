@@ -21,7 +21,8 @@ def store(tmp_path_factory, tiny_bert):
 
 
 def planned(store):
-    about = {"model": "tiny", "method": "layernorm", "fraction": None, "scope": None, "flops": 2e9}
+    about = {"model": "tiny", "method": "layernorm", "fraction": None, "scope": None}
+    about |= {"fold": None, "flops": 2e9}
     runs = [(run, records.read_spec(store, run)) for run in records.all_runs(store)]
     return [
         {"run": run, "experiment": experiment, "task": spec.tokens.data.task.name, **about}

@@ -1,0 +1,59 @@
+"""Folds of cross-validation: parts of the training rows, each of which judges once."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.selections.specs import Fold
+from subtune.tasks import TaskSpec
+from subtune.tasks.examples import Examples
+
+# Numbers are spread over the folds by at most so many bins of about the same size.
+BINS = 10
+
+
+def divided(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
+    """Return the training examples outside a fold, and those inside."""
+    judging = rows_of_fold(train, task, fold)
+    others = np.setdiff1d(np.arange(train.rows), judging)
+    return train.part(train.of_rows(others)), train.part(train.of_rows(judging))
+
+
+def rows_of_fold(train: Examples, task: TaskSpec, fold: Fold) -> np.ndarray:
+    """Return the places of a fold's rows in the training split, in ascending order.
+
+    Each row is in one fold of a partition, and rows with the same token ids are in the same. Every
+    fold has about the same share of each label, or of small, middling and large numbers.
+    """
+    return _rows_of_folds(train, task, fold.of, fold.partition)[fold.number]
+
+
+# Many rows take a minute, and the runs of a job ask for every fold.
+@lru_cache(maxsize=4)
+def _rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
+    # Importing scikit-learn takes a second.
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+    settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
+    texts, places = _texts(train), np.arange(train.rows)
+    if task.of_kind.head != SEQUENCE_CLASSIFICATION:
+        parts = GroupKFold(**settings).split(places, groups=texts)
+    else:
+        labels = train.labels_of_rows
+        if task.of_kind.has_numbers:
+            # A bin needs a row for each fold.
+            bins = min(BINS, len(labels) // folds)
+            labels = labels.argsort(kind="stable").argsort() * bins // len(labels)
+        parts = StratifiedGroupKFold(**settings).split(places, labels, texts)
+    return [judging for _, judging in parts]
+
+
+def _texts(train: Examples) -> np.ndarray:
+    """Return a number for each row, the same for rows with the same texts, in the rows' order."""
+    seen: dict[tuple[bytes, ...], int] = {}
+    ends = np.searchsorted(train.row, train.row_numbers, "right")
+    ids = [train.inputs["input_ids"][number].tobytes() for number in range(len(train))]
+    starts = [0, *ends[:-1]]
+    rows = (tuple(ids[start:end]) for start, end in zip(starts, ends, strict=True))
+    return np.array([seen.setdefault(row, len(seen)) for row in rows])

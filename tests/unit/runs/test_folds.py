@@ -1,0 +1,212 @@
+"""Runs of cross-validation: each is the run on tables that were divided by hand."""
+
+from itertools import chain
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+
+from subtune.analysis import refits
+from subtune.core.errors import SubtuneError
+from subtune.data.folds import divided
+from subtune.data.load import tokenize
+from subtune.models.load import load_model
+from subtune.runs import listing, recording, records, rescoring
+from subtune.selections.methods import METHODS
+from subtune.selections.specs import Fit, Fold
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from subtune.training.embeddings import tokens_pooled
+from tests.helpers import examples
+
+FOLDS = [Fold(of=3, number=number) for number in range(3)]
+
+
+def specs_of(task, method):
+    spec = examples.run_spec(METHODS[method], task)
+    return [spec.replaced(recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS]
+
+
+def train(store, specs, model, tokens):
+    recording.train_and_record(specs, store, model, tokens, {}, lambda line, name=None: None)
+
+
+def without_seconds(store, run):
+    return pd.DataFrame(records.read_epochs(store, run)).drop(columns="seconds")
+
+
+@pytest.mark.parametrize(
+    ("task", "method"),
+    [
+        ("sst2", "full"),
+        ("sst2", "frozen"),
+        ("sst2", "lora-I"),
+        ("stsb", "bitfit"),
+        ("ud_ewt", "bitfit"),
+        ("squad", "bitfit"),
+    ],
+)
+def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path, tiny_bert):
+    of_task, specs = TASKS[task], specs_of(task, method)
+    model = load_model(tiny_bert, of_task.of_kind.head, of_task.outputs)
+    whole = examples.tokens(of_task, tiny_bert, rows=20)
+    only_train = datasets.DatasetDict({"train": whole["train"]})
+    train(tmp_path / "folds", specs, model, only_train)
+    for spec in specs:
+        every = Examples(whole["train"], model.reads)
+        others, judging = divided(every, of_task, spec.recipe.fold)
+        by_hand = datasets.DatasetDict(
+            {
+                split: whole["train"].select(np.flatnonzero(np.isin(every.row, part.row_numbers)))
+                for split, part in (("train", others), ("validation", judging))
+            }
+        )
+        plain = spec.replaced(recipe=spec.recipe.replaced(fold=None))
+        store = tmp_path / f"{spec.recipe.fold.number}"
+        train(store, [plain], model, by_hand)
+        for name in ("delta.safetensors", "changes.csv"):
+            ours, theirs = tmp_path / "folds" / spec.id / name, store / plain.id / name
+            assert ours.read_bytes() == theirs.read_bytes()
+        pd.testing.assert_frame_equal(
+            without_seconds(tmp_path / "folds", spec.id), without_seconds(store, plain.id)
+        )
+        predicted = records.read_predictions(tmp_path / "folds", spec.id)
+        assert {*predicted["idx"]} == {*judging.row_numbers}
+        scores = rescoring.score_on_training_rows(tmp_path / "folds", spec, model, whole["train"])
+        rows = by_hand["train"]
+        assert scores == rescoring.score_on_training_rows(store, plain, model, rows)
+
+
+def test_embeddings_of_pairs_are_divided_by_rows(tmp_path, tiny_bert):
+    task, rows = TASKS["rte"], examples.rows_of(TASKS["rte"], rows=20)
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = tokenize(task, rows, tiny_bert, 24, apart=True)
+    spec = examples.run_spec(task="rte")
+    spec = spec.replaced(selection=METHODS["embeddings"], recipe=Fit())
+    spec = spec.replaced(tokens=spec.tokens.replaced(apart=True))
+    specs = [spec.replaced(recipe=Fit(fold=fold)) for fold in FOLDS]
+    train(tmp_path, specs, model, tokens)
+    reads = tokens_pooled(specs[0].model, model)
+    judged: list = []
+    for spec in specs:
+        _, judging = divided(Examples(tokens["train"], reads), task, spec.recipe.fold)
+        by_hand = datasets.DatasetDict(
+            {
+                "train": rows["train"].select(np.setdiff1d(np.arange(20), judging.row_numbers)),
+                "validation": rows["train"].select(judging.row_numbers),
+            }
+        )
+        plain = spec.replaced(recipe=Fit())
+        store = tmp_path / f"by-hand-{spec.recipe.fold.number}"
+        train(store, [plain], model, tokenize(task, by_hand, tiny_bert, 24, apart=True))
+        pd.testing.assert_frame_equal(
+            without_seconds(tmp_path, spec.id), without_seconds(store, plain.id)
+        )
+        judged += records.read_predictions(tmp_path, spec.id)["idx"].tolist()
+    assert sorted(judged) == list(range(20))
+
+
+def test_a_search_apart_is_the_search_of_a_fold_and_then_a_run_on_all_rows(tmp_path, tiny_bert):
+    task = TASKS["sst2"]
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = examples.tokens(task, tiny_bert, rows=20)
+    search = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=1)
+    apart = search.replaced(recipe=search.recipe.replaced(search_folds=5))
+    seeds = [apart.replaced(seed=seed) for seed in (0, 1)]
+    train(tmp_path, seeds, model, tokens)
+    _, judging = divided(Examples(tokens["train"], model.reads), task, Fold(of=5, number=0))
+    fold = search.recipe.replaced(fold=Fold(of=5, number=0))
+    by_hand = search.replaced(seed=1, recipe=fold)
+    train(tmp_path / "by-hand", [by_hand], model, tokens)
+    trials = records.read_trials(tmp_path / "by-hand", by_hand.id)
+    rate = records.read_outcome(tmp_path / "by-hand", by_hand.id)["learning_rate"]
+    for spec in seeds:
+        pd.testing.assert_frame_equal(
+            pd.DataFrame(records.read_trials(tmp_path, spec.id)), pd.DataFrame(trials)
+        )
+        assert records.read_outcome(tmp_path, spec.id)["learning_rate"] == rate
+        plain = spec.at(rate)
+        assert plain.recipe == search.at(rate).recipe
+        alone = tmp_path / f"alone-{spec.seed}"
+        train(alone, [plain], model, tokens)
+        for name in ("delta.safetensors", "predictions.parquet"):
+            expected = (alone / plain.id / name).read_bytes()
+            assert (tmp_path / spec.id / name).read_bytes() == expected
+    assert {*records.read_predictions(tmp_path, by_hand.candidate(rate).id)["idx"]} == {
+        *judging.row_numbers
+    }
+    found = {spec.at(rate).id for spec in seeds}
+    shown, _ = listing.recorded_runs(tmp_path, {})
+    assert found.isdisjoint(shown["run"]) and {spec.id for spec in seeds} <= {*shown["run"]}
+    assert seeds[1].whole_runs == pytest.approx((3 * 0.1 + 2) * 0.8 + 1)
+    assert seeds[0].whole_runs == 1
+
+
+def test_folds_of_a_search_train_with_the_rate_that_the_first_fold_found(tmp_path, tiny_bert):
+    task = TASKS["sst2"]
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = examples.tokens(task, tiny_bert, rows=20)
+    spec = examples.run_spec(learning_rate=(1e-3, 1e-2, 1e-1), search_seed=0)
+    specs = [
+        spec.replaced(seed=fold.number, recipe=spec.recipe.replaced(fold=fold)) for fold in FOLDS
+    ]
+    train(tmp_path, specs, model, tokens)
+    found = {records.read_outcome(tmp_path, of.id)["learning_rate"] for of in specs}
+    assert len(found) == 1
+    trials = {row["run"] for row in records.read_trials(tmp_path, specs[2].id)}
+    tried = [records.read_spec(tmp_path, run) for run in trials if isinstance(run, str)]
+    assert {(of.seed, of.recipe.fold) for of in tried} == {(0, FOLDS[0])}
+    rows = [set(records.read_predictions(tmp_path, of.id)["idx"].tolist()) for of in specs]
+    assert sorted(chain(*rows)) == list(range(20))
+
+
+@pytest.mark.parametrize("method", ["full", "bitfit", "lora-I"])
+def test_a_refit_is_a_run_on_all_rows_that_is_cut(method, tmp_path, tiny_bert):
+    task = TASKS["sst2"]
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = examples.tokens(task, tiny_bert, rows=20)
+    plain = examples.run_spec(METHODS[method], epochs=4, learning_rate=3e-3)
+    train(tmp_path, [plain], model, tokens)
+    best = records.read_outcome(tmp_path, plain.id)["best_epoch"]
+    judged = plain.replaced(recipe=plain.recipe.replaced(fold=FOLDS[1], patience=2))
+    refit = judged.refit(best)
+    train(tmp_path, [refit], model, datasets.DatasetDict({"train": tokens["train"]}))
+    for name in ("delta.safetensors", "changes.csv"):
+        ours, theirs = tmp_path / refit.id / name, tmp_path / plain.id / name
+        assert ours.read_bytes() == theirs.read_bytes()
+    losses = without_seconds(tmp_path, plain.id)[["epoch", "train_loss"]].head(best)
+    pd.testing.assert_frame_equal(without_seconds(tmp_path, refit.id), losses)
+    outcome = records.read_outcome(tmp_path, refit.id)
+    assert (outcome["best_epoch"], outcome["scores"], outcome["diverged"]) == (best, {}, False)
+    assert not len(records.read_predictions(tmp_path, refit.id)["idx"])
+    assert refit.id in set(listing.recorded_runs(tmp_path, {})[0]["run"])
+
+
+def test_a_refit_of_embeddings_is_a_regression_on_all_rows(tmp_path, tiny_bert):
+    task = TASKS["sst2"]
+    model = load_model(tiny_bert, task.of_kind.head, task.outputs)
+    tokens = examples.tokens(task, tiny_bert, rows=20)
+    plain = examples.run_spec().replaced(selection=METHODS["embeddings"], recipe=Fit())
+    refit = plain.replaced(recipe=Fit(fold=FOLDS[1])).refit(1)
+    train(tmp_path, [plain, refit], model, tokens)
+    deltas = [(tmp_path / spec.id / "delta.safetensors").read_bytes() for spec in (plain, refit)]
+    assert deltas[0] == deltas[1]
+    assert records.read_outcome(tmp_path, refit.id)["scores"] == {}
+
+
+def test_a_refit_has_the_chosen_rate_and_the_median_of_the_best_epochs(tmp_path, tiny_bert):
+    specs = [
+        spec.replaced(recipe=spec.recipe.replaced(learning_rate=(1e-3, 1e-2), search_seed=0))
+        for spec in specs_of("sst2", "bitfit")
+    ]
+    model = load_model(tiny_bert, "sequence_classification", 2)
+    train(tmp_path, specs, model, examples.tokens(TASKS["sst2"], tiny_bert, rows=20))
+    chosen = pd.DataFrame({"run": [spec.id for spec in specs], "best_epoch": [1, 2, 2]})
+    chosen = chosen.assign(method="bitfit", decides=True, value=0.5)
+    spec = refits.refit_of(chosen, tmp_path, "bitfit")
+    rate = records.read_outcome(tmp_path, specs[0].id)["learning_rate"]
+    expected = specs[0].at(rate).recipe.replaced(fold=None, refit=2)
+    assert (spec.seed, spec.recipe) == (0, expected)
+    with pytest.raises(SubtuneError, match="'bitfit' diverged"):
+        refits.refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")
