@@ -103,12 +103,7 @@ def validated(
             is_held = np.arange(count) % FOLDS == fold
             held, train = generator.permutation(mixed[is_held]), mixed[~is_held]
             weights = [fitted(rows, train, chosen, generator) for chosen in (None, NUMBERS)]
-            found.append(
-                [
-                    [difference(metric, rows, at, weights) for metric in METRICS]
-                    for at in (held, others)
-                ]
-            )
+            found.append([differences(rows, at, weights) for at in (held, others)])
     return [
         (
             np.array([held[place][0] for held, _ in found]),
@@ -135,14 +130,16 @@ def fitted(
     return weights
 
 
-def difference(
-    metric: str, rows: Rows, at: np.ndarray, weights: list[np.ndarray]
-) -> tuple[float, np.ndarray]:
-    """Return the second learner's score minus the first's, and its pseudo-values."""
-    is_one = rows.is_one[at]
-    outputs = np.array([rows.features[at] @ of_one[:-1] + of_one[-1] for of_one in weights])
-    scores, values = scored(metric, np.where(is_one, outputs, -outputs), is_one)
-    return float(scores[1] - scores[0]), values[1] - values[0]
+def differences(
+    rows: Rows, at: np.ndarray, weights: list[np.ndarray]
+) -> list[tuple[float, np.ndarray]]:
+    """Return the second learner's score minus the first's, and its pseudo-values, by metric."""
+    is_one, of_rows = rows.is_one[at], rows.features[at]
+    outputs = np.array([of_rows @ of_one[:-1] + of_one[-1] for of_one in weights])
+    # Above 0 where the learner is right.
+    outputs = np.where(is_one, outputs, -outputs)
+    found = (scored(metric, outputs, is_one) for metric in METRICS)
+    return [(float(scores[1] - scores[0]), values[1] - values[0]) for scores, values in found]
 
 
 def judged(studies: list, place: int, count: int) -> pd.DataFrame:

@@ -249,7 +249,7 @@ def of_counts(metric: str, found: Any, missed: Any, refused: Any, mistaken: Any)
 def shift_of(setting: Setting, truths: Sequence[float] | np.ndarray) -> np.ndarray:
     """Return the shifts of a method's values that make its true score differ so."""
     expected = true_scores(setting.metric, setting.effects)
-    return np.interp(truths, expected - expected[len(SHIFTS) // 2], SHIFTS)
+    return np.asarray(np.interp(truths, expected - expected[len(SHIFTS) // 2], SHIFTS))
 
 
 @cache

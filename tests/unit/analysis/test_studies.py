@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks import studies
+from benchmarks import folds, studies
 
 from subtune.analysis import crossed
 
@@ -42,6 +42,7 @@ def test_methods_that_stop_leave_their_seeds_to_the_others():
     assert (chances[:4] > 0.98).all() and chances[4] < 0.98
 
 
+@pytest.mark.slow
 def test_a_table_has_every_setting_and_a_picture_is_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(studies, "ROWS", (40, 80))
     monkeypatch.setattr(studies, "SEEDS", (1, 3))
@@ -51,3 +52,15 @@ def test_a_table_has_every_setting_and_a_picture_is_drawn(tmp_path, monkeypatch)
     text = (tmp_path / "intervals.md").read_text()
     assert "192 studies" in text and "nan" not in text
     assert (tmp_path / "calibration.png").stat().st_size > 10_000
+
+
+def test_cross_validation_of_cheap_learners_gives_every_interval():
+    generator = np.random.default_rng(0)
+    features = generator.normal(0, 1, (600, 80))
+    rows = folds.Rows(features, features[:, 0] + generator.normal(0, 1, 600) > 0)
+    found = [folds.validated(rows, 200, generator) for _ in range(3)]
+    of_accuracy, _, truth = found[0][0]
+    assert of_accuracy.shape == truth.shape == (10,) and found[0][0][1].shape == (10, 40)
+    table = folds.judged(found, 0, 200).assign(task="any", rows=200)
+    assert len(table) == 3 * table["interval"].nunique() and table["half-width"].gt(0).all()
+    assert "nan" not in folds.in_markdown(table, 3)
