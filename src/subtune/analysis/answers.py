@@ -23,8 +23,8 @@ class Answer:
     Attributes:
         margin: the largest loss of score against full fine-tuning that one can afford.
         decision: *train* the smallest method that is within the margin with a chance of at least
-            `SURE` by several seeds; else *probably* the smallest that is so with at least a half; else
-            *everything*, which is full fine-tuning.
+            `SURE` over several seeds; else *probably* the smallest that is so with at least a half;
+            else *everything*, which is full fine-tuning.
         candidate: that method; if everything trains, the method nearest to full.
         better: the best method whose whole interval is above full's score.
         missing: why there is no candidate.

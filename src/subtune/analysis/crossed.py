@@ -1,8 +1,9 @@
-"""Intervals of a mean over seeds and over rows, which are crossed: every seed has every row.
+"""Intervals and chances of a mean over seeds and rows, which are crossed: all seeds have all rows.
 
 A value is the grand mean plus an effect of its seed, one of its row, and a rest. Their variances
 are estimated by the analysis of variance with random effects (Searle, Casella and McCulloch, 1992,
-section 4.3), a negative one being 0, and degrees of freedom by Satterthwaite (1946). A metric that
+section 4.3), a negative one being 0, and degrees of freedom by Satterthwaite (1946). By
+cross-validation every seed has rows of its own, which are nested in it. A metric that
 is no mean over rows has the jackknife's pseudo-values (Tukey, 1958) in their place.
 """
 
@@ -31,8 +32,8 @@ class Study(NamedTuple):
     """A mean, and the variances of its seeds, of its parts of rows, and of the rest.
 
     ``parts`` is 0 where rows are unknown. The interval is then over seeds alone. Where ``folds`` is
-    not 0, each seed has a fold of the rows for itself, in so many ``parts``; seeds beyond
-    ``folds`` have the same rows again, divided otherwise.
+    not 0, each seed has one of so many folds of the rows to itself, and ``parts`` are those of a
+    fold. Seeds beyond the first ``folds`` have the same rows again, otherwise divided.
     """
 
     mean: float
@@ -48,19 +49,19 @@ class Study(NamedTuple):
         """Return the variance of the mean and its degrees of freedom, as it would be of more."""
         seeds, parts = self.seeds + more_seeds, self.parts
         of_seeds = self.of_seeds / seeds
-        # What each mean square contributes to the variance, and its degrees of freedom.
+        # What each mean square contributes to the variance, and its degrees of freedom. Where the
+        # variance of seeds is 0, theirs has nothing to add.
         shares = [(of_seeds, seeds - 1)]
         if parts:
             of_parts = self.of_parts / times_the_rows / parts
             rest = self.of_rest / times_the_rows / (seeds * parts)
-            shares = [
-                (of_seeds + rest, seeds - 1),
-                (of_parts + rest, parts - 1),
-                (-rest, (seeds - 1) * (parts - 1)),
-            ]
+            shares = [(of_parts + rest, parts - 1)]
+            if self.of_seeds:
+                shares += [(of_seeds + rest, seeds - 1), (-rest, (seeds - 1) * (parts - 1))]
             if self.folds:
-                again, once = of_parts / seeds, of_parts / min(seeds, self.folds)
-                shares = [(of_seeds + again, seeds - 1), (once - again, seeds * (parts - 1))]
+                once = of_parts / min(seeds, self.folds)
+                again = of_parts / seeds if self.of_seeds else 0
+                shares = [(once - again, seeds * (parts - 1)), (of_seeds + again, seeds - 1)]
         variance = sum(share for share, _ in shares)
         spread = sum(share**2 / degrees for share, degrees in shares if share)
         return variance, variance**2 / spread if spread else math.inf
@@ -92,21 +93,21 @@ def study(differences: Sequence[float], values: np.ndarray | None, rows: int) ->
 
 
 def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, folds: int) -> Study:
-    """Estimate the variances of a mean difference by cross-validation.
+    """Estimate the variances of a mean difference by cross-validation: rows lie within seeds.
 
-    If a fold has no score, all is NaN.
+    If a fold has no score, there is no interval.
 
     Args:
-        differences: one per seed, each of a fold of its own, at least two.
+        differences: one per seed, at least two, each of its own fold.
         values: ``[seeds, parts]``, whose means over parts are the differences, or nearly.
         rows: how many rows all folds hold together.
         folds: how many make up all rows.
     """
     (seeds, parts), mean = values.shape, float(np.mean(differences))
-    if math.isnan(mean):
-        return Study(mean, mean, mean, 0, seeds, parts, rows, folds)
     of_parts = float(values.var(1, ddof=1).mean())
-    of_seeds = max(0.0, float(values.mean(1).var(ddof=1)) - of_parts / parts)
+    of_seeds = float(values.mean(1).var(ddof=1)) - of_parts / parts
+    # NaN stays so: it is not below 0.
+    of_seeds = 0.0 if of_seeds < 0 else of_seeds
     return Study(mean, of_seeds, of_parts, 0, seeds, parts, rows, folds)
 
 

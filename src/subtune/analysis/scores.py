@@ -121,9 +121,9 @@ def _by_other_folds(
         curves: the judging score of each epoch, by run.
     """
     found: dict[str, tuple[float, str]] = {}
-    if "fold" not in table or table["fold"].isna().all():
-        return found
     of_folds = table[table["run"].isin(curves) & table["fold"].notna()]
+    if of_folds.empty:
+        return found
     for _, runs in of_folds.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
         for run, fold in zip(runs["run"], runs["fold"], strict=True):
             choose = runs.loc[runs["fold"] != fold, "run"].tolist() or [run]

@@ -20,6 +20,8 @@ from subtune.runs.curves import FELL, STILL_RISING
 from subtune.selections.methods import title_of, with_mask
 
 REFERENCE = "full"
+# Training rows judge in folds.
+JudgedBy = Literal["dev rows", "test rows", "rows"]
 # The columns that the methods of one comparison share.
 QUESTION = ["model", "task", "metric"]
 # The columns that tell them apart.
@@ -129,8 +131,11 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
     if not all(run.isin(numbers.index).all() for run in pairs):
         return crossed.study(runs["difference"].tolist(), None, 0) if len(runs) > 1 else None
     own, of_full = (numbers.loc[run, NUMBERS].dropna(axis="columns").to_numpy() for run in pairs)
-    rows = int(numbers.loc[runs["run"].iloc[0], "rows"])
-    return crossed.study(runs["difference"].tolist(), own - of_full, rows)
+    differences, rows = runs["difference"].tolist(), numbers.loc[runs["run"], "rows"].tolist()
+    if runs["fold"].isna().all():
+        return crossed.study(differences, own - of_full, rows[0])
+    folds = runs["fold"].nunique()
+    return crossed.nested_study(differences, own - of_full, sum(rows) * folds // len(rows), folds)
 
 
 def title_with_mask(method: str, fraction: float, scope: Any) -> str:
@@ -166,7 +171,7 @@ class Candidate(NamedTuple):
     seeds: tuple[int, ...]
     full_with_one_answer: int
     studies: tuple[Study, ...]
-    judged_by: Literal["dev", "test"]
+    judged_by: JudgedBy
     over: str
     at_edge: tuple[str, ...]
     still_rising: tuple[str, ...]
@@ -182,7 +187,9 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
     """
     reference = _of_reference(judged)
     tasks = judged.groupby(["task", "metric"]).ngroups
-    judged_by: Literal["dev", "test"] = "dev" if judged["decides"].all() else "test"
+    judged_by: JudgedBy = "dev rows" if judged["decides"].all() else "test rows"
+    if judged_by == "dev rows" and judged["fold"].notna().all():
+        judged_by = "rows"
     full = reference["trained"].median()
     made = []
     for method, runs in judged.groupby(METHOD, sort=False, dropna=False):
@@ -230,7 +237,7 @@ def _over(studies: Sequence[Study], judged_by: str) -> str:
     if not studies:
         return ""
     seeds = min(study.seeds for study in studies)
-    over = ["one seed" if seeds == 1 else f"{seeds} seeds"]
+    over = "one seed" if seeds == 1 else f"{seeds} {'folds' if judged_by == 'rows' else 'seeds'}"
     if all(study.parts for study in studies):
-        over.append(f"{sum(study.rows for study in studies):,} {judged_by} rows")
-    return " and ".join(over)
+        over += f" and {sum(study.rows for study in studies):,} {judged_by}"
+    return over

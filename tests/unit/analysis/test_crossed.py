@@ -39,6 +39,84 @@ def test_without_rows_the_interval_is_students_over_seeds():
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
+def students(values):
+    """Return half of the width of Student's interval of a mean."""
+    found = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    return (found.high - found.low) / 2
+
+
+def test_the_interval_of_one_seed_is_students_over_parts_of_rows():
+    values = crossed_values(np.random.default_rng(0), 1, 50)
+    study = crossed.study([float(values.mean())], values, 200)
+    assert crossed.half_width([study]) == pytest.approx(students(values[0]))
+    # How seeds differ is not known, so none helps.
+    assert crossed.more_seeds([study], 0.0) is None
+
+
+def test_seeds_that_do_not_differ_leave_an_interval_over_parts_of_rows():
+    generator = np.random.default_rng(0)
+    values = generator.normal(0, 0.3, 50) + generator.normal(0, 0.2, (3, 50))
+    values -= values.mean(1, keepdims=True)
+    study = crossed.study([0.0] * 3, values, 50)
+    assert study.of_seeds == 0
+    assert crossed.half_width([study]) == pytest.approx(students(values.mean(0)))
+
+
+def test_folds_that_differ_have_students_interval_and_others_that_of_their_rows():
+    generator = np.random.default_rng(0)
+    rows = generator.normal(0, 1, (5, 40))
+    alike = rows - rows.mean(1, keepdims=True)
+    differing = alike + np.arange(5)[:, None]
+    of_folds, of_rows = (
+        crossed.nested_study(values.mean(1).tolist(), values, 200, 5)
+        for values in (differing, alike)
+    )
+    assert crossed.half_width([of_folds]) == pytest.approx(students(differing.mean(1)))
+    assert crossed.half_width([of_rows]) == pytest.approx(students(alike.ravel()), rel=0.02)
+    # The same rows in other folds say nothing new of rows, and further folds do.
+    assert crossed.half_width([of_rows._replace(seeds=10)]) == pytest.approx(
+        crossed.half_width([of_rows]), rel=0.01
+    )
+    assert of_rows._replace(seeds=3).error()[0] == pytest.approx(5 / 3 * of_rows.error()[0])
+
+
+def test_the_interval_of_folds_covers_the_truth_nearly_as_often_as_it_says():
+    generator = np.random.default_rng(0)
+    covered = []
+    for of_folds in np.repeat([0.0, 0.05, 0.1], 300):
+        folds = generator.normal(0, of_folds, (5, 1))
+        values = folds + generator.normal(0, 0.4, (5, 40))
+        found = crossed.interval([crossed.nested_study(values.mean(1).tolist(), values, 200, 5)])
+        covered.append(found.low <= 0 <= found.high)
+    assert 0.93 <= np.mean(covered) <= 0.98
+
+
+def test_a_fold_without_a_score_leaves_no_interval_and_no_chance():
+    values = np.random.default_rng(0).normal(0, 1, (5, 40))
+    values[2] = np.nan
+    study = crossed.nested_study(values.mean(1).tolist(), values, 200, 5)
+    numbers = [*crossed.interval([study]), crossed.chance([study], 1), crossed.most_lost([study])]
+    assert np.isnan(numbers).all()
+
+
+def test_a_chance_is_students_and_what_is_lost_at_most_has_that_of_the_level():
+    differences = [0.01, 0.03, -0.02, 0.0]
+    study = crossed.study(differences, None, 0)
+    test = scipy.stats.ttest_1samp(differences, -0.02, alternative="greater")
+    assert crossed.chance([study], 0.02) == pytest.approx(1 - test.pvalue)
+    most = crossed.most_lost([study])
+    assert crossed.chance([study], most) == pytest.approx(crossed.LEVEL)
+    expected = scipy.stats.ttest_1samp(differences, 0, alternative="greater")
+    assert -most == pytest.approx(expected.confidence_interval(0.95).low)
+
+
+def test_where_no_row_differs_the_rule_of_three_says_what_is_lost_at_most():
+    study = crossed.study([0.0] * 3, np.zeros((3, 50)), 150)
+    assert crossed.most_lost([study]) == pytest.approx(3 / 150, rel=0.01)
+    assert crossed.chance([study], crossed.most_lost([study])) == pytest.approx(0.95)
+    assert crossed.chance([study], 0.0) == 0
+
+
 @pytest.mark.parametrize(("seeds", "of_seeds", "of_parts"), [(5, 0.1, 0.3), (10, 0.0, 0.5)])
 def test_the_interval_covers_the_truth_nearly_as_often_as_it_says(seeds, of_seeds, of_parts):
     generator = np.random.default_rng(0)

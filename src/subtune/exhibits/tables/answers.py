@@ -20,7 +20,7 @@ from subtune.selections.methods import title_of
 WHOLE = ["trained", "seeds", "more_seeds", "more_rows"]
 MISSING = {
     "full": "Full fine-tuning is not among the methods: add `full`.",
-    "score of full": "Full fine-tuning diverged: give it smaller learning rates.",
+    "score of full": "Full has no score: if it diverged, give it smaller learning rates.",
     "smaller method": "No method that trains less than full has a score.",
 }
 APART = "Each row is judged at an epoch that other rows have chosen."
@@ -181,7 +181,7 @@ def _what_tells(answer: Answer, candidate: Candidate) -> str:
     unused = (number for number in itertools.count() if number not in candidate.seeds)
     seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds or 0)]
     more = [
-        f"{answer.more_rows:,} more {candidate.judged_by} rows" if answer.more_rows else "",
+        f"{answer.more_rows:,} more {candidate.judged_by}" if answer.more_rows else "",
         f"`seeds: {seeds}`" if answer.more_seeds else "",
     ]
     if not any(more):
