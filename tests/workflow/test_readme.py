@@ -1,14 +1,20 @@
 """The commands and configurations that the pages show."""
 
 import re
+import textwrap
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
 from subtune import cli, config
+from subtune.analysis.scores import read_scores
 from subtune.config.schema import OwnTask
 from subtune.data import files
+from subtune.exhibits.tables import writing
+from subtune.exhibits.tables.answers import answers_in_lines, decisions
+from subtune.exhibits.tables.summary import methods_by_score
 from subtune.models.dimensions import dimensions_in
 from subtune.selections import SELECTION
 from subtune.tasks.kinds import KINDS
@@ -43,6 +49,19 @@ def test_a_command_works(command, request, tmp_path, monkeypatch):
         for name in ("ud_ewt", "squad"):
             (tmp_path / "data" / name).symlink_to(request.getfixturevalue(f"{name}_dir"))
     commands.check(command, **placeholders)
+
+
+def test_the_answer_shown_is_that_of_the_recorded_scores(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "96")
+    example = ROOT / "results" / "example" / "packages"
+    chosen = read_scores(example / "chosen.csv")
+    row_scores = pd.read_csv(example / "row_scores.csv", dtype={"run": str})
+    for name, make in (("answers", decisions), ("summary", methods_by_score)):
+        made = make(chosen, {"packages": "packages"}, row_scores)
+        writing.write(made, [tmp_path / f"{name}.csv"])
+    lines = answers_in_lines(tmp_path / "answers.csv").splitlines()
+    answer = "\n".join(lines[lines.index("minilm:") : -2])
+    assert textwrap.indent(answer, "    ") in README.read_text(encoding="utf-8")
 
 
 def test_the_readme_has_commands():
