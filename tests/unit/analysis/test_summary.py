@@ -10,7 +10,7 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subtune.analysis import answers, summary
+from subtune.analysis import answers, crossed, summary
 from subtune.analysis.row_scores import NO_ROWS, NUMBERS
 from subtune.exhibits.tables.answers import decisions
 from subtune.exhibits.tables.summary import methods_by_score
@@ -203,6 +203,21 @@ def test_rows_widen_the_interval_and_more_of_them_would_tell():
     assert loud["low"] < quiet["low"] <= alone["low"] + 0.01
     assert loud["chance"] < quiet["chance"]
     assert f"about {loud['more_rows']:,} more dev rows" in loud["answer"]
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_rows_are_nested_in_folds_and_count_once_in_every_partition(partitions):
+    scores = {"full": [0.9, 0.91, 0.88, 0.9, 0.89], "bitfit": [0.89, 0.92, 0.86, 0.9, 0.88]}
+    table = runs({method: values * partitions for method, values in scores.items()})
+    table["fold"] = table["seed"] % 5
+    numbers = numbers_of(table, 0.1, rows=80)
+    row = answer_of(table, row_scores=numbers)
+    assert row["over"] == f"{5 * partitions} folds and 400 rows"
+    values = numbers[NUMBERS].to_numpy()
+    full, bitfit = np.split(values, 2)
+    differences = [b - f for f, b in zip(*scores.values(), strict=True)] * partitions
+    study = crossed.nested_study(differences, bitfit - full, 400, 5)
+    assert row["chance"] == pytest.approx(crossed.chance([study], 0.02))
 
 
 def test_rows_that_chose_nothing_judge_where_there_are_some():
