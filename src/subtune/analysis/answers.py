@@ -7,7 +7,7 @@ from typing import Literal
 import pandas as pd
 
 from subtune.analysis import crossed
-from subtune.analysis.row_scores import NO_ROWS
+from subtune.analysis.judged_apart import NO_ROWS
 from subtune.analysis.summary import QUESTION, REFERENCE, Candidate, candidates, with_differences
 
 ALL_TASKS = "all tasks"

@@ -14,7 +14,7 @@ import pandas as pd
 
 from subtune.analysis import crossed
 from subtune.analysis.crossed import Interval, Study
-from subtune.analysis.row_scores import NO_ROWS, NUMBERS
+from subtune.analysis.judged_apart import NO_ROWS, NUMBERS
 from subtune.analysis.scores import best_of, on_most_rows, trained_beside_classifier
 from subtune.runs.curves import FELL, STILL_RISING
 from subtune.selections.methods import title_of, with_mask

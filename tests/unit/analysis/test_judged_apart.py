@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import judged_apart, scores
-from subtune.analysis.judged_apart import PARTS
-from subtune.analysis.row_scores import NUMBERS, row_scores
+from subtune.analysis.judged_apart import NUMBERS, PARTS, row_scores
 from subtune.runs import records
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS, metrics

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.analysis import answers, summary
-from subtune.analysis.row_scores import NO_ROWS, NUMBERS
-from subtune.exhibits.tables.answers import decisions
-from subtune.exhibits.tables.summary import methods_by_score
+from subtune.analysis.judged_apart import NO_ROWS, NUMBERS
+from subtune.exhibits.tables.answers import decisions, methods_by_score
 from tests.helpers.examples import scored
 
 CLASSIFIER = 10

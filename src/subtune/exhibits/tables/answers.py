@@ -1,4 +1,4 @@
-"""The method to train: as a table, in sentences, on a terminal."""
+"""The method to train, as a table, in sentences and on a terminal; what each method costs."""
 
 import itertools
 import math
@@ -11,10 +11,19 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis.answers import ALL_TASKS, SURE, Answer, answers
-from subtune.analysis.row_scores import NO_ROWS
-from subtune.analysis.summary import METHOD, Candidate, summary, title_with_mask
-from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled, escaped, share
+from subtune.analysis.judged_apart import NO_ROWS
+from subtune.analysis.summary import METHOD, Candidate, remarks, summary, title_with_mask
+from subtune.exhibits.tables.writing import (
+    DIVERGED,
+    EMPTY,
+    Styled,
+    escaped,
+    interval,
+    share,
+    signed,
+)
 from subtune.selections.methods import title_of
+from subtune.tasks.metrics import TITLES
 
 # Columns of whole numbers, of which some are missing.
 WHOLE = ["trained", "seeds", "more_seeds", "more_rows"]
@@ -26,7 +35,7 @@ MISSING = {
 APART = "Each row is judged at an epoch that other rows have chosen."
 ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
 CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
-# What trains no parameter of the model.
+# Methods that train no parameter of the model.
 NOTHING = {"embeddings": "a regression on frozen embeddings", "frozen": "the classifier alone"}
 QUESTION = "Which few parameters are worth fine-tuning?"
 WIDEST = 100
@@ -50,11 +59,11 @@ def decisions(
     sentences = [f"* {escaped(f'{a.model}, {titles[a.task]}')}: {in_words(a)}" for a in found]
     judged = chosen[chosen["judges"]]
     by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
-    losses = from_the_smallest(summary(chosen, row_scores))
+    methods = from_the_smallest(summary(chosen, row_scores))
     return Styled(
         pd.DataFrame(rows).astype(dict.fromkeys(WHOLE, "Int64")),
-        pd.DataFrame([_shown(row, titles) for row in losses.to_dict("records")]),
-        bold=pd.DataFrame({"method": losses["chance"] >= SURE}),
+        losses_of(methods, titles),
+        bold=pd.DataFrame({"method": methods["chance"] >= SURE}),
         before="\n".join(sentences),
         note=APART if judged["judged_apart"].all() else by_dev_rows,
     )
@@ -96,25 +105,24 @@ def _numbers(answer: Answer, title: str) -> dict[str, object]:
     }
 
 
-def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, str]:
-    """Return the cells of one method, from a row of `summary`."""
-    return {
-        "model": row["model"],
-        "task": task_titles[row["task"]],
-        **cells_of(row),
-    }
+def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Return what each method scores and loses, in words, from rows of `summary`.
 
-
-def cells_of(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a method scores and loses, in words, from a row of `summary`."""
-    return {
-        "method": title_with_mask(*(row[name] for name in METHOD)),
-        "parameters": f"{row['trained']:,}",
-        "score": DIVERGED if pd.isna(row["score"]) else f"{row['score']:.4f}",
-        "loss": EMPTY if pd.isna(row["difference"]) else f"{-row['difference']:.4f}",
-        "at most": EMPTY if pd.isna(row["most_lost"]) else f"{row['most_lost']:.4f}",
-        f"within {row['margin']:g}": chance_in_words(row["chance"]),
-    }
+    Without the titles of tasks, neither model nor task is shown.
+    """
+    rows = []
+    for row in methods.to_dict("records"):
+        question = {"model": row["model"], "task": task_titles[row["task"]]} if task_titles else {}
+        rows.append(
+            question
+            | {"method": title_with_mask(*(row[name] for name in METHOD))}
+            | {"parameters": f"{row['trained']:,}"}
+            | {"score": DIVERGED if pd.isna(row["score"]) else f"{row['score']:.4f}"}
+            | {"loss": EMPTY if pd.isna(row["difference"]) else f"{-row['difference']:.4f}"}
+            | {"at most": EMPTY if pd.isna(row["most_lost"]) else f"{row['most_lost']:.4f}"}
+            | {f"within {row['margin']:g}": chance_in_words(row["chance"])}
+        )
+    return pd.DataFrame(rows)
 
 
 def chance_in_words(chance: float) -> str:
@@ -205,10 +213,59 @@ def answers_in_lines(path: Path) -> str:
         lines.append("")
     methods = path.with_name(f"summary{path.suffix}")
     if len(table) == 1 and methods.is_file():
-        lines += [*_table_in_lines(pd.read_csv(methods)), ""]
+        losses = losses_of(from_the_smallest(pd.read_csv(methods)))
+        lines += [*losses.to_string(index=False).splitlines(), ""]
     return "\n".join([*lines, f"More in {path.parent}: front.png, summary.md."])
 
 
-def _table_in_lines(methods: pd.DataFrame) -> list[str]:
-    rows = from_the_smallest(methods).to_dict("records")
-    return pd.DataFrame([cells_of(row) for row in rows]).to_string(index=False).splitlines()
+def methods_by_score(
+    chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
+) -> Styled:
+    """Return a row per model, task and method; a task's methods stand from the highest score.
+
+    Methods on the front of score against parameters are bold.
+    """
+    rows = summary(chosen, row_scores)
+    shown = pd.DataFrame([_shown(row, task_titles) for row in rows.to_dict("records")])
+    return Styled(rows, shown, bold=pd.DataFrame({"method": rows["on_front"]}))
+
+
+def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "model": row["model"],
+        "task": task_titles[row["task"]],
+        "metric": TITLES[row["metric"]],
+        "method": title_with_mask(*(row[name] for name in METHOD)),
+        "score": _score(row),
+        "minus full": signed(row["difference"]),
+        "95 % interval": interval(row["low"], row["high"]),
+        "parameters": f"{row['trained']:,}",
+        "share of full": EMPTY if pd.isna(row["share"]) else share(row["share"]),
+        "on disk": file_size(row["delta_bytes"]),
+        "seconds": f"{row['seconds']:,.0f}",
+        "best epoch": EMPTY if pd.isna(row["epoch"]) else f"{row['epoch']:g}",
+        "remarks": remarks(row) or EMPTY,
+    }
+
+
+def _score(row: Mapping[str, Any]) -> str:
+    """Return the mean and its spread; *one answer* if runs predict the same for every row."""
+    if pd.isna(row["score"]):
+        return DIVERGED
+    text = f"{row['score']:.4f}"
+    if not pd.isna(row["spread"]):
+        text += f" ± {row['spread']:.4f}"
+    if row["one_answer"] == row["seeds"]:
+        text += " (one answer)"
+    elif row["one_answer"]:
+        text += f" (one answer in {row['one_answer']} of {row['seeds']})"
+    return text
+
+
+def file_size(count: float) -> str:
+    """Return a number of bytes with a unit: ``43 kB``, ``91 MB``."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
