@@ -80,20 +80,13 @@ def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margi
     likely = next((c for c in smaller if c.difference.mean >= -margin), None)
     nearest = max(smaller, key=lambda candidate: candidate.difference.mean)
     better = [c for c in smaller if c.difference.low > 0]
-    seeds, rows = (None, None) if sure or not likely else _more(likely, margin)
+    studies = likely.studies if likely and not sure else ()
     return Answer(
         *question,
         margin,
         "train" if sure else "probably" if likely else "everything",
         sure or likely or nearest,
         max(better, key=lambda candidate: candidate.difference.mean, default=None),
-        more_seeds=seeds,
-        more_rows=rows,
+        more_seeds=crossed.more_seeds(studies, margin),
+        more_rows=crossed.more_rows(studies[0], margin) if len(studies) == 1 else None,
     )
-
-
-def _more(candidate: Candidate, margin: float) -> tuple[int | None, int | None]:
-    """Return how many further seeds, or dev rows with the same seeds, would make it sure."""
-    studies = candidate.studies
-    rows = crossed.more_rows(studies[0], margin) if len(studies) == 1 else None
-    return crossed.more_seeds(studies, margin), rows

@@ -186,9 +186,8 @@ def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
     None: more than are suggested, or unknown.
     """
     seeds = min((study.seeds for study in studies), default=1)
-    most = MOST_SEEDS - seeds if seeds > 1 else 0
-    enough = (more for more in range(1, most + 1) if most_lost(studies, more) <= margin)
-    return next(enough, None)
+    tried = range(1, MOST_SEEDS - seeds + 1) if seeds > 1 else ()
+    return next((more for more in tried if most_lost(studies, more) <= margin), None)
 
 
 def more_rows(study: Study, margin: float) -> int | None:

@@ -164,7 +164,7 @@ class Candidate(NamedTuple):
     trained: int
     share: float
     score: float
-    full_score: float
+    full: float
     difference: Interval
     most_lost: float
     chance: float
@@ -205,7 +205,7 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 trained=trained,
                 share=trained / full,
                 score=runs.groupby("task")["value"].mean().mean(),
-                full_score=reference.groupby("task")["value"].mean().mean(),
+                full=reference.groupby("task")["value"].mean().mean(),
                 difference=difference,
                 most_lost=crossed.most_lost(studies),
                 chance=crossed.chance(studies, judged["margin"].min()),

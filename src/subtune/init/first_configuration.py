@@ -13,7 +13,7 @@ import yaml
 
 from subtune import config
 from subtune.config import Config
-from subtune.core.errors import SubtuneError, cut, one_of
+from subtune.core.errors import SubtuneError, one_of
 from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.data.sizes import size_of_columns
@@ -75,7 +75,7 @@ def init(request: Request) -> Iterator[str]:
             configuration cannot be written.
     """
     name, target = request.task, request.target
-    minutes, margin = minutes_of(request.minutes), margin_of(request.margin)
+    minutes, margin = number_of("minutes", request.minutes), number_of("margin", request.margin, 1)
     given = {"train": request.train, "validation": request.dev, TEST: request.test}
     paths = {split: str(path) for split, path in given.items() if path}
     read = {split: tables.read(Path(path), request.encoding) for split, path in paths.items()}
@@ -94,9 +94,12 @@ def init(request: Request) -> Iterator[str]:
     yield from messages.of_repeats(task, columns)
     folds, rows = None, len(train.rows)
     if dev is None:
-        folds = _folds(task, train, size_of_columns(task, columns))
+        folds = _folds(train, size_of_columns(task, columns))
         rows -= rows // folds
-        yield messages.of_folds(folds)
+        yield (
+            f"no dev rows: each row is judged once, by one of {folds} runs that have not seen it; "
+            "--dev names rows to judge all runs by"
+        )
 
     model = model_called(request.model)
     yield messages.of_model(model)
@@ -142,28 +145,18 @@ def init(request: Request) -> Iterator[str]:
     writing.write(target, content)
 
 
-def minutes_of(given: object) -> float:
-    """Return a number of minutes.
+def number_of(option: str, given: object, below: float = math.inf) -> float:
+    """Return the number of an option.
 
     Raises:
-        SubtuneError: it is no positive number.
+        SubtuneError: it is no number between 0 and ``below``.
     """
     with contextlib.suppress(TypeError, ValueError):
-        if 0 < (minutes := float(given)) < math.inf:  # type: ignore[arg-type]
-            return minutes
-    raise SubtuneError(f"--minutes: found {given}, expected a positive number")
-
-
-def margin_of(given: object) -> float:
-    """Return a margin.
-
-    Raises:
-        SubtuneError: it is not between 0 and 1.
-    """
-    with contextlib.suppress(TypeError, ValueError):
-        if 0 < (margin := float(given)) < 1:  # type: ignore[arg-type]
-            return margin
-    raise SubtuneError(f"--margin: found {given}, expected a score between 0 and 1, such as 0.02")
+        if 0 < (number := float(given)) < below:  # type: ignore[arg-type]
+            return number
+    score = f"a score between 0 and {below}, such as 0.02"
+    expected = "a positive number" if below == math.inf else score
+    raise SubtuneError(f"--{option}: found {given}, expected {expected}")
 
 
 def next_steps(target: Path) -> Iterator[str]:
@@ -203,19 +196,19 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
     return task, labels
 
 
-def _folds(task: Task, train: Table, size: TaskSize) -> int:
+def _folds(train: Table, size: TaskSize) -> int:
     """Return the number of folds of the training rows.
 
     Raises:
         SubtuneError: they cannot be divided.
     """
     folds = size.most_folds(DEFAULTS.seeds)
-    if folds > 1:
-        return folds
-    found = "the same text in every row, expected at least two texts"
-    if size.rarest and size.rarest[1] == 1:
-        found = f"one row of label {cut(size.rarest[0])!r}, expected at least two"
-    raise SubtuneError(f"{train.path}: found {found}, one to train on and one to judge by")
+    if folds < 2 and size.scarcest:
+        raise SubtuneError(
+            f"{train.path}: found too few {size.scarcest[0]}, expected at least two, one to train "
+            "on and one to judge by"
+        )
+    return folds
 
 
 def _offline(checked: Config, model: StartingModel) -> Config:

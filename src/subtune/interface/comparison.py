@@ -18,7 +18,7 @@ from subtune import config
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
-from subtune.init.first_configuration import Request, init, margin_of, minutes_of
+from subtune.init.first_configuration import Request, init, number_of
 from subtune.init.labels import Kind
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
@@ -195,7 +195,7 @@ def compare(
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
-            "minutes": minutes_of(minutes),
+            "minutes": number_of("minutes", minutes),
             "text": texts[0] if texts else None,
             "text2": texts[1] if len(texts) > 1 else None,
             "label": label,
@@ -203,7 +203,7 @@ def compare(
         }
         name = name_of(train)
         identities = {split: rows.identity for split, rows in splits.items()}
-        margin = margin_of(margin)
+        margin = number_of("margin", margin, below=1)
         asked = identities | options | {"encoding": encoding}
         place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
         _require_same(place, asked)

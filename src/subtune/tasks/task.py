@@ -64,17 +64,16 @@ def _listed(names: str | tuple[str, ...] | None) -> str:
 class TaskSize(Value):
     """Rows of the training split, of all evaluation and of all test splits.
 
-    ``tokens`` is the mean number of tokens of a training row, and often an estimate. Where rows are
-    read before training, ``texts`` is how many texts of training rows differ, and ``rarest`` the
-    class with the fewest of them, with their number.
+    ``tokens`` is the mean number of tokens of a training row, and often an estimate. ``scarcest``
+    is the number that limits folds, in words and as a number, if rows are read before training:
+    that of different texts, or of the rarest label's rows.
     """
 
     train_rows: int
     evaluation_rows: int
     test_rows: int
     tokens: float
-    texts: int | None = None
-    rarest: tuple[str, int] | None = None
+    scarcest: tuple[str, int] | None = None
 
     @property
     def all_rows(self) -> int:
@@ -83,8 +82,7 @@ class TaskSize(Value):
 
     def most_folds(self, most: int) -> int:
         """Return how many folds, at most so many, can each have a text and a row of each class."""
-        known = (self.texts, self.rarest and self.rarest[1])
-        return min([most, *(number for number in known if number is not None)])
+        return min(most, self.scarcest[1]) if self.scarcest else most
 
     def divided(self, folds: int, others: int) -> Self:
         """Return the size for a run that one of so many folds judges, and ``others``, rows too."""

@@ -1,7 +1,6 @@
 """The method to train, as a table, in sentences and on a terminal; what each method costs."""
 
 import itertools
-import math
 import shutil
 import textwrap
 from collections.abc import Mapping
@@ -25,6 +24,11 @@ from subtune.exhibits.tables.writing import (
 from subtune.selections.methods import title_of
 from subtune.tasks.metrics import TITLES
 
+COLUMNS = [
+    *("model", "task", "title", "metric", "margin", "decision", "method", "trained", "share"),
+    *("score", "full", "difference", "low", "high", "most_lost", "chance", "over", "seeds"),
+    *("more_seeds", "more_rows", "answer"),
+]
 # Columns of whole numbers, of which some are missing.
 WHOLE = ["trained", "seeds", "more_seeds", "more_rows"]
 MISSING = {
@@ -35,8 +39,6 @@ MISSING = {
 APART = "Each row is judged at an epoch that other rows have chosen."
 ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
 CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
-# Methods that train no parameter of the model.
-NOTHING = {"embeddings": "a regression on frozen embeddings", "frozen": "the classifier alone"}
 QUESTION = "Which few parameters are worth fine-tuning?"
 WIDEST = 100
 
@@ -61,7 +63,7 @@ def decisions(
     by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
     methods = from_the_smallest(summary(chosen, row_scores))
     return Styled(
-        pd.DataFrame(rows).astype(dict.fromkeys(WHOLE, "Int64")),
+        pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64")),
         losses_of(methods, titles),
         bold=pd.DataFrame({"method": methods["chance"] >= SURE}),
         before="\n".join(sentences),
@@ -77,32 +79,14 @@ def from_the_smallest(methods: pd.DataFrame) -> pd.DataFrame:
     return methods.drop(columns="order").reset_index(drop=True)
 
 
-def _numbers(answer: Answer, title: str) -> dict[str, object]:
-    candidate = answer.candidate
-    mean, low, high = candidate.difference if candidate else [math.nan] * 3
-    return {
-        "model": answer.model,
-        "task": answer.task,
-        "title": title,
-        "metric": answer.metric,
-        "margin": answer.margin,
-        "decision": answer.decision,
-        "method": candidate and candidate.title,
-        "trained": candidate.trained if candidate else pd.NA,
-        "share": candidate.share if candidate else math.nan,
-        "score": candidate.score if candidate else math.nan,
-        "full": candidate.full_score if candidate else math.nan,
-        "difference": mean,
-        "low": low,
-        "high": high,
-        "most_lost": candidate.most_lost if candidate else math.nan,
-        "chance": candidate.chance if candidate else math.nan,
-        "over": candidate and candidate.over,
-        "seeds": len(candidate.seeds) if candidate else pd.NA,
-        "more_seeds": pd.NA if answer.more_seeds is None else answer.more_seeds,
-        "more_rows": pd.NA if answer.more_rows is None else answer.more_rows,
-        "answer": in_words(answer),
-    }
+def _numbers(answer: Answer, title: str) -> dict[str, Any]:
+    """Return the cells of an answer, and more; those of a method are missing if it has none."""
+    numbers: dict[str, Any] = {}
+    if candidate := answer.candidate:
+        mean, low, high = candidate.difference
+        numbers = candidate._asdict() | {"difference": mean, "low": low, "high": high}
+        numbers |= {"method": candidate.title, "seeds": len(candidate.seeds)}
+    return numbers | vars(answer) | {"title": title, "answer": in_words(answer)}
 
 
 def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -161,7 +145,7 @@ def in_words(answer: Answer) -> str:
 def _decision(answer: Answer, candidate: Candidate) -> str:
     """Return the sentence that names what to train."""
     named, margin = _described(candidate), f"{answer.margin:g}"
-    scores = f"it scores {candidate.score:.4f}, full {candidate.full_score:.4f}"
+    scores = f"it scores {candidate.score:.4f}, full {candidate.full:.4f}"
     most = candidate.most_lost
     if answer.decision == "train":
         worst = f"loses at most {most:.4f}" if most > 0 else f"gains at least {-most:.4f}"
@@ -176,25 +160,22 @@ def _decision(answer: Answer, candidate: Candidate) -> str:
 
 def _described(candidate: Candidate) -> str:
     """Return a method with its size."""
-    for method, what in NOTHING.items():
-        if candidate.title == title_of(method):
-            nothing = "nothing" if method == "embeddings" else candidate.title
-            return f"{nothing} ({what})"
+    if candidate.title == title_of("embeddings"):
+        return "nothing (a regression on frozen embeddings)"
+    if candidate.title == title_of("frozen"):
+        return f"{candidate.title} (the classifier alone)"
     return f"{candidate.title} ({candidate.trained:,} parameters, {share(candidate.share)} of all)"
 
 
 def _what_tells(answer: Answer, candidate: Candidate) -> str:
     """Return a sentence about the safe choice, and the seeds or rows that would make sure."""
-    safe = "Full fine-tuning is the safe choice"
-    unused = (number for number in itertools.count() if number not in candidate.seeds)
-    seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds or 0)]
-    more = [
-        f"{answer.more_rows:,} more {candidate.judged_by}" if answer.more_rows else "",
-        f"`seeds: {seeds}`" if answer.more_seeds else "",
-    ]
-    if not any(more):
-        return f"{safe}."
-    return f"{safe}; about {' or '.join(filter(None, more))} would tell."
+    more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
+    if answer.more_seeds:
+        unused = (number for number in itertools.count() if number not in candidate.seeds)
+        seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds)]
+        more.append(f"`seeds: {seeds}`")
+    tells = f"; about {' or '.join(more)} would tell" if more else ""
+    return f"Full fine-tuning is the safe choice{tells}."
 
 
 def answers_in_lines(path: Path) -> str:
