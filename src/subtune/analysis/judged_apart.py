@@ -14,7 +14,7 @@ import pandas as pd
 from subtune.analysis import crossed
 from subtune.runs import records
 from subtune.tasks import TaskSpec, metrics
-from subtune.tasks.score_columns import ScoreColumn
+from subtune.tasks.task import ScoreColumn
 
 # More parts make the score more variable, fewer let fewer rows choose.
 PARTS = 5

@@ -15,7 +15,7 @@ from subtune.families.base import is_classifier
 from subtune.runs import records
 from subtune.selections.specs import RunSpec
 from subtune.tasks import metrics
-from subtune.tasks.score_columns import ScoreColumn
+from subtune.tasks.task import ScoreColumn
 
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
 DTYPES = {"best_epoch": "Int64", "fold": "Int64"} | dict.fromkeys(
@@ -78,9 +78,8 @@ def collect(
         for column in of_task:
             row = of_run | {"column": column.key, "metric": column.metric}
             row |= {"decides": column.decides, "judges": column.judges, "judged_apart": False}
-            row |= {"value": epoch.get(column.in_history, math.nan), "judged_at": None}
-            if epoch:
-                row["judged_at"] = str(epoch["epoch"])
+            row |= {"value": epoch.get(column.in_history, math.nan)}
+            row |= {"judged_at": str(epoch["epoch"]) if epoch else None}
             if epoch and apart and column.decides and column.judges:
                 curves[run] = [of_epoch[column.in_history] for of_epoch in history]
                 if entry["fold"] is None:

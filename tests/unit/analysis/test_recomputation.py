@@ -11,7 +11,7 @@ from subtune.analysis.recomputation import require_scores_of_predictions
 from subtune.core.errors import SubtuneError
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
-from subtune.tasks.score_columns import columns_of
+from subtune.tasks.task import columns_of
 from tests.helpers import examples
 
 # Predictions of four rows by task, and their scores, worked out by hand.

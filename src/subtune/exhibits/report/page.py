@@ -13,9 +13,8 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from subtune.analysis.answers import ALL_TASKS
 from subtune.analysis.scores import read_scores
-from subtune.analysis.summary import METHOD, QUESTION, REFERENCE, title_with_mask
+from subtune.analysis.summary import ALL_TASKS, METHOD, QUESTION, REFERENCE, title_with_mask
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.drawing import DOTS_PER_INCH
 from subtune.exhibits.tables.answers import from_the_smallest, losses_of

@@ -9,9 +9,19 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.answers import ALL_TASKS, SURE, Answer, answers
 from subtune.analysis.judged_apart import NO_ROWS
-from subtune.analysis.summary import METHOD, Candidate, remarks, summary, title_with_mask
+from subtune.analysis.summary import (
+    ALL_TASKS,
+    METHOD,
+    SURE,
+    Answer,
+    Candidate,
+    answers,
+    from_the_smallest,
+    remarks,
+    summary,
+    title_with_mask,
+)
 from subtune.exhibits.tables.writing import (
     DIVERGED,
     EMPTY,
@@ -69,14 +79,6 @@ def decisions(
         before="\n".join(sentences),
         note=APART if judged["judged_apart"].all() else by_dev_rows,
     )
-
-
-def from_the_smallest(methods: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of `summary` with each task's methods from the smallest to the largest."""
-    order = methods.groupby(["model", "task", "metric"], sort=False).ngroup()
-    by = ["order", "trained", "score"]
-    methods = methods.assign(order=order).sort_values(by, ascending=[True, True, False])
-    return methods.drop(columns="order").reset_index(drop=True)
 
 
 def _numbers(answer: Answer, title: str) -> dict[str, Any]:
