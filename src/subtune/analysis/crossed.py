@@ -49,8 +49,8 @@ class Study(NamedTuple):
         """Return the variance of the mean and its degrees of freedom, as it would be of more."""
         seeds, parts = self.seeds + more_seeds, self.parts
         of_seeds = self.of_seeds / seeds
-        # What each mean square contributes to the variance, and its degrees of freedom. Where the
-        # variance of seeds is 0, theirs has nothing to add.
+        # Each mean square's contribution to the variance, and its degrees of freedom. If the
+        # variance of seeds is 0, theirs adds nothing.
         shares = [(of_seeds, seeds - 1)]
         if parts:
             of_parts = self.of_parts / times_the_rows / parts

@@ -58,7 +58,8 @@ def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
 def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.ndarray], float]:
     """Return the metric of recorded predictions, as a function of a mask of what is compared."""
     predicted, expected = map(_array, task.of_kind.compared(table))
-    return partial(_score, task.of_kind.compares, metric, predicted, expected)
+    compute = partial(metrics.compute_all, task.of_kind.compares, [metric])
+    return lambda mask: compute(predicted[mask], expected[mask])[metric]
 
 
 def predictions_by_epoch(
@@ -99,12 +100,6 @@ def scored_predictions(store: Path, run: str) -> tuple[TaskSpec, pd.DataFrame | 
     is_complete = task.of_kind.compares != "answers" or "answers" in table
     has_scores = is_complete and not outcome["diverged"]
     return task, table if has_scores else None, outcome["best_epoch"]
-
-
-def _score(
-    compares: str, metric: str, predicted: np.ndarray, expected: np.ndarray, mask: np.ndarray
-) -> float:
-    return metrics.compute_all(compares, [metric], predicted[mask], expected[mask])[metric]
 
 
 def _array(units: Sequence) -> np.ndarray:

@@ -314,7 +314,7 @@ def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[An
 
 def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margin: float) -> Answer:
     """Return the answer from the methods smaller than full, which stand from the smallest."""
-    # How seeds differ is not in the chance of a single one.
+    # The chance of a single seed leaves out the differences between seeds.
     sure = next((c for c in smaller if c.chance >= SURE and len(c.seeds) > 1), None)
     # The distribution is symmetric, and the mean is known where there is no interval.
     likely = next((c for c in smaller if c.difference.mean >= -margin), None)
