@@ -406,8 +406,7 @@ def _verify(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     from subtune.core.layout import require_new
     from subtune.hub import upload
-    from subtune.interface.comparison import CONFIGURATION
-    from subtune.interface.refits import refitted
+    from subtune.interface.comparison import CONFIGURATION, refitted
     from subtune.runs import records
 
     if not options.push and (options.private or not options.to):
@@ -418,14 +417,11 @@ def _export(options: argparse.Namespace) -> None:
     run = records.find(Path(layout.records()), options.run)
     if options.push:
         upload.require_ready(options.push)
-    compared = options.results / CONFIGURATION
+    compared = options.results.resolve() / CONFIGURATION
     if options.config is None and compared.is_file():
-        run = refitted(
-            options.results.resolve(), run, compared.resolve(), compared.parent.resolve()
-        )
+        run = refitted(compared.parent, run, compared, compared.parent)
     else:
-        configuration = options.config or Path("config.yaml")
-        run = refitted(options.results, run, configuration, Path.cwd())
+        run = refitted(options.results, run, options.config or Path("config.yaml"), Path.cwd())
     # Loads transformers, which takes seconds.
     from subtune.exhibits.model_card import model_card
     from subtune.runs import export

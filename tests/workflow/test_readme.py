@@ -13,8 +13,7 @@ from subtune.analysis.scores import read_scores
 from subtune.config.schema import OwnTask
 from subtune.data import files
 from subtune.exhibits.tables import writing
-from subtune.exhibits.tables.answers import answers_in_lines, decisions
-from subtune.exhibits.tables.summary import methods_by_score
+from subtune.exhibits.tables.answers import answers_in_lines, decisions, methods_by_score
 from subtune.models.dimensions import dimensions_in
 from subtune.selections import SELECTION
 from subtune.tasks.kinds import KINDS

@@ -9,7 +9,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
 
 from subtune import config as subtune_config
-from subtune.config.loading import require_unique_keys
+from subtune.config import require_unique_keys
 from subtune.core import layout
 from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError

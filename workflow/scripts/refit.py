@@ -9,7 +9,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
 
     import pandas as pd
 
-    from subtune.analysis import refits, scores
+    from subtune.analysis import scores
     from subtune.core import hardware
     from subtune.data.load import read
     from subtune.models.load import load_model
@@ -22,7 +22,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)
     chosen = scores.read_scores(snakemake.input.chosen)
     chosen = chosen[(chosen["model"] == wanted.encoder) & (chosen["task"] == wanted.task)]
-    spec = refits.refit_of(chosen, store, wanted.method)
+    spec = scores.refit_of(chosen, store, wanted.method)
     task, directory = spec.tokens.data.task, Path(snakemake.input.model)
     model = load_model(directory, task.of_kind.head, task.outputs, spec.model.pooling).to(device)
     tokens = read(Path(snakemake.input.tokens))

@@ -9,9 +9,9 @@ with job(snakemake.log[0]):
     from pathlib import Path
 
     from subtune.analysis import curves, scores
+    from subtune.analysis.judged_apart import row_scores
     from subtune.analysis.recomputation import require_scores_of_predictions
-    from subtune.analysis.row_scores import row_scores
-    from subtune.tasks.score_columns import ScoreColumn
+    from subtune.tasks.task import ScoreColumn
 
     columns = [ScoreColumn(**column) for column in snakemake.params.columns]
     store = Path(snakemake.params.store)

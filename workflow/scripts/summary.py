@@ -10,8 +10,7 @@ with job(snakemake.log[0]):
     from subtune.exhibits.figures import drawing
     from subtune.exhibits.figures.points import score_by_parameters
     from subtune.exhibits.tables import writing
-    from subtune.exhibits.tables.answers import decisions
-    from subtune.exhibits.tables.summary import methods_by_score
+    from subtune.exhibits.tables.answers import decisions, methods_by_score
 
     chosen = of_all_experiments([read_scores(path) for path in snakemake.input.chosen])
     rows = pd.concat(pd.read_csv(path, dtype={"run": str}) for path in snakemake.input.row_scores)

@@ -49,8 +49,8 @@ class Study(NamedTuple):
         """Return the variance of the mean and its degrees of freedom, as it would be of more."""
         seeds, parts = self.seeds + more_seeds, self.parts
         of_seeds = self.of_seeds / seeds
-        # What each mean square contributes to the variance, and its degrees of freedom. Where the
-        # variance of seeds is 0, theirs has nothing to add.
+        # Each mean square's contribution to the variance, and its degrees of freedom. If the
+        # variance of seeds is 0, theirs adds nothing.
         shares = [(of_seeds, seeds - 1)]
         if parts:
             of_parts = self.of_parts / times_the_rows / parts
@@ -186,9 +186,8 @@ def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
     None: more than are suggested, or unknown.
     """
     seeds = min((study.seeds for study in studies), default=1)
-    most = MOST_SEEDS - seeds if seeds > 1 else 0
-    enough = (more for more in range(1, most + 1) if most_lost(studies, more) <= margin)
-    return next(enough, None)
+    tried = range(1, MOST_SEEDS - seeds + 1) if seeds > 1 else ()
+    return next((more for more in tried if most_lost(studies, more) <= margin), None)
 
 
 def more_rows(study: Study, margin: float) -> int | None:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from subtune.analysis.scores import SETTING
 from subtune.runs import curves, records
-from subtune.tasks.score_columns import ScoreColumn
+from subtune.tasks.task import ScoreColumn
 
 
 def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Predictions of epochs that other rows have chosen.
+"""Predictions of epochs that other rows have chosen, and scores of parts of the dev rows.
 
 The dev rows are put into parts. Each part is judged at the epoch at which all other parts score
 best: a row that judges has no say in its epoch.
@@ -11,11 +11,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from subtune.analysis import crossed
 from subtune.runs import records
 from subtune.tasks import TaskSpec, metrics
+from subtune.tasks.task import ScoreColumn
 
 # More parts make the score more variable, fewer let fewer rows choose.
 PARTS = 5
+# Columns of `row_scores`.
+NUMBERS = [str(part) for part in range(crossed.PARTS)]
+NO_ROWS = pd.DataFrame(columns=["run", "rows", *NUMBERS])
 
 
 def judged_apart(
@@ -39,6 +44,11 @@ def assembled(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.D
     return pd.concat(parts).sort_index()
 
 
+def epochs_of(judged_at: str) -> list[int]:
+    """Return the epochs at which rows are judged: one for all, or one for each part of them."""
+    return [*map(int, judged_at.split())]
+
+
 def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
     """Return the part of each prediction, drawn by its row's number: the same for every run."""
     row = pd.factorize(table["idx"])[0]
@@ -48,7 +58,8 @@ def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
 def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.ndarray], float]:
     """Return the metric of recorded predictions, as a function of a mask of what is compared."""
     predicted, expected = map(_array, task.of_kind.compared(table))
-    return partial(_score, task.of_kind.compares, metric, predicted, expected)
+    compute = partial(metrics.compute_all, task.of_kind.compares, [metric])
+    return lambda mask: compute(predicted[mask], expected[mask])[metric]
 
 
 def predictions_by_epoch(
@@ -91,14 +102,36 @@ def scored_predictions(store: Path, run: str) -> tuple[TaskSpec, pd.DataFrame | 
     return task, table if has_scores else None, outcome["best_epoch"]
 
 
-def _score(
-    compares: str, metric: str, predicted: np.ndarray, expected: np.ndarray, mask: np.ndarray
-) -> float:
-    return metrics.compute_all(compares, [metric], predicted[mask], expected[mask])[metric]
-
-
 def _array(units: Sequence) -> np.ndarray:
     """Return units as an array that a mask can choose from, also where they are lists."""
     if isinstance(units, list):
         return np.fromiter(units, dtype=object, count=len(units))
     return np.asarray(units)
+
+
+def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
+    """Return pseudo-values of the scores that judge, each part of the rows at its epoch.
+
+    Runs that diverged are left out, and records of earlier versions that lack the predictions of
+    this epoch, as where a paper judges by another metric than the task's first.
+
+    Returns:
+        A row per run: ``run``, ``rows`` (how many were scored), and `NUMBERS`, of which the last
+        are missing if there are fewer rows.
+
+    Raises:
+        SubtuneError: a record cannot be read.
+    """
+    split_of = {column.key: column.split for column in columns}
+    found = []
+    judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
+    for row in judged.to_dict("records"):
+        task, tables = predictions_by_epoch(store, row["run"], split_of[row["column"]])
+        epochs = epochs_of(row["judged_at"])
+        if not tables.keys() >= set(epochs):
+            continue
+        table = assembled(tables, epochs)
+        score = scorer(task, row["metric"], table)
+        values, rows = crossed.pseudo_values(score, pd.factorize(table["idx"])[0])
+        found.append([row["run"], rows, *values, *[np.nan] * (crossed.PARTS - len(values))])
+    return pd.DataFrame(found, columns=NO_ROWS.columns)

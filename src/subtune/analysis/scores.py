@@ -9,10 +9,13 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis import judged_apart
+from subtune.analysis.judged_apart import epochs_of
+from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
 from subtune.runs import records
+from subtune.selections.specs import RunSpec
 from subtune.tasks import metrics
-from subtune.tasks.score_columns import ScoreColumn
+from subtune.tasks.task import ScoreColumn
 
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
 DTYPES = {"best_epoch": "Int64", "fold": "Int64"} | dict.fromkeys(
@@ -75,9 +78,8 @@ def collect(
         for column in of_task:
             row = of_run | {"column": column.key, "metric": column.metric}
             row |= {"decides": column.decides, "judges": column.judges, "judged_apart": False}
-            row |= {"value": epoch.get(column.in_history, math.nan), "judged_at": None}
-            if epoch:
-                row["judged_at"] = str(epoch["epoch"])
+            row |= {"value": epoch.get(column.in_history, math.nan)}
+            row |= {"judged_at": str(epoch["epoch"]) if epoch else None}
             if epoch and apart and column.decides and column.judges:
                 curves[run] = [of_epoch[column.in_history] for of_epoch in history]
                 if entry["fold"] is None:
@@ -142,11 +144,6 @@ def _judged_apart(table: pd.DataFrame, found: Mapping[str, tuple[float, str]]) -
         of_run = {run: of_found[number] for run, of_found in found.items()}
         table[name] = table[name].mask(apart, table["run"].map(of_run))
     return table.assign(judged_apart=apart)
-
-
-def epochs_of(judged_at: str) -> list[int]:
-    """Return the epochs at which rows are judged: one for all, or one for each part of them."""
-    return [*map(int, judged_at.split())]
 
 
 def read_scores(path: str | Path) -> pd.DataFrame:
@@ -294,3 +291,24 @@ def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
         if not (curve["fraction"] == 1).any()
     ]
     return pd.concat([chosen, *ends], ignore_index=True)
+
+
+def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
+    """Return the run of a method on all rows, with the first seed.
+
+    It has the chosen learning rate, and ends after the median of the epochs that the folds chose.
+
+    Args:
+        chosen: the chosen runs of one model and task.
+
+    Raises:
+        SubtuneError: the method diverged, or a record is missing.
+    """
+    runs = chosen[(chosen["method"] == method) & chosen["decides"]].dropna(subset="value")
+    if runs.empty:
+        raise SubtuneError(f"method {method!r} diverged: it has no learning rate to train with")
+    run, epoch = runs["run"].iloc[0], math.ceil(runs["best_epoch"].median())
+    spec = records.read_spec(store, run)
+    if spec.recipe.searched:
+        spec = spec.at(records.read_outcome(store, run)["learning_rate"])
+    return spec.refit(epoch)

@@ -1,4 +1,4 @@
-"""Scores and costs of methods, compared with full fine-tuning.
+"""Scores and costs of methods, compared with full fine-tuning, and the method to train.
 
 Parameters are counted without the classifier, which every method trains. A difference is the
 method's score minus full's score with the same seed. Its interval is over seeds and dev rows, both
@@ -7,6 +7,7 @@ chance that a method is within the margin of full is that of the same distributi
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,12 +15,16 @@ import pandas as pd
 
 from subtune.analysis import crossed
 from subtune.analysis.crossed import Interval, Study
-from subtune.analysis.row_scores import NO_ROWS, NUMBERS
+from subtune.analysis.judged_apart import NO_ROWS, NUMBERS
 from subtune.analysis.scores import best_of, on_most_rows, trained_beside_classifier
 from subtune.runs.curves import FELL, STILL_RISING
 from subtune.selections.methods import title_of, with_mask
 
 REFERENCE = "full"
+ALL_TASKS = "all tasks"
+# The chance from which a method is named without a doubt.
+SURE = 0.95
+Decision = Literal["train", "probably", "everything"]
 # Training rows judge in folds.
 JudgedBy = Literal["dev rows", "test rows", "rows"]
 # The columns that the methods of one comparison share.
@@ -42,9 +47,8 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
         ``epoch`` of the best score (medians over seeds); ``one_answer``, the number of seeds whose
         run predicts the same for every row; ``at_edge`` (the best learning rate is the smallest or
         largest of those tried); ``curve`` (converged, still rising, or fell); ``on_front``: no
-        other method scores as high
-        with fewer parameters, or higher with as many. Methods stand from the highest score to the
-        lowest. A method that diverged has no score.
+        other method scores as high with fewer parameters, or higher with as many. Methods stand
+        from the highest score to the lowest. A method that diverged has no score.
     """
     judged = with_differences(chosen)
     rows = []
@@ -67,11 +71,20 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
                 | {"at_edge": bool(runs["at_edge"].any()), "curve": runs["curve"].iloc[0]}
             )
     table = pd.DataFrame(rows)
-    order = table.groupby(QUESTION, sort=False).ngroup()
-    table = table.assign(order=order, on_front=on_front(table))
-    keys, ascending = ["order", "score", "trained"], [True, False, True]
-    table = table.sort_values(keys, ascending=ascending, kind="stable", ignore_index=True)
-    return table.drop(columns="order")
+    return _in_order(table.assign(on_front=on_front(table)), score=False, trained=True)
+
+
+def from_the_smallest(methods: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of `summary` with each task's methods from the smallest to the largest."""
+    return _in_order(methods, trained=True, score=False)
+
+
+def _in_order(methods: pd.DataFrame, **ascending: bool) -> pd.DataFrame:
+    """Return the methods of each question by some columns, which ascend or descend."""
+    question = methods.groupby(QUESTION, sort=False).ngroup()
+    keys, ways = ["question", *ascending], [True, *ascending.values()]
+    ordered = methods.assign(question=question).sort_values(keys, ascending=ways, kind="stable")
+    return ordered.drop(columns="question").reset_index(drop=True)
 
 
 def on_front(table: pd.DataFrame) -> pd.Series:
@@ -164,7 +177,7 @@ class Candidate(NamedTuple):
     trained: int
     share: float
     score: float
-    full_score: float
+    full: float
     difference: Interval
     most_lost: float
     chance: float
@@ -205,7 +218,7 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 trained=trained,
                 share=trained / full,
                 score=runs.groupby("task")["value"].mean().mean(),
-                full_score=reference.groupby("task")["value"].mean().mean(),
+                full=reference.groupby("task")["value"].mean().mean(),
                 difference=difference,
                 most_lost=crossed.most_lost(studies),
                 chance=crossed.chance(studies, judged["margin"].min()),
@@ -241,3 +254,79 @@ def _over(studies: Sequence[Study], judged_by: str) -> str:
     if all(study.parts for study in studies):
         over += f" and {sum(study.rows for study in studies):,} {judged_by}"
     return over
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer for one model and task, or for all tasks of a model.
+
+    Attributes:
+        margin: the largest loss of score against full fine-tuning that one can afford.
+        decision: *train* the smallest method that is within the margin with a chance of at least
+            `SURE` over several seeds; else *probably* the smallest that is so with at least a half;
+            else *everything*, which is full fine-tuning.
+        candidate: that method; if everything trains, the method nearest to full.
+        better: the best method whose whole interval is above full's score.
+        missing: why there is no candidate.
+        more_seeds: how many further seeds would make a probable method sure, if it is known.
+        more_rows: how many further rows would, with the same seeds.
+    """
+
+    model: str
+    task: str
+    metric: str
+    margin: float
+    decision: Decision | None = None
+    candidate: Candidate | None = None
+    better: Candidate | None = None
+    missing: Literal["full", "score of full", "smaller method"] | None = None
+    more_seeds: int | None = None
+    more_rows: int | None = None
+
+
+def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[Answer]:
+    """Return an answer per model and task, and one for all tasks of a model that has several.
+
+    Where experiments have different margins, the smallest counts.
+    """
+    found = []
+    for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
+        questions = [*runs_of_model.groupby(QUESTION, sort=False)]
+        for (_, task, metric), runs in questions:
+            question = str(model), str(task), str(metric)
+            margin = float(runs["margin"].min())
+            full = runs.loc[runs["method"] == REFERENCE, "value"]
+            smaller = candidates(runs, row_scores)
+            if full.empty:
+                found.append(Answer(*question, margin, missing="full"))
+            elif full.isna().any():
+                found.append(Answer(*question, margin, missing="score of full"))
+            elif not smaller:
+                found.append(Answer(*question, margin, missing="smaller method"))
+            else:
+                found.append(_decided(smaller, question, margin))
+        together = candidates(runs_of_model, row_scores) if len(questions) > 1 else []
+        if together:
+            margin = float(runs_of_model["margin"].min())
+            found.append(_decided(together, (str(model), ALL_TASKS, "mean"), margin))
+    return found
+
+
+def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margin: float) -> Answer:
+    """Return the answer from the methods smaller than full, which stand from the smallest."""
+    # The chance of a single seed leaves out the differences between seeds.
+    sure = next((c for c in smaller if c.chance >= SURE and len(c.seeds) > 1), None)
+    # The distribution is symmetric, and the mean is known where there is no interval.
+    likely = next((c for c in smaller if c.difference.mean >= -margin), None)
+    nearest = max(smaller, key=lambda candidate: candidate.difference.mean)
+    better = [c for c in smaller if c.difference.low > 0]
+    studies = likely.studies if likely and not sure else ()
+    return Answer(
+        *question,
+        margin,
+        "train" if sure else "probably" if likely else "everything",
+        sure or likely or nearest,
+        max(better, key=lambda candidate: candidate.difference.mean, default=None),
+        more_seeds=crossed.more_seeds(studies, margin),
+        more_rows=crossed.more_rows(studies[0], margin) if len(studies) == 1 else None,
+    )

@@ -1,5 +1,6 @@
 """The configuration, ``config.yaml``. It is checked as a whole before any work starts."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,6 @@ import yaml
 from pydantic import ValidationError
 
 from subtune.config.checks import problems_of
-from subtune.config.loading import load
 from subtune.config.messages import lines_of
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError
@@ -53,3 +53,44 @@ def read(path: Path) -> Config:
         kind = "nothing" if data is None else type(data).__name__
         raise SubtuneError(f"{path}: found {kind}, expected keys and values")
     return check(data.get("config", data))
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """A loader that refuses equal keys, of which PyYAML itself takes the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # Constructing a mapping adds the keys of `<<`, so keys are compared before.
+        node = super().compose_mapping_node(anchor)
+        line_of: dict[str, int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            line = key.start_mark.line + 1
+            if key.value in line_of:
+                raise SubtuneError(
+                    f"{self.name}: line {line}: found {key.value!r} a second time, the first is in "
+                    f"line {line_of[key.value]}, expected each key once"
+                )
+            line_of[key.value] = line
+        return node
+
+
+def load(path: Path) -> Any:
+    """Return what a YAML file holds.
+
+    Raises:
+        SubtuneError: a key stands twice in one mapping.
+        yaml.YAMLError: the file is not YAML.
+    """
+    with path.open(encoding="utf-8") as file:
+        return yaml.load(file, Loader=_UniqueKeys)
+
+
+def require_unique_keys(path: Path) -> None:
+    """Check a file that another program reads. It need not be YAML.
+
+    Raises:
+        SubtuneError: a key stands twice in one mapping.
+    """
+    with contextlib.suppress(yaml.YAMLError):
+        load(path)

@@ -15,23 +15,19 @@ BINS = 10
 
 def divided(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
     """Return the training examples outside a fold, and those inside."""
-    judging = rows_of_fold(train, task, fold)
+    judging = rows_of_folds(train, task, fold.of, fold.partition)[fold.number]
     others = np.setdiff1d(np.arange(train.rows), judging)
     return train.part(train.of_rows(others)), train.part(train.of_rows(judging))
 
 
-def rows_of_fold(train: Examples, task: TaskSpec, fold: Fold) -> np.ndarray:
-    """Return the places of a fold's rows in the training split, in ascending order.
+# Many rows take a minute, and the runs of a job ask for every fold.
+@lru_cache(maxsize=4)
+def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
+    """Return the places of each fold's rows in the training split, in ascending order.
 
     Each row is in one fold of a partition, and rows with the same token ids are in the same. Every
     fold has about the same share of each label, or of small, middling and large numbers.
     """
-    return _rows_of_folds(train, task, fold.of, fold.partition)[fold.number]
-
-
-# Many rows take a minute, and the runs of a job ask for every fold.
-@lru_cache(maxsize=4)
-def _rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
     # Importing scikit-learn takes a second.
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from operator import itemgetter
 
+from subtune.core.errors import cut
 from subtune.data import builtin, files
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import Task
@@ -40,16 +42,15 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     """Return the size of a task whose columns, by split, are those of its kind."""
     texts = {split: list(task.of_kind.texts(of_split)) for split, of_split in columns.items()}
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
-    rarest = None
+    counts = {"different texts": len(set(map(tuple, train)))}
     if task.labels and task.of_kind.head == SEQUENCE_CLASSIFICATION:
         label, rows = Counter(columns["train"]["label"]).most_common()[-1]
-        rarest = task.labels[label], rows
+        counts[f"rows of label {cut(task.labels[label])!r}"] = rows
     words = sum(len(text.split()) for row in train for text in row)
     return TaskSize(
         train_rows=len(train),
         evaluation_rows=evaluation,
         test_rows=sum(map(len, texts.values())) - len(train) - evaluation,
         tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / len(train),
-        texts=len(set(map(tuple, train))),
-        rarest=rarest,
+        scarcest=min(counts.items(), key=itemgetter(1)),
     )

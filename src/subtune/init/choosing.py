@@ -32,11 +32,7 @@ class Settings(NamedTuple):
 
 
 def choices(
-    rows: int,
-    max_length: int,
-    hidden_size: int,
-    methods: Iterable[str],
-    seeds: int = DEFAULTS.seeds,
+    rows: int, max_length: int, hidden_size: int, methods: Iterable[str], seeds: int
 ) -> Iterator[Settings]:
     """Yield settings for a table and a model, the best first and the quickest last.
 

@@ -1,28 +1,30 @@
-"""The first configuration for someone's tables, and the lines that explain it."""
+"""The first configuration for someone's tables, its text, and the lines that explain it."""
 
 import contextlib
 import math
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jinja2
 import yaml
 
 from subtune import config
 from subtune.config import Config
-from subtune.core.errors import SubtuneError, cut, one_of
+from subtune.config.schema import Assumptions
+from subtune.core.errors import SubtuneError, one_of
 from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.data.sizes import size_of_columns
-from subtune.init import choosing, messages, tables, writing
+from subtune.init import choosing, messages, tables
+from subtune.init.choosing import Settings
 from subtune.init.defaults import DEFAULTS
 from subtune.init.labels import Kind, Labels, labels_of, remarks
 from subtune.init.models import StartingModel, model_called, without_parameters
-from subtune.init.names import task_named_after
-from subtune.init.tables import Table
+from subtune.init.tables import Table, task_named_after
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import Plan, plan
 from subtune.tasks import Task
@@ -32,6 +34,10 @@ from subtune.tasks.task import TEST, TaskSize
 SOME_COMMIT = "0" * 40
 # Seconds of the jobs that do not train (tokens, tables, figures), on two cores of a laptop.
 OTHER_SECONDS = 25
+# Name of the only experiment. The name of a paper would make the paper's tables.
+EXPERIMENT = "mine"
+# A product in bf16 is so many times as fast as in fp32, at least, where hardware multiplies bf16.
+NATIVE = 1.3
 
 
 class Request(NamedTuple):
@@ -75,7 +81,7 @@ def init(request: Request) -> Iterator[str]:
             configuration cannot be written.
     """
     name, target = request.task, request.target
-    minutes, margin = minutes_of(request.minutes), margin_of(request.margin)
+    minutes, margin = number_of("minutes", request.minutes), number_of("margin", request.margin, 1)
     given = {"train": request.train, "validation": request.dev, TEST: request.test}
     paths = {split: str(path) for split, path in given.items() if path}
     read = {split: tables.read(Path(path), request.encoding) for split, path in paths.items()}
@@ -94,9 +100,12 @@ def init(request: Request) -> Iterator[str]:
     yield from messages.of_repeats(task, columns)
     folds, rows = None, len(train.rows)
     if dev is None:
-        folds = _folds(task, train, size_of_columns(task, columns))
+        folds = _folds(train, size_of_columns(task, columns))
         rows -= rows // folds
-        yield messages.of_folds(folds)
+        yield (
+            f"no dev rows: each row is judged once, by one of {folds} runs that have not seen it; "
+            "--dev names rows to judge all runs by"
+        )
 
     model = model_called(request.model)
     yield messages.of_model(model)
@@ -116,7 +125,7 @@ def init(request: Request) -> Iterator[str]:
     choices = [*choosing.choices(rows, max_length, model.hidden_size, methods, seeds)]
     sizes: Mapping[str, TaskSize] = {}
     for settings in choices:
-        content = writing.text_of(
+        content = text_of(
             task,
             settings,
             speed,
@@ -139,31 +148,21 @@ def init(request: Request) -> Iterator[str]:
     yield messages.of_runs(settings)
     yield from messages.of_shorter(choices[0], settings, minutes)
     yield from messages.of_time(seconds, model, minutes)
-    writing.write(target, content)
+    write(target, content)
 
 
-def minutes_of(given: object) -> float:
-    """Return a number of minutes.
-
-    Raises:
-        SubtuneError: it is no positive number.
-    """
-    with contextlib.suppress(TypeError, ValueError):
-        if 0 < (minutes := float(given)) < math.inf:  # type: ignore[arg-type]
-            return minutes
-    raise SubtuneError(f"--minutes: found {given}, expected a positive number")
-
-
-def margin_of(given: object) -> float:
-    """Return a margin.
+def number_of(option: str, given: object, below: float = math.inf) -> float:
+    """Return the number of an option.
 
     Raises:
-        SubtuneError: it is not between 0 and 1.
+        SubtuneError: it is no number between 0 and ``below``.
     """
     with contextlib.suppress(TypeError, ValueError):
-        if 0 < (margin := float(given)) < 1:  # type: ignore[arg-type]
-            return margin
-    raise SubtuneError(f"--margin: found {given}, expected a score between 0 and 1, such as 0.02")
+        if 0 < (number := float(given)) < below:  # type: ignore[arg-type]
+            return number
+    score = f"a score between 0 and {below}, such as 0.02"
+    expected = "a positive number" if below == math.inf else score
+    raise SubtuneError(f"--{option}: found {given}, expected {expected}")
 
 
 def next_steps(target: Path) -> Iterator[str]:
@@ -203,19 +202,19 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
     return task, labels
 
 
-def _folds(task: Task, train: Table, size: TaskSize) -> int:
+def _folds(train: Table, size: TaskSize) -> int:
     """Return the number of folds of the training rows.
 
     Raises:
         SubtuneError: they cannot be divided.
     """
     folds = size.most_folds(DEFAULTS.seeds)
-    if folds > 1:
-        return folds
-    found = "the same text in every row, expected at least two texts"
-    if size.rarest and size.rarest[1] == 1:
-        found = f"one row of label {cut(size.rarest[0])!r}, expected at least two"
-    raise SubtuneError(f"{train.path}: found {found}, one to train on and one to judge by")
+    if folds < 2 and size.scarcest:
+        raise SubtuneError(
+            f"{train.path}: found too few {size.scarcest[0]}, expected at least two, one to train "
+            "on and one to judge by"
+        )
+    return folds
 
 
 def _offline(checked: Config, model: StartingModel) -> Config:
@@ -241,3 +240,64 @@ def _command(target: Path) -> str:
     name = "subtune"
     program = name if shutil.which(name) else str(Path(sys.executable).with_name(name))
     return shlex.join([program, "run", str(target)])
+
+
+def text_of(task: Task, settings: Settings, assumptions: Assumptions, **others: Any) -> str:
+    """Return the whole file, from the template beside this module.
+
+    Args:
+        assumptions: estimated speed of this machine.
+        others: the template's ``command`` (which trains it), ``results`` (their directory),
+            ``files`` (path of each split), ``model`` (as `subtune.init.models` returns it),
+            ``rows`` (that a run can train on), ``folds`` (None with dev rows), ``cut_share`` (of
+            the texts, in words), ``at_once`` (jobs that train at the same time), ``margin`` (of the
+            answer).
+    """
+    metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
+    teraflops = assumptions.teraflops
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("subtune.init", ""),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"quoted": quoted, "rates": _rates}
+    return environment.get_template("first_configuration.yaml").render(
+        others,
+        task=task,
+        settings=settings,
+        assumptions=assumptions,
+        steps=-(-settings.train_rows // settings.batch_size) * settings.epochs,
+        other_metrics=[m for m in metrics if m != "f1" or task.outputs == 2],
+        experiment=EXPERIMENT,
+        precision="bf16" if teraflops["bf16"] > NATIVE * teraflops["fp32"] else "fp32",
+        defaults=DEFAULTS,
+    )
+
+
+def quoted(text: str) -> str:
+    """Return a text as YAML, in quotation marks where YAML needs them."""
+    in_list = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=10**9)
+    if in_list == f"[{text}]\n":
+        return text
+    return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=10**9).rstrip("\n")
+
+
+def _rates(rates: Sequence[float]) -> str:
+    """Return learning rates as YAML: one as a list, several as a search."""
+    written = yaml.safe_dump([*rates], default_flow_style=True).strip()
+    return f"{{search: {written}}}" if len(rates) > 1 else written
+
+
+def write(path: Path, text: str) -> None:
+    """Write a new file.
+
+    Raises:
+        SubtuneError: the file exists, or cannot be written.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        reason = (error.strerror or "cannot be written").lower()
+        raise SubtuneError(f"--to: cannot write {path}: {reason}") from None

@@ -35,14 +35,6 @@ def of_texts(task: Task, is_guessed: bool) -> str:
     return f"{how} {columns}{_guessed(is_guessed, '--text')}"
 
 
-def of_folds(folds: int) -> str:
-    """Return the line about the rows that judge where there are no dev rows."""
-    return (
-        f"no dev rows: each row is judged once, by one of {folds} runs that have not seen it; "
-        "--dev names rows to judge all runs by"
-    )
-
-
 def of_labels(labels: Labels, is_guessed: bool, has_dev: bool) -> Iterator[str]:
     """Yield lines about the labels, and the score of always giving the most frequent one."""
     yield f"label: column {shown(labels.column)}{_guessed(is_guessed, '--label')}"

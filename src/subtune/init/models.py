@@ -11,7 +11,7 @@ from subtune.config.schema import HUB_MODELS, REPOSITORY
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, cut
 from subtune.init.defaults import DEFAULTS
-from subtune.init.names import named_like
+from subtune.init.tables import named_like
 from subtune.models.configuration import longest_text, read_config
 from subtune.models.dimensions import AnyDimensions, dimensions_of
 from subtune.models.files import directory_of_package

@@ -1,5 +1,6 @@
 """Comparisons: which few parameters are worth training, for someone's rows and model."""
 
+import csv
 import json
 import os
 import re
@@ -17,12 +18,12 @@ from subtune import config
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
-from subtune.init.first_configuration import Request, init, margin_of, minutes_of
+from subtune.init.first_configuration import Request, init, number_of
 from subtune.init.labels import Kind
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
-from subtune.interface.refits import refitted
 from subtune.interface.tables import Rows, name_of, splits_of
+from subtune.runs import records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,7 +195,7 @@ def compare(
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
-            "minutes": minutes_of(minutes),
+            "minutes": number_of("minutes", minutes),
             "text": texts[0] if texts else None,
             "text2": texts[1] if len(texts) > 1 else None,
             "label": label,
@@ -202,7 +203,7 @@ def compare(
         }
         name = name_of(train)
         identities = {split: rows.identity for split, rows in splits.items()}
-        margin = margin_of(margin)
+        margin = number_of("margin", margin, below=1)
         asked = identities | options | {"encoding": encoding}
         place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
         _require_same(place, asked)
@@ -290,3 +291,53 @@ def _arguments_named():
 
 def _in_python(text: str) -> str:
     return re.sub(r"--(?=[a-z])", "", text)
+
+
+def refitted(results: Path, run: str, configuration: Path, directory: Path) -> str:
+    """Return the run to export for a run: its own, or after cross-validation that on all rows.
+
+    Snakemake trains the latter, unless it is there.
+
+    Args:
+        configuration: that of the run.
+        directory: the folder in which its paths begin.
+
+    Raises:
+        SubtuneError: the run has no chosen learning rate, or training failed.
+    """
+    layout = Layout(str(results))
+    store = Path(layout.records())
+    if records.read_spec(store, run).recipe.fold is None:
+        return run
+    names = _place(results, run)
+    made = Path(layout.refit(*names))
+    if made.is_file() and not records.is_recorded(store, _run_in(made)):
+        # Its record was set aside as damaged.
+        made.unlink()
+    if not configuration.is_file():
+        raise SubtuneError(
+            f"run {run} is one of cross-validation, whose method now trains once more on all rows: "
+            f"found no {configuration}, expected the configuration of the run as --config"
+        )
+    target = Layout(config.read(configuration).results).refit(*names)
+    workflow.train_all(configuration, results, [], directory, [target])
+    return _run_in(made)
+
+
+def _place(results: Path, run: str) -> tuple[str, str, str, str]:
+    """Return the experiment in which a run was chosen, its model, task and method."""
+    from subtune.analysis.scores import read_scores
+
+    for path in sorted(results.glob(Layout(".").data("*", "chosen"))):
+        for row in read_scores(path).to_dict("records"):
+            if row["run"] == run:
+                return path.parents[1].name, row["model"], row["task"], row["method"]
+    raise SubtuneError(
+        f"run {run} is one of cross-validation that no table shows, expected one with the chosen "
+        f"learning rate of its method, as in experiments/*/data/chosen.csv in {results}"
+    )
+
+
+def _run_in(table: Path) -> str:
+    with table.open(encoding="utf-8") as file:
+        return next(csv.DictReader(file))["run"]

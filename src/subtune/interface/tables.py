@@ -13,7 +13,7 @@ from subtune.core.errors import SubtuneError, cut, listed, one_line
 from subtune.core.layout import Layout
 from subtune.hub.commits import pinned
 from subtune.init import tables
-from subtune.init.names import named_like, task_named_after
+from subtune.init.tables import named_like, task_named_after
 from subtune.tasks import TASKS
 from subtune.tasks.formats.text import is_file
 

@@ -15,7 +15,7 @@ from subtune.papers.paper import DATA, FROM_CONFIG, Figure, Needs, Paper, Table
 from subtune.papers.shared import all_exhibits
 from subtune.planning.plan import Plan
 from subtune.planning.submissions import submissions
-from subtune.tasks.score_columns import columns_of
+from subtune.tasks.task import columns_of
 
 # Data that not every experiment has.
 NEEDS_OF_DATA = {

@@ -13,7 +13,7 @@ from subtune.analysis.claims import Claim
 from subtune.config import Config, Experiment
 from subtune.core import resources
 from subtune.tasks import Task
-from subtune.tasks.score_columns import columns_of
+from subtune.tasks.task import columns_of
 
 # Tables of numbers that `workflow/rules/analysis.smk` and `submission.smk` make for exhibits and
 # claims. ``sizes`` has all numbers of training rows, in every metric; ``chosen`` only the largest

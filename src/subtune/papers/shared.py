@@ -9,11 +9,10 @@ from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.curves import learning_curves, score_by_train_rows
 from subtune.exhibits.figures.heat_maps import parameter_changes
 from subtune.exhibits.figures.points import critical_difference, reproduction, score_by_parameters
-from subtune.exhibits.tables.answers import decisions
+from subtune.exhibits.tables.answers import decisions, methods_by_score
 from subtune.exhibits.tables.choices import choices, contents, metrics
 from subtune.exhibits.tables.findings import checklist
 from subtune.exhibits.tables.methods import comparison, scores_by_train_rows
-from subtune.exhibits.tables.summary import methods_by_score
 from subtune.papers.paper import Figure, Needs, Paper, Table
 
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"

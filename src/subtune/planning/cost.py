@@ -17,7 +17,7 @@ from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
 from subtune.planning.jobs import trains_alone, work
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
-from subtune.selections.specs import Fit, Precision, RunSpec, TokensSpec
+from subtune.selections.specs import Fit, Fold, Precision, RunSpec, TokensSpec
 from subtune.tasks.task import TaskSize
 
 FLOAT_BYTES = 4
@@ -90,7 +90,7 @@ class Estimates:
     def train_scores(self, runs: Iterable[str]) -> Cost:
         """Return the cost of scoring runs on the rows that they were trained on."""
         specs = [self._plan.runs[run] for run in runs]
-        rows = [self._size_of_run(s).rows_within(s.recipe.train_rows) for s in specs]
+        rows = [self._size(s.tokens, s.recipe.fold).rows_within(s.recipe.train_rows) for s in specs]
         return sum(map(self._evaluation, rows, specs), self.start)
 
     def test_predictions(self, runs: Iterable[str]) -> Cost:
@@ -136,11 +136,8 @@ class Estimates:
         megabytes = PROCESS_MB + FLOAT_BYTES * floats / 1e6 + self._examples_mb(tokens)
         return _after(attempt, megabytes)
 
-    def _size(self, tokens: TokensSpec) -> TaskSize:
-        return self._plan.sizes[tokens.data.key]
-
-    def _size_of_run(self, spec: RunSpec) -> TaskSize:
-        return self._plan.size_of(spec.tokens, spec.recipe.fold)
+    def _size(self, tokens: TokensSpec, fold: Fold | None = None) -> TaskSize:
+        return self._plan.size_of(tokens, fold)
 
     def _examples_of_a_row(self, tokens: TokensSpec) -> int:
         return self._size(tokens).examples_of_a_row(tokens.max_length, tokens.doc_stride)
@@ -166,7 +163,7 @@ class Estimates:
     def _run(self, run: str) -> Cost:
         spec = self._plan.runs[run]
         tokens, recipe = spec.tokens, spec.recipe
-        size = self._size_of_run(spec)
+        size = self._size(tokens, spec.recipe.fold)
         if isinstance(recipe, Fit):
             rows = size.rows_within(recipe.train_rows) + size.evaluation_rows
             return self._evaluation(rows, spec)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from subtune.config import Config, Experiment
 from subtune.config.schema import HUB_MODELS, ModelSource
-from subtune.core.errors import SubtuneError, cut
+from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.data import builtin, files
 from subtune.data.files import OF_GLUE, repository_of
@@ -209,8 +209,12 @@ def add_tokens(grid: Grid, config: Config, name: str, model: ModelSpec, task: Ta
     if rows.key not in grid.sizes:
         # Reads all rows of a user's own files, so once is enough.
         grid.sizes[rows.key] = size_of(task, rows.source, users_files, directory)
-    if experiment.folds:
-        _require_rows(experiment.folds, name, task, grid.sizes[rows.key])
+    folds, scarcest = experiment.folds, grid.sizes[rows.key].scarcest
+    if folds and scarcest and scarcest[1] < folds:
+        raise SubtuneError(
+            f"experiments.{name}.folds: found {folds} with {scarcest[1]} {scarcest[0]} to train on "
+            f"in task {task.name!r}, expected at least one for each fold"
+        )
     if directory:
         grid.directories[rows.key] = directory
     if users_files:
@@ -301,23 +305,6 @@ def _require_parameters(
             raise SubtuneError(
                 f"experiments.{name}.{key}: {method!r} of model {model!r} on task {task!r}: {error}"
             ) from None
-
-
-def _require_rows(folds: int, name: str, task: Task, size: TaskSize) -> None:
-    """Check that every fold can have a row of each class, and a text of its own.
-
-    Raises:
-        SubtuneError: it cannot.
-    """
-    most = size.most_folds(folds)
-    if most < folds:
-        found = f"{most} different texts"
-        if size.rarest and size.rarest[1] == most:
-            found = f"{most} rows of label {cut(size.rarest[0])!r}"
-        raise SubtuneError(
-            f"experiments.{name}.folds: found {folds} with {found} to train on in task "
-            f"{task.name!r}, expected at least one for each fold"
-        )
 
 
 def _data_spec(

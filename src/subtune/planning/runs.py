@@ -28,7 +28,6 @@ from subtune.selections.specs import (
     tie_of_scores,
     trial_share,
 )
-from subtune.tasks import TaskSpec
 from subtune.tasks.task import TEST, TaskSize
 
 
@@ -185,7 +184,10 @@ def _planned(
     }
     if isinstance(learning_rate, tuple):
         searching = size
-        if _searches_apart(experiment, fisher.tokens.data.task, size):
+        # Papers search as they say. Test rows or folds judge apart anyway, and few rows cannot be
+        # spared.
+        dev_judges = not (experiment.paper or fold or TEST in fisher.tokens.data.task.evaluation)
+        if dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
             searching = size.divided(SEARCH_FOLDS, others=0)
             recipe["search_folds"] = SEARCH_FOLDS
         rows = searching.rows_within(train_rows)
@@ -201,14 +203,3 @@ def _planned(
         seed=seed,
     )
     return Planned(run, model, task, method, train_rows, seed, fraction, scope)
-
-
-def _searches_apart(experiment: Experiment, task: TaskSpec, size: TaskSize) -> bool:
-    """Return whether a search leaves the dev rows to judge: it judges by some training rows.
-
-    Papers search as they say. Test rows or folds judge apart anyway, and few rows cannot be spared.
-    """
-    dev_judges = (
-        experiment.paper is None and experiment.folds is None and TEST not in task.evaluation
-    )
-    return dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from subtune.config import Config, Experiment
 from subtune.selections.embeddings import Embeddings
-from subtune.tasks.score_columns import columns_of
+from subtune.tasks.task import columns_of
 
 # Columns of the form.
 NAMES = ["experiment", "model", "method", "task"]

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from subtune.data.folds import divided
-from subtune.models.adapters import with_adapters
-from subtune.models.encoder import Encoder, shapes_of
+from subtune.models.encoder import Encoder, shapes_of, with_adapters
 from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import DiffPruning
 from subtune.selections.specs import Fit, Fold, Recipe, RunSpec

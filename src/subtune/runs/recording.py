@@ -1,9 +1,13 @@
 """Training of runs that are not on record, and their records."""
 
+import contextlib
 import json
 import math
+import platform
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +15,13 @@ import datasets
 import numpy as np
 import pandas as pd
 import safetensors.torch
+import torch
 
+import subtune
+from subtune.core.hardware import device_name
 from subtune.models.encoder import Encoder
 from subtune.runs import records, search
 from subtune.runs.job import Job
-from subtune.runs.provenance import provenance
 from subtune.runs.records import is_recorded
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TaskSpec
@@ -24,6 +30,9 @@ from subtune.training import embeddings
 from subtune.training.checkpoints import Checkpoints
 from subtune.training.delta import to_stored
 from subtune.training.run import Result
+
+# Packages whose versions are recorded.
+PACKAGES = ("subtune", "torch", "transformers", "peft", "tokenizers", "datasets")
 
 
 def train_and_record(
@@ -152,3 +161,27 @@ def _predictions(
         part.insert(0, "split", split)
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """Return ``device``, ``threads``, ``commit`` and ``versions`` of this job.
+
+    ``versions`` are those of Python and of the installed packages that compute. ``commit`` is that
+    of the repository that holds this code. It is None outside a repository, and ends in ``-dirty``
+    if files were changed.
+    """
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    describe = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
+    commit = None
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        folder = Path(subtune.__file__).parent
+        commit = subprocess.check_output(describe, cwd=folder, stderr=subprocess.DEVNULL, text=True)
+    return {
+        "device": device_name(device),
+        "threads": torch.get_num_threads(),
+        "commit": commit and commit.strip(),
+        "versions": versions,
+    }

@@ -16,8 +16,7 @@ from subtune.runs.job import model_of
 from subtune.selections.specs import RunSpec
 from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, from_stored
-from subtune.training.evaluation import logits_of
-from subtune.training.padding import without_padding_where_it_is_seen
+from subtune.training.evaluation import logits_of, without_padding_where_it_is_seen
 from subtune.training.recipe import examples_that_train
 
 

@@ -105,7 +105,7 @@ class PeftSettings(Value):
 
     @property
     def virtual_tokens(self) -> int:
-        """How many tokens of its own the type puts before a text."""
+        """The number of tokens of its own that the type puts before a text."""
         number = self.fields.get("num_virtual_tokens")
         return number if isinstance(number, int) else 0
 

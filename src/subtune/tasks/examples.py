@@ -90,7 +90,7 @@ class Examples:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.row_numbers)
 
     @property

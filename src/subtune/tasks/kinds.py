@@ -1,7 +1,6 @@
 """All kinds of task; nothing outside this package names one."""
 
-from subtune.tasks.classification import Classification
-from subtune.tasks.regression import Regression
+from subtune.tasks.sentences import Classification, Regression
 from subtune.tasks.span import Span
 from subtune.tasks.task_kind import TaskKind
 from subtune.tasks.tokens import Tokens

@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, one_of
 from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import tables
 from subtune.tasks.formats.text import NO_CHARACTER, in_words
+from subtune.tasks.metrics import METRICS
 from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd
+    from torch import Tensor
 
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
 FORMATS = (".csv", ".tsv", ".jsonl")
+# Squared errors and their gradients are added up in float32.
+LARGEST_SCORE = 1e9
 
 
 def rows_of(
@@ -129,3 +133,67 @@ class Sentences(TaskKind):
         columns = {"idx": examples.row_numbers, "label": examples.labels_of_rows}
         columns |= {f"logit_{k}": predictions[:, k] for k in range(predictions.shape[1])}
         return pd.DataFrame(columns)
+
+
+class Classification(Sentences):
+    """One label word for a text or a pair of texts."""
+
+    name = "classification"
+    metrics = tuple(METRICS["classes"])
+    has_label_words = True
+    problem_type = "single_label_classification"
+    label_type = "int32"
+
+    def parse_label(self, task: TaskFields, text: str, place: str) -> int:
+        """Return the number of a label word.
+
+        Where no label word contains a digit, the words' numbers, from 0, stand for them too.
+        """
+        text, words = text.strip(), task.labels or ()
+        numbers = {word: number for number, word in enumerate(words)}
+        if not any(letter.isdigit() for word in words for letter in word):
+            numbers |= {str(number): number for number in range(len(words))}
+        if text not in numbers:
+            raise SubtuneError(f"{place}: label: {one_of(text, numbers)}")
+        return numbers[text]
+
+    def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
+        return table.filter(like="logit_").to_numpy().argmax(axis=1), table["label"].to_numpy()
+
+
+class Regression(Sentences):
+    """One number for a text or a pair of texts."""
+
+    name = "regression"
+    metrics = tuple(METRICS["numbers"])
+    compares = "numbers"
+    has_label_words = False
+    problem_type = "regression"
+    # log p is −½·(y−ŷ)² for a unit variance: half the squared error.
+    nats = 0.5
+    label_type = "float32"
+
+    def outputs(self, task: TaskFields) -> int:
+        return 1
+
+    def parse_label(self, task: TaskFields, text: str, place: str) -> float:
+        """Return the number that a label is. It must be finite, and not too large to train on."""
+        text = text.strip()
+        try:
+            score = float(text)
+        except ValueError:
+            raise SubtuneError(f"{place}: label: found {text!r}, expected a number") from None
+        # "Not a number" is not below anything.
+        if not abs(score) <= LARGEST_SCORE:
+            raise SubtuneError(
+                f"{place}: label: found {text!r}, expected a number between "
+                f"±{LARGEST_SCORE:.0e}, whose squares float32 can add up"
+            )
+        return score
+
+    def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
+        """Return each run's summed squared error of logits ``[k, n, 1]`` and scores ``[n]``."""
+        return (logits.squeeze(2) - labels).square().sum(1)
+
+    def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
+        return table["logit_0"].to_numpy(), table["label"].to_numpy()

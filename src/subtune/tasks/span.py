@@ -21,8 +21,7 @@ from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import squad
 from subtune.tasks.metrics import METRICS
-from subtune.tasks.special_tokens import SpecialTokens
-from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
+from subtune.tasks.task_kind import Columns, PlacedRow, Row, SpecialTokens, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd

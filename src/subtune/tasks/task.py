@@ -1,6 +1,8 @@
-"""Tasks, whatever source their rows come from."""
+"""Tasks, whatever source their rows come from, and their columns in tables."""
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 from pydantic import model_validator
@@ -64,17 +66,16 @@ def _listed(names: str | tuple[str, ...] | None) -> str:
 class TaskSize(Value):
     """Rows of the training split, of all evaluation and of all test splits.
 
-    ``tokens`` is the mean number of tokens of a training row, and often an estimate. Where rows are
-    read before training, ``texts`` is how many texts of training rows differ, and ``rarest`` the
-    class with the fewest of them, with their number.
+    ``tokens`` is the mean number of tokens of a training row, and often an estimate. ``scarcest``
+    is the number that limits folds, in words and as a number, if rows are read before training:
+    that of different texts, or of the rarest label's rows.
     """
 
     train_rows: int
     evaluation_rows: int
     test_rows: int
     tokens: float
-    texts: int | None = None
-    rarest: tuple[str, int] | None = None
+    scarcest: tuple[str, int] | None = None
 
     @property
     def all_rows(self) -> int:
@@ -83,8 +84,7 @@ class TaskSize(Value):
 
     def most_folds(self, most: int) -> int:
         """Return how many folds, at most so many, can each have a text and a row of each class."""
-        known = (self.texts, self.rarest and self.rarest[1])
-        return min([most, *(number for number in known if number is not None)])
+        return min(most, self.scarcest[1]) if self.scarcest else most
 
     def divided(self, folds: int, others: int) -> Self:
         """Return the size for a run that one of so many folds judges, and ``others``, rows too."""
@@ -137,3 +137,44 @@ TASKS: dict[str, Task] = {
     name: Task(name=name, **fields)
     for name, fields in resources.read_yaml("subtune.tasks", "tasks.yaml").items()
 }
+
+
+@dataclass(frozen=True)
+class ScoreColumn:
+    """The source of a column of scores; MNLI is one task and has two.
+
+    Epochs and learning rates are chosen by the column that ``decides``. Methods are compared by the
+    column that ``judges``: the same, or the test rows of a user's own task. ``title`` is the
+    heading.
+    """
+
+    key: str
+    task: str
+    split: str
+    metric: str
+    decides: bool
+    judges: bool
+    title: str = ""
+
+    @property
+    def in_history(self) -> str:
+        """The column of a run's history that has this score of every epoch."""
+        return f"{self.split}/{self.metric}"
+
+
+def columns_of(tasks: Sequence[Task], metrics: Mapping[str, str]) -> list[ScoreColumn]:
+    """Return columns in the order of the tasks. The first of a task's columns decides.
+
+    ``metrics`` has the tasks of which another metric than their first is shown, and decides.
+    """
+    columns = []
+    for task in tasks:
+        for position, (split, title) in enumerate(task.columns()):
+            several = len(task.evaluation) > 1
+            key = f"{task.name}_{split.removeprefix('validation_')}" if several else task.name
+            metric = metrics.get(task.name, task.metrics[0])
+            decides = position == 0
+            judges = split == TEST if TEST in task.evaluation else decides
+            column = ScoreColumn(key, task.name, split, metric, decides, judges, title)
+            columns.append(column)
+    return columns

@@ -22,8 +22,7 @@ from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats import tables, tagged, text
 from subtune.tasks.sentences import NO_LABEL
-from subtune.tasks.special_tokens import SpecialTokens
-from subtune.tasks.task_kind import Columns, PlacedRow, Row, TaskKind
+from subtune.tasks.task_kind import Columns, PlacedRow, Row, SpecialTokens, TaskKind
 
 if TYPE_CHECKING:
     import pandas as pd

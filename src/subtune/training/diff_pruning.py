@@ -25,8 +25,8 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State, averages_of, below, restore_averages
 from subtune.training.delta import ChangedEntries, ChangedTensor, Delta
+from subtune.training.evaluation import autocast
 from subtune.training.labels import in_training
-from subtune.training.precision import autocast
 from subtune.training.recipe import examples_that_train, learning_rate_at
 
 # Section 4.3: the ends l and r of the stretched distribution, and the first α. The published code

@@ -23,8 +23,7 @@ from subtune.selections.specs import Fit, ModelSpec
 from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads
 from subtune.training.delta import ChangedTensor
-from subtune.training.evaluation import Evaluation
-from subtune.training.padding import without_padding_where_it_is_seen
+from subtune.training.evaluation import Evaluation, without_padding_where_it_is_seen
 from subtune.training.recipe import examples_that_train
 from subtune.training.run import Result
 

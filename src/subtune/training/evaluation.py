@@ -1,23 +1,31 @@
-"""A run's predictions and scores.
+"""A run's predictions and scores, and how logits are computed: precision and padding.
 
 Shapes: ``q`` tokens that the head reads, ``o`` its outputs.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from subtune.data.batches import in_length_order
-from subtune.models.encoder import Encoder
+from subtune.data.batches import by_length, in_length_order
+from subtune.families.base import is_embedding
+from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
-from subtune.models.packed import micro_batches, pack
+from subtune.models.packed import Packed, micro_batches, pack
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.delta import Delta, applied, from_stored, to_stored
-from subtune.training.precision import autocast
+
+# Padding is seen from this difference on, relative to the largest logit: a hundred times the
+# rounding of float32.
+TOLERANCE = 1e-4
+# The number of examples to compute with padding and without.
+EXAMPLES = 8
 
 
 @dataclass(frozen=True)
@@ -88,3 +96,55 @@ def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
                 read = np.concatenate([np.arange(behind[n] - counts[n], behind[n]) for n in index])
                 every[torch.from_numpy(read)] = logits(model, batch)[0].float()
     return every.cpu().numpy()
+
+
+def without_padding_where_it_is_seen(
+    model: Encoder,
+    splits: Iterable[Examples],
+    compute: Callable[[Encoder, Packed], torch.Tensor] = logits,
+) -> Encoder:
+    """Return the model, marked if padding changes what it computes.
+
+    Eight examples of different lengths are computed one at a time, and in one batch that is padded
+    to the longest example of all splits.
+    """
+    every = [split for split in splits if len(split)]
+    if model.transformers is None or not every:
+        return model
+    longest = max(int(split.lengths.max()) for split in every)
+    in_order = by_length(np.arange(len(every[0])), every[0].lengths)
+    index = np.unique(in_order[np.linspace(0, len(in_order) - 1, EXAMPLES).astype(int)])
+    with_classifier = with_new_classifier(model, seed=0)
+    with torch.inference_mode():
+        together = replace(pack(every[0], index, model), longest=longest)
+        padded = compute(with_classifier, together)
+        texts = (pack(every[0], one, model) for one in index[:, None])
+        alone = torch.cat([compute(with_classifier, text) for text in texts], dim=-2)
+    # If the head reads no token of these texts, there is nothing to compare.
+    if not alone.numel() or (padded - alone).abs().max() <= TOLERANCE * alone.abs().max():
+        return model
+    return replace(model, transformers=replace(model.transformers, sees_padding=True))
+
+
+@contextmanager
+def autocast(device: torch.device, precision: str) -> Iterator[None]:
+    """Compute matrix products in a precision, ``fp32``, ``tf32`` or ``bf16``.
+
+    A backward pass behind the context has the same precision.
+    """
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        yield
+
+
+def cast_once(model: Encoder, precision: str) -> dict[str, Tensor]:
+    """Return frozen weights as products read them, so that no step casts them again.
+
+    Autocast casts the weights of transformers' code.
+    """
+    if precision != "bf16" or model.transformers is not None:
+        return dict(model.parameters)
+    return {
+        name: value.bfloat16() if value.ndim == 2 and not is_embedding(name) else value
+        for name, value in model.parameters.items()
+    }

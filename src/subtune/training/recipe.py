@@ -21,12 +21,10 @@ from subtune.selections.specs import Fit, Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
-from subtune.training.evaluation import evaluate, without_scores
+from subtune.training.evaluation import autocast, cast_once, evaluate, without_scores
 from subtune.training.labels import in_own_unit, in_training
-from subtune.training.matrices import Matrices
-from subtune.training.precision import autocast, cast_once
 from subtune.training.run import Result, Run
-from subtune.training.stacked import StackedParameters
+from subtune.training.stacked import Matrices, StackedParameters
 
 DIVERGED = "the loss or a prediction is not finite: this run ends here"
 

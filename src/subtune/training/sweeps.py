@@ -7,8 +7,8 @@ from subtune.models.encoder import Encoder
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Checkpoints, Keeper
+from subtune.training.evaluation import without_padding_where_it_is_seen
 from subtune.training.groups import group_runs
-from subtune.training.padding import without_padding_where_it_is_seen
 from subtune.training.recipe import Member, OutOfMemoryError, train
 from subtune.training.run import Result
 

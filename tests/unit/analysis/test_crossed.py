@@ -49,7 +49,7 @@ def test_the_interval_of_one_seed_is_students_over_parts_of_rows():
     values = crossed_values(np.random.default_rng(0), 1, 50)
     study = crossed.study([float(values.mean())], values, 200)
     assert crossed.half_width([study]) == pytest.approx(students(values[0]))
-    # How seeds differ is not known, so none helps.
+    # The differences between seeds are not known, so no seed helps.
     assert crossed.more_seeds([study], 0.0) is None
 
 

@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import judged_apart, scores
-from subtune.analysis.judged_apart import PARTS
-from subtune.analysis.row_scores import NUMBERS, row_scores
+from subtune.analysis.judged_apart import NUMBERS, PARTS, row_scores
 from subtune.runs import records
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS, metrics
-from subtune.tasks.score_columns import ScoreColumn, columns_of
+from subtune.tasks.task import ScoreColumn, columns_of
 from tests.helpers import examples
 
 KINDS = ["mrpc", "stsb", "ud_ewt", "squad"]

@@ -6,12 +6,12 @@ import math
 import pandas as pd
 import pytest
 
+from subtune.analysis.judged_apart import NUMBERS, row_scores
 from subtune.analysis.recomputation import require_scores_of_predictions
-from subtune.analysis.row_scores import NUMBERS, row_scores
 from subtune.core.errors import SubtuneError
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
-from subtune.tasks.score_columns import columns_of
+from subtune.tasks.task import columns_of
 from tests.helpers import examples
 
 # Predictions of four rows by task, and their scores, worked out by hand.

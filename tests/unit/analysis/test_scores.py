@@ -11,7 +11,7 @@ from subtune.analysis import curves, scores, significance
 from subtune.analysis.statistics import family_minus, minus, scope_minus
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
-from subtune.tasks.score_columns import columns_of
+from subtune.tasks.task import columns_of
 from tests.helpers import examples
 from tests.helpers.examples import scored
 

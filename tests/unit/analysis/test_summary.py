@@ -10,10 +10,9 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subtune.analysis import answers, crossed, summary
-from subtune.analysis.row_scores import NO_ROWS, NUMBERS
-from subtune.exhibits.tables.answers import decisions
-from subtune.exhibits.tables.summary import methods_by_score
+from subtune.analysis import crossed, summary
+from subtune.analysis.judged_apart import NO_ROWS, NUMBERS
+from subtune.exhibits.tables.answers import decisions, methods_by_score
 from tests.helpers.examples import scored
 
 CLASSIFIER = 10
@@ -274,7 +273,7 @@ def test_an_answer_says_which_of_its_two_methods_was_not_tuned_or_not_done():
 def test_an_answer_over_all_tasks_says_that_some_tasks_are_at_the_edge():
     scores = {"full": [0.9] * 3, "layernorm": [0.9] * 3}
     tables = [runs(scores, task).assign(at_edge=task == "rte") for task in ("rte", "cola")]
-    said = answer_of(pd.concat(tables, ignore_index=True), answers.ALL_TASKS)["answer"]
+    said = answer_of(pd.concat(tables, ignore_index=True), summary.ALL_TASKS)["answer"]
     assert "LayerNorm's learning rate is at the edge of those tried on some tasks." in said
 
 
@@ -285,7 +284,7 @@ def test_over_all_tasks_the_mean_over_tasks_counts_of_methods_that_all_tasks_hav
     ]
     table = pd.concat([*parts, runs({"layernorm": [0.9] * 3}, task="cola")], ignore_index=True)
     assert answer_of(table)["answer"].startswith("Train everything: the nearest method, BitFit")
-    row = answer_of(table, answers.ALL_TASKS)
+    row = answer_of(table, summary.ALL_TASKS)
     assert row["method"] == "BitFit"
     assert row["difference"] == pytest.approx(np.mean([-0.05, 0.02, 0.01]))
     assert row["over"] == "3 seeds"

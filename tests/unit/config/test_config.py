@@ -7,7 +7,7 @@ import math
 import pytest
 
 from subtune import cli, config
-from subtune.config.loading import load
+from subtune.config import load
 from subtune.core.errors import SubtuneError
 from subtune.planning.plan import plan as plan_of
 from tests.helpers.project import ROOT

@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from subtune.data.folds import divided, rows_of_fold
+from subtune.data.folds import divided, rows_of_folds
 from subtune.selections.specs import Fold
 from subtune.tasks import TASKS
 from tests.helpers import examples
@@ -14,8 +14,7 @@ from tests.helpers.examples import examples_of, packable
 
 
 def folds(train, task, of, partition=0):
-    every = [Fold(of=of, number=number, partition=partition) for number in range(of)]
-    return [rows_of_fold(train, task, fold).tolist() for fold in every]
+    return [part.tolist() for part in rows_of_folds(train, task, of, partition)]
 
 
 @pytest.mark.parametrize("task", ["sst2", "stsb", "ud_ewt", "squad"])

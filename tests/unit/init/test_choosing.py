@@ -16,13 +16,13 @@ def test_learning_rates_are_those_of_the_nearest_width(width, nearest):
 
 def test_fewer_rows_are_seen_more_often():
     numbers = (200, 1000, 2500, 20_000, 10**6)
-    sizes = [next(choices(rows, 32, 384, ["full"])) for rows in numbers]
+    sizes = [next(choices(rows, 32, 384, ["full"], 5)) for rows in numbers]
     assert [size.epochs for size in sizes] == [20, 10, 5, 3, 2]
     assert [len(size.methods) * len(size.seeds) for size in sizes] == [5] * 5
 
 
 def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows():
-    found = [*choices(2000, 32, 384, DEFAULTS.methods)]
+    found = [*choices(2000, 32, 384, DEFAULTS.methods, DEFAULTS.seeds)]
     assert [(s.train_rows, len(s.methods), s.epochs) for s in found] == [
         *((2000, 6, epochs) for epochs in (10, 10, 10, 9, 8, 7)),
         *((2000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
@@ -40,7 +40,7 @@ def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows()
     assert not any(s.own_epochs for s in found[2:])
     assert {len(settings.seeds) for settings in found} == {5}
     # Small tables keep their rows.
-    assert {settings.train_rows for settings in choices(50, 32, 384, ["full"])} == {50}
+    assert {settings.train_rows for settings in choices(50, 32, 384, ["full"], 3)} == {50}
 
 
 def test_what_is_written_is_known_to_the_library():

@@ -196,8 +196,8 @@ def test_without_dev_rows_each_row_is_judged_by_a_run_that_has_not_seen_it(
 
 # Arguments, of which TABLES are two good ones, and the only line that is printed.
 REFUSED = [
-    ("--train once.csv", "once.csv: found one row of label 'bad', expected at least two, one to"),
-    ("--train same.csv", "same.csv: found the same text in every row, expected at least two texts"),
+    ("--train once.csv", "once.csv: found too few rows of label 'bad', expected at least two, one"),
+    ("--train same.csv", "same.csv: found too few different texts, expected at least two, one to"),
     ("--train films-train.csv --dev ./films-train.csv", "--train, --dev, --test: found films-t"),
     ("--train films-train.csv --dev link.csv", "--train, --dev, --test: found films-train.csv, l"),
     ("--train none.csv --dev films-dev.csv", "none.csv: no such file or directory, expected a"),

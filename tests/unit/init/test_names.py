@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from subtune.init.names import named_like, task_named_after
+from subtune.init.tables import named_like, task_named_after
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from snakemake.common.configfile import load_configfile
 from subtune import config
 from subtune.config.schema import Assumptions
 from subtune.core.errors import SubtuneError
-from subtune.init import writing
+from subtune.init import first_configuration
 from subtune.init.choosing import choices
 from subtune.init.models import StartingModel
 from subtune.tasks import Task
@@ -26,10 +26,10 @@ MODEL = StartingModel(source="path", reference="models/mein Modell: 1", reason="
 
 
 def text_of(task: Task, files: dict[str, str], assumed: Assumptions | None = None) -> str:
-    settings = next(choices(200, 32, 384, ["full", "frozen"]))
+    settings = next(choices(200, 32, 384, ["full", "frozen"], 3))
     about = {"rows": 200, "folds": None, "cut_share": "which cuts none", "at_once": 2}
     about |= {"margin": 0.02}
-    return writing.text_of(
+    return first_configuration.text_of(
         task,
         settings,
         assumed or Assumptions(),
@@ -55,7 +55,7 @@ def with_examples(test):
 @with_examples
 @given(st.text(min_size=1))
 def test_any_text_comes_back_as_it_was(text):
-    quoted = writing.quoted(text)
+    quoted = first_configuration.quoted(text)
     assert yaml.safe_load(quoted) == text
     assert yaml.safe_load(f"{{{quoted}: [{quoted}]}}") == {text: [text]}
 
@@ -67,7 +67,7 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(tmp_path):
     measured = Assumptions(device="two: 'cores'", teraflops={"fp32": 0.1, "bf16": 1e-05})
     text = text_of(task, files, measured)
     path = tmp_path / "größe.yaml"
-    writing.write(path, text)
+    first_configuration.write(path, text)
     checked = config.read(path)
     written = checked.tasks["123"]
     assert (written.text, written.label, written.labels) == (("a: b", "²"), "yes", labels)
@@ -90,5 +90,5 @@ def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(tmp_path):
 def test_a_place_that_cannot_be_written_is_said_in_a_line(tmp_path, name, message):
     (tmp_path / "there.yaml").write_text("kept")
     with pytest.raises(SubtuneError, match=f"--to: cannot write .*: {message}"):
-        writing.write(tmp_path / name, "text")
+        first_configuration.write(tmp_path / name, "text")
     assert (tmp_path / "there.yaml").read_text() == "kept"

@@ -7,7 +7,7 @@ import yaml
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.interface import workflow
-from subtune.interface.refits import refitted
+from subtune.interface.comparison import refitted
 from subtune.selections.specs import Fold
 from tests.helpers import examples
 from tests.helpers.records import record

@@ -101,7 +101,7 @@ def test_costs_are_of_the_rows_that_train_and_judge(plan):
         estimates.run(planned.experiments["mine"][1].run.id).tokens
         for estimates, planned in ((of_folds, with_folds), (whole, with_dev))
     ]
-    # Of 20 rows 10 train and 10 judge; without folds 20 and 19.
+    # Two folds train on 10 rows and judge by 10; dev rows: 20 and 19.
     assert costs[0] / costs[1] == pytest.approx(20 / 39, rel=0.02)
 
 

@@ -271,7 +271,7 @@ def test_a_search_is_one_run_of_what_names_no_learning_rate():
 
 @pytest.mark.parametrize(("rows", "share"), [(200, 0.57), (40, 1.0)])
 def test_trials_of_short_runs_take_a_larger_share_of_their_steps(rows, share):
-    """Of 200 rows 160 train in a search; two epochs in batches of four are 80 steps."""
+    """A search trains on 160 of 200 rows; two epochs in batches of four are 80 steps."""
     made = plan(methods={"bitfit": "search", "full": [1e-5]}, batch_size=4, train_rows=rows)
     trials = {run.recipe.trial for run in made.runs.values() if run.recipe.searched}
     assert trials == {share}
@@ -286,7 +286,7 @@ def test_scores_on_trial_are_equal_within_two_standard_errors_of_an_accuracy():
     rows = {made.sizes[run.tokens.data.key].evaluation_rows for run in made.runs.values()}
     assert rows == {100}
     assert {run.recipe.tie for run in made.runs.values()} == {0.1}
-    # Without a paper a fifth of 200 training rows choose.
+    # A fifth of 200 training rows choose if there is no paper.
     assert {run.recipe.tie for run in plan(**settings).runs.values()} == {0.158}
 
 
@@ -540,7 +540,7 @@ def test_planning_waits_for_no_library_that_computes_or_draws(command):
 
 
 def limits(planned):
-    """How many rows train a run, to the limit that its recipe has."""
+    """Return the number of rows that train a run, and the limit that its recipe has."""
     return {p.train_rows: p.run.recipe.train_rows for p in planned}
 
 

@@ -11,7 +11,7 @@ from subtune.exhibits.tables import choices
 from subtune.runs import listing, records, table_of_runs
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TASKS
-from subtune.tasks.score_columns import ScoreColumn
+from subtune.tasks.task import ScoreColumn
 from tests.helpers import examples
 from tests.helpers.records import recorded_embeddings
 

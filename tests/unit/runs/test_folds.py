@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.analysis import refits
+from subtune.analysis import scores
 from subtune.core.errors import SubtuneError
 from subtune.data.folds import divided
 from subtune.data.load import tokenize
@@ -204,9 +204,9 @@ def test_a_refit_has_the_chosen_rate_and_the_median_of_the_best_epochs(tmp_path,
     train(tmp_path, specs, model, examples.tokens(TASKS["sst2"], tiny_bert, rows=20))
     chosen = pd.DataFrame({"run": [spec.id for spec in specs], "best_epoch": [1, 2, 2]})
     chosen = chosen.assign(method="bitfit", decides=True, value=0.5)
-    spec = refits.refit_of(chosen, tmp_path, "bitfit")
+    spec = scores.refit_of(chosen, tmp_path, "bitfit")
     rate = records.read_outcome(tmp_path, specs[0].id)["learning_rate"]
     expected = specs[0].at(rate).recipe.replaced(fold=None, refit=2)
     assert (spec.seed, spec.recipe) == (0, expected)
     with pytest.raises(SubtuneError, match="'bitfit' diverged"):
-        refits.refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")
+        scores.refit_of(chosen.assign(value=np.nan), tmp_path, "bitfit")

@@ -19,7 +19,7 @@ from subtune.models.load import load_model
 from subtune.runs import listing, recording, records, rescoring, table_of_runs
 from subtune.runs.integrity import CHECKSUMS, write_checksums
 from subtune.selections.entries import Random
-from subtune.tasks.score_columns import ScoreColumn
+from subtune.tasks.task import ScoreColumn
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
 

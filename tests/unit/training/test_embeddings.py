@@ -20,7 +20,7 @@ from subtune.selections.specs import Fit, ModelSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training import embeddings
-from subtune.training.padding import without_padding_where_it_is_seen
+from subtune.training.evaluation import without_padding_where_it_is_seen
 from tests.helpers import examples
 
 SPEC = ModelSpec(source="files", version="1")

@@ -14,8 +14,7 @@ from subtune.selections.kind import Indices
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.training.delta import applied, to_stored
-from subtune.training.evaluation import logits_of
-from subtune.training.precision import autocast
+from subtune.training.evaluation import autocast, logits_of
 from subtune.training.recipe import Member, examples_that_train, learning_rate_at, train
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples

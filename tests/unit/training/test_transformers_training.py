@@ -18,7 +18,7 @@ from subtune.models.packed import micro_batches, pack
 from subtune.runs import recording
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
-from subtune.training import groups, padding
+from subtune.training import evaluation, groups
 from subtune.training.delta import to_stored
 from subtune.training.evaluation import logits_of
 from subtune.training.recipe import train
@@ -184,7 +184,7 @@ def test_on_a_cpu_runs_of_transformers_own_models_train_one_by_one(tiny):
 def test_a_model_that_sees_padding_predicts_what_it_does_of_each_text_alone(family, sees, tiny):
     model, _, rows = tiny(family)
     assert len(set(rows["train"].lengths)) > 1
-    proven = padding.without_padding_where_it_is_seen(model, rows.values())
+    proven = evaluation.without_padding_where_it_is_seen(model, rows.values())
     assert proven.transformers.sees_padding == sees
     proven = replace(proven, parameters=proven.parameters | encoder.new_classifier(proven, 0))
     split = rows["train"]

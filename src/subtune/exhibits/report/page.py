@@ -13,12 +13,11 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from subtune.analysis.answers import ALL_TASKS
 from subtune.analysis.scores import read_scores
-from subtune.analysis.summary import METHOD, QUESTION, REFERENCE, title_with_mask
+from subtune.analysis.summary import ALL_TASKS, METHOD, QUESTION, REFERENCE, title_with_mask
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.drawing import DOTS_PER_INCH
-from subtune.exhibits.tables.answers import cells_of, from_the_smallest
+from subtune.exhibits.tables.answers import from_the_smallest, losses_of
 from subtune.exhibits.tables.choices import short
 from subtune.exhibits.tables.writing import EMPTY, cell, interval
 from subtune.selections.methods import title_of
@@ -216,9 +215,10 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     titles = dict(answers[["task", "title"]].itertuples(index=False))
     several = methods["model"].nunique() > 1
     groups = methods.dropna(subset="score").groupby(QUESTION, sort=False)
+    losses = losses_of(from_the_smallest(methods)).to_markdown(index=False, disable_numparse=True)
     return {
         "sentence": sentence(answers),
-        "table": losses(methods) if len(answers) == 1 else "",
+        "table": markdown_table(losses) if len(answers) == 1 else "",
         "pictures": [
             {"title": titles[task] + f", {model}" * several} | picture(rows)
             for (model, task, _), rows in groups
@@ -239,13 +239,6 @@ def sentence(answers: pd.DataFrame) -> str:
         named = [f"{name} on {', '.join(titles)}" for name, titles in of_decision]
         sentences += [f"{beginning} {'; '.join(named)}."] if named else []
     return " ".join(sentences)
-
-
-def losses(methods: pd.DataFrame) -> Markup:
-    """Return a table of what each method loses, from the smallest, as HTML."""
-    rows = from_the_smallest(methods).to_dict("records")
-    table = pd.DataFrame([cells_of(row) for row in rows])
-    return markdown_table(table.to_markdown(index=False, disable_numparse=True))
 
 
 def picture(rows: pd.DataFrame) -> dict[str, Any]:

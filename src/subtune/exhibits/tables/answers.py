@@ -1,7 +1,6 @@
-"""The method to train: as a table, in sentences, on a terminal."""
+"""The method to train, as a table, in sentences and on a terminal; what each method costs."""
 
 import itertools
-import math
 import shutil
 import textwrap
 from collections.abc import Mapping
@@ -10,12 +9,36 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.answers import ALL_TASKS, SURE, Answer, answers
-from subtune.analysis.row_scores import NO_ROWS
-from subtune.analysis.summary import METHOD, Candidate, summary, title_with_mask
-from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled, escaped, share
+from subtune.analysis.judged_apart import NO_ROWS
+from subtune.analysis.summary import (
+    ALL_TASKS,
+    METHOD,
+    SURE,
+    Answer,
+    Candidate,
+    answers,
+    from_the_smallest,
+    remarks,
+    summary,
+    title_with_mask,
+)
+from subtune.exhibits.tables.writing import (
+    DIVERGED,
+    EMPTY,
+    Styled,
+    escaped,
+    interval,
+    share,
+    signed,
+)
 from subtune.selections.methods import title_of
+from subtune.tasks.metrics import TITLES
 
+COLUMNS = [
+    *("model", "task", "title", "metric", "margin", "decision", "method", "trained", "share"),
+    *("score", "full", "difference", "low", "high", "most_lost", "chance", "over", "seeds"),
+    *("more_seeds", "more_rows", "answer"),
+]
 # Columns of whole numbers, of which some are missing.
 WHOLE = ["trained", "seeds", "more_seeds", "more_rows"]
 MISSING = {
@@ -26,8 +49,6 @@ MISSING = {
 APART = "Each row is judged at an epoch that other rows have chosen."
 ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
 CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
-# What trains no parameter of the model.
-NOTHING = {"embeddings": "a regression on frozen embeddings", "frozen": "the classifier alone"}
 QUESTION = "Which few parameters are worth fine-tuning?"
 WIDEST = 100
 
@@ -50,71 +71,44 @@ def decisions(
     sentences = [f"* {escaped(f'{a.model}, {titles[a.task]}')}: {in_words(a)}" for a in found]
     judged = chosen[chosen["judges"]]
     by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
-    losses = from_the_smallest(summary(chosen, row_scores))
+    methods = from_the_smallest(summary(chosen, row_scores))
     return Styled(
-        pd.DataFrame(rows).astype(dict.fromkeys(WHOLE, "Int64")),
-        pd.DataFrame([_shown(row, titles) for row in losses.to_dict("records")]),
-        bold=pd.DataFrame({"method": losses["chance"] >= SURE}),
+        pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64")),
+        losses_of(methods, titles),
+        bold=pd.DataFrame({"method": methods["chance"] >= SURE}),
         before="\n".join(sentences),
         note=APART if judged["judged_apart"].all() else by_dev_rows,
     )
 
 
-def from_the_smallest(methods: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of `summary` with each task's methods from the smallest to the largest."""
-    order = methods.groupby(["model", "task", "metric"], sort=False).ngroup()
-    by = ["order", "trained", "score"]
-    methods = methods.assign(order=order).sort_values(by, ascending=[True, True, False])
-    return methods.drop(columns="order").reset_index(drop=True)
+def _numbers(answer: Answer, title: str) -> dict[str, Any]:
+    """Return the cells of an answer, and more; those of a method are missing if it has none."""
+    numbers: dict[str, Any] = {}
+    if candidate := answer.candidate:
+        mean, low, high = candidate.difference
+        numbers = candidate._asdict() | {"difference": mean, "low": low, "high": high}
+        numbers |= {"method": candidate.title, "seeds": len(candidate.seeds)}
+    return numbers | vars(answer) | {"title": title, "answer": in_words(answer)}
 
 
-def _numbers(answer: Answer, title: str) -> dict[str, object]:
-    candidate = answer.candidate
-    mean, low, high = candidate.difference if candidate else [math.nan] * 3
-    return {
-        "model": answer.model,
-        "task": answer.task,
-        "title": title,
-        "metric": answer.metric,
-        "margin": answer.margin,
-        "decision": answer.decision,
-        "method": candidate and candidate.title,
-        "trained": candidate.trained if candidate else pd.NA,
-        "share": candidate.share if candidate else math.nan,
-        "score": candidate.score if candidate else math.nan,
-        "full": candidate.full_score if candidate else math.nan,
-        "difference": mean,
-        "low": low,
-        "high": high,
-        "most_lost": candidate.most_lost if candidate else math.nan,
-        "chance": candidate.chance if candidate else math.nan,
-        "over": candidate and candidate.over,
-        "seeds": len(candidate.seeds) if candidate else pd.NA,
-        "more_seeds": pd.NA if answer.more_seeds is None else answer.more_seeds,
-        "more_rows": pd.NA if answer.more_rows is None else answer.more_rows,
-        "answer": in_words(answer),
-    }
+def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Return what each method scores and loses, in words, from rows of `summary`.
 
-
-def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, str]:
-    """Return the cells of one method, from a row of `summary`."""
-    return {
-        "model": row["model"],
-        "task": task_titles[row["task"]],
-        **cells_of(row),
-    }
-
-
-def cells_of(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a method scores and loses, in words, from a row of `summary`."""
-    return {
-        "method": title_with_mask(*(row[name] for name in METHOD)),
-        "parameters": f"{row['trained']:,}",
-        "score": DIVERGED if pd.isna(row["score"]) else f"{row['score']:.4f}",
-        "loss": EMPTY if pd.isna(row["difference"]) else f"{-row['difference']:.4f}",
-        "at most": EMPTY if pd.isna(row["most_lost"]) else f"{row['most_lost']:.4f}",
-        f"within {row['margin']:g}": chance_in_words(row["chance"]),
-    }
+    Without the titles of tasks, neither model nor task is shown.
+    """
+    rows = []
+    for row in methods.to_dict("records"):
+        question = {"model": row["model"], "task": task_titles[row["task"]]} if task_titles else {}
+        rows.append(
+            question
+            | {"method": title_with_mask(*(row[name] for name in METHOD))}
+            | {"parameters": f"{row['trained']:,}"}
+            | {"score": DIVERGED if pd.isna(row["score"]) else f"{row['score']:.4f}"}
+            | {"loss": EMPTY if pd.isna(row["difference"]) else f"{-row['difference']:.4f}"}
+            | {"at most": EMPTY if pd.isna(row["most_lost"]) else f"{row['most_lost']:.4f}"}
+            | {f"within {row['margin']:g}": chance_in_words(row["chance"])}
+        )
+    return pd.DataFrame(rows)
 
 
 def chance_in_words(chance: float) -> str:
@@ -153,7 +147,7 @@ def in_words(answer: Answer) -> str:
 def _decision(answer: Answer, candidate: Candidate) -> str:
     """Return the sentence that names what to train."""
     named, margin = _described(candidate), f"{answer.margin:g}"
-    scores = f"it scores {candidate.score:.4f}, full {candidate.full_score:.4f}"
+    scores = f"it scores {candidate.score:.4f}, full {candidate.full:.4f}"
     most = candidate.most_lost
     if answer.decision == "train":
         worst = f"loses at most {most:.4f}" if most > 0 else f"gains at least {-most:.4f}"
@@ -168,25 +162,22 @@ def _decision(answer: Answer, candidate: Candidate) -> str:
 
 def _described(candidate: Candidate) -> str:
     """Return a method with its size."""
-    for method, what in NOTHING.items():
-        if candidate.title == title_of(method):
-            nothing = "nothing" if method == "embeddings" else candidate.title
-            return f"{nothing} ({what})"
+    if candidate.title == title_of("embeddings"):
+        return "nothing (a regression on frozen embeddings)"
+    if candidate.title == title_of("frozen"):
+        return f"{candidate.title} (the classifier alone)"
     return f"{candidate.title} ({candidate.trained:,} parameters, {share(candidate.share)} of all)"
 
 
 def _what_tells(answer: Answer, candidate: Candidate) -> str:
     """Return a sentence about the safe choice, and the seeds or rows that would make sure."""
-    safe = "Full fine-tuning is the safe choice"
-    unused = (number for number in itertools.count() if number not in candidate.seeds)
-    seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds or 0)]
-    more = [
-        f"{answer.more_rows:,} more {candidate.judged_by}" if answer.more_rows else "",
-        f"`seeds: {seeds}`" if answer.more_seeds else "",
-    ]
-    if not any(more):
-        return f"{safe}."
-    return f"{safe}; about {' or '.join(filter(None, more))} would tell."
+    more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
+    if answer.more_seeds:
+        unused = (number for number in itertools.count() if number not in candidate.seeds)
+        seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds)]
+        more.append(f"`seeds: {seeds}`")
+    tells = f"; about {' or '.join(more)} would tell" if more else ""
+    return f"Full fine-tuning is the safe choice{tells}."
 
 
 def answers_in_lines(path: Path) -> str:
@@ -205,10 +196,59 @@ def answers_in_lines(path: Path) -> str:
         lines.append("")
     methods = path.with_name(f"summary{path.suffix}")
     if len(table) == 1 and methods.is_file():
-        lines += [*_table_in_lines(pd.read_csv(methods)), ""]
+        losses = losses_of(from_the_smallest(pd.read_csv(methods)))
+        lines += [*losses.to_string(index=False).splitlines(), ""]
     return "\n".join([*lines, f"More in {path.parent}: front.png, summary.md."])
 
 
-def _table_in_lines(methods: pd.DataFrame) -> list[str]:
-    rows = from_the_smallest(methods).to_dict("records")
-    return pd.DataFrame([cells_of(row) for row in rows]).to_string(index=False).splitlines()
+def methods_by_score(
+    chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
+) -> Styled:
+    """Return a row per model, task and method; a task's methods stand from the highest score.
+
+    Methods on the front of score against parameters are bold.
+    """
+    rows = summary(chosen, row_scores)
+    shown = pd.DataFrame([_shown(row, task_titles) for row in rows.to_dict("records")])
+    return Styled(rows, shown, bold=pd.DataFrame({"method": rows["on_front"]}))
+
+
+def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "model": row["model"],
+        "task": task_titles[row["task"]],
+        "metric": TITLES[row["metric"]],
+        "method": title_with_mask(*(row[name] for name in METHOD)),
+        "score": _score(row),
+        "minus full": signed(row["difference"]),
+        "95 % interval": interval(row["low"], row["high"]),
+        "parameters": f"{row['trained']:,}",
+        "share of full": EMPTY if pd.isna(row["share"]) else share(row["share"]),
+        "on disk": file_size(row["delta_bytes"]),
+        "seconds": f"{row['seconds']:,.0f}",
+        "best epoch": EMPTY if pd.isna(row["epoch"]) else f"{row['epoch']:g}",
+        "remarks": remarks(row) or EMPTY,
+    }
+
+
+def _score(row: Mapping[str, Any]) -> str:
+    """Return the mean and its spread; *one answer* if runs predict the same for every row."""
+    if pd.isna(row["score"]):
+        return DIVERGED
+    text = f"{row['score']:.4f}"
+    if not pd.isna(row["spread"]):
+        text += f" ± {row['spread']:.4f}"
+    if row["one_answer"] == row["seeds"]:
+        text += " (one answer)"
+    elif row["one_answer"]:
+        text += f" (one answer in {row['one_answer']} of {row['seeds']})"
+    return text
+
+
+def file_size(count: float) -> str:
+    """Return a number of bytes with a unit: ``43 kB``, ``91 MB``."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"

@@ -18,7 +18,7 @@ from subtune.selections.kind import Entry, Indices, LowRank, Shapes, Whole
 from subtune.selections.methods import LAYER_PARAMETERS, title_of
 from subtune.tasks import TASKS
 from subtune.tasks.metrics import TITLES
-from subtune.tasks.score_columns import columns_of
+from subtune.tasks.task import columns_of
 
 DIFFERS = 0.05
 NO_METHODS: Mapping[str, str] = {}

@@ -11,7 +11,7 @@ from subtune.exhibits.tables import writing
 from subtune.exhibits.tables.methods import with_marks
 from subtune.papers import printed
 from subtune.tasks import TASKS
-from subtune.tasks.score_columns import columns_of
+from subtune.tasks.task import columns_of
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made
 

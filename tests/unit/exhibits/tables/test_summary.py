@@ -4,8 +4,13 @@ import pandas as pd
 import pytest
 
 from subtune.exhibits.tables import writing
-from subtune.exhibits.tables.answers import answers_in_lines, chance_in_words, decisions
-from subtune.exhibits.tables.summary import file_size, methods_by_score
+from subtune.exhibits.tables.answers import (
+    answers_in_lines,
+    chance_in_words,
+    decisions,
+    file_size,
+    methods_by_score,
+)
 from tests.unit.analysis.test_summary import runs
 
 TITLES = {"rte": "RTE"}
