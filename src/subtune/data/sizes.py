@@ -44,7 +44,8 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     counts = {"different texts": len(set(map(tuple, train)))}
     if task.labels and task.of_kind.head == SEQUENCE_CLASSIFICATION:
-        label, rows = Counter(columns["train"]["label"]).most_common()[-1]
+        # Rows of rarer labels are spread over some of the folds.
+        [(label, rows)] = Counter(columns["train"]["label"]).most_common(1)
         counts[f"rows of label {cut(task.labels[label])!r}"] = rows
     words = sum(len(text.split()) for row in train for text in row)
     return TaskSize(

@@ -68,7 +68,7 @@ class TaskSize(Value):
 
     ``tokens`` is the mean number of tokens of a training row, and often an estimate. ``scarcest``
     is the number that limits folds, in words and as a number, if rows are read before training:
-    that of different texts, or of the rarest label's rows.
+    that of different texts, or of the commonest label's rows.
     """
 
     train_rows: int
@@ -83,7 +83,7 @@ class TaskSize(Value):
         return self.train_rows + self.evaluation_rows + self.test_rows
 
     def most_folds(self, most: int) -> int:
-        """Return how many folds, at most so many, can each have a text and a row of each class."""
+        """Return how many folds, at most so many, the rows can be divided into."""
         return min(most, self.scarcest[1]) if self.scarcest else most
 
     def divided(self, folds: int, others: int) -> Self:

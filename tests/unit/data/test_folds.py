@@ -50,6 +50,13 @@ def test_labels_are_spread_and_rows_with_equal_texts_are_together():
     assert sum(counts) == 12 and max(counts) - min(counts) <= 1
 
 
+def test_a_label_with_fewer_rows_than_folds_is_in_some_of_them():
+    texts = [[2, 5 + number, 3] for number in range(30)]
+    parts = folds(packable(texts, [0] * 28 + [1] * 2), TASKS["sst2"], 5)
+    assert sorted(row for part in parts for row in part) == [*range(30)]
+    assert sum(bool({28, 29} & {*part}) for part in parts) == 2
+
+
 def test_numbers_are_spread():
     labels = np.random.default_rng(0).normal(size=200)
     train = packable([[2, number, 3] for number in range(200)], labels.tolist())

@@ -87,8 +87,8 @@ def test_a_search_leaves_the_dev_rows_to_judge_where_it_can(plan):
     assert apart() == 5
     assert apart(paper="bitfit") is None
     assert apart(files=("train", "validation", "test")) is None
-    assert apart(rows=[*ROWS[::2], *ROWS[1:9:2], *ROWS[1:3]]) == 5
-    assert apart(rows=[*ROWS[::2], *ROWS[1:9:2]]) is None
+    assert apart(rows=[*ROWS[::2], ROWS[1]]) == 5
+    assert apart(rows=ROWS[:8]) is None
     assert apart(folds=2, files=("train",)) is None
 
 
@@ -122,8 +122,8 @@ def test_costs_are_of_the_rows_that_train_and_judge(plan):
             "experiments.mine.folds: found 2 with `fractions`, expected one of the two",
         ),
         (
-            {"rows": [*ROWS[:7:2], ROWS[1]]},
-            "experiments.mine.folds: found 2 with 1 rows of label 'bad' to train on in task 'mood'",
+            {"rows": ROWS[:2]},
+            "experiments.mine.folds: found 2 with 1 rows of label 'good' to train on in task",
         ),
         (
             {"rows": [("same", "good"), ("same", "bad")] * 2},
