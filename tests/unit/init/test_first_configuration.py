@@ -196,7 +196,10 @@ def test_without_dev_rows_each_row_is_judged_by_a_run_that_has_not_seen_it(
 
 # Arguments, of which TABLES are two good ones, and the only line that is printed.
 REFUSED = [
-    ("--train once.csv", "once.csv: found too few rows of label 'good', expected at least two, one"),
+    (
+        "--train once.csv",
+        "once.csv: found too few rows of label 'good', expected at least two, one",
+    ),
     ("--train same.csv", "same.csv: found too few different texts, expected at least two, one to"),
     ("--train films-train.csv --dev ./films-train.csv", "--train, --dev, --test: found films-t"),
     ("--train films-train.csv --dev link.csv", "--train, --dev, --test: found films-train.csv, l"),
