@@ -183,10 +183,11 @@ def _error(
 def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
     """Return how many more seeds make the margin's chance at least `LEVEL`.
 
-    None: more than are suggested, or unknown.
+    With folds they are those of whole partitions. None: more than are suggested, or unknown.
     """
     seeds = min((study.seeds for study in studies), default=1)
-    tried = range(1, MOST_SEEDS - seeds + 1) if seeds > 1 else ()
+    step = max((study.folds for study in studies), default=0) or 1
+    tried = range(step, MOST_SEEDS - seeds + 1, step) if seeds > 1 else ()
     return next((more for more in tried if most_lost(studies, more) <= margin), None)
 
 

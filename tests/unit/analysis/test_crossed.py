@@ -142,6 +142,14 @@ def test_more_seeds_or_more_rows_make_the_margin_that_was_asked_for_sure():
     assert crossed.more_seeds([study], lost) is None and crossed.more_rows(study, lost) is None
 
 
+def test_more_seeds_of_folds_are_whole_partitions():
+    values = np.random.default_rng(0).normal(-0.01, 0.05, (5, 40))
+    values += np.array([[0.01], [-0.01], [0.02], [-0.02], [0]])
+    study = crossed.nested_study(values.mean(1).tolist(), values, 200, 5)
+    margin = 0.999 * crossed.most_lost([study])
+    assert crossed.more_seeds([study], margin) == 5
+
+
 def test_pseudo_values_of_a_mean_are_the_rows_and_of_f1_near_it():
     generator = np.random.default_rng(0)
     labels = generator.integers(0, 2, 40)

@@ -198,7 +198,7 @@ def test_without_dev_rows_each_row_is_judged_by_a_run_that_has_not_seen_it(
 REFUSED = [
     (
         "--train once.csv",
-        "once.csv: found too few rows of label 'good', expected at least two, one",
+        "once.csv: found too few rows of label 'good', expected at least two,",
     ),
     ("--train same.csv", "same.csv: found too few different texts, expected at least two, one to"),
     ("--train films-train.csv --dev ./films-train.csv", "--train, --dev, --test: found films-t"),
