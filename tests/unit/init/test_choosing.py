@@ -30,8 +30,8 @@ def test_quicker_settings_have_fewer_epochs_then_fewer_methods_then_fewer_rows()
         *((1000, 5, epochs) for epochs in (10, 9, 8, 7, 6, 5)),
         *((1000, 4, epochs) for epochs in (10, 9, 8, 7, 6, 5, 4, 3)),
     ]
-    # Methods of few parameters have more steps at first.
-    longer = ["bitfit", "layernorm", "lora-I", "frozen"]
+    # Two methods of few parameters have more steps at first.
+    longer = ["bitfit", "layernorm"]
     assert [dict(s.own_epochs) for s in found[:3]] == [
         dict.fromkeys(longer, 30),
         dict.fromkeys(longer, 20),
