@@ -32,8 +32,8 @@ class Study(NamedTuple):
     """A mean, and the variances of its seeds, of its parts of rows, and of the rest.
 
     ``parts`` is 0 where rows are unknown. The interval is then over seeds alone. Where ``folds`` is
-    not 0, each seed has one of so many folds of the rows to itself, and ``parts`` are those of a
-    fold. Seeds beyond the first ``folds`` have the same rows again, otherwise divided.
+    not 0, each seed has one of so many folds of the rows to itself, and ``parts`` is the mean
+    number of a fold. Seeds beyond the first ``folds`` have the same rows again, otherwise divided.
     """
 
     mean: float
@@ -41,7 +41,7 @@ class Study(NamedTuple):
     of_parts: float
     of_rest: float
     seeds: int
-    parts: int
+    parts: float
     rows: int
     folds: int = 0
 
@@ -51,7 +51,7 @@ class Study(NamedTuple):
         of_seeds = self.of_seeds / seeds
         # Each mean square's contribution to the variance, and its degrees of freedom. If the
         # variance of seeds is 0, theirs adds nothing.
-        shares = [(of_seeds, seeds - 1)]
+        shares: list[tuple[float, float]] = [(of_seeds, seeds - 1)]
         if parts:
             of_parts = self.of_parts / times_the_rows / parts
             rest = self.of_rest / times_the_rows / (seeds * parts)
@@ -95,20 +95,25 @@ def study(differences: Sequence[float], values: np.ndarray | None, rows: int) ->
 def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, folds: int) -> Study:
     """Estimate the variances of a mean difference by cross-validation: rows lie within seeds.
 
-    If a fold has no score, there is no interval.
+    If a fold has no score, there is no interval. If a fold has too few rows to have parts, the
+    interval is over seeds alone.
 
     Args:
         differences: one per seed, at least two, each of its own fold.
-        values: ``[seeds, parts]``, whose means over parts are the differences, or nearly.
+        values: ``[seeds, parts]``, whose means over parts are the differences, or nearly. A fold
+            with fewer parts has NaN in place of the others.
         rows: how many rows all folds hold together.
         folds: how many make up all rows.
     """
-    (seeds, parts), mean = values.shape, float(np.mean(differences))
-    of_parts = float(values.var(1, ddof=1).mean())
-    of_seeds = float(values.mean(1).var(ddof=1)) - of_parts / parts
+    seeds, mean, counts = len(differences), float(np.mean(differences)), np.isfinite(values).sum(1)
+    if counts.min() < 2:
+        return study(differences, None, 0)
+    of_means = float((np.nanvar(values, 1, ddof=1) / counts).mean())
+    of_seeds = float(np.var(differences, ddof=1)) - of_means
     # NaN stays so: it is not below 0.
     of_seeds = 0.0 if of_seeds < 0 else of_seeds
-    return Study(mean, of_seeds, of_parts, 0, seeds, parts, rows, folds)
+    parts = float(counts.mean())
+    return Study(mean, of_seeds, of_means * parts, 0, seeds, parts, rows, folds)
 
 
 def interval(studies: Sequence[Study]) -> Interval:

@@ -112,8 +112,8 @@ def _array(units: Sequence) -> np.ndarray:
 def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
     """Return pseudo-values of the scores that judge, each part of the rows at its epoch.
 
-    Runs that diverged are left out, and records of earlier versions that lack the predictions of
-    this epoch, as where a paper judges by another metric than the task's first.
+    Runs that diverged or have a single row are left out, and records of earlier versions that lack
+    the predictions of this epoch, as where a paper judges by another metric than the task's first.
 
     Returns:
         A row per run: ``run``, ``rows`` (how many were scored), and `NUMBERS`, of which the last
@@ -131,6 +131,8 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
         if not tables.keys() >= set(epochs):
             continue
         table = assembled(tables, epochs)
+        if table["idx"].nunique() < 2:
+            continue
         score = scorer(task, row["metric"], table)
         values, rows = crossed.pseudo_values(score, pd.factorize(table["idx"])[0])
         found.append([row["run"], rows, *values, *[np.nan] * (crossed.PARTS - len(values))])

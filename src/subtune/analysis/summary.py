@@ -1,7 +1,7 @@
 """Scores and costs of methods, compared with full fine-tuning, and the method to train.
 
 Parameters are counted without the classifier, which every method trains. A difference is the
-method's score minus full's score with the same seed. Its interval is over seeds and dev rows, both
+method's score minus full's score with the same seed. Its interval is over seeds and rows, both
 paired; over rows alone with a single seed, and over seeds alone where no predictions are known. The
 chance that a method is within the margin of full is that of the same distribution.
 """
@@ -25,6 +25,8 @@ ALL_TASKS = "all tasks"
 # The chance from which a method is named without a doubt.
 SURE = 0.95
 Decision = Literal["train", "probably", "everything"]
+# Metrics that are a share of rows.
+SHARES = {"accuracy", "exact_match"}
 # Training rows judge in folds.
 JudgedBy = Literal["dev rows", "test rows", "rows"]
 # The columns that the methods of one comparison share.
@@ -56,7 +58,7 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
         full = _of_reference(of_question)["trained"].median()
         for method, runs in of_question.groupby(METHOD, sort=False, dropna=False):
             difference, studies = _difference([runs], row_scores)
-            margin, trained = runs["margin"].min(), runs["trained"].median()
+            margin, trained = of_question["margin"].min(), runs["trained"].median()
             rows.append(
                 dict(zip([*QUESTION, *METHOD], [*question, *method], strict=True))
                 | {"score": runs["value"].mean(skipna=False), "spread": runs["value"].std()}
@@ -114,10 +116,10 @@ def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the judging columns, with ``trained``, ``difference``, ``run_of_full``.
 
     Where a task has a test file, its rows judge. The difference is NaN for full itself, and if the
-    method or full has no score with that seed.
+    method or full has no score with that seed and fold.
     """
     judged = chosen[chosen["judges"]]
-    same = [*QUESTION, "seed"]
+    same = [*QUESTION, "seed", "fold"]
     full = _of_reference(judged)[[*same, "value", "run"]]
     both = judged.merge(full, "left", on=same, suffixes=(None, "_of_full"), validate="m:1")
     difference = (both["value"] - both["value_of_full"]).round(DIGITS)
@@ -132,23 +134,32 @@ def _of_reference(runs: pd.DataFrame) -> pd.DataFrame:
 def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
     """Return the differences of one method to full on one task.
 
-    None if a seed has no difference, and with a single seed whose predictions are not known.
+    None if a seed has no difference, with a single seed whose predictions are not known, and where
+    no row differs and the metric is no share of rows: nothing then tells how far it may differ.
 
     Args:
         runs: rows of `with_differences`.
     """
     if runs["difference"].isna().any():
         return None
-    numbers = row_scores.set_index("run")
+    numbers, differences = row_scores.set_index("run"), runs["difference"].tolist()
     pairs = runs["run"], runs["run_of_full"]
     if not all(run.isin(numbers.index).all() for run in pairs):
-        return crossed.study(runs["difference"].tolist(), None, 0) if len(runs) > 1 else None
-    own, of_full = (numbers.loc[run, NUMBERS].dropna(axis="columns").to_numpy() for run in pairs)
-    differences, rows = runs["difference"].tolist(), numbers.loc[runs["run"], "rows"].tolist()
-    if runs["fold"].isna().all():
-        return crossed.study(differences, own - of_full, rows[0])
-    folds = runs["fold"].nunique()
-    return crossed.nested_study(differences, own - of_full, sum(rows) * folds // len(rows), folds)
+        return crossed.study(differences, None, 0) if len(runs) > 1 else None
+    own, of_full = (numbers.loc[run, NUMBERS].to_numpy(float) for run in pairs)
+    values, rows = own - of_full, numbers.loc[runs["run"], "rows"].tolist()
+    if _folds_judge(runs):
+        folds = runs["fold"].nunique()
+        study = crossed.nested_study(differences, values, sum(rows) * folds // len(rows), folds)
+    else:
+        known = ~np.isnan(values).any(axis=0)
+        study = crossed.study(differences, values[:, known], rows[0])
+    return study if study.error()[0] or runs["metric"].iloc[0] in SHARES else None
+
+
+def _folds_judge(runs: pd.DataFrame) -> bool:
+    """Return whether each run is judged by its fold: a test file would judge all of them."""
+    return bool((runs["fold"].notna() & runs["decides"]).all())
 
 
 def title_with_mask(method: str, fraction: float, scope: Any) -> str:
@@ -201,7 +212,7 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
     reference = _of_reference(judged)
     tasks = judged.groupby(["task", "metric"]).ngroups
     judged_by: JudgedBy = "dev rows" if judged["decides"].all() else "test rows"
-    if judged_by == "dev rows" and judged["fold"].notna().all():
+    if _folds_judge(judged):
         judged_by = "rows"
     full = reference["trained"].median()
     made = []
@@ -320,7 +331,7 @@ def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margi
     likely = next((c for c in smaller if c.difference.mean >= -margin), None)
     nearest = max(smaller, key=lambda candidate: candidate.difference.mean)
     better = [c for c in smaller if c.difference.low > 0]
-    studies = likely.studies if likely and not sure else ()
+    studies = likely.studies if likely and not sure and len(likely.seeds) > 1 else ()
     return Answer(
         *question,
         margin,

@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.specs import Fold
 from subtune.tasks import TaskSpec
@@ -27,12 +28,20 @@ def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -
 
     Each row is in one fold of a partition, and rows with the same token ids are in the same. Every
     fold has about the same share of each label, or of small, middling and large numbers.
+
+    Raises:
+        SubtuneError: there are fewer different rows of token ids than folds.
     """
     # Importing scikit-learn takes a second.
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
     settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
     texts, places = _texts(train), np.arange(train.rows)
+    if (different := texts.max() + 1) < folds:
+        raise SubtuneError(
+            f"folds: found {different} different texts as the model reads them, which cuts them at "
+            f"max_length, expected at least {folds}"
+        )
     if task.of_kind.head != SEQUENCE_CLASSIFICATION:
         parts = GroupKFold(**settings).split(places, groups=texts)
     else:

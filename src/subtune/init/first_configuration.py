@@ -102,10 +102,10 @@ def init(request: Request) -> Iterator[str]:
     if dev is None:
         folds = _folds(train, size_of_columns(task, columns))
         rows -= rows // folds
-        yield (
-            f"no dev rows: each row is judged once, by one of {folds} runs that have not seen it; "
-            "--dev names rows to judge all runs by"
-        )
+        judged = f"each row is judged once, by one of {folds} runs that have not seen it"
+        if TEST in read:
+            judged = f"one of {folds} folds chooses each run's epoch, and the test rows judge"
+        yield f"no dev rows: {judged}; --dev names some"
 
     model = model_called(request.model)
     yield messages.of_model(model)

@@ -107,12 +107,16 @@ def of_runs(settings: Settings) -> str:
 
 def of_shorter(usual: Settings, chosen: Settings, minutes: float) -> Iterator[str]:
     """Yield a line about what was made shorter to fit the minutes, if anything was."""
-    if chosen != usual:
-        yield (
-            f"shorter, to fit into {minutes:g} minutes: {len(chosen.methods)} of "
-            f"{len(usual.methods)} methods, {chosen.train_rows:,} of {usual.train_rows:,} rows "
-            f"train, {chosen.epochs} epochs in place of {usual.epochs}"
-        )
+    left_out = [method for method in usual.methods if method not in chosen.methods]
+    changes = [f"without {', '.join(left_out)}"] if left_out else []
+    if chosen.train_rows < usual.train_rows:
+        changes.append(f"{chosen.train_rows:,} of {usual.train_rows:,} rows train")
+    if chosen.epochs < usual.epochs:
+        changes.append(f"{chosen.epochs} epochs in place of {usual.epochs}")
+    elif chosen.own_epochs != usual.own_epochs:
+        changes.append("fewer epochs of single methods")
+    if changes:
+        yield f"shorter, to fit into {_in_words(60 * minutes)}: {', '.join(changes)}"
 
 
 def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iterator[str]:
@@ -123,8 +127,8 @@ def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iter
     yield f"time: about {_in_words(seconds)} here, an estimate from one timed matrix product"
     if seconds > 60 * minutes:
         yield (
-            f"that is longer than {minutes:g} minutes: shorten the list under `methods`, lower "
-            "`epochs` or `train_rows`, or name a smaller model"
+            f"that is longer than {_in_words(60 * minutes)}: shorten the list under `methods`, "
+            "lower `epochs` or `train_rows`, or name a smaller model"
         )
 
 

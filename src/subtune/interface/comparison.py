@@ -246,9 +246,15 @@ def compare(
 
 
 def _set_margin(configuration: Path, margin: float) -> None:
-    """Write another margin, which changes the answer and no run."""
+    """Write another margin, which changes the answer and no run.
+
+    Raises:
+        SubtuneError: someone has taken the line of the margin away.
+    """
     text = configuration.read_text(encoding="utf-8")
-    changed = re.sub(r"^    margin: \S+", f"    margin: {margin}", text, flags=re.MULTILINE)
+    changed, lines = re.subn(r"(?m)^    margin: \S+", f"    margin: {margin}", text)
+    if not lines:
+        raise SubtuneError(f"margin: found no line `    margin: …` in {configuration}")
     if changed != text:
         configuration.write_text(changed, encoding="utf-8")
 
@@ -303,7 +309,8 @@ def refitted(results: Path, run: str, configuration: Path, directory: Path) -> s
         directory: the folder in which its paths begin.
 
     Raises:
-        SubtuneError: the run has no chosen learning rate, or training failed.
+        SubtuneError: the run has no chosen learning rate, the configuration has other results, or
+            training failed.
     """
     layout = Layout(str(results))
     store = Path(layout.records())
@@ -319,7 +326,13 @@ def refitted(results: Path, run: str, configuration: Path, directory: Path) -> s
             f"run {run} is one of cross-validation, whose method now trains once more on all rows: "
             f"found no {configuration}, expected the configuration of the run as --config"
         )
-    target = Layout(config.read(configuration).results).refit(*names)
+    own = config.read(configuration).results
+    if (directory / own).resolve() != results.resolve():
+        raise SubtuneError(
+            f"--config: found {configuration} with the results {own}, expected {results}, those of "
+            f"run {run}; call from the folder in which its paths begin"
+        )
+    target = Layout(own).refit(*names)
     workflow.train_all(configuration, results, [], directory, [target])
     return _run_in(made)
 

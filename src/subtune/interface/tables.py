@@ -82,7 +82,8 @@ def splits_of(
         is_name = isinstance(rows, str) and not Path(rows).suffix and "/" not in rows
         if has_splits and (rows is None or is_name):
             names = DEV if rows is None else [rows]
-            may_lack = may_lack_dev and rows is None
+            # Another split of a mapping may be a mistyped one.
+            may_lack = may_lack_dev and rows is None and not isinstance(train, Mapping)
             return _named_split(train, revision, encoding, key, names, may_lack)
         return _split(key, rows, encoding)
 
@@ -127,7 +128,7 @@ def _is_on_hub(rows: Any) -> bool:
 
 def _may_have_dev(train: Any) -> bool:
     """Return whether rows have dev rows by a usual name. The hub is not asked yet."""
-    return not set(DEV).isdisjoint(train) if isinstance(train, Mapping) else _is_on_hub(train)
+    return bool(set(train) - {"train", "test"}) if isinstance(train, Mapping) else _is_on_hub(train)
 
 
 def _has_splits(rows: Any) -> bool:

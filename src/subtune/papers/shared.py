@@ -88,9 +88,9 @@ ANSWERS = Table(
     "*Probably*: it is at least a half, and no method has 95 %. Otherwise everything trains, and "
     "the nearest method is named. Below: every method from the smallest, its loss to full, what it "
     "loses at most with a chance of 95 %, and the chance that it is within the margin; those of at "
-    "least 95 % are bold. Chances are over seeds and dev rows, both paired; with a single seed "
-    "over rows alone. Several methods are compared, for which nothing corrects. Parameters are "
-    "counted without the classifier, which every method trains.",
+    "least 95 % are bold. Chances are over seeds and the rows that judge, both paired; with a "
+    "single seed over rows alone. Several methods are compared, for which nothing corrects. "
+    "Parameters are counted without the classifier, which every method trains.",
     make=decisions,
 )
 SUMMARY = Table(
@@ -111,7 +111,7 @@ FRONT = Figure(
     "front",
     "Score against trained parameters",
     "Dev score against the number of trained parameters, without the classifier, at each method's "
-    f"best learning rate and epoch. Bars are {SEVERAL_SEEDS}. The grey line is the front: the best "
+    f"best learning rate. Bars are {SEVERAL_SEEDS}. The grey line is the front: the best "
     "score with at most so many parameters. Where it is missing, a broken line, of what trains "
     "nothing of the encoder, is highest. Masks of one kind are joined. Methods that diverged are "
     "not shown.",
@@ -138,7 +138,7 @@ CLAIMS = Table(
 SCORES = Table(
     "scores",
     "Dev scores",
-    "Scores at each method's best learning rate and epoch. The best are bold; † marks methods that "
+    "Scores at each method's best learning rate. The best are bold; † marks methods that "
     "differ from full fine-tuning. " + DIVERGED,
     make=comparison,
     printed={"printed": "scores", "counts": "parameter_counts"},
@@ -172,7 +172,7 @@ RANKS = Figure(
 CHOICES = Table(
     "choices",
     "What was chosen",
-    "Learning rate, epoch and run behind every score of the tables. " + REMARKS,
+    "Learning rate, run and its best epoch behind every score of the tables. " + REMARKS,
     make=choices,
 )
 LEARNING_CURVES = Figure(

@@ -100,15 +100,23 @@ def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = Non
     for row in methods.to_dict("records"):
         question = {"model": row["model"], "task": task_titles[row["task"]]} if task_titles else {}
         rows.append(
-            question
-            | {"method": title_with_mask(*(row[name] for name in METHOD))}
-            | {"parameters": f"{row['trained']:,}"}
-            | {"score": DIVERGED if pd.isna(row["score"]) else f"{row['score']:.4f}"}
-            | {"loss": EMPTY if pd.isna(row["difference"]) else f"{-row['difference']:.4f}"}
-            | {"at most": EMPTY if pd.isna(row["most_lost"]) else f"{row['most_lost']:.4f}"}
-            | {f"within {row['margin']:g}": chance_in_words(row["chance"])}
+            {
+                **question,
+                "method": title_with_mask(*(row[name] for name in METHOD)),
+                "parameters": f"{row['trained']:,}",
+                "score": _digits(row["score"], DIVERGED),
+                # A small gain is no "-0.0000".
+                "loss": _digits(0.0 - round(row["difference"], 4)),
+                "at most": _digits(row["most_lost"]),
+                f"within {row['margin']:g}": chance_in_words(row["chance"]),
+            }
         )
-    return pd.DataFrame(rows)
+    # Where margins differ, each has a column.
+    return pd.DataFrame(rows).fillna(EMPTY)
+
+
+def _digits(value: float, missing: str = EMPTY) -> str:
+    return missing if pd.isna(value) else f"{value:.4f}"
 
 
 def chance_in_words(chance: float) -> str:
@@ -125,8 +133,8 @@ def in_words(answer: Answer) -> str:
     if not candidate:
         return MISSING[answer.missing or "smaller method"]
     sentences = [_decision(answer, candidate)]
-    if len(candidate.seeds) == 1 and candidate.studies:
-        sentences.append("With one seed, how seeds differ is not in it.")
+    if len(candidate.seeds) == 1:
+        sentences.append("One seed says nothing of how seeds differ: write `seeds: [0, 1, 2]`.")
     if answer.decision == "probably":
         sentences.append(_what_tells(answer, candidate))
     if candidate.full_with_one_answer:
