@@ -142,6 +142,29 @@ def test_more_seeds_or_more_rows_make_the_margin_that_was_asked_for_sure():
     assert crossed.more_seeds([study], lost) is None and crossed.more_rows(study, lost) is None
 
 
+def test_folds_of_different_sizes_have_their_own_parts():
+    generator = np.random.default_rng(0)
+    folds = [generator.normal(0, 0.1, parts) for parts in (11, 9, 9)]
+    values = np.full((3, 50), np.nan)
+    for row, fold in zip(values, folds, strict=True):
+        row[: len(fold)] = fold
+    differences = [fold.mean() for fold in folds]
+    of_means = np.mean([fold.var(ddof=1) / len(fold) for fold in folds])
+    study = crossed.nested_study(differences, values, 29, 3)
+    error, degrees = study.error()
+    assert error == pytest.approx(max(np.var(differences, ddof=1), of_means) / 3)
+    if np.var(differences, ddof=1) < of_means:
+        assert degrees == pytest.approx(26)
+
+
+def test_a_fold_of_one_row_leaves_an_interval_over_seeds():
+    values = np.full((3, 50), np.nan)
+    values[:2, :5], values[2, 0] = np.random.default_rng(0).normal(size=(2, 5)), 1
+    differences = [0.1, 0.2, 0.4]
+    study = crossed.nested_study(differences, values, 11, 3)
+    assert study == crossed.study(differences, None, 0)
+
+
 def test_more_seeds_of_folds_are_whole_partitions():
     values = np.random.default_rng(0).normal(-0.01, 0.05, (5, 40))
     values += np.array([[0.01], [-0.01], [0.02], [-0.02], [0]])

@@ -219,6 +219,35 @@ def test_rows_are_nested_in_folds_and_count_once_in_every_partition(partitions):
     assert row["chance"] == pytest.approx(crossed.chance([study], 0.02))
 
 
+def test_test_rows_judge_the_runs_of_all_folds_and_are_crossed_with_them():
+    table = runs({"full": [0.9, 0.91], "bitfit": [0.89, 0.9]}).assign(decides=False)
+    numbers = numbers_of(table, 0.1)
+    plain, folds = (
+        answer_of(t, row_scores=numbers) for t in (table, table.assign(fold=[0, 1] * 2))
+    )
+    assert folds["over"] == plain["over"] == "2 seeds and 400 test rows"
+    assert folds["chance"] == plain["chance"]
+
+
+def test_runs_of_different_folds_are_no_pair():
+    table = runs({"full": [0.9, 0.9], "bitfit": [0.9, 0.9]}).assign(fold=[0, 1, 1, 0])
+    assert summary.with_differences(table)["difference"].isna().all()
+
+
+def test_equal_rows_say_nothing_where_the_metric_is_no_share_of_them():
+    table = runs({"full": [0.0] * 3, "bitfit": [0.0] * 3}).assign(metric="matthews_correlation")
+    same = pd.DataFrame(0.0, table.index, NUMBERS).assign(run=table["run"], rows=400)
+    row = answer_of(table, row_scores=same)
+    assert row["decision"] == "probably" and math.isnan(row["chance"])
+
+
+def test_where_margins_of_experiments_differ_the_smallest_counts():
+    table = runs({"full": [0.9] * 3, "bitfit": [0.88, 0.885, 0.89]})
+    table["margin"] = table["method"].map({"full": 0.005, "bitfit": 0.1})
+    assert answer_of(table)["decision"] == "everything"
+    assert set(summary.summary(table)["margin"]) == {0.005}
+
+
 def test_rows_that_chose_nothing_judge_where_there_are_some():
     dev = runs({"full": [0.9, 0.91, 0.92], "bitfit": [0.99, 0.98, 0.97]}).assign(judges=False)
     scores = {"full": [0.8, 0.801, 0.802], "bitfit": [0.799, 0.8, 0.801]}

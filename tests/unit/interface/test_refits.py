@@ -63,5 +63,12 @@ def test_a_mistake_gets_one_line(runs, tmp_path):
     fold, other, _ = runs
     with pytest.raises(SubtuneError, match=r"expected one with the chosen learning rate[^\n]*$"):
         refitted(tmp_path, other.id, configuration(tmp_path), tmp_path)
+    elsewhere = tmp_path / "other.yaml"
+    text = configuration(tmp_path).read_text()
+    elsewhere.write_text(text.replace(f"results: {tmp_path}", "results: other"))
+    with pytest.raises(
+        SubtuneError, match=r"--config: found .* with the results other, exp[^\n]*$"
+    ):
+        refitted(tmp_path, fold.id, elsewhere, tmp_path)
     with pytest.raises(SubtuneError, match=r"found no none.yaml, expected the config[^\n]*$"):
         refitted(tmp_path, fold.id, tmp_path.__class__("none.yaml"), tmp_path)

@@ -84,6 +84,10 @@ def test_rows_without_dev_rows_can_be_divided_into_folds(tmp_path, monkeypatch):
         assert [*splits_of(train, None, None, None, may_lack_dev=True)] == ["train"]
     named = splits_of({"train": ROWS, "dev": ROWS}, None, None, None, may_lack_dev=True)
     assert [*named] == ["train", "validation"]
+    with pytest.raises(
+        SubtuneError, match=r"dev: found no 'validation' in the mapping, .*validate"
+    ):
+        splits_of({"train": ROWS, "validate": ROWS}, None, None, None, may_lack_dev=True)
     # The splits on the hub are known later.
     hub = {"train": datasets.Dataset.from_pandas(ROWS)}
     monkeypatch.setattr(interface_tables, "_downloaded", lambda *asked: hub)
