@@ -71,7 +71,7 @@ def test_snakemakes_report_has_titles_and_captions(folder):
     called(folder, "subtune_mine")
     called(folder, "subtune_mine", "--report", "report.html")
     report = (folder / "report.html").read_text()
-    assert SUMMARY.title in report and "from the highest to the lowest." in report
+    assert SUMMARY.title in report and "from the highest to the lowest" in report
     assert "which few parameters" in report.lower()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from subtune import cli, config
 from subtune.config.schema import SEARCHED
+from subtune.papers.experiments import with_papers
 from subtune.planning.plan import plan as plan_of
 
 TARGETS = ("results/experiments/layernorm/choices.md", "results/experiments/layernorm/figure5.png")
@@ -56,7 +57,7 @@ def test_the_record_of_a_search_has_what_was_tried_and_the_tables_what_was_found
 def test_nothing_is_left_to_do_and_a_deleted_search_trains_nothing_whole(project, monkeypatch):
     assert "Nothing to be done" in project.run(project.config, "-n", "--", *TARGETS)
     monkeypatch.chdir(project.directory)
-    plan = plan_of(config.read(Path("mine.yaml")))
+    plan = plan_of(with_papers(config.read(Path("mine.yaml"))))
     search = next(run for run, spec in plan.runs.items() if spec.recipe.searched)
     before = project.records()
     for path in (project.directory / "results/runs" / search).iterdir():
