@@ -133,8 +133,6 @@ def in_words(answer: Answer) -> str:
     if not candidate:
         return MISSING[answer.missing or "smaller method"]
     sentences = [_decision(answer, candidate)]
-    if len(candidate.seeds) == 1:
-        sentences.append("One seed says nothing of how seeds differ: write `seeds: [0, 1, 2]`.")
     if answer.decision == "probably":
         sentences.append(_what_tells(answer, candidate))
     if candidate.full_with_one_answer:
@@ -156,16 +154,19 @@ def _decision(answer: Answer, candidate: Candidate) -> str:
     """Return the sentence that names what to train."""
     named, margin = _described(candidate), f"{answer.margin:g}"
     scores = f"it scores {candidate.score:.4f}, full {candidate.full:.4f}"
-    most = candidate.most_lost
+    most, is_alone = candidate.most_lost, len(candidate.seeds) == 1
+    caveat = " (one seed: how seeds differ is not in it)" if is_alone and candidate.studies else ""
     if answer.decision == "train":
         worst = f"loses at most {most:.4f}" if most > 0 else f"gains at least {-most:.4f}"
         return f"Train {named}: {scores}; with 95 % chance it {worst}."
     if answer.decision == "probably":
         chance = f"it is within {margin} of full with {chance_in_words(candidate.chance)} chance"
-        return f"Probably {named}: {scores}" + (f"; {chance}." if candidate.studies else ".")
+        return f"Probably {named}: {scores}" + (
+            f"; {chance}{caveat}." if candidate.studies else "."
+        )
     loss = -candidate.difference.mean
     at_most = f", at most {most:.4f}" if candidate.studies else ""
-    return f"Train everything: the nearest method, {named}, loses {loss:.4f}{at_most}."
+    return f"Train everything: the nearest method, {named}, loses {loss:.4f}{at_most}{caveat}."
 
 
 def _described(candidate: Candidate) -> str:
@@ -179,6 +180,8 @@ def _described(candidate: Candidate) -> str:
 
 def _what_tells(answer: Answer, candidate: Candidate) -> str:
     """Return a sentence about the safe choice, and the seeds or rows that would make sure."""
+    if len(candidate.seeds) == 1:
+        return "Full fine-tuning is the safe choice; `seeds: [0, 1, 2]` would tell more."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
     if answer.more_seeds:
         unused = (number for number in itertools.count() if number not in candidate.seeds)
