@@ -160,10 +160,8 @@ def _decision(answer: Answer, candidate: Candidate) -> str:
         worst = f"loses at most {most:.4f}" if most > 0 else f"gains at least {-most:.4f}"
         return f"Train {named}: {scores}; with 95 % chance it {worst}."
     if answer.decision == "probably":
-        chance = f"it is within {margin} of full with {chance_in_words(candidate.chance)} chance"
-        return f"Probably {named}: {scores}" + (
-            f"; {chance}{caveat}." if candidate.studies else "."
-        )
+        chance = f"; it is within {margin} of full with {chance_in_words(candidate.chance)} chance"
+        return f"Probably {named}: {scores}{chance if candidate.studies else ''}{caveat}."
     loss = -candidate.difference.mean
     at_most = f", at most {most:.4f}" if candidate.studies else ""
     return f"Train everything: the nearest method, {named}, loses {loss:.4f}{at_most}{caveat}."
