@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from subtune import __version__, config
+from subtune.config.schema import MARGIN
 from subtune.core.errors import SubtuneError, cut, one_of, printable
 from subtune.core.layout import Layout
 
@@ -147,8 +148,8 @@ def _table_options(command: Command) -> None:
     command.add_argument("--model", help="a directory, a package, or a repository on the hub")
     command.add_argument("--encoding", help="of the files, such as latin-1; default: UTF-8 or -16")
     command.add_argument("--minutes", type=float, default=10, help="for all of it; default: 10")
-    margin = "score that you can afford to lose against full fine-tuning; default: 0.02"
-    command.add_argument("--margin", type=float, default=0.02, help=margin)
+    margin = f"score that you can afford to lose against full fine-tuning; default: {MARGIN}"
+    command.add_argument("--margin", type=float, default=MARGIN, help=margin)
 
 
 def _labels(text: str) -> int:

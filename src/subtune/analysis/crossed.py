@@ -118,7 +118,7 @@ def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, fo
 
 def interval(studies: Sequence[Study]) -> Interval:
     """Return the mean over studies, such as tasks, and its interval."""
-    mean = float(np.mean([study.mean for study in studies]))
+    mean, *_ = _mean(studies)
     half = half_width(studies)
     return Interval(mean, mean - half, mean + half)
 
@@ -127,7 +127,7 @@ def half_width(studies: Sequence[Study]) -> float:
     """Return half of the interval's width."""
     from scipy import stats
 
-    error, degrees = _error(studies)
+    _, error, degrees = _mean(studies)
     if error == 0:
         return max((3 / study.rows for study in studies if study.rows), default=0)
     return float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * error
@@ -142,8 +142,8 @@ def chance(studies: Sequence[Study], margin: float) -> float:
 
     if not studies:
         return math.nan
-    error, degrees = _error(studies)
-    distance = float(np.mean([study.mean for study in studies])) + margin
+    mean, error, degrees = _mean(studies)
+    distance = mean + margin
     if error == 0:
         rows = min(study.rows for study in studies) or math.inf
         return 1 - math.exp(-rows * distance) if distance > 0 else 0.0
@@ -160,29 +160,29 @@ def most_lost(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: flo
 
     if not studies:
         return math.nan
-    error, degrees = _error(studies, more_seeds, times_the_rows)
-    mean = float(np.mean([study.mean for study in studies]))
+    mean, error, degrees = _mean(studies, more_seeds, times_the_rows)
     if error == 0:
         rows = min(study.rows for study in studies) * times_the_rows or math.inf
         return -math.log(1 - LEVEL) / rows - mean
     return float(stats.t.ppf(LEVEL, degrees)) * error - mean
 
 
-def _error(
+def _mean(
     studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1
-) -> tuple[float, float]:
-    """Return the standard error of the mean over studies, and its degrees of freedom.
+) -> tuple[float, float, float]:
+    """Return the mean over studies, its standard error, and the error's degrees of freedom.
 
-    Where no row differs it is 0, and the rule of three holds: what happens in a share p of rows is
-    not seen in n of them with a chance of exp(-n p) (Hanley and Lippman-Hand, 1983).
+    Where no row differs the error is 0, and the rule of three holds: what happens in a share p of
+    rows is not seen in n of them with a chance of exp(-n p) (Hanley and Lippman-Hand, 1983).
     """
+    mean = float(np.mean([study.mean for study in studies]))
     errors = [study.error(more_seeds, times_the_rows) for study in studies]
     variance = sum(v for v, _ in errors)
     spread = sum(v**2 / degrees for v, degrees in errors)
     # The square of a variance so small is 0.
     if spread == 0:
-        return 0.0, math.inf
-    return math.sqrt(variance) / len(errors), variance**2 / spread
+        return mean, 0.0, math.inf
+    return mean, math.sqrt(variance) / len(errors), variance**2 / spread
 
 
 def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
@@ -208,6 +208,12 @@ def more_rows(study: Study, margin: float) -> int | None:
     return None
 
 
+def part_of_units(row_of_unit: np.ndarray, parts: int) -> np.ndarray:
+    """Return the part of each unit ``[u]``, drawn by its row's number: the same for every run."""
+    rows = int(row_of_unit.max()) + 1
+    return (np.random.default_rng(0).permutation(rows) % parts)[row_of_unit]
+
+
 def pseudo_values(
     score: Callable[[np.ndarray], float], row_of_unit: np.ndarray
 ) -> tuple[np.ndarray, int]:
@@ -219,8 +225,7 @@ def pseudo_values(
     """
     rows = int(row_of_unit.max()) + 1
     parts = min(PARTS, rows)
-    part_of_row = np.random.default_rng(0).permutation(rows) % parts
-    part_of_unit = part_of_row[row_of_unit]
+    part_of_unit = part_of_units(row_of_unit, parts)
     whole = score(np.ones(len(row_of_unit), bool))
     without = np.array([score(part_of_unit != part) for part in range(parts)])
     return parts * whole - (parts - 1) * without, rows

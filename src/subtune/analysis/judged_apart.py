@@ -51,8 +51,7 @@ def epochs_of(judged_at: str) -> list[int]:
 
 def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
     """Return the part of each prediction, drawn by its row's number: the same for every run."""
-    row = pd.factorize(table["idx"])[0]
-    return (np.random.default_rng(0).permutation(row.max() + 1) % parts)[row]
+    return crossed.part_of_units(pd.factorize(table["idx"])[0], parts)
 
 
 def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.ndarray], float]:

@@ -73,20 +73,22 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
                 | {"at_edge": bool(runs["at_edge"].any()), "curve": runs["curve"].iloc[0]}
             )
     table = pd.DataFrame(rows)
-    return _in_order(table.assign(on_front=on_front(table)), score=False, trained=True)
+    return _in_order(table.assign(on_front=on_front(table)), ["score", "trained"])
 
 
 def from_the_smallest(methods: pd.DataFrame) -> pd.DataFrame:
     """Return a table of `summary` with each task's methods from the smallest to the largest."""
-    return _in_order(methods, trained=True, score=False)
+    return _in_order(methods, ["trained", "score"])
 
 
-def _in_order(methods: pd.DataFrame, **ascending: bool) -> pd.DataFrame:
-    """Return the methods of each question by some columns, which ascend or descend."""
+def _in_order(methods: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return the methods of each question, ordered by columns: sizes ascend and scores descend."""
     question = methods.groupby(QUESTION, sort=False).ngroup()
-    keys, ways = ["question", *ascending], [True, *ascending.values()]
-    ordered = methods.assign(question=question).sort_values(keys, ascending=ways, kind="stable")
-    return ordered.drop(columns="question").reset_index(drop=True)
+    keys = ["question", *columns]
+    ascending = [key != "score" for key in keys]
+    ordered = methods.assign(question=question)
+    ordered = ordered.sort_values(keys, ascending=ascending, kind="stable", ignore_index=True)
+    return ordered.drop(columns="question")
 
 
 def on_front(table: pd.DataFrame) -> pd.Series:

@@ -28,6 +28,8 @@ from subtune.tasks.kinds import KINDS
 from subtune.tasks.task import TEST
 
 ALL_ROWS: Literal["all"] = "all"
+# The loss of score against full fine-tuning that one can afford, if nothing else is said.
+MARGIN = 0.02
 # Tables and random generators hold no larger whole numbers.
 LARGEST = 2**63 - 1
 # The learning rates that `search` tries: the first suit full fine-tuning of large models, the last
@@ -369,7 +371,7 @@ class Experiment(Section):
     models are in the labels' own unit"""
     patience: Count | None = None
     """a run ends after so many epochs without a better score; default: it never ends early"""
-    margin: float = Field(default=0.02, gt=0, lt=1)
+    margin: float = Field(default=MARGIN, gt=0, lt=1)
     """the loss of score against full fine-tuning that one can afford; the answer names the smallest
     method within it"""
     precision: Precision = "fp32"

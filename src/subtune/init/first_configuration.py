@@ -14,7 +14,7 @@ import yaml
 
 from subtune import config
 from subtune.config import Config
-from subtune.config.schema import Assumptions
+from subtune.config.schema import MARGIN, Assumptions
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.layout import Layout
 from subtune.data import files
@@ -58,7 +58,7 @@ class Request(NamedTuple):
     model: str | None = None
     encoding: str | None = None
     minutes: float = 10
-    margin: float = 0.02
+    margin: float = MARGIN
     to: Path | None = None
     results: str | None = None
 
@@ -160,7 +160,7 @@ def number_of(option: str, given: object, below: float = math.inf) -> float:
     with contextlib.suppress(TypeError, ValueError):
         if 0 < (number := float(given)) < below:  # type: ignore[arg-type]
             return number
-    score = f"a score between 0 and {below}, such as 0.02"
+    score = f"a score between 0 and {below}, such as {MARGIN}"
     expected = "a positive number" if below == math.inf else score
     raise SubtuneError(f"--{option}: found {given}, expected {expected}")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subtune import config
+from subtune.config.schema import MARGIN
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
@@ -155,7 +156,7 @@ def compare(
     test: Rows | None = None,
     model: str | Path | None = None,
     minutes: float = 10,
-    margin: float = 0.02,
+    margin: float = MARGIN,
     text: str | tuple[str, str] | None = None,
     label: str | None = None,
     kind: Kind | None = None,
