@@ -44,5 +44,5 @@ def test_an_export_trains_once_more_on_all_rows_and_finds_it_made(compared, tmp_
     assert cli.main(["export", *arguments]) == 0, capsys.readouterr().err
     assert (store / refit / "spec.json").stat().st_mtime_ns == made
     card = (place / "README.md").read_text()
-    assert "trained once more on all training rows" in card
+    assert "trained once more on the rows of all folds" in card
     assert f"| validation | accuracy | {folds['score'].mean():.4f} |" in card

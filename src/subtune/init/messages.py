@@ -135,7 +135,9 @@ def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iter
 def _in_words(seconds: float) -> str:
     if seconds >= 5400:
         return f"{seconds / 3600:.1f} hours"
-    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else "a minute"
+    if seconds >= 90:
+        return f"{seconds / 60:.0f} minutes"
+    return "a minute" if seconds >= 55 else f"{max(seconds, 1):.0f} seconds"
 
 
 def _guessed(is_guessed: bool, option: str) -> str:
