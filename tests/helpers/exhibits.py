@@ -1,11 +1,13 @@
 """Tables and figures as the papers declare them, made of what a test gives."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from subtune import papers
-from subtune.papers.experiments import call
 from subtune.papers.paper import Table
+from subtune.papers.results import Results
 from subtune.papers.shared import all_exhibits
+from subtune.tasks.task import Task, columns_of
 
 
 def declared(paper: str | None, name: str) -> Table:
@@ -13,6 +15,18 @@ def declared(paper: str | None, name: str) -> Table:
     return exhibit
 
 
-def made(paper: str | None, name: str, **arguments: Any) -> Any:
-    """Return an exhibit made of these arguments and of those that are declared."""
-    return call(papers.find(paper), declared(paper, name), **arguments)
+def titled(*tasks: Task) -> dict[str, Mapping[str, Any]]:
+    """Return what `subtune.papers.experiments.about` says of tasks, as far as tables need it."""
+    return {
+        task.name: {
+            "title": task.title,
+            "columns": {column.key: column.title for column in columns_of([task], {})},
+            "source": "builtin data",
+        }
+        for task in tasks
+    }
+
+
+def made(paper: str, name: str, tables: Mapping[str, Any], *style: Any, **others: Any) -> Any:
+    """Return an exhibit of these tables and of other fields of `Results`."""
+    return declared(paper, name).make(Results(paper, tables, **others), *style)

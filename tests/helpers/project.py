@@ -115,7 +115,7 @@ def build_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path
 def copy_workflow(directory: Path) -> Path:
     """Copy everything that snakemake reads into a directory."""
     directory.mkdir(exist_ok=True)
-    for name in ("Snakefile", "workflow", "envs", "config.yaml", "demo", "slurm"):
+    for name in ("Snakefile", "workflow", "envs", "config.yaml", "demo", "profiles", "slurm"):
         source = ROOT / name
         copy_of = shutil.copytree if source.is_dir() else shutil.copy
         copy_of(source, directory / name)

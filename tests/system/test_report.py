@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from subtune.analysis.scores import read_scores
 from subtune.exhibits.figures import drawing
 from subtune.exhibits.report import page as report
-from subtune.exhibits.report.page import sentence
 from subtune.exhibits.tables import writing
+from subtune.exhibits.tables.answers import in_brief
 from tests.helpers.browser import opened
 
 
@@ -251,8 +251,8 @@ def test_a_sentence_says_what_to_train_on_each_of_several_tasks():
         ("train", "BitFit", "MRPC"),
         ("train", "BitFit", "SST-2"),
     ]
-    answers = pd.DataFrame(rows, columns=["decision", "method", "title"])
-    assert sentence(answers) == (
+    answers = pd.DataFrame(rows, columns=["decision", "method", "title"]).assign(seeds=3)
+    assert in_brief(answers) == (
         "Train BitFit on MRPC, SST-2; nothing on STS-B. Probably LayerNorm on RTE. "
         "Train everything on CoLA."
     )

@@ -64,7 +64,7 @@ def test_a_second_call_has_nothing_to_do(folder):
 
 
 def test_an_experiment_is_a_target_with_the_prefix(folder):
-    assert "subtune_table" in called(folder, "-n", "subtune_mine")
+    assert "subtune_exhibits_mine" in called(folder, "-n", "subtune_mine")
 
 
 def test_snakemakes_report_has_titles_and_captions(folder):

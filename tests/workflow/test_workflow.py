@@ -52,28 +52,27 @@ def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_
     assert "Nothing to be done" in copied.run(copied.config, "-n")
 
 
-def test_a_figures_colour_redraws_that_figure_only(project):
+def test_a_changed_script_makes_nothing_stale(finished_project, tmp_path):
+    """What a stage computes is part of its ids."""
+    copied = finished_project.copy(tmp_path / "project")
+    for script in (copied.directory / "workflow" / "scripts").glob("*.py"):
+        script.write_text(script.read_text() + "\n# A comment.\n")
+    assert "Nothing to be done" in copied.run(copied.config, "-n")
+
+
+def test_a_figures_colour_redraws_its_experiment_only(project):
     config = project.changed()
     config["figures"] = {"figure3": {"colormap": "cividis"}}
-    assert project.planned(config) == {"figure": 1, "report_page": 1}
-    drawn = re.findall(r"output: (\S+)", project.run(config, "-n"))
-    assert "results/experiments/layernorm/figure3.png," in drawn
+    assert project.planned(config) == {"exhibits_layernorm": 1, "report_page": 1}
 
 
 def test_changed_numbers_remake_only_what_reads_them(project):
-    path = (
-        project.directory
-        / "results"
-        / "experiments"
-        / "layernorm"
-        / "data"
-        / "component_shares.csv"
-    )
+    data = project.directory / "results" / "experiments" / "layernorm" / "data"
+    path = data / "parameter_changes.csv"
     before = path.read_text()
-    path.write_text(before + "extra,output.dense,0.1\n")
+    path.write_text(before + "\n")
     try:
-        # Table 1, and the claims with their table.
-        assert project.planned(project.config) == {"table": 2, "claims": 1, "report_page": 1}
+        assert project.planned(project.config) == {"exhibits_layernorm": 1, "report_page": 1}
     finally:
         path.write_text(before)
 
@@ -123,7 +122,7 @@ def test_a_changed_data_file_makes_its_own_task_stale(project):
 def test_a_changed_title_remakes_tables_and_figures_only(project):
     config = copy.deepcopy(project.config)
     config["tasks"]["mood"]["title"] = "How it feels"
-    assert set(project.planned(config)) == {"table", "figure", "summary", "report_page"}
+    assert set(project.planned(config)) == {"exhibits_layernorm", "summary", "report_page"}
 
 
 def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(

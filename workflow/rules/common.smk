@@ -15,11 +15,11 @@ from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError
 from subtune.core.workflow_files import offer
 from subtune.exhibits.tables.answers import answers_in_lines
+from subtune.exhibits.tables.findings import papers_in_lines
 from subtune.interface.preflight import preflight, require_no_braces
-from subtune.papers import experiments, printed
-from subtune.papers.paper import task_titles
-from subtune.papers.paper import Figure, Table
-from subtune.papers.shared import ANSWERS, FRONT, SUMMARIES, SUMMARY
+from subtune.papers import experiments
+from subtune.papers.paper import Figure
+from subtune.papers.shared import ANSWERS, FRONT, SUBMISSION, SUMMARIES, SUMMARY
 from subtune.planning.submissions import submissions, submitted_tasks
 
 
@@ -47,7 +47,7 @@ offer(HERE / "src")
 # A download that fails is tried so many times again.
 DOWNLOAD_RETRIES = 2
 CPU, COMPUTES = "../../envs/cpu.yaml", f"../../envs/{CONFIG.environment}.yaml"
-CAPTION = str(HERE / "workflow" / "report" / "exhibit.rst")
+CAPTIONS = str(HERE / "workflow" / "report" / "experiment.rst")
 
 # What jobs ask a scheduler for; a laptop does not look at it.
 ESTIMATES = Estimates(CONFIG, PLAN)
@@ -62,20 +62,6 @@ EXHIBITS = {
 def any_of(names):
     """A wildcard constraint: one of these names, and nothing else."""
     return "|".join(map(re.escape, names)) or "(?!)"
-
-
-def with_its(kind):
-    """A wildcard constraint: an experiment before the name of a table, or figure, that it has."""
-    return "|".join(
-        f"{re.escape(experiment)}(?=/({any_of(names_of(experiment, kind))})[.])"
-        for experiment in EXHIBITS
-    )
-
-
-def names_of(experiment, kind):
-    """Return the names of an experiment's tables, or of its figures."""
-    exhibits = EXHIBITS[experiment].values()
-    return [e.name for e in exhibits if isinstance(e, Figure) is (kind is Figure)]
 
 
 wildcard_constraints:
@@ -103,11 +89,6 @@ def settings(wildcards):
 
 def paper(wildcards):
     return settings(wildcards).paper or ""
-
-
-def printed_version(wildcards):
-    """A hash of what the experiment's paper prints."""
-    return printed.version(paper(wildcards))
 
 
 def columns(wildcards):
@@ -148,42 +129,29 @@ def predicted(experiment, model):
     }
 
 
-def data_of(experiment, name):
-    """The file, or the directories, behind a name that exhibits and claims read."""
-    if name == "models":
-        models = CONFIG.experiments[experiment].models
-        return [PATHS.model(PLAN.model_ids[model]) for model in models]
-    return PATHS.data(experiment, name)
-
-
-def exhibit(wildcards):
-    """Return the wildcards' table or figure."""
-    return EXHIBITS[wildcards.experiment][wildcards.exhibit]
-
-
-def data_files(wildcards):
-    """Return the arguments of an exhibit's function that are data, to their files."""
-    read = experiments.data_read(CONFIG, settings(wildcards), exhibit(wildcards))
-    return {a: data_of(wildcards.experiment, name) for a, name in read.items()}
-
-
-def declaration(wildcards):
-    """Return what decides how an exhibit looks, as plain values."""
-    return experiments.declaration(CONFIG, settings(wildcards), exhibit(wildcards))
-
-
-def shown(ending):
-    """Return a file of the wildcards' exhibit that `snakemake --report` shows."""
-    path = PATHS.exhibit("{experiment}", "{exhibit}", ending)
-    labels = lambda wildcards: {"title": exhibit(wildcards).title, "file": ending}
-    return in_report(path, caption=CAPTION, category="{experiment}", labels=labels)
-
-
 def shown_first(exhibit):
     """Return the files of all experiments' runs, of which the report shows the first."""
     first, *others = files_of_all_experiments(exhibit)
     labels = {"title": exhibit.title, "file": Path(first).suffix[1:]}
     return [in_report(first, category="All experiments", labels=labels), *others]
+
+
+def shown(experiment, exhibit):
+    """Return the files of a table or figure; `snakemake --report` shows figures and CSV files."""
+    options = {"caption": CAPTIONS, "category": experiment}
+    is_figure = isinstance(exhibit, Figure)
+    paths = {
+        ending: PATHS.exhibit(experiment, exhibit.name, ending)
+        for ending in (layout.FIGURE_ENDINGS if is_figure else layout.TABLE_ENDINGS)
+    }
+    return [
+        (
+            in_report(path, labels={"title": exhibit.title, "file": ending}, **options)
+            if is_figure or ending == "csv"
+            else path
+        )
+        for ending, path in paths.items()
+    ]
 
 
 def files_of(experiment, exhibit):
@@ -209,7 +177,14 @@ def files_of_experiment(experiment):
 
 
 def print_answers(made):
-    """Print the answers among these files: those of all experiments, or of the one asked for."""
+    """Print what these files say: each paper's claims, and the answers of all experiments or one."""
+    papers = {}
+    for name, experiment in CONFIG.experiments.items():
+        if (claims := PATHS.data(name, "claims")) in made:
+            citation = experiments.paper_of(experiment).citation
+            papers.setdefault(citation, []).append(Path(claims))
+    if papers:
+        print(f"\n{papers_in_lines(papers)}", file=sys.stderr)
     of_all = PATHS.of_all_experiments("answers", "csv")
     of_each = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
     for path in [of_all] if of_all in made else [p for p in of_each if p in made]:

@@ -1,43 +1,46 @@
-# Tables, as CSV, Markdown and LaTeX, and figures, as PNG and PDF. Each one's declaration is its own
-# parameter, so that a change remakes that one only.
+# Tables, as CSV, Markdown and LaTeX, and figures, as PNG and PDF. One job makes those of an experiment:
+# what takes longest is to start Python with its libraries.
 
+for name, experiment in CONFIG.experiments.items():
 
-rule table:
-    input:
-        unpack(data_files),
-    output:
-        shown("csv"),
-        PATHS.exhibit("{experiment}", "{exhibit}", "md"),
-        PATHS.exhibit("{experiment}", "{exhibit}", "tex"),
-    log:
-        PATHS.log("{experiment}", "tables", "{exhibit}"),
-    wildcard_constraints:
-        experiment=with_its(Table),
-    localrule: True
-    conda:
-        CPU
-    params:
-        declaration=declaration,
-    script:
-        "../scripts/table.py"
-
-
-rule figure:
-    input:
-        unpack(data_files),
-    output:
-        [shown(ending) for ending in layout.FIGURE_ENDINGS],
-    log:
-        PATHS.log("{experiment}", "figures", "{exhibit}"),
-    wildcard_constraints:
-        experiment=with_its(Figure),
-    localrule: True
-    conda:
-        CPU
-    params:
-        declaration=declaration,
-    script:
-        "../scripts/figure.py"
+    rule:
+        name:
+            f"exhibits_{name}"
+        input:
+            **{
+                table: PATHS.data(name, table)
+                for table in experiments.tables_read(CONFIG, experiment)
+            },
+            fisher_sums=[
+                PATHS.fisher_sums(fisher.key)
+                for fisher in PLAN.experiment_fishers[name].values()
+                if experiments.paper_of(experiment).shows_information()
+            ],
+            scored=[
+                PATHS.train_scores(sweep)
+                for sweep in PLAN.sweeps_of(name)
+                if scored_on_training_rows(sweep)
+            ],
+            models=[PATHS.model(PLAN.model_ids[model]) for model in experiment.models],
+        output:
+            **{
+                exhibit.name: shown(name, exhibit)
+                for exhibit in EXHIBITS[name].values()
+                if exhibit is not SUBMISSION
+            },
+            numbers=[
+                PATHS.data(name, table)
+                for table in experiments.tables_made(CONFIG, experiment)
+            ],
+        log:
+            PATHS.log(name, "exhibits"),
+        localrule: True
+        conda:
+            CPU
+        params:
+            about=experiments.about(CONFIG, PLAN, name),
+        script:
+            "../scripts/exhibits.py"
 
 
 rule summary:

@@ -184,58 +184,13 @@ def specs_of_train_scores(wildcards):
     return [PLAN.runs[run].canonical() for run in runs]
 
 
-def train_scores_of_sweeps(wildcards):
-    """Return the train scores of the experiment's sweeps that have some."""
-    sweeps = PLAN.sweeps_of(wildcards.experiment)
-    return [PATHS.train_scores(s) for s in sweeps if scored_on_training_rows(s)]
-
-
-def scores_to_reproduce(wildcards):
-    """Return the scores that stand beside printed ones, as far as the experiment has them."""
-    names = ("chosen", "test_scores")
-    return {
-        name: PATHS.data(wildcards.experiment, name)
-        for name in names
-        if experiments.has_data(CONFIG, settings(wildcards), name)
-    }
-
-
-def data_of_claims(wildcards):
-    """Return the data that the experiment's claims read."""
-    names = experiments.data_of_claims(CONFIG, settings(wildcards))
-    return {name: PATHS.data(wildcards.experiment, name) for name in names}
-
-
-def declared_claims(wildcards):
-    """Return the experiment's claims as plain values."""
-    own = settings(wildcards)
-    claims = experiments.claims_on(experiments.paper_of(own), own.tasks)
-    return [claim.declaration() for claim in claims]
-
-
-def tasks(wildcards):
-    return list(settings(wildcards).tasks)
-
-
-def train_rows(wildcards):
-    """Return the most rows that each of the experiment's tasks trains on."""
-    runs = PLAN.on_most_rows(wildcards.experiment)
-    return {planned.task: planned.train_rows for planned in runs}
-
-
 def parameters_drawn(wildcards):
     return experiments.parameters_drawn(CONFIG, settings(wildcards))
 
 
-def fisher_sums(wildcards):
-    """Return the experiment's sums of Fisher information, one file per task."""
-    fishers = PLAN.experiment_fishers[wildcards.experiment]
-    return [PATHS.fisher_sums(fisher.key) for fisher in fishers.values()]
-
-
 def titles_of_all_tasks(wildcards):
     """Return the tasks of all experiments to their titles."""
-    titles = [task_titles(CONFIG, e) for e in CONFIG.experiments.values()]
+    titles = [experiments.task_titles(CONFIG, e) for e in CONFIG.experiments.values()]
     return {
         task: title for of_experiment in titles for task, title in of_experiment.items()
     }

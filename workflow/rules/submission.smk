@@ -45,7 +45,7 @@ for name, experiment in CONFIG.experiments.items():
                 PATHS.submission(name, submission)
                 for submission in submissions(CONFIG, experiment)
             ],
-            parts=PATHS.data(name, "submission"),
+            contents=shown(name, SUBMISSION),
             form=PATHS.exhibit(name, "submission/form", "csv"),
         log:
             PATHS.log(name, "submissions"),

@@ -1,4 +1,4 @@
-"""Zip files for the GLUE server. In: chosen runs, test predictions. Out: zips, parts, form."""
+"""Zip files for the GLUE server. In: chosen runs, test predictions. Out: zips, contents, form."""
 
 from subtune.core.jobs import job
 
@@ -9,6 +9,8 @@ with job(snakemake.log[0]):
 
     from subtune import glue_server
     from subtune.analysis import scores
+    from subtune.exhibits.tables import writing
+    from subtune.papers.shared import SUBMISSION
 
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
     predicted = {path: pd.read_parquet(path) for path in snakemake.input.predicted}
@@ -20,5 +22,5 @@ with job(snakemake.log[0]):
         predictions, part = glue_server.submission(by_task, runs)
         glue_server.write_zip(Path(path), predictions)
         parts.append(part.assign(submission=f"{submission['name']}.zip"))
-    pd.concat(parts).to_csv(snakemake.output.parts, index=False)
+    writing.write(SUBMISSION.make({"submission": pd.concat(parts)}), snakemake.output.contents)
     pd.DataFrame(snakemake.params.form).to_csv(snakemake.output.form, index=False)

@@ -39,6 +39,7 @@ class Claim:
         margin: the equivalence margin, if it is not that of ``measure``.
         is_printed: whether the paper prints numbers that can test the claim.
         contradicted_by: the printed number that contradicts the claim, if one does.
+        is_main: whether it is one of the few that the paper is known for.
     """
 
     text: str
@@ -56,6 +57,7 @@ class Claim:
     margin: float | None = None
     is_printed: bool = True
     contradicted_by: str = ""
+    is_main: bool = False
 
     def declaration(self) -> dict[str, Any]:
         """Return the claim as plain values."""
@@ -99,10 +101,11 @@ def claims_table(
         tasks_apart: tasks that only claims which name tasks are about.
 
     Returns:
-        ``claim``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and ``ours`` (what
-        decides, of printed numbers and of ours), ``paper_cells`` and ``cells`` (of how many),
-        ``paper_judged`` and ``judged``, ``contradicted_by``; ``mean``, ``low`` and ``high`` (the
-        mean over units and its interval), ``unit``, ``units`` (how many) and ``verdict``.
+        ``claim``, ``is_main``, ``printed_in``, ``statistic``; ``judged_by``, ``paper`` and
+        ``ours`` (what decides, of printed numbers and of ours), ``paper_cells`` and ``cells`` (of
+        how many), ``paper_judged`` and ``judged``, ``contradicted_by``; ``mean``, ``low`` and
+        ``high`` (the mean over units and its interval), ``unit``, ``units`` (how many) and
+        ``verdict``.
     """
     every = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
     return pd.DataFrame([_row(claim, every, tasks_apart) for claim in claims])
@@ -136,6 +139,7 @@ def _row(claim: Claim, every: Sequence[Tables], tasks_apart: Collection[str]) ->
     shown = [float(np.exp(value)) if claim.measure == "ratio" else value for value in interval]
     return {
         "claim": claim.text,
+        "is_main": claim.is_main,
         "printed_in": claim.printed_in,
         "statistic": claim.statistic,
         "judged_by": _judged_by(claim),

@@ -1,29 +1,19 @@
 """Papers of a configuration's experiments: the exhibits and claims of each, and their arguments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from subtune import papers
-from subtune.analysis.claims import Claim
-from subtune.analysis.scores import read_scores
 from subtune.config import Config, Experiment
 from subtune.core.errors import SubtuneError, one_of
 from subtune.papers import printed
-from subtune.papers.paper import DATA, FROM_CONFIG, Figure, Needs, Paper, Table
-from subtune.papers.shared import all_exhibits
+from subtune.papers.paper import Figure, Needs, Paper, Table
+from subtune.papers.results import Results
+from subtune.papers.shared import CHANGES, SUBMISSION, all_exhibits
 from subtune.planning.plan import Plan
 from subtune.planning.submissions import submissions
 from subtune.tasks.task import columns_of
-
-# Data that not every experiment has.
-NEEDS_OF_DATA = {
-    "changes": Needs(methods=("full",)),
-    "test_scores": Needs(test_scores=True),
-    "submission": Needs(submissions=True),
-    "sizes": Needs(sizes=2),
-}
 
 
 def with_papers(config: Config) -> Config:
@@ -81,14 +71,19 @@ def paper_of(experiment: Experiment) -> Paper:
     return papers.find(experiment.paper)
 
 
+def task_titles(config: Config, experiment: Experiment) -> dict[str, str]:
+    """Return an experiment's tasks to their titles, in its order."""
+    tasks = config.all_tasks()
+    return {name: tasks[name].title for name in experiment.tasks}
+
+
 def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
     """Return the tables and figures that an experiment has the runs for, by name, in order."""
     return {
         exhibit.name: exhibit
         for exhibit in all_exhibits(paper_of(experiment))
-        if _meets(config, experiment, exhibit.needs)
+        if meets(config, experiment, exhibit.needs)
         and set(left_out(experiment, exhibit)) < set(experiment.tasks)
-        and all(has_data(config, experiment, data) for data in exhibit.data(needed=True).values())
     }
 
 
@@ -101,73 +96,96 @@ def left_out(experiment: Experiment, exhibit: Table) -> list[str]:
     return [task for task in experiment.tasks if task in apart]
 
 
-def has_data(config: Config, experiment: Experiment, data: str) -> bool:
-    """Return whether these numbers can be made of an experiment's runs."""
-    paper, tasks = paper_of(experiment), set(experiment.tasks)
-    if data == "reproduction":
-        tasks_printed = set(printed.scores(paper.name)["task"])
-        return bool(tasks_printed & tasks if tasks <= set(paper.tasks_apart) else tasks_printed)
-    return _meets(config, experiment, NEEDS_OF_DATA.get(data, Needs()))
-
-
-def _meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
+def meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
+    """Return whether an experiment has these runs."""
     return (
         set(needs.methods) <= set(experiment.all_methods())
         and set(needs.tasks) <= set(experiment.tasks)
         and needs.seeds <= len(experiment.seeds)
         and needs.sizes <= max(len(experiment.settings(t).train_rows) for t in experiment.tasks)
         and (not needs.fractions or experiment.fractions is not None)
+        and (not needs.information or paper_of(experiment).shows_information())
+        and (not needs.printed or _are_printed(experiment))
         and (not needs.test_scores or config.test_scores is not None)
         and (not needs.submissions or bool(submissions(config, experiment)))
     )
 
 
-def data_read(config: Config, experiment: Experiment, exhibit: Table) -> dict[str, str]:
-    """Return the arguments of an exhibit's function that are data, to the data's names."""
-    names = exhibit.data()
-    return {n: names[n] for n in names if has_data(config, experiment, names[n])}
+def _are_printed(experiment: Experiment) -> bool:
+    paper, tasks = paper_of(experiment), set(experiment.tasks)
+    of_print = set(printed.scores(paper.name)["task"])
+    return bool(of_print & tasks if tasks <= set(paper.tasks_apart) else of_print)
 
 
-def declaration(config: Config, experiment: Experiment, exhibit: Table) -> dict[str, Any]:
-    """Return what decides how an exhibit looks, beside its data, as plain values.
-
-    It is remade when one of them changes. ``arguments`` are those from the configuration.
-    """
-    without = left_out(experiment, exhibit)
-    tasks = tuple(task for task in experiment.tasks if task not in without)
-    shown = experiment.model_copy(update={"tasks": tasks})
-    paper = experiment.paper or ""
-    style = {}
-    if isinstance(exhibit, Figure):
-        style = {"style": config.style(exhibit.style_name).model_dump()}
-    return {
-        "make": f"{exhibit.make.__module__}.{exhibit.make.__qualname__}",
-        "printed": dict(exhibit.printed),
-        "options": dict(exhibit.options),
-        "paper": paper,
-        "version_of_printed": printed.version(paper) if exhibit.printed else None,
-        "caption": exhibit.caption,
-        "left_out": without,
-        "data": data_read(config, experiment, exhibit),
-        "arguments": {n: FROM_CONFIG[n](config, shown) for n in exhibit.from_config()} | style,
+def tables_read(config: Config, experiment: Experiment) -> list[str]:
+    """Return the tables of an experiment's runs that its exhibits are made of."""
+    sometimes = {
+        "sizes": Needs(sizes=2),
+        "test_scores": Needs(test_scores=True),
     }
+    always = ("scores", "chosen", "row_scores", "learning_curves", "changes", "parameter_changes")
+    return [*always, *(n for n, needs in sometimes.items() if meets(config, experiment, needs))]
 
 
-def claims_on(paper: Paper, tasks: Sequence[str]) -> list[Claim]:
-    """Return the claims of a paper that are about some of these tasks."""
-    together, apart = set(tasks) - set(paper.tasks_apart), set(tasks) & set(paper.tasks_apart)
+def tables_made(config: Config, experiment: Experiment) -> list[str]:
+    """Return the tables that are made with an experiment's exhibits, and kept beside them."""
+    paper = paper_of(experiment)
+    information = [
+        "component_shares", "parameter_information", "layernorm_information",
+        "global_layernorm_information",
+    ]  # fmt: skip
     return [
-        claim
-        for claim in paper.claims
-        if (apart & {*claim.tasks} if {*claim.tasks} & {*paper.tasks_apart} else together)
+        *(["claims"] if paper.claims_on(experiment.tasks) else []),
+        *(["reproduction"] if _are_printed(experiment) else []),
+        *(information if paper.shows_information() else []),
+        *(["train_scores"] if paper.scored_on_training_rows else []),
     ]
 
 
-def data_of_claims(config: Config, experiment: Experiment) -> list[str]:
-    """Return the data that an experiment's claims read, as far as it has them."""
-    claims = claims_on(paper_of(experiment), experiment.tasks)
-    read = [name for claim in claims for name in claim.reads if name in DATA]
-    return [n for n in dict.fromkeys(["chosen", *read]) if has_data(config, experiment, n)]
+def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
+    """Return what decides how an experiment's exhibits look, beside its numbers, as plain values.
+
+    They are remade when one of them changes.
+    """
+    experiment, tasks = config.experiments[name], config.all_tasks()
+    paper, users = paper_of(experiment), {*config.tasks, *config.directories}
+    train_rows = {planned.task: planned.train_rows for planned in plan.on_most_rows(name)}
+    return {
+        "paper": paper.name,
+        "printed": printed.version(paper.name),
+        "claims": [claim.declaration() for claim in paper.claims_on(experiment.tasks)],
+        "tasks": {
+            task: {
+                "title": tasks[task].title,
+                "columns": {column.key: column.title for column in columns_of([tasks[task]], {})},
+                "metrics": [*tasks[task].metrics],
+                "evaluation": [*tasks[task].evaluation],
+                "source": "files" if task in users else f"{config.source} data",
+                "train_rows": train_rows[task],
+            }
+            for task in experiment.tasks
+        },
+        "models": list(experiment.models),
+        "selections": {m: config.selection(m).canonical() for m in experiment.all_methods()},
+        "tables": tables_made(config, experiment),
+        "exhibits": {
+            exhibit.name: {
+                "title": exhibit.title,
+                "caption": exhibit.caption,
+                "left_out": left_out(experiment, exhibit),
+                "style": style_of(config, exhibit),
+            }
+            for exhibit in exhibits_of(config, experiment).values()
+            if exhibit is not SUBMISSION
+        },
+    }
+
+
+def style_of(config: Config, exhibit: Table) -> dict[str, Any] | None:
+    """Return the settings of a figure; a table has none."""
+    if not isinstance(exhibit, Figure):
+        return None
+    return config.style(exhibit.style_name).model_dump()
 
 
 def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
@@ -187,38 +205,19 @@ def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
 def parameters_drawn(config: Config, experiment: Experiment) -> list[dict[str, str]]:
     """Return method and task of every heat map of single parameters that an experiment has."""
     return [
-        dict(exhibit.options)
+        {"method": exhibit.needs.methods[0], "task": exhibit.needs.tasks[0]}
         for exhibit in exhibits_of(config, experiment).values()
-        if "parameter_changes" in exhibit.data().values()
+        if isinstance(exhibit, Figure) and exhibit.style == CHANGES
     ]
 
 
-def make(name: str, declaration: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
-    """Return the table or figure that a job makes.
+def make(name: str, about: Mapping[str, Any], results: Results) -> Any:
+    """Return a table or figure of an experiment's results.
 
     Args:
-        declaration: from `subtune.papers.experiments.declaration`.
-        files: arguments that are data, to their file, or their files.
+        about: from `subtune.papers.experiments.about`.
     """
-    paper = papers.find(declaration["paper"])
-    [exhibit] = [exhibit for exhibit in all_exhibits(paper) if exhibit.name == name]
-    numbers = {
-        argument: read(data, files[argument]) for argument, data in declaration["data"].items()
-    }
-    for argument, table in numbers.items():
-        if "task" in table:
-            numbers[argument] = table[~table["task"].isin(declaration["left_out"])]
-    return call(paper, exhibit, **numbers, **declaration["arguments"])
-
-
-def call(paper: Paper, exhibit: Table, **arguments: Any) -> Any:
-    """Return a table or figure of these arguments, its options and its printed numbers."""
-    tables = {
-        argument: printed.table(paper.name, name) for argument, name in exhibit.printed.items()
-    }
-    return exhibit.make(**tables, **exhibit.options, **arguments)
-
-
-def read(name: str, place: str | Sequence[str]) -> Any:
-    """Read a table of numbers; for ``models`` return their directories."""
-    return [*map(Path, place)] if name == "models" else read_scores(str(place))
+    [exhibit] = [e for e in all_exhibits(papers.find(about["paper"])) if e.name == name]
+    own = about["exhibits"][name]
+    shown = results.without(own["left_out"])
+    return exhibit.make(shown, own["style"]) if own["style"] else exhibit.make(shown)

@@ -1,7 +1,6 @@
 """Tables and figures that every experiment has, and declarations that papers share."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from subtune.analysis.significance import paired_tests
@@ -13,8 +12,12 @@ from subtune.exhibits.tables.answers import decisions, methods_by_score
 from subtune.exhibits.tables.choices import choices, contents, metrics
 from subtune.exhibits.tables.findings import checklist
 from subtune.exhibits.tables.methods import comparison, scores_by_train_rows
+from subtune.exhibits.tables.writing import Styled
 from subtune.papers.paper import Figure, Needs, Paper, Table
+from subtune.papers.results import Results
 
+# The style of heat maps of single parameters.
+CHANGES = "changes"
 SEVERAL_SEEDS = "one standard deviation over seeds, if there are several"
 DIVERGED = (
     "Diverged means that at every learning rate the loss or a prediction of one seed was not "
@@ -32,25 +35,31 @@ COMPARED = (
 )
 
 
-def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
-    """Return a table of methods task by task, above the scores that a paper's exhibits print.
+def compared(scores: str, **options: Any) -> Callable[[Results], Styled]:
+    """Return a function that makes a table of methods task by task, above what the paper prints.
 
-    ``options`` are further ones of `subtune.exhibits.tables.methods.comparison`.
+    Args:
+        scores: the name of the table that has ours.
+        options: those of `subtune.exhibits.tables.methods.comparison`.
     """
-    return Table(
-        name,
-        title,
-        COMPARED,
-        make=comparison,
-        printed={"printed": "scores", "counts": "parameter_counts"},
-        options={"exhibits": exhibits, **options},
+    return lambda results: comparison(
+        results[scores],
+        results.printed("scores"),
+        results.printed("parameter_counts"),
+        results.column_titles,
+        **{"source": results.source, **options},
     )
+
+
+def dev_scores(name: str, title: str, exhibits: Sequence[str], **options: Any) -> Table:
+    """Return a table of dev scores above those that a paper's exhibits print."""
+    return Table(name, title, COMPARED, compared("chosen", exhibits=exhibits, **options))
 
 
 def test_scores(name: str, exhibits: Sequence[str]) -> Table:
     """Return the same table for the scores that the GLUE server returned."""
-    table = dev_scores(name, "Test scores", exhibits, split="test", source="test set")
-    return replace(table, reads={"chosen": "test_scores"})
+    make = compared("test_scores", exhibits=exhibits, split="test", source="test set")
+    return Table(name, "Test scores", COMPARED, make, needs=Needs(test_scores=True))
 
 
 def metrics_of_tasks(name: str) -> Table:
@@ -60,7 +69,7 @@ def metrics_of_tasks(name: str) -> Table:
         "Metrics",
         "Each task's metric, which also chooses epoch and learning rate, and what else is "
         "computed.",
-        make=metrics,
+        make=lambda results: metrics([*results.tasks.values()]),
     )
 
 
@@ -72,11 +81,11 @@ def changes(name: str, title: str, method: str, task: str) -> Figure:
         "Mean absolute change of a layer's biases and LayerNorm weights after fine-tuning "
         "(BitFit, section 4). Each figure has its own scale. Layers count from 0. Parameters that "
         "the method does not train are not shown.",
-        make=parameter_changes,
-        reads={"changes": "parameter_changes"},
-        options={"method": method, "task": task},
+        make=lambda results, style: parameter_changes(
+            results["parameter_changes"], results.task_titles, method, task, style
+        ),
         needs=Needs(methods=(method,), tasks=(task,)),
-        style="changes",
+        style=CHANGES,
     )
 
 
@@ -91,7 +100,7 @@ ANSWERS = Table(
     "least 95 % are bold. Chances are over seeds and the rows that judge, both paired; with a "
     "single seed over rows alone. Several methods are compared, for which nothing corrects. "
     "Parameters are counted without the classifier, which every method trains.",
-    make=decisions,
+    make=lambda results: decisions(results["chosen"], results.task_titles, results["row_scores"]),
 )
 SUMMARY = Table(
     "summary",
@@ -105,7 +114,9 @@ SUMMARY = Table(
     "by side share them. The epoch is the best one. Numbers are medians over seeds. Methods that "
     "no other beats in both score and parameters are bold. One answer: the method predicted the "
     "same for every row. " + DIVERGED + " " + REMARKS,
-    make=methods_by_score,
+    make=lambda results: methods_by_score(
+        results["chosen"], results.task_titles, results["row_scores"]
+    ),
 )
 FRONT = Figure(
     "front",
@@ -115,7 +126,7 @@ FRONT = Figure(
     "score with at most so many parameters. Where it is missing, a broken line, of what trains "
     "nothing of the encoder, is highest. Masks of one kind are joined. Methods that diverged are "
     "not shown.",
-    make=score_by_parameters,
+    make=lambda results, style: score_by_parameters(results["chosen"], results.task_titles, style),
 )
 # Those that are also made of the runs of all experiments together.
 SUMMARIES = (ANSWERS, FRONT, SUMMARY)
@@ -133,23 +144,22 @@ CLAIMS = Table(
     "none, except in claims about the best method on a number of tasks and in claims that say how "
     f"much. Ratios within {100 * EQUIVALENCE_MARGINS['ratio']:g} % count as equal. Parameters are "
     "counted without the classifier; a method that diverged counts as the worst.",
-    make=checklist,
+    make=lambda results: checklist(results["claims"]),
 )
 SCORES = Table(
     "scores",
     "Dev scores",
     "Scores at each method's best learning rate. The best are bold; † marks methods that "
     "differ from full fine-tuning. " + DIVERGED,
-    make=comparison,
-    printed={"printed": "scores", "counts": "parameter_counts"},
+    make=compared("chosen"),
 )
 REPRODUCTION = Figure(
     "reproduction",
     "Every printed score beside ours",
     "Every score that the paper prints and that this run has, reported against ours. Test sets are "
     f"included once their scores are entered. Bars are {SEVERAL_SEEDS}.",
-    make=reproduction,
-    reads={"table": "reproduction"},
+    make=lambda results, style: reproduction(results["reproduction"], results.column_titles, style),
+    needs=Needs(printed=True),
     numbers="reproduction",
 )
 PAIRED_TESTS = Table(
@@ -159,7 +169,7 @@ PAIRED_TESTS = Table(
     "two-sided p-value of Wilcoxon's signed-rank test, uncorrected and with Holm's correction for "
     "all pairs; and by the Bayesian signed-rank test the probabilities that the first is better, "
     f"that both are the same within {EQUIVALENCE_MARGINS['score']}, and that the second is better.",
-    make=paired_tests,
+    make=lambda results: paired_tests(results["chosen"]),
 )
 RANKS = Figure(
     "ranks",
@@ -167,21 +177,22 @@ RANKS = Figure(
     "Mean rank of each method over columns and models; rank 1 is the best score. Bars join methods "
     "that do not differ in Nemenyi's test at 5 %: their ranks differ by less than the critical "
     "difference. Methods without a score in every column are left out.",
-    make=critical_difference,
+    make=lambda results, style: critical_difference(results["chosen"], style),
 )
 CHOICES = Table(
     "choices",
     "What was chosen",
     "Learning rate, run and its best epoch behind every score of the tables. " + REMARKS,
-    make=choices,
+    make=lambda results: choices(results["chosen"], results.task_titles),
 )
 LEARNING_CURVES = Figure(
     "learning_curves",
     "Learning curves",
     "Dev score by epoch of the runs that the tables show, each at its method's best learning rate. "
     "If there are several seeds, the best is shown. The curve of a run that diverged ends there.",
-    make=learning_curves,
-    reads={"curves": "learning_curves"},
+    make=lambda results, style: learning_curves(
+        results["chosen"], results["learning_curves"], results.task_titles, style
+    ),
 )
 SIZES = Figure(
     "sizes",
@@ -189,7 +200,8 @@ SIZES = Figure(
     "Dev score by the number of training rows, at each method's best learning rate for that many. "
     f"Smaller training sets are part of larger ones. Bands are {SEVERAL_SEEDS}. A line has a gap "
     "where a run diverged.",
-    make=score_by_train_rows,
+    make=lambda results, style: score_by_train_rows(results["sizes"], results.task_titles, style),
+    needs=Needs(sizes=2),
 )
 SCORES_BY_SIZE = Table(
     "scores_by_size",
@@ -197,23 +209,24 @@ SCORES_BY_SIZE = Table(
     "Dev scores in every metric. Each method has its best learning rate for so many training rows, "
     "by the metric of the other tables. The best of each row is bold: if it is another method than "
     "in the row above, curves cross.",
-    make=scores_by_train_rows,
+    make=lambda results: scores_by_train_rows(results["sizes"], results.column_titles),
+    needs=Needs(sizes=2),
 )
+# It is made with the files, which other tables and figures do not wait for.
 SUBMISSION = Table(
     "submission/contents",
     "Files for the GLUE server",
     "What each file of each zip for the GLUE server contains: the run that predicted it, or why it "
     "holds a constant. Predictions are of the epoch that is best by the task's first metric.",
-    make=contents,
-    reads={"parts": "submission"},
+    make=lambda results: contents(results["submission"]),
     needs=Needs(submissions=True),
 )
 
 
 def all_exhibits(paper: Paper) -> list[Table]:
     """Return all tables and figures of an experiment that reproduces a paper, in order."""
-    first = [*SUMMARIES, *([CLAIMS] if paper.claims else [])]
+    claims = [CLAIMS] if paper.claims else []
     last = [PAIRED_TESTS, RANKS, CHOICES, LEARNING_CURVES, SIZES, SCORES_BY_SIZE, SUBMISSION]
     if not paper.name:
-        return [*first, SCORES, *last]
-    return [*first, *paper.exhibits, REPRODUCTION, *last]
+        return [*SUMMARIES, *claims, SCORES, *last]
+    return [*paper.exhibits, *claims, REPRODUCTION, *SUMMARIES, *last]

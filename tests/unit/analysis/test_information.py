@@ -19,7 +19,7 @@ def test_components_are_ranked_by_mean_information_normalised_per_task():
     assert total["output.LayerNorm"] == pytest.approx(3 / 10)
     assert total["attention.self.query"] == pytest.approx(1 / 10 + 2000 / 2006)
     assert total.sum() == pytest.approx(2)
-    table = made("layernorm", "table1", shares=shares).set_index("component")
+    table = made("layernorm", "table1", {"component_shares": shares}).set_index("component")
     assert table.loc["attention.self.query", "rank"] == 1
     assert table.loc["output.LayerNorm", "paper's rank"] == 1
 

@@ -58,7 +58,8 @@ def test_the_papers_own_test_scores_give_the_papers_p_values(form, tmp_path):
     scores = glue_server.returned_scores(entered(form.copy(), tmp_path / "scores.csv"), form)
     dev = as_ours("table2")
     test = glue_server.as_chosen(dev, scores)
-    table = made("layernorm", "kruskal_wallis", dev=dev, test=test).set_index("scores")
+    table = made("layernorm", "kruskal_wallis", {"chosen": dev, "test_scores": test})
+    table = table.set_index("scores")
     for ours, papers in (
         ("this run's table 2 (validation)", "paper's table2 (validation)"),
         ("this run's table 3 (test)", "paper's table3 (test)"),

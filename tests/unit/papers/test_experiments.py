@@ -5,8 +5,11 @@ import pytest
 from subtune import papers
 from subtune.papers import experiments, printed
 from subtune.papers.experiments import make
+from subtune.papers.results import Results
 from subtune.planning.plan import plan
+from subtune.tasks import TASKS
 from tests.helpers.examples import config, experiment, scored
+from tests.helpers.exhibits import titled
 
 FRACTIONS = {"values": [0.2], "learning_rates": [1e-3]}
 # Exhibits of every experiment, in order.
@@ -63,27 +66,23 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
 
 def test_exhibits_are_in_the_papers_order():
     every = names(experiment(paper="layernorm", methods={"full": [1e-3]}, fractions=FRACTIONS))
-    assert every[:6] == ["answers", "front", "summary", "claims", "figure1", "table1"]
-    assert every.index("figure2") < every.index("figure5") < every.index("choices")
+    assert every[:3] == ["figure1", "table1", "table2"]
+    assert every.index("figure5") < every.index("claims") < every.index("answers")
+    assert every.index("answers") < every.index("choices")
 
 
 def test_an_experiment_without_a_paper_has_what_needs_none():
     assert names(experiment()) == [*FIRST, "scores", *LAST, SENT]
     assert names(experiment(), source="builtin") == [*FIRST, "scores", *LAST]
-    assert experiments.data_of_claims(config(experiment()), experiment()) == ["chosen"]
 
 
 def test_tables_and_claims_read_test_scores_once_there_are_some():
     settings = experiment(paper="layernorm")
     without, returned = config(settings), config(settings, test_scores="scores.csv")
-    table = experiments.exhibits_of(without, settings)["kruskal_wallis"]
-    assert experiments.data_read(without, settings, table) == {"dev": "chosen"}
-    both = experiments.data_read(returned, settings, table)
-    assert both == {"dev": "chosen", "test": "test_scores"}
     assert "table3" not in names(settings)
     assert "table3" in names(settings, test_scores="scores.csv")
-    assert "test_scores" not in experiments.data_of_claims(without, settings)
-    assert "test_scores" in experiments.data_of_claims(returned, settings)
+    assert "test_scores" not in experiments.tables_read(without, settings)
+    assert "test_scores" in experiments.tables_read(returned, settings)
 
 
 @pytest.mark.parametrize(("rows", "there"), [(100, False), ([100, "all"], True)])
@@ -91,7 +90,7 @@ def test_curves_over_training_rows_need_several_numbers_of_them(rows, there):
     methods = {"full": [1e-3], "bitfit": [1e-3]}
     squad = experiment(paper="bitfit", tasks=["squad"], train_rows=rows, methods=methods)
     assert ({"figure2", "figure6"} <= set(names(squad))) is there
-    assert ("sizes" in experiments.data_of_claims(config(squad), squad)) is there
+    assert ("sizes" in experiments.tables_read(config(squad), squad)) is there
 
 
 @pytest.mark.parametrize("tasks", [["ptb"], ["ud_ewt"], ["squad"], ["ud_ewt", "squad"]])
@@ -102,7 +101,7 @@ def test_tasks_that_a_paper_has_apart_have_no_exhibits_and_no_claims_of_the_othe
     assert not {name for name in shown if name.startswith(("table", "figure", "generalisation"))}
     # Only the Penn Treebank has printed scores.
     assert ("reproduction" in shown) is (tasks == ["ptb"])
-    claims = experiments.claims_on(papers.find("bitfit"), tasks)
+    claims = papers.find("bitfit").claims_on(tasks)
     assert claims and all(set(claim.tasks) & set(tasks) for claim in claims)
 
 
@@ -110,7 +109,7 @@ def test_an_exhibit_is_of_its_own_tasks_alone():
     settings = experiment(paper="bitfit", tasks=["rte", "cola"], train_rows=[100, "all"])
     assert not {"pos", "figure2", "figure6"} & set(names(settings))
     paper = papers.find("bitfit")
-    claims = experiments.claims_on(paper, settings.tasks)
+    claims = paper.claims_on(settings.tasks)
     assert not any(set(claim.tasks) & set(paper.tasks_apart) for claim in claims)
     settings = experiment(paper="bitfit", tasks=["rte", "ud_ewt", "squad"])
     exhibits = experiments.exhibits_of(config(settings), settings)
@@ -118,8 +117,6 @@ def test_an_exhibit_is_of_its_own_tasks_alone():
     assert left_out["table2"] == ["ud_ewt", "squad"]
     assert left_out["pos"] == ["rte", "squad"]
     assert left_out["choices"] == []
-    declared = experiments.declaration(config(settings), settings, exhibits["pos"])
-    assert list(declared["arguments"]["column_titles"]) == ["ud_ewt"]
 
 
 def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
@@ -131,11 +128,11 @@ def test_runs_on_parts_of_the_training_data_are_not_scored_on_it(tiny_bert):
 
 
 @pytest.mark.parametrize(("left_out", "columns"), [([], 2), (["squad"], 1)])
-def test_tasks_that_are_left_out_have_no_rows(tmp_path, left_out, columns):
+def test_tasks_that_are_left_out_have_no_rows_and_no_titles(left_out, columns):
     rows = [(task, method, 1.0, None, 1e-3, 0, 0.5) for task in ("rte", "squad")
             for method in ("full", "bitfit")]  # fmt: skip
-    path = tmp_path / "chosen.csv"
-    scored(*rows).to_csv(path, index=False)
-    declared = {"paper": "", "data": {"chosen": "chosen"}, "arguments": {}, "left_out": left_out}
-    table = make("paired_tests", declared, {"chosen": str(path)})
+    results = Results(tables={"chosen": scored(*rows)}, tasks=titled(TASKS["rte"], TASKS["squad"]))
+    own = {"left_out": left_out, "style": None}
+    table = make("paired_tests", {"paper": "", "exhibits": {"paired_tests": own}}, results)
     assert table["pairs"].tolist() == [columns]
+    assert len(results.without(left_out).column_titles) == columns

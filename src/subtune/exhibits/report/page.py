@@ -17,10 +17,9 @@ from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import ALL_TASKS, METHOD, QUESTION, REFERENCE, title_with_mask
 from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.drawing import DOTS_PER_INCH
-from subtune.exhibits.tables.answers import from_the_smallest, losses_of
+from subtune.exhibits.tables.answers import from_the_smallest, in_brief, losses_of
 from subtune.exhibits.tables.choices import short
 from subtune.exhibits.tables.writing import EMPTY, cell, interval
-from subtune.selections.methods import title_of
 
 MEDIA_TYPES = {
     ".csv": "text/csv",
@@ -217,28 +216,13 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
     groups = methods.dropna(subset="score").groupby(QUESTION, sort=False)
     losses = losses_of(from_the_smallest(methods)).to_markdown(index=False, disable_numparse=True)
     return {
-        "sentence": sentence(answers),
+        "sentence": in_brief(answers),
         "table": markdown_table(losses) if len(answers) == 1 else "",
         "pictures": [
             {"title": titles[task] + f", {model}" * several} | picture(rows)
             for (model, task, _), rows in groups
         ],
     }
-
-
-def sentence(answers: pd.DataFrame) -> str:
-    """Return a single answer, or what to train on each task."""
-    if len(answers) == 1:
-        return answers["answer"].item()
-    beginnings = {"train": "Train", "probably": "Probably", "everything": "Train"}
-    names = answers["method"].replace(title_of("embeddings"), "nothing")
-    names = names.mask(answers["decision"] == "everything", "everything")
-    sentences = []
-    for decision, beginning in beginnings.items():
-        of_decision = answers.loc[answers["decision"] == decision, "title"].groupby(names)
-        named = [f"{name} on {', '.join(titles)}" for name, titles in of_decision]
-        sentences += [f"{beginning} {'; '.join(named)}."] if named else []
-    return " ".join(sentences)
 
 
 def picture(rows: pd.DataFrame) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """The method to train, as a table, in sentences and on a terminal; what each method costs."""
 
 import itertools
-import shutil
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from subtune.analysis.judged_apart import NO_ROWS
+from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import (
     ALL_TASKS,
     METHOD,
@@ -30,6 +29,7 @@ from subtune.exhibits.tables.writing import (
     interval,
     share,
     signed,
+    wrapped,
 )
 from subtune.selections.methods import title_of
 from subtune.tasks.metrics import TITLES
@@ -50,7 +50,6 @@ APART = "Each row is judged at an epoch that other rows have chosen."
 ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
 CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
 QUESTION = "Which few parameters are worth fine-tuning?"
-WIDEST = 100
 
 
 def decisions(
@@ -189,25 +188,38 @@ def _what_tells(answer: Answer, candidate: Candidate) -> str:
     return f"Full fine-tuning is the safe choice{tells}."
 
 
+def in_brief(answers: pd.DataFrame) -> str:
+    """Return a single answer, or what to train on each task, from rows of `decisions`."""
+    if len(answers) == 1:
+        return answers["answer"].item()
+    beginnings = {"train": "Train", "probably": "Probably", "everything": "Train"}
+    names = answers["method"].replace(title_of("embeddings"), "nothing")
+    names = names.mask(answers["decision"] == "everything", "everything")
+    sentences = []
+    for decision, beginning in beginnings.items():
+        of_decision = answers.loc[answers["decision"] == decision, "title"].groupby(names)
+        named = [f"{name} on {', '.join(titles)}" for name, titles in of_decision]
+        sentences += [f"{beginning} {'; '.join(named)}."] if named else []
+    if (answers["seeds"] == 1).all():
+        sentences.append("How seeds differ is not in it: there is one.")
+    return " ".join(sentences)
+
+
 def answers_in_lines(path: Path) -> str:
     """Return the answers of a CSV file as lines, as wide as the terminal.
 
     A single question has the table of `summary` below it, which stands beside the file.
     """
-    table = pd.read_csv(path, keep_default_na=False)
-    width = min(WIDEST, shutil.get_terminal_size().columns)
+    table = read_scores(path)
     lines = ["", QUESTION, ""]
-    for model, rows in table.groupby("model", sort=False):
-        lines.append(f"{model}:")
-        for row in rows.to_dict("records"):
-            text = f"{row['title']}: {row['answer']}"
-            lines += textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
-        lines.append("")
+    for model, rows in table[table["task"] != ALL_TASKS].groupby("model", sort=False):
+        title = f"{rows['title'].item()}: " if len(rows) == 1 else ""
+        lines += [f"{model}:", *wrapped(f"  {title}{in_brief(rows)}"), ""]
     methods = path.with_name(f"summary{path.suffix}")
     if len(table) == 1 and methods.is_file():
         losses = losses_of(from_the_smallest(pd.read_csv(methods)))
         lines += [*losses.to_string(index=False).splitlines(), ""]
-    return "\n".join([*lines, f"More in {path.parent}: front.png, summary.md."])
+    return "\n".join([*lines, f"More in {path.parent}: answers.md, front.png, summary.md."])
 
 
 def methods_by_score(

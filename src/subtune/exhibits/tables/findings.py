@@ -1,6 +1,7 @@
 """Tables of findings: tests between methods, a paper's claims, components by information."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -8,11 +9,12 @@ import pandas as pd
 from subtune.analysis import parameters, significance
 from subtune.analysis.reproduction import of_exhibits
 from subtune.analysis.scores import whole_methods
-from subtune.analysis.verdicts import NOT_PRINTED, UNDECIDED
-from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled
+from subtune.analysis.verdicts import DOES_NOT_HOLD, HOLDS, NOT_PRINTED, UNDECIDED
+from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled, wrapped
 
 # Columns that wrap in LaTeX, and their share of the text's width.
 WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
+JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
 VERDICTS = ["as the paper judges", "by the interval"]
 
 
@@ -142,6 +144,28 @@ def checklist(claims: pd.DataFrame) -> Styled:
     """
     table = pd.DataFrame([_row(claim) for claim in claims.to_dict("records")])
     return Styled(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)
+
+
+def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
+    """Return what became of each paper's claims, as lines that are as wide as the terminal.
+
+    Args:
+        papers: citations to files of `subtune.analysis.claims.claims_table`, in their experiments'
+            ``data``.
+    """
+    lines = []
+    for citation, paths in papers.items():
+        claims = pd.concat(map(pd.read_csv, paths))
+        count = claims["judged"].value_counts().reindex(JUDGEMENTS, fill_value=0)
+        held, failed, is_open = count
+        places = ", ".join(str(path.parents[1]) for path in paths)
+        main = claims[claims["is_main"]]
+        # Paths are not broken into lines.
+        lines += [
+            f"{citation}: claims that hold {held}, do not {failed}, are open {is_open}; {places}"
+        ]
+        lines += wrapped("  " + " ".join(f"{c.claim}: {c.judged}." for c in main.itertuples()))
+    return "\n".join(lines)
 
 
 def _row(claim: dict[str, Any]) -> dict[str, str]:

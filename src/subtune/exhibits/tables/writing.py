@@ -1,6 +1,8 @@
 """Tables: their numbers as text, and their files."""
 
 import re
+import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +16,8 @@ DIVERGED = "diverged"
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
+# Characters of a line on a terminal.
+WIDEST = 100
 # Characters that have a meaning in Markdown.
 MARKDOWN = r"([\\`*\[<|])"
 # Characters that pdfLaTeX does not know.
@@ -81,6 +85,12 @@ def _latex(table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str
     if note:
         lines.append(rf"\par\smallskip{{\footnotesize {note}\par}}")
     return "\n".join(lines).translate(LATEX) + "\n"
+
+
+def wrapped(text: str) -> list[str]:
+    """Return a text as lines that are as wide as the terminal; all but the first are indented."""
+    width = min(WIDEST, shutil.get_terminal_size().columns)
+    return textwrap.wrap(text, width, subsequent_indent="    ")
 
 
 def signed(value: float) -> str:

@@ -17,9 +17,8 @@ EXHIBITS = (
         "beside ours, because its printed tables were not at hand. A notebook beside its code has "
         "one run of each on 1,000 rows of SST-2, with BERT-base: 0.858 with b_v, 0.800 with b_q "
         "and 0.772 with b_k. The code also trains the pooler's bias.",
-        make=scores_by_train_rows,
-        options={"methods": BIASES},
-        needs=Needs(methods=BIASES),
+        make=lambda results: scores_by_train_rows(results["sizes"], results.column_titles, BIASES),
+        needs=Needs(methods=BIASES, sizes=2),
     ),
     Table(
         "choice_by_information",
@@ -30,9 +29,10 @@ EXHIBITS = (
         "minus that of the bias with the most information: 0 if the choice is right. The paper's "
         "code squares the gradient of a batch's mean loss; here gradients of single rows are "
         "squared.",
-        make=choice_by_information,
-        options={"methods": BIASES},
-        needs=Needs(methods=BIASES),
+        make=lambda results: choice_by_information(
+            results["sizes"], results["parameter_information"], results.task_titles, BIASES
+        ),
+        needs=Needs(methods=BIASES, sizes=2, information=True),
     ),
 )
 PAPER = Paper(

@@ -28,10 +28,11 @@ def on_squad(name: str, metric: str, title: str) -> Figure:
         f"{title} on SQuAD's dev set by the number of training examples, on a logarithmic axis, at "
         f"each method's best learning rate for that many. Bands are {SEVERAL_SEEDS}. The paper "
         "draws its curves and prints none of their numbers, so that none are beside ours.",
-        make=score_by_train_rows,
-        options={"metric": metric, "methods": ("full", "bitfit")},
+        make=lambda results, style: score_by_train_rows(
+            results["sizes"], results.task_titles, style, metric=metric, methods=("full", "bitfit")
+        ),
         style="sizes",
-        needs=Needs(methods=("full", "bitfit")),
+        needs=Needs(methods=("full", "bitfit"), sizes=2),
         tasks=SQUAD,
     )
 
@@ -52,9 +53,9 @@ EXHIBITS = (
         "Score on the training rows, score on dev, and the gap, which is the first minus the "
         "second, at each method's best learning rate and epoch. The last column has what section 4 "
         "of the paper says about accuracies; it has no table.",
-        make=generalisation_gap,
-        reads={"scores": "train_scores"},
-        printed={"printed": "generalisation_gap"},
+        make=lambda results: generalisation_gap(
+            results["train_scores"], results.column_titles, results.printed("generalisation_gap")
+        ),
     ),
     replace(
         dev_scores("pos", "Part-of-speech tagging", ["pos"], printed_tasks=["ptb"]),
@@ -69,9 +70,9 @@ EXHIBITS = (
         "table6",
         "Best learning rates",
         "The learning rate with the best dev score, by task and model, beside the paper's.",
-        make=best_learning_rates,
-        printed={"printed": "table6"},
-        options={"method": "bitfit"},
+        make=lambda results: best_learning_rates(
+            results["chosen"], results.printed("table6"), results.task_titles, method="bitfit"
+        ),
     ),
     changes("figure3", "Change of the biases, CoLA", "bitfit", "cola"),
     changes("figure4", "Change of the biases, MRPC", "bitfit", "mrpc"),

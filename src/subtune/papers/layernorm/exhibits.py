@@ -1,5 +1,8 @@
 """Tables and figures of the LayerNorm paper."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from subtune.exhibits.figures.curves import score_by_fraction
 from subtune.exhibits.figures.heat_maps import (
     component_changes,
@@ -11,22 +14,34 @@ from subtune.papers.layernorm import claims
 from subtune.papers.paper import Figure, Needs, Paper, Table, read_claims
 from subtune.papers.shared import SEVERAL_SEEDS, dev_scores, metrics_of_tasks, test_scores
 
+
+def by_fraction(scopes: Sequence[str], references: Sequence[str]) -> Callable[..., Any]:
+    """Return a function that draws scores by the trained fraction, beside whole methods."""
+    return lambda results, style: score_by_fraction(
+        results["chosen"], results.column_titles, scopes, references, style
+    )
+
+
 EXHIBITS = (
     Figure(
         "figure1",
         "Change of each component in full fine-tuning",
         "Mean absolute change (LayerNorm paper, Eq. 1) of every component in every layer after "
         "full fine-tuning, one panel per task, on one logarithmic scale. Layers count from 0.",
-        make=component_changes,
+        make=lambda results, style: component_changes(
+            results["changes"], results.task_titles, style
+        ),
+        needs=Needs(methods=("full",)),
     ),
     Table(
         "table1",
         "Components by Fisher information",
         "Components by Fisher information before fine-tuning: averaged within each component, "
         "divided by the task's sum, added over tasks. Beside it the paper's rank.",
-        make=component_ranking,
-        reads={"shares": "component_shares"},
-        printed={"printed": "table1"},
+        make=lambda results: component_ranking(
+            results["component_shares"], results.printed("table1")
+        ),
+        needs=Needs(information=True),
     ),
     dev_scores("table2", "Dev scores", ["table2"]),
     test_scores("table3", ["table3"]),
@@ -35,21 +50,21 @@ EXHIBITS = (
         "BitFit against LayerNorm",
         "P-values of the Kruskal–Wallis test between the scores of BitFit and of LayerNorm: those "
         "of these runs, those of the paper's printed tables, and those that the paper reports.",
-        make=kruskal_wallis,
-        reads={"dev": "chosen", "test": "test_scores"},
-        printed={"printed": "kruskal_wallis", "printed_scores": "scores"},
-        options={
-            "methods": ["bitfit", "layernorm"],
-            "exhibits": {"table2 (validation)": ["table2"], "table3 (test)": ["table3"]},
-        },
+        make=lambda results: kruskal_wallis(
+            results["chosen"],
+            results.printed("kruskal_wallis"),
+            results.printed("scores"),
+            methods=["bitfit", "layernorm"],
+            exhibits={"table2 (validation)": ["table2"], "table3 (test)": ["table3"]},
+            test=results.tables.get("test_scores"),
+        ),
     ),
     Figure(
         "figure2",
         "Dev score by trained fraction, masks of the task itself",
         "Dev score against the trained fraction of LayerNorm, each task with its own mask. At "
         "100 % all of LayerNorm trains.",
-        make=score_by_fraction,
-        options={"scopes": ["individual"], "references": []},
+        make=by_fraction(["individual"], references=[]),
         needs=Needs(fractions=True),
     ),
     Figure(
@@ -59,9 +74,10 @@ EXHIBITS = (
         "beside biases. Below are the paper's numbers for BERT-large-cased. The paper does not "
         "state their scale: they are neither shares nor parts of a largest value. The six hatched "
         "cells cannot be read. Statistics of the paper's numbers leave out their layers.",
-        make=information_by_task,
-        reads={"shares": "layernorm_information"},
-        printed={"printed": "figure3"},
+        make=lambda results, style: information_by_task(
+            results["layernorm_information"], results.printed("figure3"), results.task_titles, style
+        ),
+        needs=Needs(information=True),
     ),
     Figure(
         "figure4",
@@ -71,9 +87,10 @@ EXHIBITS = (
         "paper's numbers, which follow from its Figure 3 in this way. (Global masks are made of "
         "weights and biases together, as section 3.4 says.) Colours are multiples of an even "
         "share, on one scale.",
-        make=global_information,
-        reads={"shares": "global_layernorm_information"},
-        printed={"printed": "figure4"},
+        make=lambda results, style: global_information(
+            results["global_layernorm_information"], results.printed("figure4"), style
+        ),
+        needs=Needs(information=True),
     ),
     Figure(
         "figure5",
@@ -82,8 +99,7 @@ EXHIBITS = (
         "(individual), from all tasks (global) and from all other tasks (cross-validated). Beside "
         "the paper's three curves are lines for all of LayerNorm and for full fine-tuning. Bands "
         f"are {SEVERAL_SEEDS}.",
-        make=score_by_fraction,
-        options={"scopes": ["individual", "global", "cv"], "references": ["layernorm", "full"]},
+        make=by_fraction(["individual", "global", "cv"], references=["layernorm", "full"]),
         needs=Needs(fractions=True),
     ),
     metrics_of_tasks("table4"),

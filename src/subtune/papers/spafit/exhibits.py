@@ -15,11 +15,14 @@ EXHIBITS = (
         "are BitFit's: W_m1 is attention.output.dense's matrix, b_m2 intermediate.dense's bias, "
         "b_m3 and b_LN2 are the output's. Full BitFit is the selection that gives the paper's "
         "count. The paper's own description, the biases of all layers, gives a hundredth of it.",
-        make=methods_and_parameters,
-        reads={"directories": "models"},
-        printed={"printed": "parameter_counts"},
         # The largest task has three labels.
-        options={"labels": 3},
+        make=lambda results: methods_and_parameters(
+            [*results.models.values()],
+            results.printed("parameter_counts"),
+            [*results.models],
+            results.selections,
+            labels=3,
+        ),
     ),
     dev_scores("table2", "Dev scores", ["table2"], not_competing=["full"]),
 )

@@ -13,7 +13,7 @@ from subtune.papers import printed
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
 from tests.helpers.examples import scored
-from tests.helpers.exhibits import made
+from tests.helpers.exhibits import made, titled
 
 PAPER_ORDER = [
     TASKS[name] for name in ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
@@ -28,8 +28,7 @@ def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
 
 
 def styled(chosen, *tasks, paper="layernorm", exhibit="table2"):
-    titles = {column.key: column.title for column in columns_of(tasks, {})}
-    return made(paper, exhibit, chosen=chosen, column_titles=titles, source="builtin data")
+    return made(paper, exhibit, {"chosen": chosen}, tasks=titled(*tasks))
 
 
 def compared(chosen, paper="layernorm", exhibit="table2", tasks=("rte",)):

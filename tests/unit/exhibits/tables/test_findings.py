@@ -5,8 +5,9 @@ import math
 import pandas as pd
 
 from subtune.exhibits.tables import findings
+from subtune.tasks import TASKS
 from tests.helpers.examples import scored
-from tests.helpers.exhibits import made
+from tests.helpers.exhibits import made, titled
 from tests.unit.analysis.test_sizes import sizes
 
 
@@ -14,7 +15,7 @@ def test_the_kruskal_wallis_test_gives_the_printed_p_values_to_every_printed_dig
     chosen = scored(
         ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.5), ("rte", "layernorm", 1.0, None, 1e-3, 0, 0.6)
     )
-    table = made("layernorm", "kruskal_wallis", dev=chosen).set_index("scores")
+    table = made("layernorm", "kruskal_wallis", {"chosen": chosen}).set_index("scores")
     for name in ("table2 (validation)", "table3 (test)", "table2 + table3"):
         row = table.loc[f"paper's {name}"]
         assert round(row["p_value"], 5) == row["reported"]
@@ -26,7 +27,7 @@ def test_what_diverged_is_in_no_test_and_says_so_where_its_mean_would_stand():
     rows += [("rte", "bitfit", 1.0, None, 1e-3, seed, math.nan) for seed in (0, 1)]
     rows.append(("rte", "frozen", 1.0, None, 1e-3, 0, 0.5))
     chosen = scored(*rows)
-    tested = made("layernorm", "kruskal_wallis", dev=chosen)["scores"]
+    tested = made("layernorm", "kruskal_wallis", {"chosen": chosen})["scores"]
     assert not tested.str.startswith("this run").any()
     spread = findings.repeat_variance(chosen).set_index("method")
     assert spread["mean"].to_dict() == {"layernorm": 0.7, "bitfit": "diverged"}
@@ -43,11 +44,26 @@ def test_the_choice_by_information_is_compared_with_the_best_for_each_number_of_
     table = made(
         "beft",
         "choice_by_information",
-        sizes=sizes(scores | {"full": {10: 1.0}}),
-        parameter_information=information.assign(information=[1.0, 0.0, 3.0, 99.0]),
-        task_titles={"squad": "SQuAD"},
+        {
+            "sizes": sizes(scores | {"full": {10: 1.0}}),
+            "parameter_information": information.assign(information=[1.0, 0.0, 3.0, 99.0]),
+        },
+        tasks=titled(TASKS["squad"]),
     )
     assert table.iloc[:, 2:].to_numpy().tolist() == [
         ["10", "b_v 75.0%, b_q 25.0%, b_k 0.0%", "b_v 0.7000, b_q 0.5000, b_k 0.4000", "0.0000"],
         ["100", "b_v 75.0%, b_q 25.0%, b_k 0.0%", "b_q 0.9000, b_v 0.8000", "0.1000"],
     ]
+
+
+def test_a_papers_lines_count_its_claims_and_name_the_main_ones(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "90")
+    rows = [("Biases do", True, "holds"), ("All do", True, "does not hold")]
+    rows += [("Rest does", False, "undecided"), ("None does", False, "undecided")]
+    path = tmp_path / "toys" / "data" / "claims.csv"
+    path.parent.mkdir(parents=True)
+    pd.DataFrame(rows, columns=["claim", "is_main", "judged"]).to_csv(path, index=False)
+    first, *others = findings.papers_in_lines({"Toys (Child, 2026)": [path]}).splitlines()
+    counted = "Toys (Child, 2026): claims that hold 1, do not 1, are open 2"
+    assert first == f"{counted}; {path.parents[1]}"
+    assert others == ["  Biases do: holds. All do: does not hold."]

@@ -57,8 +57,8 @@ def test_table_1_has_the_papers_columns_and_counts(tmp_path):
     styled = made(
         "spafit",
         "table1",
-        directories=[tmp_path],
-        model_names=["bert-large-cased"],
+        {},
+        models={"bert-large-cased": tmp_path},
         selections={method: named(method, {}).canonical() for method in methods},
     )
     table = styled.table

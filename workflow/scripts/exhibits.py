@@ -1,0 +1,21 @@
+"""An experiment's tables and figures. In: its numbers. Out: csv, md, tex; png, pdf; and the claims,
+printed scores and information that they are made of.
+"""
+
+from subtune.core.jobs import job
+
+with job(snakemake.log[0]):
+    from subtune.exhibits.figures import drawing
+    from subtune.exhibits.tables import writing
+    from subtune.papers.experiments import make
+    from subtune.papers.results import further_tables, read_results
+
+    about, files = snakemake.params.about, dict(snakemake.input.items())
+    tables = further_tables(about, files)
+    for (name, table), path in zip(tables.items(), snakemake.output.numbers, strict=True):
+        table.to_csv(path, index=False)
+        files[name] = path
+    results = read_results(about, files)
+    for name, exhibit in about["exhibits"].items():
+        write = drawing.save if exhibit["style"] else writing.write
+        write(make(name, about, results), snakemake.output[name])
