@@ -1,23 +1,42 @@
-"""Runs of `config.yaml` compared with the papers' printed numbers."""
+"""Runs of `config.yaml`, and of all papers in a day, compared with the papers."""
 
 import re
 
 import pytest
-import yaml
 
 from subtune import config, papers
 from subtune.analysis.reproduction import of_exhibits
 from subtune.papers import printed
+from subtune.papers.experiments import (
+    claims_on,
+    exhibits_of,
+    paper_of,
+    with_information,
+    with_papers,
+)
+from subtune.planning.cost import Estimates
+from subtune.planning.cost_table import cost_table
 from subtune.planning.plan import plan
 from subtune.selections.methods import is_built_in
 from tests.helpers.project import ROOT
 
 PAPERS = ["layernorm", "bitfit", "bitfit_plus", "spafit"]
+DAY = ROOT / "examples" / "papers-in-a-day.yaml"
 
 
 @pytest.fixture(scope="module")
 def planned():
-    return plan(config.check(yaml.safe_load((ROOT / "config.yaml").read_text()))).experiments
+    return plan(config.read(ROOT / "config.yaml")).experiments
+
+
+@pytest.fixture(scope="module")
+def day():
+    return with_papers(config.read(DAY))
+
+
+@pytest.fixture(scope="module")
+def plan_of_day(day):
+    return plan(day)
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -34,8 +53,9 @@ def test_every_method_that_a_paper_prints_is_trained_with_its_model_on_its_tasks
 
 
 @pytest.mark.parametrize("paper", papers.names())
-def test_every_method_that_a_claim_asks_after_is_trained(paper, planned):
+def test_every_method_that_a_claim_asks_after_is_trained(paper, planned, plan_of_day):
     methods = {run.method for run in planned[paper]}
+    assert methods == {run.method for run in plan_of_day.experiments[paper]}
     claims = papers.find(paper).claims
     reads = {"chosen"} if printed.folder_of(paper).is_dir() else {"sizes"}
     arguments = [of for claim in claims if reads & {*claim.reads} for of in claim.of]
@@ -100,3 +120,22 @@ def test_little_data_is_as_little_as_in_the_code_of_beft(planned):
     assert {
         (r.run.recipe.learning_rate, r.run.recipe.epochs) for r in runs if r.task == "stsb"
     } == {(1e-4, 60)}
+
+
+def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
+    def shown(config):
+        return {
+            (experiment.paper, name)
+            for experiment in config.experiments.values()
+            for name in [
+                *exhibits_of(config, experiment),
+                *(claim.text for claim in claims_on(paper_of(experiment), experiment.tasks)),
+            ]
+        }
+
+    assert shown(day) == shown(with_papers(config.read(ROOT / "config.yaml")))
+    costs = Estimates(day, plan_of_day)
+    every = cost_table(day, plan_of_day, costs, with_information(day)).iloc[-1]
+    assert every["hours"] <= 24 and every["sweeps"] <= 50
+    text = f"{every['hours']:.1f} hours of one A100 for {every['runs']} runs in {every['sweeps']}"
+    assert text in DAY.read_text()
