@@ -7,13 +7,7 @@ import pytest
 from subtune import config, papers
 from subtune.analysis.reproduction import of_exhibits
 from subtune.papers import printed
-from subtune.papers.experiments import (
-    claims_on,
-    exhibits_of,
-    paper_of,
-    with_information,
-    with_papers,
-)
+from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
 from subtune.planning.cost import Estimates
 from subtune.planning.cost_table import cost_table
 from subtune.planning.plan import plan
@@ -129,7 +123,7 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
             for experiment in config.experiments.values()
             for name in [
                 *exhibits_of(config, experiment),
-                *(claim.text for claim in claims_on(paper_of(experiment), experiment.tasks)),
+                *(claim.text for claim in paper_of(experiment).claims_on(experiment.tasks)),
             ]
         }
 
