@@ -8,11 +8,7 @@ import numpy as np
 import pandas as pd
 
 from subtune.analysis.scores import by_method
-from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 
-# Scores that differ by less are practically the same.
-MARGIN = EQUIVALENCE_MARGINS["score"]
-SAMPLES = 5_000
 SIGNIFICANCE = 0.05
 # Fewer have no order to test.
 FEWEST_METHODS, FEWEST_COLUMNS = 3, 2
@@ -38,8 +34,7 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
     Returns:
         ``first``, ``second``, ``pairs`` (how many columns both have), ``mean_difference`` (first
         minus second, of means over seeds), ``p_value`` (from `wilcoxon`), ``p_holm`` (the same,
-        corrected for all pairs of the table, from `holm`), ``first_better``, ``same``,
-        ``second_better`` (probabilities from `bayesian_signed_rank`); all rounded to four digits.
+        corrected for all pairs of the table, from `holm`); all rounded to four digits.
     """
     means = by_method(chosen)
     rows = []
@@ -47,12 +42,10 @@ def paired_tests(chosen: pd.DataFrame) -> pd.DataFrame:
         if first in means and second in means:
             both = means[[first, second]].dropna()
             difference = both[first] - both[second]
-            tested = difference.mean(), wilcoxon(difference), *bayesian_signed_rank(difference)
-            rows.append((first, second, len(both), *tested))
+            rows.append((first, second, len(both), difference.mean(), wilcoxon(difference)))
     columns = ["first", "second", "pairs", "mean_difference", "p_value"]
-    table = pd.DataFrame(rows, columns=[*columns, "first_better", "same", "second_better"])
-    table.insert(len(columns), "p_holm", holm(table["p_value"].astype(float)))
-    return table.round(4)
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(p_holm=holm(table["p_value"].astype(float))).round(4)
 
 
 def wilcoxon(difference: pd.Series) -> float | None:
@@ -69,23 +62,6 @@ def holm(p_values: pd.Series) -> pd.Series:
     known = p_values.dropna().sort_values()
     factors = np.arange(len(known), 0, -1)
     return (known * factors).cummax().clip(upper=1).reindex(p_values.index)
-
-
-def bayesian_signed_rank(difference: pd.Series) -> tuple[float | None, ...]:
-    """Return the probabilities that the first of two methods is better, the same, and worse.
-
-    Scores within `MARGIN` are the same (Benavoli et al., 2017, section 4.2). None of fewer than two
-    pairs.
-    """
-    import baycomp
-
-    if len(difference) < 2:
-        return None, None, None
-    zeros = np.zeros(len(difference))
-    probabilities = baycomp.SignedRankTest.probs(
-        difference.to_numpy(), zeros, rope=MARGIN, nsamples=SAMPLES, random_state=0
-    )
-    return tuple(map(float, probabilities))
 
 
 def mean_ranks(chosen: pd.DataFrame) -> tuple[pd.Series, float]:

@@ -167,8 +167,7 @@ PAIRED_TESTS = Table(
     "Pairs of methods",
     "Each pair of methods, paired by column: the mean difference (first minus second); the "
     "two-sided p-value of Wilcoxon's signed-rank test, uncorrected and with Holm's correction for "
-    "all pairs; and by the Bayesian signed-rank test the probabilities that the first is better, "
-    f"that both are the same within {EQUIVALENCE_MARGINS['score']}, and that the second is better.",
+    "all pairs.",
     make=lambda results: paired_tests(results["chosen"]),
 )
 RANKS = Figure(

@@ -33,18 +33,6 @@ def test_holm_multiplies_the_smallest_p_value_by_their_number_and_keeps_the_orde
     assert significance.holm(pd.Series([0.6, 0.7])).tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize(
-    ("difference", "expected"), [(0.05, (1, 0, 0)), (0.001, (0, 1, 0)), (-0.05, (0, 0, 1))]
-)
-def test_a_bayesian_comparison_tells_better_from_practically_the_same(difference, expected):
-    differences = pd.Series([difference + 0.001 * number for number in range(8)])
-    found = significance.bayesian_signed_rank(differences)
-    assert found == pytest.approx(expected, abs=0.02)
-    assert sum(found) == pytest.approx(1)
-    assert found == significance.bayesian_signed_rank(differences)
-    assert significance.bayesian_signed_rank(differences[:1]) == (None, None, None)
-
-
 def test_the_critical_difference_is_the_printed_one():
     generator = np.random.default_rng(0)
     chosen = scored(
