@@ -1,0 +1,101 @@
+"""Lines that say how far a call is."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from subtune.interface import progress
+from subtune.interface.progress import Jobs, progress_line, say_progress, seconds_left
+from subtune.planning.cost import Cost
+
+PLANNED = {"mood": {"a": 60.0, "b": 60.0}, "motion": {"c": 60.0, "d": 60.0}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            (90, Jobs(18, 52, 0, ()), 24, 83, 250),
+            "01:30  18 of 52 jobs, 24 of 83 runs, about 4 minutes of training left",
+        ),
+        (
+            (3700, Jobs(18, 52, 0, ()), 82, 83, 20),
+            "1:01:40  18 of 52 jobs, 82 of 83 runs, less than a minute of training left",
+        ),
+        ((90, Jobs(18, 52, 1, ()), 24, 83, 250), "01:30  18 of 52 jobs, 1 failed, 24 of 83 runs"),
+        ((90, Jobs(40, 52, 0, ()), 83, 83, 0), "01:30  40 of 52 jobs, 83 of 83 runs"),
+        ((90, Jobs(1, 2, 0, ()), 0, 0, 0), "01:30  1 of 2 jobs"),
+    ],
+)
+def test_a_line_says_jobs_runs_and_the_time_that_training_takes(arguments, line):
+    assert progress_line(*arguments) == line
+
+
+@pytest.mark.parametrize(
+    ("started", "recorded", "now", "left"),
+    [
+        # By the plan.
+        ({}, {}, 0, 120),
+        ({"mood": 0, "motion": 0}, {}, 30, 90),
+        # One run took half as long again as planned, and so will the others.
+        ({"mood": 0, "motion": 0}, {"a": 90}, 90, 90),
+        # A job takes three times as long as planned, and so will the other.
+        ({"mood": 0}, {}, 360, 360),
+        # The last of two jobs works alone.
+        ({"mood": 0, "motion": 0}, {"a": 60, "b": 120, "c": 120}, 150, 50),
+        ({"mood": 0, "motion": 0}, {"a": 60, "b": 120, "c": 60, "d": 120}, 121, 0),
+    ],
+)
+def test_the_time_left_is_that_of_the_plan_at_the_pace_so_far(started, recorded, now, left):
+    assert seconds_left(PLANNED, started, recorded, now, at_once=2) == pytest.approx(left)
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch):
+    """A function that returns the lines of a call whose runs are recorded at these seconds."""
+    clock = SimpleNamespace(now=0)
+    monkeypatch.setattr(progress.time, "time", lambda: clock.now)
+    monkeypatch.setattr(progress.time, "sleep", lambda seconds: tick(seconds))
+    plan = SimpleNamespace(sweeps={"mood": SimpleNamespace(runs=("a", "b"))})
+    estimates = SimpleNamespace(run=lambda run: Cost(seconds=60), start=Cost(seconds=20))
+    recorded_at: dict[str, int] = {}
+
+    def tick(seconds):
+        clock.now += seconds
+        for run, time in recorded_at.items():
+            if time <= clock.now:
+                (tmp_path / run).mkdir(exist_ok=True)
+
+    def called(recorded: dict[str, int], end: int) -> list[str]:
+        recorded_at.update(recorded)
+        tick(0)
+        lines: list[str] = []
+
+        def look() -> Jobs:
+            return Jobs(3 if clock.now >= end else 1, 3, 0, {"mood"})
+
+        say_progress(plan, estimates, {"mood"}, tmp_path, 2, look, lines.append)
+        return lines
+
+    return called
+
+
+def test_lines_come_every_half_minute_and_when_training_ends(said):
+    times = [line.split(", ", 1) for line in said({"a": 40, "b": 75}, 110)]
+    assert [(begin[:5], runs[:11]) for begin, runs in times] == [
+        ("00:00", "0 of 2 runs"),
+        ("00:30", "0 of 2 runs"),
+        ("01:00", "1 of 2 runs"),
+        ("01:15", "2 of 2 runs"),
+        ("01:45", "2 of 2 runs"),
+    ]
+
+
+def test_a_resumed_call_counts_the_runs_that_are_recorded(said):
+    assert said({"a": 0, "b": 500}, 10) == [
+        "00:00  1 of 3 jobs, 1 of 2 runs, about a minute of training left"
+    ]
+
+
+def test_a_short_call_that_trains_nothing_says_nothing(said):
+    assert not said({"a": 0, "b": 0}, 29)
