@@ -1,6 +1,5 @@
 """Lines that say how far a call of Snakemake is, for where no progress bar is seen."""
 
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -122,4 +121,4 @@ def progress_line(seconds: float, jobs: Jobs, recorded: int, runs: int, left: fl
 
 
 def _names(store: Path) -> set[str]:
-    return {*os.listdir(store)} if store.is_dir() else set()
+    return {path.name for path in store.iterdir()} if store.is_dir() else set()
