@@ -64,7 +64,8 @@ def say_progress(
         missing = len(runs - before) - len(recorded)
         if now >= next_line or (trains and not missing):
             left = seconds_left(planned, started, recorded, now, at_once)
-            say(progress_line(now - began, jobs, len(runs) - missing, len(runs), left))
+            counts = len(runs) - missing, len(runs)
+            say(progress_line(now - began, jobs, *counts, left, is_measured=bool(recorded)))
             trains, next_line = bool(missing), now + SECONDS_BETWEEN_LINES
         time.sleep(SECONDS_BETWEEN_LOOKS)
 
@@ -107,8 +108,13 @@ def _pace(measured: Iterable[tuple[float, float]]) -> float:
     return seconds / planned if planned else 1
 
 
-def progress_line(seconds: float, jobs: Jobs, recorded: int, runs: int, left: float) -> str:
-    """Return how far a call is after some seconds, with the seconds of training that are left."""
+def progress_line(
+    seconds: float, jobs: Jobs, recorded: int, runs: int, left: float, is_measured: bool
+) -> str:
+    """Return how far a call is after some seconds, with the seconds of training that are left.
+
+    Before a run tells how fast training is, ``is_measured`` is false.
+    """
     parts = [f"{jobs.done} of {jobs.all} jobs"]
     if jobs.failed:
         parts.append(f"{jobs.failed} failed")
@@ -116,7 +122,7 @@ def progress_line(seconds: float, jobs: Jobs, recorded: int, runs: int, left: fl
         parts.append(f"{recorded} of {runs} runs")
     if recorded < runs and not jobs.failed:
         time_left = f"about {in_words(left)}" if left >= 55 else "less than a minute"
-        parts.append(f"{time_left} of training left")
+        parts.append(f"{time_left} of training left{'' if is_measured else ' by the plan'}")
     return f"{tqdm.format_interval(seconds)}  {', '.join(parts)}"
 
 

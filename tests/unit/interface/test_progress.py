@@ -15,16 +15,19 @@ PLANNED = {"mood": {"a": 60.0, "b": 60.0}, "motion": {"c": 60.0, "d": 60.0}}
     ("arguments", "line"),
     [
         (
-            (90, Jobs(18, 52, 0, ()), 24, 83, 250),
+            (90, Jobs(18, 52, 0, ()), 24, 83, 250, True),
             "01:30  18 of 52 jobs, 24 of 83 runs, about 4 minutes of training left",
         ),
         (
-            (3700, Jobs(18, 52, 0, ()), 82, 83, 20),
+            (3700, Jobs(18, 52, 0, ()), 82, 83, 20, True),
             "1:01:40  18 of 52 jobs, 82 of 83 runs, less than a minute of training left",
         ),
-        ((90, Jobs(18, 52, 1, ()), 24, 83, 250), "01:30  18 of 52 jobs, 1 failed, 24 of 83 runs"),
-        ((90, Jobs(40, 52, 0, ()), 83, 83, 0), "01:30  40 of 52 jobs, 83 of 83 runs"),
-        ((90, Jobs(1, 2, 0, ()), 0, 0, 0), "01:30  1 of 2 jobs"),
+        (
+            (90, Jobs(18, 52, 1, ()), 24, 83, 250, True),
+            "01:30  18 of 52 jobs, 1 failed, 24 of 83 runs",
+        ),
+        ((90, Jobs(40, 52, 0, ()), 83, 83, 0, True), "01:30  40 of 52 jobs, 83 of 83 runs"),
+        ((90, Jobs(1, 2, 0, ()), 0, 0, 0, False), "01:30  1 of 2 jobs"),
     ],
 )
 def test_a_line_says_jobs_runs_and_the_time_that_training_takes(arguments, line):
@@ -93,7 +96,7 @@ def test_lines_come_every_half_minute_and_when_training_ends(said):
 
 def test_a_resumed_call_counts_the_runs_that_are_recorded(said):
     assert said({"a": 0, "b": 500}, 10) == [
-        "00:00  1 of 3 jobs, 1 of 2 runs, about a minute of training left"
+        "00:00  1 of 3 jobs, 1 of 2 runs, about a minute of training left by the plan"
     ]
 
 
