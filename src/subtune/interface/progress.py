@@ -1,7 +1,7 @@
 """Lines that say how far a call of Snakemake is, for where no progress bar is seen."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,7 +79,7 @@ def seconds_left(
 ) -> float:
     """Return the seconds until all runs are recorded: those of the plan, at the pace so far.
 
-    The pace follows from recorded runs, and from jobs that take longer than planned.
+    Before a run is recorded they are those of the plan.
 
     Args:
         planned: sweep to the planned seconds of its runs.
@@ -88,24 +88,20 @@ def seconds_left(
         now: the time.
         at_once: how many jobs train at the same time.
     """
-    measured, rest = [], []
+    if not recorded:
+        return seconds_of_jobs([sum(runs.values()) for runs in planned.values()], at_once)
+    took = expected = 0.0
+    rest = []
     for sweep, runs in planned.items():
         start = started.get(sweep, now)
         last = max((recorded[run] for run in runs if run in recorded), default=start)
         missing = sum(seconds for run, seconds in runs.items() if run not in recorded)
-        measured.append((last - start, sum(runs.values()) - missing))
-        rest.append((now - last, missing))
-    pace = _pace(measured)
-    late = [(since, missing) for since, missing in rest if since > pace * missing > 0]
-    pace = _pace([*measured, *late])
-    left = [max(pace * missing - since, 0) for since, missing in rest if missing]
+        took += last - start
+        expected += sum(runs.values()) - missing
+        rest.append((missing, now - last))
+    pace = took / expected
+    left = [max(pace * missing - since, 0) for missing, since in rest if missing]
     return seconds_of_jobs(left, at_once)
-
-
-def _pace(measured: Iterable[tuple[float, float]]) -> float:
-    """Return the measured seconds per planned second, from pairs of both; before any, 1."""
-    seconds, planned = map(sum, zip((0.0, 0.0), *measured, strict=True))
-    return seconds / planned if planned else 1
 
 
 def progress_line(
@@ -113,7 +109,7 @@ def progress_line(
 ) -> str:
     """Return how far a call is after some seconds, with the seconds of training that are left.
 
-    Before a run tells how fast training is, ``is_measured`` is false.
+    They are measured once a run has told how fast training is.
     """
     parts = [f"{jobs.done} of {jobs.all} jobs"]
     if jobs.failed:
@@ -122,7 +118,7 @@ def progress_line(
         parts.append(f"{recorded} of {runs} runs")
     if recorded < runs and not jobs.failed:
         time_left = f"about {in_words(left)}" if left >= 55 else "less than a minute"
-        parts.append(f"{time_left} of training left{'' if is_measured else ' by the plan'}")
+        parts.append(f"{time_left} of training {'left' if is_measured else 'by the plan'}")
     return f"{tqdm.format_interval(seconds)}  {', '.join(parts)}"
 
 
