@@ -96,7 +96,8 @@ def seconds_left(
         start = started.get(sweep, now)
         last = max((recorded[run] for run in runs if run in recorded), default=start)
         missing = sum(seconds for run, seconds in runs.items() if run not in recorded)
-        took += last - start
+        # A job may have begun and recorded between two looks.
+        took += max(last - start, 0)
         expected += sum(runs.values()) - missing
         rest.append((missing, now - last))
     pace = took / expected
