@@ -63,7 +63,8 @@ def test_a_call_that_was_killed_goes_on_where_it_was(killed_and_called_again):
 
 def test_a_call_without_a_terminal_says_how_far_it_is(killed_and_called_again):
     said = (killed_and_called_again[0] / "said.txt").read_text()
-    assert re.match(r"00:00  0 of \d+ jobs, 0 of \d+ runs, .* of training by the plan\n", said), said
+    begins = r"00:00  0 of \d+ jobs, 0 of \d+ runs, .* of training by the plan\n"
+    assert re.match(begins, said), said
 
 
 def test_the_results_are_objects_to_work_with(killed_and_called_again, tmp_path):
