@@ -56,6 +56,10 @@ for experiment in CONFIG.experiments:
         localrule: True
 
 
+onstart:
+    start_saying_progress()
+
+
 onsuccess:
     made = {
         str(path) for job in workflow.persistence.dag.jobs for path in job.output

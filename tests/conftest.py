@@ -112,11 +112,14 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def finished_project(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Project:
-    """A project in which everything has run once. Tests copy it before they change anything."""
+    """A project in which everything has run once, and said.txt is what was printed.
+
+    Tests copy it before they change anything.
+    """
 
     def build(directory: Path) -> None:
         project = Project(directory, tiny_bert)
-        project.run(project.config)
+        (directory / "said.txt").write_text(project.run(project.config))
 
     return Project(build_once(tmp_path_factory, "finished", build), tiny_bert)
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,17 +34,18 @@ def records(folder) -> dict[str, int]:
 def killed_and_called_again(tmp_path_factory, tiny_bert):
     """A folder in which a call was killed while it trained, then called again, then once more."""
     folder = tmp_path_factory.mktemp("compare")
-    code = CALL.format(root=ROOT, model=tiny_bert)
-    with subprocess.Popen([sys.executable, "-c", code], cwd=folder, start_new_session=True) as call:
+    command = [sys.executable, "-c", CALL.format(root=ROOT, model=tiny_bert)]
+    with (
+        (folder / "said.txt").open("w") as said,
+        subprocess.Popen(command, cwd=folder, stderr=said, start_new_session=True) as call,
+    ):
         while not records(folder):
             assert call.poll() is None
             time.sleep(0.2)
         call.kill()
     before = records(folder)
     for interrupted in (True, False):
-        call = subprocess.Popen(
-            [sys.executable, "-c", code], cwd=folder, stdout=subprocess.PIPE, text=True
-        )
+        call = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
         if interrupted:
             time.sleep(8)
             call.send_signal(signal.SIGINT)
@@ -57,6 +59,12 @@ def test_a_call_that_was_killed_goes_on_where_it_was(killed_and_called_again):
     after = records(folder)
     assert before and before.items() <= after.items()
     assert "full" in printed.splitlines()[-1]
+
+
+def test_a_call_without_a_terminal_says_how_far_it_is(killed_and_called_again):
+    said = (killed_and_called_again[0] / "said.txt").read_text()
+    begins = r"00:00  0 of \d+ jobs, 0 of \d+ runs, .* of training by the plan\n"
+    assert re.match(begins, said), said
 
 
 def test_the_results_are_objects_to_work_with(killed_and_called_again, tmp_path):

@@ -36,6 +36,14 @@ def test_everything_comes_out(finished_project):
     assert len(finished_project.records()) == 18
 
 
+def test_a_call_without_a_terminal_says_how_far_it_is(finished_project):
+    said = (finished_project.directory / "said.txt").read_text()
+    begins = r"^00:00  0 of \d+ jobs, 0 of 18 runs, about \d minutes of training by the plan$"
+    assert re.search(begins, said, re.MULTILINE)
+    assert re.search(r"^\d\d:\d\d  \d+ of \d+ jobs, 18 of 18 runs$", said, re.MULTILINE)
+    assert "\x1b" not in said
+
+
 def test_a_task_called_global_is_a_task(finished_project):
     folder = finished_project.directory / "results" / "experiments" / "layernorm" / "data"
     shares = pd.read_csv(folder / "layernorm_information.csv").groupby("task")["share"].sum()

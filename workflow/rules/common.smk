@@ -2,11 +2,13 @@
 
 import re
 import sys
+import threading
 from pathlib import Path
 
 from snakemake.cli import get_argument_parser, get_profile_dir
 from snakemake.exceptions import WorkflowError
 from snakemake.io import report as in_report
+from snakemake.logging import logger
 
 from subtune import config as subtune_config
 from subtune.config import require_unique_keys
@@ -17,6 +19,7 @@ from subtune.core.workflow_files import offer
 from subtune.exhibits.tables.answers import answers_in_lines
 from subtune.exhibits.tables.findings import papers_in_lines
 from subtune.interface.preflight import preflight, require_no_braces
+from subtune.interface.progress import Jobs, say_progress
 from subtune.papers import experiments
 from subtune.papers.paper import Figure
 from subtune.papers.shared import ANSWERS, FRONT, SUBMISSION, SUMMARIES, SUMMARY
@@ -189,3 +192,24 @@ def print_answers(made):
     of_each = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
     for path in [of_all] if of_all in made else [p for p in of_each if p in made]:
         print(answers_in_lines(Path(path)), file=sys.stderr)
+
+
+def start_saying_progress():
+    """Say how far the call is while it runs, unless a bar shows it or it is to be quiet."""
+    dag, scheduler = workflow.persistence.dag, workflow.scheduler
+    if sys.stderr.isatty() or not scheduler.print_progress:
+        return
+    limits = map(scheduler.global_resources.get, ("_cores", "_nodes", "gpu"))
+    at_once = min(filter(None, limits))
+
+    def look():
+        return Jobs(scheduler.finished_jobs, len(dag), len(scheduler.failed))
+
+    sweeps = {job.wildcards.sweep for job in dag.jobs if job.rule.name == "train"}
+    planned = {
+        run: ESTIMATES.run(run).seconds + ESTIMATES.start.seconds / len(runs)
+        for runs in (PLAN.sweeps[sweep].runs for sweep in sweeps)
+        for run in runs
+    }
+    arguments = planned, Path(PATHS.records()), at_once, look, logger.info
+    threading.Thread(target=say_progress, args=arguments, daemon=True).start()

@@ -10,6 +10,7 @@ from subtune.init.choosing import Settings
 from subtune.init.labels import Labels
 from subtune.init.models import StartingModel
 from subtune.init.tables import Table, number_in
+from subtune.planning.cost import in_words
 from subtune.tasks import Task
 from subtune.tasks.formats.text import shown
 
@@ -116,7 +117,7 @@ def of_shorter(usual: Settings, chosen: Settings, minutes: float) -> Iterator[st
     elif chosen.own_epochs != usual.own_epochs:
         changes.append("fewer epochs of single methods")
     if changes:
-        yield f"shorter, to fit into {_in_words(60 * minutes)}: {', '.join(changes)}"
+        yield f"shorter, to fit into {in_words(60 * minutes)}: {', '.join(changes)}"
 
 
 def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iterator[str]:
@@ -124,20 +125,12 @@ def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iter
     if seconds is None:
         yield f"time: not known before {model.reference} is downloaded"
         return
-    yield f"time: about {_in_words(seconds)} here, an estimate from one timed matrix product"
+    yield f"time: about {in_words(seconds)} here, an estimate from one timed matrix product"
     if seconds > 60 * minutes:
         yield (
-            f"that is longer than {_in_words(60 * minutes)}: shorten the list under `methods`, "
+            f"that is longer than {in_words(60 * minutes)}: shorten the list under `methods`, "
             "lower `epochs` or `train_rows`, or name a smaller model"
         )
-
-
-def _in_words(seconds: float) -> str:
-    if seconds >= 5400:
-        return f"{seconds / 3600:.1f} hours"
-    if seconds >= 90:
-        return f"{seconds / 60:.0f} minutes"
-    return "a minute" if seconds >= 55 else f"{max(seconds, 1):.0f} seconds"
 
 
 def _guessed(is_guessed: bool, option: str) -> str:

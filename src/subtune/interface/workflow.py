@@ -1,13 +1,15 @@
-"""Calls of Snakemake: in the place of this process, or beside it with a progress bar."""
+"""Calls of Snakemake: in the place of this process, or beside it with a progress bar or lines."""
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -21,6 +23,8 @@ PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
 # Lines of a failed call's log that its error shows.
 LAST_LINES = 12
 SECONDS_BETWEEN_LOOKS = 0.5
+# Lines of the log that `subtune.interface.progress` has written.
+PROGRESS = re.compile(rb"[\d:]+  \d+ of \d+ jobs")
 BAR = "{desc}: {n_fmt} of {total_fmt} |{bar}| {elapsed} {postfix}"
 
 
@@ -58,7 +62,7 @@ def train_all(
 ) -> None:
     """Make everything that a configuration asks for, or targets, with a progress bar of its runs.
 
-    The configuration's paths begin in ``directory``.
+    Without a terminal lines say the progress. The configuration's paths begin in ``directory``.
 
     An interrupt stops Snakemake as Ctrl-C does: runs keep checkpoints, from which the next call
     goes on. A second interrupt does not wait for checkpoints. A call whose kernel was killed goes
@@ -71,8 +75,10 @@ def train_all(
     options = [f"--configfile={configuration}", f"--directory={directory}", "--nolock"]
     options += ["--rerun-incomplete", "--nocolor", *_all_cores(), *targets]
     places = [Path(Layout(str(results)).records(), run) for run in runs]
-    with log.open("ab") as file, _progress_bar(len(places)) as bar:
-        _wait_for_others(file, bar, places)
+    with log.open("ab") as file, log.open("rb") as lines, _progress_bar(len(places)) as bar:
+        lines.seek(0, os.SEEK_END)
+        show = partial(_show, bar, places, lines)
+        _wait_for_others(file, show)
         start = file.tell()
         # Snakemake and its jobs hold the open file, which is the lock. An interrupt is for this
         # process alone, which then stops them.
@@ -85,7 +91,7 @@ def train_all(
         )
         try:
             while process.poll() is None:
-                _show(bar, places)
+                show()
                 time.sleep(SECONDS_BETWEEN_LOOKS)
         except BaseException:
             print("stopping; runs write checkpoints", file=sys.stderr, flush=True)
@@ -101,7 +107,7 @@ def train_all(
         raise SubtuneError("\n".join([f"training stopped; {log} ends with:", *said[-LAST_LINES:]]))
 
 
-def _wait_for_others(file: IO[bytes], bar: Any, places: Sequence[Path]) -> None:
+def _wait_for_others(file: IO[bytes], show: Callable[[], object]) -> None:
     """Lock a file once no other process has it."""
     waits = False
     while True:
@@ -111,7 +117,7 @@ def _wait_for_others(file: IO[bytes], bar: Any, places: Sequence[Path]) -> None:
             if not waits:
                 print("an earlier call works here; this one waits", file=sys.stderr, flush=True)
             waits = True
-            _show(bar, places)
+            show()
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
@@ -125,6 +131,10 @@ def _progress_bar(runs: int) -> Any:
         return tqdm(total=runs, desc="runs", disable=not is_seen, bar_format=BAR)
 
 
-def _show(bar: Any, places: Sequence[Path]) -> None:
+def _show(bar: Any, places: Sequence[Path], log: IO[bytes]) -> None:
+    """Show the recorded runs; without a bar, what Snakemake has said of its progress."""
+    for line in log if bar.disable else ():
+        if PROGRESS.match(line):
+            print(line.decode(), end="", file=sys.stderr, flush=True)
     bar.n = sum(place.exists() for place in places)
     bar.set_postfix_str("tables and figures" if bar.n == bar.total else "training")
