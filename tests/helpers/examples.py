@@ -1,6 +1,7 @@
 """Small inputs that several tests build on."""
 
 import random
+from functools import cache
 
 import datasets
 import numpy as np
@@ -40,6 +41,7 @@ def rows_of(task: Task, rows: int = 12, evaluation: int = 6) -> datasets.Dataset
     return datasets.DatasetDict({"train": split(rows, 0), **splits})
 
 
+@cache
 def tokens(task: Task, directory, rows: int = 12, evaluation: int = 6) -> datasets.DatasetDict:
     """Token ids of `rows_of`."""
     return tokenize(task, rows_of(task, rows, evaluation), directory, 24, doc_stride_of(task))

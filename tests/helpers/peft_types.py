@@ -32,6 +32,9 @@ TARGETS = {
 }
 NORMS = {"bert": ["LayerNorm"], "modernbert": ["mlp_norm"], "qwen2": ["input_layernorm"]}
 WITHOUT_TARGETS = ("PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE")
+# One of each sort of what PEFT adds: matrices, vectors, circulants, a prompt's encoder, keys and
+# values, norms, single entries, a bank of vectors.
+SORTS = ("LORA", "IA3", "C3A", "P_TUNING", "PREFIX_TUNING", "LN_TUNING", "SHIRA", "VBLORA")
 TYPES = sorted({of.value for of in PEFT_TYPE_TO_CONFIG_MAPPING} - set(UNFIT))
 
 

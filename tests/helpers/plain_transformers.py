@@ -2,9 +2,9 @@
 
 It imports nothing of the project's, so that it can also run as a script:
 
-    python plain_transformers.py EXPORTED BASE ROWS OUTPUTS CLASS
+    python plain_transformers.py CALLS
 
-``ROWS`` is JSON. ``BASE`` is the model that an adapter belongs to, or nothing.
+``CALLS`` is a list of the arguments of `predict`, as JSON.
 """
 
 import json
@@ -15,12 +15,15 @@ import transformers
 
 
 def predict(path, base, rows, outputs, auto_class):
-    """Return the logits of each example: ``[outputs]``, or of all its tokens."""
+    """Return the logits of each example: ``[outputs]``, or of all its tokens.
+
+    ``base``: the model that an adapter belongs to, or nothing.
+    """
     kind = getattr(transformers, auto_class)
     if base:
         from peft import PeftModel
 
-        model = kind.from_pretrained(base, num_labels=int(outputs), dtype=torch.float32)
+        model = kind.from_pretrained(base, num_labels=outputs, dtype=torch.float32)
         model = PeftModel.from_pretrained(model, path)
     else:
         model = kind.from_pretrained(path)
@@ -37,5 +40,4 @@ def logits(model, row):
 
 
 if __name__ == "__main__":
-    path, base, rows, outputs, auto_class = sys.argv[1:]
-    print(json.dumps(predict(path, base, json.loads(rows), outputs, auto_class)))
+    print(json.dumps([predict(*call) for call in json.loads(sys.argv[1])]))

@@ -7,7 +7,6 @@ import sys
 from tests.helpers import recipes
 from tests.helpers.examples import run_spec
 
-NEW_TEST = "tests/unit/exhibits/figures/test_score_bars.py"
 ROWS = """\
 {"premise": "It rains.", "hypothesis": "It is wet.", "label": "entailment"}
 {"premise": "It rains.", "hypothesis": "It is dry.", "label": "contradiction"}
@@ -16,6 +15,7 @@ ROWS = """\
 RESULTS = """
 from pathlib import Path
 
+import pytest
 import yaml
 
 from subtune import config, papers
@@ -50,6 +50,9 @@ checked = experiments.with_papers(config.check(given))
 exhibits = experiments.exhibits_of(checked, checked.experiments["toys"])
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= set(exhibits)
 assert {run.recipe.beta2 for run in plan(checked).runs.values()} == {0.98}
+
+new_test = "tests/unit/exhibits/figures/test_score_bars.py"
+assert pytest.main(["-q", "-p", "no:cacheprovider", new_test]) == 0
 """
 
 
@@ -57,13 +60,11 @@ def test_the_recipes_of_the_pages_work_together_on_a_copy(tmp_path):
     recipes.copy_with_all(tmp_path)
     for split in ("train", "val"):
         (tmp_path / f"{split}.jsonl").write_text(ROWS)
-    results = RESULTS.replace("OLD_ID", repr(run_spec().id))
-    for command in (["-c", results], ["-m", "pytest", "-q", "-p", "no:cacheprovider", NEW_TEST]):
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{tmp_path}"},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", RESULTS.replace("OLD_ID", repr(run_spec().id))],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{tmp_path}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

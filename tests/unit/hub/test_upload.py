@@ -1,9 +1,5 @@
 """Pushes of exported runs, to a local server that answers as the hub does."""
 
-import os
-import subprocess
-import sys
-
 import huggingface_hub
 import pytest
 
@@ -66,22 +62,10 @@ def test_a_run_is_pushed_with_its_card_and_a_second_one_leaves_nothing_of_the_fi
         assert files[path.name] == path.read_bytes()
 
 
-@pytest.mark.slow
-def test_a_push_in_a_process_of_its_own_may_be_private(shared, tmp_path):
-    results, run = shared
-    code = "import sys; from subtune.cli import main; sys.exit(main())"
-    arguments = ["export", run, "--results", str(results), "--push", "acme/own", "--private"]
-    with serving() as (address, repositories):
-        environment = {"HF_ENDPOINT": address, "HF_TOKEN": WRITER, "NO_PROXY": "127.0.0.1"}
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            env={**os.environ, **environment, "HF_HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-        )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"run {run} is at {address}/acme/own\n"
-    assert repositories["acme/own"]["private"]
+def test_a_push_may_be_private(shared, hub, capsys):
+    assert push(shared, "--private") == 0
+    assert capsys.readouterr().out.endswith("/acme/tiny\n")
+    assert hub["acme/tiny"]["private"]
 
 
 @pytest.mark.slow

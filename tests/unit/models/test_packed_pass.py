@@ -53,7 +53,7 @@ OUTPUTS = {
 MODELS = [(name, head) for head in HEADS for name in ("tiny_bert", "tiny_roberta")]
 
 
-@pytest.fixture(params=[*MODELS, ("minilm", SEQUENCE_CLASSIFICATION)], ids="-".join)
+@pytest.fixture(params=MODELS, ids="-".join)
 def model(request):
     """A model with a classifier that is not zero."""
     name, head = request.param
@@ -142,6 +142,9 @@ def of_padded(model, draw):
     return mask
 
 
+@pytest.mark.parametrize(
+    "model", [*MODELS, ("minilm", SEQUENCE_CLASSIFICATION)], ids="-".join, indirect=True
+)
 def test_logits_and_gradients_are_those_of_each_run_alone(model):
     leaves = leaves_of(model, 3)
     computed = forward.logits(model, batch(model), weights_of(model, leaves))

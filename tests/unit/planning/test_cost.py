@@ -84,15 +84,15 @@ def test_a_training_steps_operations_are_counted_without_it(method, trains, mini
     assert METHODS[method].work() is trains
     task = TASKS["sst2"]
     model = load_model(minilm, SEQUENCE_CLASSIFICATION, 2)
-    tokens = examples.tokens(task, minilm, rows=32, evaluation=8)
+    tokens = examples.tokens(task, minilm, rows=16, evaluation=4)
     rows = {split: Examples(tokens[split]) for split in ("train", "validation")}
     entries = METHODS[method].resolve(encoder.shapes_of(model), 0)
     with FlopCounterMode(display=False) as counter:
         train(model, rows, task, [Member(entries, examples.recipe(epochs=1), 0)])
     dimensions = dimensions_of(str(minilm))
     one = dimensions.forward_flops
-    expected = trains.value * 32 * one(rows["train"].lengths.mean())
-    expected += 8 * one(rows["validation"].lengths.mean())
+    expected = trains.value * 16 * one(rows["train"].lengths.mean())
+    expected += 4 * one(rows["validation"].lengths.mean())
     assert expected == pytest.approx(counter.get_total_flops(), rel=0.12)
 
 

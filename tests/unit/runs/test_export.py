@@ -11,10 +11,7 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
-from transformers import (
-    AutoModelForSequenceClassification,
-    BertModel,
-)
+from transformers import AutoModelForSequenceClassification, BertModel, PreTrainedTokenizerFast
 
 from subtune import cli
 from subtune.core.errors import SubtuneError
@@ -32,7 +29,7 @@ from subtune.tasks.examples import Examples
 from subtune.training.evaluation import logits_of
 from tests.helpers import examples, plain_transformers, reference
 from tests.helpers.families import FIELDS
-from tests.helpers.peft_types import TYPES, selection_of
+from tests.helpers.peft_types import SORTS, TYPES, selection_of
 from tests.helpers.records import recorded
 
 # SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
@@ -51,32 +48,32 @@ def logits_on_record(results, spec):
     return table[table["split"] == "validation"].filter(like="logit_").to_numpy()
 
 
-def theirs(path, tokens, base="", task="sst2", process=plain_transformers.predict):
-    """What transformers says of each example: logits ``[outputs]``, or of all its tokens."""
+def arguments_of(path, tokens, base="", task="sst2"):
+    """Return what ``plain_transformers.predict`` reads, as JSON can have it."""
     rows = [
         {key: row[key] for key in ("input_ids", "token_type_ids") if key in row}
         for row in tokens["validation"]
     ]
-    of_task = TASKS[task]
-    auto_class = reference.CLASSES[of_task.of_kind.head].__name__
-    predicted = process(str(path), str(base), rows, of_task.outputs, auto_class)
-    return list(map(np.array, predicted))
+    auto_class = reference.CLASSES[TASKS[task].of_kind.head].__name__
+    return str(path), str(base), rows, TASKS[task].outputs, auto_class
 
 
-def in_a_fresh_process(path, base, rows, outputs, auto_class):
-    """Call ``plain_transformers.predict`` where nothing of the project's is imported."""
-    arguments = [path, base, json.dumps(rows), str(outputs), auto_class]
-    command = [sys.executable, plain_transformers.__file__, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+def theirs(*of):
+    """What transformers says of each example: logits ``[outputs]``, or of all its tokens."""
+    return list(map(np.array, plain_transformers.predict(*arguments_of(*of))))
 
 
 @pytest.mark.slow
-def test_an_export_predicts_as_the_record_says_in_a_fresh_process(tmp_path, tiny_bert):
-    spec, tokens = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
-    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    predicted = np.array(theirs(tmp_path / "out", tokens, process=in_a_fresh_process))
-    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
+def test_exports_predict_as_the_records_say_in_a_fresh_process(tmp_path, tiny_bert):
+    calls, on_record = [], []
+    for selection, base in ((METHODS["layernorm"], ""), (selection_of("IA3", "bert"), tiny_bert)):
+        spec, tokens = recorded(tmp_path, tiny_bert, selection)
+        export_model(Layout(str(tmp_path)), spec.id, tmp_path / spec.id)
+        calls.append(arguments_of(tmp_path / spec.id, tokens, base))
+        on_record.append(logits_on_record(tmp_path, spec))
+    command = [sys.executable, plain_transformers.__file__, json.dumps(calls)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert np.array(json.loads(done.stdout)) == pytest.approx(np.array(on_record), abs=1e-5)
 
 
 @pytest.mark.slow
@@ -99,21 +96,14 @@ def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, t
     assert np.array_equal(predicted, logits_on_record(tmp_path, spec))
 
 
-BY_SENTENCE_TRANSFORMERS = """
-import json, sys
-from sentence_transformers import SentenceTransformer
-
-path, texts = sys.argv[1:]
-print(json.dumps(SentenceTransformer(path).encode(json.loads(texts)).tolist()))
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta", "mpnet", "minilm"])
 @pytest.mark.parametrize(("task", "method"), [("sst2", "lora-I"), ("stsb", "full")])
-def test_sentence_transformers_predicts_a_mean_over_tokens_in_a_fresh_process(
+def test_sentence_transformers_predicts_a_mean_over_tokens(
     family, task, method, tmp_path, request, directory_of
 ):
+    from sentence_transformers import SentenceTransformer
+
     directory = directory_of(family) if family == "mpnet" else request.getfixturevalue(family)
     labels = "standard" if task == "stsb" else "raw"
     settings = {"learning_rate": 1e-3, "pooling": "mean", "labels": labels}
@@ -121,9 +111,7 @@ def test_sentence_transformers_predicts_a_mean_over_tokens_in_a_fresh_process(
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
     rows = examples.rows_of(TASKS[task])["validation"].to_dict()
     texts = [list(row) if len(row) > 1 else row[0] for row in TASKS[task].of_kind.texts(rows)]
-    command = [sys.executable, "-c", BY_SENTENCE_TRANSFORMERS, tmp_path / "out", json.dumps(texts)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    predicted = np.array(json.loads(done.stdout))
+    predicted = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(texts)
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
@@ -189,13 +177,14 @@ def test_an_adapter_predicts_as_the_record_says(family, selection, tmp_path, req
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("of_type", TYPES)
+@pytest.mark.parametrize(
+    "of_type",
+    [t if t in SORTS else pytest.param(t, marks=pytest.mark.nightly) for t in TYPES],
+)
 def test_a_run_of_every_type_of_peft_predicts_as_the_record_says(of_type, tmp_path, tiny_bert):
     spec, tokens = recorded(tmp_path, tiny_bert, selection_of(of_type, "bert"), learning_rate=1e-3)
-    # One of them where nothing of the project's is imported.
-    process = in_a_fresh_process if of_type == "IA3" else plain_transformers.predict
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-    predicted = np.array(theirs(tmp_path / "out", tokens, tiny_bert, process=process))
+    predicted = np.array(theirs(tmp_path / "out", tokens, tiny_bert))
     assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
@@ -356,43 +345,22 @@ def test_a_run_is_found_by_the_start_of_its_id(tmp_path, tiny_bert):
         records.find(tmp_path / "runs", "zzz")
 
 
-PREDICT_TEXTS = """
-import json, sys
-import torch
-import transformers
-
-predicted = {}
-for path in sys.argv[1:]:
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
-    # Of some families AutoTokenizer would read another kind of vocabulary.
-    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(path)
-    texts = json.load(open(path + "/texts.json"))
-    inputs = tokenizer(*texts, padding=True, return_tensors="pt")
-    with torch.inference_mode():
-        predicted[path] = model(**inputs).logits.tolist()
-print(json.dumps(predicted))
-"""
-
-
 @pytest.mark.slow
-def test_an_export_of_every_family_predicts_as_the_record_says(directory_of, tmp_path):
+@pytest.mark.parametrize("family", FIELDS)
+def test_an_export_of_every_family_predicts_as_the_record_says(family, directory_of, tmp_path):
     """By its own tokenizer, all texts in one batch, which padding makes as long."""
-    task, on_record = "rte", {}
-    for family in FIELDS:
-        for method in ("layernorm", "lora-II"):
-            results = tmp_path / family
-            spec, _ = recorded(results, directory_of(family), METHODS[method], task)
-            target = tmp_path / f"{family}-{method}"
-            export_model(Layout(str(results)), spec.id, target)
-            rows = examples.rows_of(TASKS[task])["validation"]
-            texts = [list(rows["text_a"]), list(rows["text_b"])]
-            (target / "texts.json").write_text(json.dumps(texts))
-            on_record[str(target)] = logits_on_record(results, spec)
-    command = [sys.executable, "-c", PREDICT_TEXTS, *on_record]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    predicted = json.loads(done.stdout)
-    for path, logits_of_record in on_record.items():
-        assert predicted[path] == pytest.approx(logits_of_record, abs=1e-5), path
+    spec, _ = recorded(tmp_path, directory_of(family), METHODS["lora-II"], "rte")
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    # Of some families AutoTokenizer would read another kind of vocabulary.
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(tmp_path / "out")
+    rows = examples.rows_of(TASKS["rte"])["validation"]
+    texts = tokenizer(
+        *map(list, (rows["text_a"], rows["text_b"])), padding=True, return_tensors="pt"
+    )
+    with torch.inference_mode():
+        predicted = model(**texts).logits.numpy()
+    assert predicted == pytest.approx(logits_on_record(tmp_path, spec), abs=1e-5)
 
 
 @pytest.mark.slow

@@ -40,7 +40,6 @@ def without_seconds(store, run):
     ("task", "method"),
     [
         ("sst2", "full"),
-        ("sst2", "frozen"),
         ("sst2", "lora-I"),
         ("stsb", "bitfit"),
         ("ud_ewt", "bitfit"),

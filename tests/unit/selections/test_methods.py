@@ -126,12 +126,19 @@ def test_counts_are_those_that_the_papers_print(row, models):
         assert f"{counts['parameters']:,}" == row.printed
 
 
-def test_every_method_fits_every_model_of_the_papers_and_random_ones_are_as_large_as_bitfit(models):
-    counts = parameter_counts(models, METHODS, outputs=2)
+@pytest.mark.parametrize(
+    "name",
+    ["bert-base-cased"]
+    + [pytest.param(n, marks=pytest.mark.nightly) for n in ("bert-large-cased", "roberta-base")],
+)
+def test_every_method_fits_every_model_of_the_papers_and_random_ones_are_as_large_as_bitfit(
+    name, models
+):
+    counts = parameter_counts({name: models[name]}, METHODS, outputs=2)
     assert counts["parameters"].notna().all()
-    by_method = counts.pivot(index="model", columns="method", values="parameters").astype(float)
-    assert (by_method["rand_uniform"] == by_method["bitfit"]).all()
-    assert ((by_method["rand_row_col"] / by_method["bitfit"] - 1).abs() < 0.01).all()
+    by_method = counts.set_index("method")["parameters"].astype(float)
+    assert by_method["rand_uniform"] == by_method["bitfit"]
+    assert by_method["rand_row_col"] == pytest.approx(by_method["bitfit"], rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import peft
@@ -24,7 +25,7 @@ from subtune.training import groups
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples, plain_training
-from tests.helpers.peft_types import TARGETS, TYPES, selection_of
+from tests.helpers.peft_types import SORTS, TARGETS, TYPES, selection_of
 from tests.helpers.project import ROOT
 
 # The trainings are in float64; transformers computes some norms in float32.
@@ -37,15 +38,13 @@ ALONE += ["OFT", "RANDLORA", "SHIRA", "VBLORA", "WAVEFT"]
 CONSTANT = {"schedule": "constant", "warmup": 0.0}
 REFUSED = "PEFT refuses this model"
 SKIPPED = {("modernbert", "CARTRIDGE"), ("modernbert", "PREFIX_TUNING")}
-# Every time all types in BERT, and one of each sort elsewhere; every week all types everywhere.
-EVERY_TIME = ("LORA", "IA3", "C3A", "P_TUNING")
-CASES = [
-    (family, of_type)
-    if family == "bert" or of_type in EVERY_TIME
-    else pytest.param(family, of_type, marks=pytest.mark.nightly)
-    for family in TARGETS
-    for of_type in TYPES
-]
+
+
+def cases(types_of_bert):
+    """Every time these types in BERT, and two elsewhere; every week all types everywhere."""
+    for family, of_type in product(TARGETS, TYPES):
+        often = of_type in (types_of_bert if family == "bert" else ("LORA", "P_TUNING"))
+        yield pytest.param(family, of_type, marks=[] if often else pytest.mark.nightly)
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ def model_of_peft(directory, base, settings):
     return peft.get_peft_model(theirs, config, autocast_adapter_dtype=False)
 
 
-@pytest.mark.parametrize(("family", "of_type"), CASES)
+@pytest.mark.parametrize(("family", "of_type"), cases(SORTS))
 def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, monkeypatch):
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)
@@ -111,7 +110,7 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
     assert alone == (of_type in ALONE), lines
 
 
-@pytest.mark.parametrize(("family", "of_type"), CASES)
+@pytest.mark.parametrize(("family", "of_type"), cases(TYPES))
 def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)

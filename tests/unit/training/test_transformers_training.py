@@ -82,7 +82,7 @@ def without_dropout(minilm, tmp_path):
 def test_minilm_learns_as_in_the_packed_pass(method, task, without_dropout):
     task = TASKS[task]
     kind = task.of_kind
-    rows = examples.examples_of(task, examples.tokens(task, without_dropout, rows=24))
+    rows = examples.examples_of(task, examples.tokens(task, without_dropout, rows=8))
     packed, own = (
         in_double(load(without_dropout, kind.head, task.outputs))
         for load in (load_model, transformers_models.load)
