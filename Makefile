@@ -1,4 +1,4 @@
-# make demo   the four papers on a laptop
+# make demo   the five papers on a laptop
 # make report the demo's report: results/demo/report.html
 # make test   every test but the long ones
 # make test-fast  the library's quick tests, in less than a minute

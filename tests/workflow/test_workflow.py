@@ -261,13 +261,15 @@ def test_the_papers_own_scale_is_planned_without_a_network():
 
 def test_the_demo_is_planned(tmp_path):
     done = subprocess.run(
-        [*SNAKEMAKE, "--profile", "demo", "-n", "--config", f"results={tmp_path}"],
+        # A `--config` would stand in place of the profile's.
+        [*SNAKEMAKE, "--profile", "demo", "-n", "--directory", tmp_path],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
+    assert re.search(r"dataset +5\b", done.stdout + done.stderr)
 
 
 @pytest.mark.nightly
