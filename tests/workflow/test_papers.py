@@ -40,7 +40,9 @@ def test_nothing_is_left_to_do_for_any_experiment(finished_papers, tmp_path):
 )  # fmt: skip
 def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
     folder = results / "experiments" / experiment
-    for table in ["answers", "summary", *tables, "claims", "choices", "paired_tests"]:
+    over_tasks = experiment == "spafit"
+    tables = [*tables, *["paired_tests"] * over_tasks]
+    for table in ["answers", "summary", *tables, "claims", "choices"]:
         for ending in ("csv", "md", "tex"):
             assert (folder / f"{table}.{ending}").stat().st_size > 0, table
     # BEFT has no printed scores.
@@ -48,7 +50,7 @@ def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
         "front",
         *figures,
         *["reproduction"] * (experiment != "beft"),
-        "ranks",
+        *["ranks"] * over_tasks,
         "learning_curves",
     ]
     for figure in figures:

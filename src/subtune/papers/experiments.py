@@ -103,6 +103,7 @@ def meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
         and set(needs.tasks) <= set(experiment.tasks)
         and needs.seeds <= len(experiment.seeds)
         and needs.sizes <= max(len(experiment.settings(t).train_rows) for t in experiment.tasks)
+        and needs.questions <= len(experiment.models) * len(experiment.tasks)
         and (not needs.fractions or experiment.fractions is not None)
         and (not needs.information or paper_of(experiment).shows_information())
         and (not needs.printed or _are_printed(experiment))

@@ -26,7 +26,8 @@ DATA = (
 class Needs:
     """The runs that an experiment must have for a table, a figure or data.
 
-    ``seeds`` and ``sizes`` are the least numbers of seeds and of numbers of training rows.
+    ``seeds`` and ``sizes`` are the least numbers of seeds and of numbers of training rows;
+    ``questions`` is the least number of tasks, each model's counted apart.
     ``information`` is the Fisher information of one model on every task. ``printed`` are scores
     that the paper prints of some of the tasks, ``test_scores`` those that the GLUE server
     returned, ``submissions`` the files that it takes.
@@ -36,6 +37,7 @@ class Needs:
     tasks: tuple[str, ...] = ()
     seeds: int = 1
     sizes: int = 1
+    questions: int = 1
     fractions: bool = False
     information: bool = False
     printed: bool = False

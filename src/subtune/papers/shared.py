@@ -169,6 +169,7 @@ PAIRED_TESTS = Table(
     "two-sided p-value of Wilcoxon's signed-rank test, uncorrected and with Holm's correction for "
     "all pairs.",
     make=lambda results: paired_tests(results["chosen"]),
+    needs=Needs(questions=2),
 )
 RANKS = Figure(
     "ranks",
@@ -177,6 +178,7 @@ RANKS = Figure(
     "that do not differ in Nemenyi's test at 5 %: their ranks differ by less than the critical "
     "difference. Methods without a score in every column are left out.",
     make=lambda results, style: critical_difference(results["chosen"], style),
+    needs=Needs(questions=2),
 )
 CHOICES = Table(
     "choices",

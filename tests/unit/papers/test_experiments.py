@@ -14,7 +14,8 @@ from tests.helpers.exhibits import titled
 FRACTIONS = {"values": [0.2], "learning_rates": [1e-3]}
 # Exhibits of every experiment, in order.
 FIRST = ["answers", "front", "summary"]
-LAST = ["paired_tests", "ranks", "choices", "learning_curves"]
+LAST = ["choices", "learning_curves"]
+OVER_TASKS = ["paired_tests", "ranks"]
 SENT = "submission/contents"
 
 
@@ -57,7 +58,7 @@ def test_an_experiment_with_all_runs_has_every_exhibit(paper):
         seeds=[0, 1],
         train_rows=[100, "all"],
     )
-    around = {*FIRST, "claims", *LAST, "sizes", "scores_by_size", SENT}
+    around = {*FIRST, "claims", *OVER_TASKS, *LAST, "sizes", "scores_by_size", SENT}
     # Without printed scores there is nothing to reproduce.
     around |= {"reproduction"} if len(printed.scores(paper)) else set()
     there = {*(exhibit.name for exhibit in every), *around}
@@ -74,6 +75,8 @@ def test_exhibits_are_in_the_papers_order():
 def test_an_experiment_without_a_paper_has_what_needs_none():
     assert names(experiment()) == [*FIRST, "scores", *LAST, SENT]
     assert names(experiment(), source="builtin") == [*FIRST, "scores", *LAST]
+    two = experiment(tasks=["rte", "cola"])
+    assert names(two, source="builtin") == [*FIRST, "scores", *OVER_TASKS, *LAST]
 
 
 def test_tables_and_claims_read_test_scores_once_there_are_some():
