@@ -3,14 +3,17 @@
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import nbformat
 import pandas as pd
 import pytest
+from nbclient import NotebookClient
 from transformers import AutoModelForSequenceClassification
 
 import subtune
@@ -88,6 +91,27 @@ def test_the_same_call_finds_everything_done(killed_and_called_again, tiny_bert,
     before = records(folder)
     subtune.compare(TRAIN, DEV, model=str(tiny_bert), minutes=0.1)
     assert records(folder) == before
+
+
+def test_the_notebook_shows_the_answer(killed_and_called_again, tiny_bert):
+    """It calls as the fixture did, so it finds everything done."""
+    folder = killed_and_called_again[0]
+    for path in ROOT.glob("examples/weather-*.csv"):
+        shutil.copy(path, folder)
+    before = records(folder)
+    notebook = nbformat.read(ROOT / "examples" / "compare.ipynb", as_version=4)
+    [call] = [cell for cell in notebook.cells if "compare(" in cell.source]
+    assert "minutes=1)" in call.source
+    call.source = call.source.replace("minutes=1)", f'minutes=0.1, model="{tiny_bert}")')
+    notebook.cells.append(nbformat.v4.new_code_cell("answer.front()"))
+    NotebookClient(notebook, timeout=400, resources={"metadata": {"path": folder}}).execute()
+    assert records(folder) == before
+    shown = notebook.cells[2].outputs[0].data["text/html"]
+    assert "full" in shown and "data:image/png;base64" in shown
+    assert "image/png" in notebook.cells[-1].outputs[0].data
+    # What it has committed was made by the same cells.
+    committed = nbformat.read(ROOT / "examples" / "compare.ipynb", as_version=4)
+    assert "data:image/png;base64" in committed.cells[2].outputs[0].data["text/html"]
 
 
 def test_another_margin_trains_nothing_and_may_change_the_answer(

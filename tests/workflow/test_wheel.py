@@ -49,6 +49,13 @@ def test_a_profile_of_the_workflow_is_found_by_its_name(program, tmp_path):
     assert "slurm_extra" in said
 
 
+def test_jobs_find_their_scripts(program, tmp_path, tiny_bert):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    printed(program, tmp_path, "run", "examples/own.yaml", "-c2", "--until", "dataset")
+    assert list(tmp_path.glob("results/*/datasets/*"))
+
+
+@pytest.mark.nightly
 def test_compare_goes_from_tables_to_the_answer(program, tmp_path, tiny_bert):
     files = [f"--{split}={ROOT}/examples/weather-{split}.csv" for split in ("train", "dev")]
     said = printed(program, tmp_path, "compare", *files, f"--model={tiny_bert}", "--minutes=0.1")

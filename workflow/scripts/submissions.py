@@ -22,5 +22,8 @@ with job(snakemake.log[0]):
         predictions, part = glue_server.submission(by_task, runs)
         glue_server.write_zip(Path(path), predictions)
         parts.append(part.assign(submission=f"{submission['name']}.zip"))
-    writing.write(SUBMISSION.make({"submission": pd.concat(parts)}), snakemake.output.contents)
+    writing.write(
+        SUBMISSION.make({"submission": pd.concat(parts, ignore_index=True)}),
+        snakemake.output.contents,
+    )
     pd.DataFrame(snakemake.params.form).to_csv(snakemake.output.form, index=False)
