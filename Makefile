@@ -13,15 +13,17 @@ BIN := .venv/bin
 
 install: .venv/installed
 
+# Python compiles what it imports at its first import, and most of the packages' files are never imported.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+
 # The lock pins everything but CUDA's own packages, which torch pins itself. Each system has its own
 # build of torch; for all other packages the hashes of their files are known.
 .venv/installed: pyproject.toml requirements.lock requirements.hashes
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "subtune needs Python 3.11 or newer; try: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
-		-r requirements.hashes
-	$(BIN)/pip install --quiet --disable-pip-version-check torch -c requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[demo,dev,docs]' -c requirements.lock
+	$(PIP) --no-deps --require-hashes -r requirements.hashes
+	$(PIP) torch -c requirements.lock
+	$(PIP) -e '.[demo,dev,docs]' -c requirements.lock
 	touch $@
 
 demo: install
