@@ -11,6 +11,7 @@ from subtune.planning.cost import in_words
 
 SECONDS_BETWEEN_LINES = 30
 SECONDS_BETWEEN_LOOKS = 1
+PLANNED = 0.25
 
 
 class Jobs(NamedTuple):
@@ -59,7 +60,10 @@ def say_progress(
 def seconds_left(
     planned: Mapping[str, float], missing: Mapping[str, float], seconds: float, at_once: int
 ) -> float:
-    """Return the seconds until all runs are recorded: those of the plan, at the pace so far.
+    """Return the seconds until all runs are recorded, at the pace so far.
+
+    The plan's pace counts as much as `PLANNED` of the work, because the first runs that are
+    recorded say little: those that share steps are recorded together.
 
     Args:
         planned: the runs that were not recorded before, to their planned seconds.
@@ -67,8 +71,11 @@ def seconds_left(
         seconds: since the start.
         at_once: how many jobs train at the same time.
     """
-    done, rest = sum(planned.values()) - sum(missing.values()), sum(missing.values())
-    return seconds * rest / done if done else rest / at_once
+    if len(missing) == len(planned):
+        seconds = 0
+    by_plan, rest = sum(planned.values()) / at_once, sum(missing.values()) / at_once
+    pace = (seconds + PLANNED * by_plan) / (by_plan - rest + PLANNED * by_plan)
+    return pace * rest
 
 
 def progress_line(

@@ -187,24 +187,6 @@ def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
 
 
-def averages_of(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, Tensor]:
-    """Return an optimiser's averages by the prefix and the value's number."""
-    return {
-        f"{prefix}{number}.{name}": value
-        for number, averages in optimizer.state_dict()["state"].items()
-        for name, value in averages.items()
-    }
-
-
-def restore_averages(
-    optimizer: torch.optim.Optimizer, prefix: str, tensors: Mapping[str, Tensor]
-) -> None:
-    """Put back into an optimiser what `averages_of` returned."""
-    values = range(sum(len(group["params"]) for group in optimizer.param_groups))
-    averages = {number: below(f"{prefix}{number}.", tensors) for number in values}
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": averages})
-
-
 def _header(path: Path) -> dict[str, str]:
     """Return a checkpoint's header; nothing if it is damaged or in another format."""
     with contextlib.suppress(OSError, SafetensorError), safe_open(path, framework="pt") as file:

@@ -23,7 +23,7 @@ from subtune.selections.entries import DiffPruningSettings
 from subtune.selections.specs import Recipe
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.training.checkpoints import Keeper, State, averages_of, below, restore_averages
+from subtune.training.checkpoints import Keeper, State, below
 from subtune.training.delta import ChangedEntries, ChangedTensor, Delta
 from subtune.training.evaluation import autocast
 from subtune.training.labels import in_training
@@ -193,3 +193,21 @@ def first_training(
     if keeper:
         keeper.write(state())
     return differences.delta(draws, settings.share)
+
+
+def averages_of(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, Tensor]:
+    """Return an optimiser's averages by the prefix and the value's number."""
+    return {
+        f"{prefix}{number}.{name}": value
+        for number, averages in optimizer.state_dict()["state"].items()
+        for name, value in averages.items()
+    }
+
+
+def restore_averages(
+    optimizer: torch.optim.Optimizer, prefix: str, tensors: Mapping[str, Tensor]
+) -> None:
+    """Put back into an optimiser what `averages_of` returned."""
+    values = range(sum(len(group["params"]) for group in optimizer.param_groups))
+    averages = {number: below(f"{prefix}{number}.", tensors) for number in values}
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": averages})

@@ -38,8 +38,8 @@ def test_a_line_says_jobs_runs_and_the_time_that_training_takes(arguments, line)
     [
         # By the plan, two jobs at once.
         ("abcd", 30, 120),
-        # One of four runs took 90 seconds, and so will the others.
-        ("bcd", 90, 270),
+        # One of four runs took 90 seconds; the plan counts as one more run, of 30 seconds.
+        ("bcd", 90, 180),
         ("d", 90, 30),
         ("", 90, 0),
     ],
