@@ -11,6 +11,7 @@ from subtune.selections.specs import RunSpec
 
 # One training example of a run that shares no steps costs as much as this many of one that does.
 COST_WITHOUT_SHARING = 6
+FEW_EXAMPLES = 100_000
 # Runs of one job may differ in these fields of the recipe.
 VARYING = {"learning_rate", "epochs", "search_seed", "search_folds", "trial", "tie", "fold"}
 
@@ -29,8 +30,8 @@ class Sweep(Value):
 def split_runs(grid: Grid, config: Config) -> list[Sweep]:
     """Group runs that share all but selection, seed and `VARYING`, and cut groups into jobs.
 
-    Runs that several experiments need are grouped apart, so that asking for one experiment trains
-    no run of another.
+    They are grouped by the experiments that need them, too, so that asking for one experiment
+    trains no run of another, unless all of them take less time than it takes to start a job.
     """
     users: dict[str, set[str]] = {run: set() for run in grid.runs}
     for name, runs in grid.experiments.items():
@@ -39,15 +40,21 @@ def split_runs(grid: Grid, config: Config) -> list[Sweep]:
     groups: dict[tuple, list[str]] = {}
     for run, spec in grid.runs.items():
         shared = spec.recipe.model_dump_json(exclude=VARYING)
-        key = (spec.model.id, spec.tokens.id, shared, tuple(sorted(users[run])))
-        groups.setdefault(key, []).append(run)
+        groups.setdefault((spec.model.id, spec.tokens.id, shared), []).append(run)
+    parts: list[list[str]] = []
+    for group in groups.values():
+        by_users: dict[tuple[str, ...], list[str]] = {}
+        for run in group:
+            by_users.setdefault(tuple(sorted(users[run])), []).append(run)
+        is_small = sum(_cost(grid, run) for run in group) <= FEW_EXAMPLES
+        parts += [group] if is_small else by_users.values()
     return [
         Sweep(task=grid.runs[runs[0]].tokens.data.task.name, runs=tuple(runs))
-        for group in groups.values()
+        for part in parts
         for runs in (
-            _jobs_of_equal_work(grid, group, config.jobs_at_once)
+            _jobs_of_equal_work(grid, part, config.jobs_at_once)
             if config.jobs_at_once
-            else _jobs(grid, group, config)
+            else _jobs(grid, part, config)
         )
     ]
 
@@ -74,13 +81,12 @@ def _jobs(grid: Grid, runs: list[str], config: Config) -> Iterator[list[str]]:
     share their steps, because sharing pays more the more runs there are.
     """
     max_examples = 1e6 * config.million_examples_per_job
-    alone = {run for run in runs if trains_alone(grid, run)}
-    examples = {
-        run: _examples(grid, run) * (COST_WITHOUT_SHARING if run in alone else 1) for run in runs
-    }
+    examples = {run: _cost(grid, run) for run in runs}
     parts = [runs]
     if len(runs) > config.runs_per_job or sum(examples.values()) > max_examples:
-        parts = [[r for r in runs if r in alone], [r for r in runs if r not in alone]]
+        parts = [
+            [run for run in runs if trains_alone(grid, run) is alone] for alone in (True, False)
+        ]
     for part in parts:
         job: list[str] = []
         total = 0
@@ -109,6 +115,11 @@ def _together(
         search = (spec.selection.canonical(), spec.recipe.replaced(fold=None).canonical())
         parts.setdefault(search if spec.recipe.searched else of_others(spec), []).append(run)
     return list(parts.values())
+
+
+def _cost(grid: Grid, run: str) -> int:
+    """Return a run's examples, as many more as it costs without steps that others share."""
+    return _examples(grid, run) * (COST_WITHOUT_SHARING if trains_alone(grid, run) else 1)
 
 
 def _examples(grid: Grid, run: str) -> int:
