@@ -47,6 +47,8 @@ def save(figure: "Figure", outputs: Sequence[str | Path]) -> None:
     for path in map(Path, outputs):
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
+        # The other formats are laid out as the first.
+        figure.set_layout_engine("none")
 
 
 def panels_of(count: int, width: float, height_of_panel: float) -> "tuple[Figure, list[Axes]]":
