@@ -156,14 +156,12 @@ def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
     lines = []
     for citation, paths in papers.items():
         claims = pd.concat(map(pd.read_csv, paths))
-        count = claims["judged"].value_counts().reindex(JUDGEMENTS, fill_value=0)
-        held, failed, is_open = count
+        held, failed, is_open = (sum(claims["judged"] == judged) for judged in JUDGEMENTS)
         places = ", ".join(str(path.parents[1]) for path in paths)
         main = claims[claims["is_main"]]
         # Paths are not broken into lines.
-        lines += [
-            f"{citation}: claims that hold {held}, do not {failed}, are open {is_open}; {places}"
-        ]
+        counted = f"of {len(claims)} claims {held} hold, {failed} do not, {is_open} are open"
+        lines.append(f"{citation}: {counted}; {places}")
         lines += wrapped("  " + " ".join(f"{c.claim}: {c.judged}." for c in main.itertuples()))
     return "\n".join(lines)
 

@@ -64,6 +64,6 @@ def test_a_papers_lines_count_its_claims_and_name_the_main_ones(tmp_path, monkey
     path.parent.mkdir(parents=True)
     pd.DataFrame(rows, columns=["claim", "is_main", "judged"]).to_csv(path, index=False)
     first, *others = findings.papers_in_lines({"Toys (Child, 2026)": [path]}).splitlines()
-    counted = "Toys (Child, 2026): claims that hold 1, do not 1, are open 2"
+    counted = "Toys (Child, 2026): of 4 claims 1 hold, 1 do not, 2 are open"
     assert first == f"{counted}; {path.parents[1]}"
     assert others == ["  Biases do: holds. All do: does not hold."]
