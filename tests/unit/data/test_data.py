@@ -31,7 +31,7 @@ MINI_VERSIONS = {
     "rte": "eb0df6f3a7a2c334",
     "qqp": "f7d507b1316cab32",
     "ud_ewt": "1d1b1d14406c7b96",
-    "squad": "0cb04ea8daa32c25",
+    "squad": "9d5666f4a6e8a5cf",
 }
 
 
