@@ -183,7 +183,8 @@ def print_answers(made):
     """Print what these files say: each paper's claims, and the answers of all experiments or one."""
     papers = {}
     for name, experiment in CONFIG.experiments.items():
-        if (claims := PATHS.data(name, "claims")) in made:
+        claims = PATHS.data(name, "claims")
+        if claims in made and exists(claims):
             citation = experiments.paper_of(experiment).citation
             papers.setdefault(citation, []).append(Path(claims))
     if papers:

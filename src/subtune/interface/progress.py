@@ -71,6 +71,8 @@ def seconds_left(
         seconds: since the start.
         at_once: how many jobs train at the same time.
     """
+    if not missing:
+        return 0
     if len(missing) == len(planned):
         seconds = 0
     by_plan, rest = sum(planned.values()) / at_once, sum(missing.values()) / at_once

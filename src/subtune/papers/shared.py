@@ -93,8 +93,8 @@ ANSWERS = Table(
     "answers",
     "What to train",
     "The smallest method that loses no more than the margin against full fine-tuning, per model "
-    "and task, and for the mean over all tasks. *Train*: the chance of that is at least 95 %. "
-    "*Probably*: it is at least a half, and no method has 95 %. Otherwise everything trains, and "
+    "and task, and for the mean over all tasks. 'Train': the chance of that is at least 95 %. "
+    "'Probably': it is at least a half, and no method has 95 %. Otherwise everything trains, and "
     "the nearest method is named. Below: every method from the smallest, its loss to full, what it "
     "loses at most with a chance of 95 %, and the chance that it is within the margin; those of at "
     "least 95 % are bold. Chances are over seeds and the rows that judge, both paired; with a "

@@ -96,3 +96,7 @@ def test_a_resumed_call_counts_the_runs_that_are_recorded(said):
 
 def test_a_short_call_that_trains_nothing_says_nothing(said):
     assert not said({"a": 0, "b": 0}, 29)
+
+
+def test_a_long_call_that_trains_nothing_says_its_jobs(said):
+    assert said({"a": 0, "b": 0}, 40) == ["00:30  1 of 3 jobs, 2 of 2 runs"]

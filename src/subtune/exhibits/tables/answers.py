@@ -201,7 +201,7 @@ def in_brief(answers: pd.DataFrame) -> str:
         named = [f"{name} on {', '.join(titles)}" for name, titles in of_decision]
         sentences += [f"{beginning} {'; '.join(named)}."] if named else []
     if (answers["seeds"] == 1).all():
-        sentences.append("How seeds differ is not in it: there is one.")
+        sentences.append("Only one seed was trained: how seeds differ is not in it.")
     return " ".join(sentences)
 
 
@@ -219,7 +219,9 @@ def answers_in_lines(path: Path) -> str:
     if len(table) == 1 and methods.is_file():
         losses = losses_of(from_the_smallest(pd.read_csv(methods)))
         lines += [*losses.to_string(index=False).splitlines(), ""]
-    return "\n".join([*lines, f"More in {path.parent}: answers.md, front.png, summary.md."])
+    names = ["report.html", "answers.md", "front.png", "summary.md"]
+    shown = [name for name in names if path.with_name(name).exists()]
+    return "\n".join([*lines, f"More in {path.parent}: {', '.join(shown)}."])
 
 
 def methods_by_score(

@@ -9,7 +9,14 @@ import pandas as pd
 from subtune.analysis import parameters, significance
 from subtune.analysis.reproduction import of_exhibits
 from subtune.analysis.scores import whole_methods
-from subtune.analysis.verdicts import DOES_NOT_HOLD, HOLDS, NOT_PRINTED, UNDECIDED
+from subtune.analysis.verdicts import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    NOT_PRINTED,
+    NOT_SUPPORTED,
+    SUPPORTED,
+    UNDECIDED,
+)
 from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled, wrapped
 
 # Columns that wrap in LaTeX, and their share of the text's width.
@@ -153,16 +160,19 @@ def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
         papers: citations to files of `subtune.analysis.claims.claims_table`, in their experiments'
             ``data``.
     """
-    lines = []
+    lines, verdicts = [], []
     for citation, paths in papers.items():
         claims = pd.concat(map(pd.read_csv, paths))
         held, failed, is_open = (sum(claims["judged"] == judged) for judged in JUDGEMENTS)
         places = ", ".join(str(path.parents[1]) for path in paths)
         main = claims[claims["is_main"]]
-        # Paths are not broken into lines.
-        counted = f"of {len(claims)} claims {held} hold, {failed} do not, {is_open} are open"
-        lines.append(f"{citation}: {counted}; {places}")
+        counted = f"{held} hold, {failed} do not, {is_open} undecided"
+        lines += wrapped(f"{citation}: of {len(claims)} claims {counted}.")
         lines += wrapped("  " + " ".join(f"{c.claim}: {c.judged}." for c in main.itertuples()))
+        lines.append(f"    {places}")
+        verdicts += claims["verdict"].tolist()
+    sure = f"{verdicts.count(SUPPORTED)} are supported and {verdicts.count(NOT_SUPPORTED)} are not"
+    lines += wrapped(f"They are judged as the papers do. By intervals, {sure}.")
     return "\n".join(lines)
 
 
