@@ -251,8 +251,15 @@ def test_a_sentence_says_what_to_train_on_each_of_several_tasks():
         ("train", "BitFit", "MRPC"),
         ("train", "BitFit", "SST-2"),
     ]
-    answers = pd.DataFrame(rows, columns=["decision", "method", "title"]).assign(seeds=3)
-    assert in_brief(answers) == (
+    answers = pd.DataFrame(rows, columns=["decision", "method", "title"])
+    assert in_brief(answers.assign(seeds=3, answer="")) == (
         "Train BitFit on MRPC, SST-2; nothing on STS-B. Probably LayerNorm on RTE. "
         "Train everything on CoLA."
     )
+
+
+def test_a_sentence_says_once_what_is_missing_on_several_tasks():
+    missing = "Full fine-tuning is not among the methods: add `full`."
+    rows = [(None, None, title, missing) for title in ("RTE", "CoLA")]
+    answers = pd.DataFrame(rows, columns=["decision", "method", "title", "answer"])
+    assert in_brief(answers.assign(seeds=None)) == missing

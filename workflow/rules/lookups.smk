@@ -190,9 +190,9 @@ def parameters_drawn(wildcards):
 
 def titles_of_all_tasks(wildcards):
     """Return the tasks of all experiments to their titles."""
-    titles = [experiments.task_titles(CONFIG, e) for e in CONFIG.experiments.values()]
+    tasks = CONFIG.all_tasks()
     return {
-        task: title for of_experiment in titles for task, title in of_experiment.items()
+        name: tasks[name].title for e in CONFIG.experiments.values() for name in e.tasks
     }
 
 

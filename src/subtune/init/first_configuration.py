@@ -25,7 +25,7 @@ from subtune.init.defaults import DEFAULTS
 from subtune.init.labels import Kind, Labels, labels_of, remarks
 from subtune.init.models import StartingModel, model_called, without_parameters
 from subtune.init.tables import Table, task_named_after
-from subtune.planning.cost import Estimates, seconds_of_jobs
+from subtune.planning.cost import Estimates
 from subtune.planning.plan import Plan, plan
 from subtune.tasks import Task
 from subtune.tasks.task import TEST, TaskSize
@@ -232,7 +232,7 @@ def _seconds(estimates: Estimates, planned: Plan, at_once: int) -> float | None:
     if estimates.unknown_models:
         return None
     jobs = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
-    return seconds_of_jobs(jobs, at_once) + OTHER_SECONDS
+    return max(sum(jobs) / at_once, *jobs) + OTHER_SECONDS
 
 
 def _command(target: Path) -> str:

@@ -71,12 +71,6 @@ def paper_of(experiment: Experiment) -> Paper:
     return papers.find(experiment.paper)
 
 
-def task_titles(config: Config, experiment: Experiment) -> dict[str, str]:
-    """Return an experiment's tasks to their titles, in its order."""
-    tasks = config.all_tasks()
-    return {name: tasks[name].title for name in experiment.tasks}
-
-
 def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
     """Return the tables and figures that an experiment has the runs for, by name, in order."""
     return {

@@ -5,7 +5,7 @@ They follow from the model's dimensions, the task's size, the runs of a job and 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from functools import cache
 from operator import add
@@ -207,11 +207,6 @@ class Estimates:
         dimensions = dimensions_of(location) or dimensions_of("bert-large-cased")
         assert dimensions is not None
         return dimensions
-
-
-def seconds_of_jobs(jobs: Sequence[float], at_once: int) -> float:
-    """Return how long jobs of so many seconds take, so many at once."""
-    return max(sum(jobs) / at_once, *jobs, 0)
 
 
 def in_words(seconds: float) -> str:
