@@ -14,7 +14,7 @@ METHODS = ("full", "bitfit", "rand_uniform")
 # tests/workflow/test_papers.py has four papers on a tiny model.
 @pytest.mark.nightly
 def test_its_smallest_task_is_trained_and_its_claims_are_judged(glue_dir, minilm, tmp_path):
-    """With BERT's width and vocabulary, two layers of random weights and RTE's first rows."""
+    """The model has BERT's width and vocabulary, and two layers of random weights."""
     stand_in, rte = tmp_path / "bert", tmp_path / "glue" / "RTE"
     torch.manual_seed(0)
     BertModel(BertConfig(num_hidden_layers=2)).save_pretrained(stand_in)

@@ -61,7 +61,7 @@ def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_
 
 
 def test_a_changed_script_makes_nothing_stale(finished_project, tmp_path):
-    """What a stage computes is part of its ids."""
+    """Ids say what a stage computes."""
     copied = finished_project.copy(tmp_path / "project")
     for script in (copied.directory / "workflow" / "scripts").glob("*.py"):
         script.write_text(script.read_text() + "\n# A comment.\n")

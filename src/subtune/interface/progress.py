@@ -15,7 +15,7 @@ PLANNED = 0.25
 
 
 class Jobs(NamedTuple):
-    """How many jobs are done, there are and failed."""
+    """Numbers of jobs: those that are done, all, and those that failed."""
 
     done: int
     all: int

@@ -11,7 +11,7 @@ from subtune.selections.specs import RunSpec
 
 # One training example of a run that shares no steps costs as much as this many of one that does.
 COST_WITHOUT_SHARING = 6
-# So few take less time than it takes to start a job.
+# Starting a job takes longer than training on so few examples.
 FEW_EXAMPLES = 100_000
 # Runs of one job may differ in these fields of the recipe.
 VARYING = {"learning_rate", "epochs", "search_seed", "search_folds", "trial", "tie", "fold"}

@@ -200,7 +200,7 @@ def in_brief(answers: pd.DataFrame) -> str:
         of_decision = answers.loc[answers["decision"] == decision, "title"].groupby(names)
         named = [f"{name} on {', '.join(titles)}" for name, titles in of_decision]
         sentences += [f"{beginning} {'; '.join(named)}."] if named else []
-    # Without full fine-tuning, or a score of it, no task has a decision.
+    # No task has a decision if full fine-tuning has no score.
     sentences += answers.loc[answers["decision"].isna(), "answer"].unique().tolist()
     if (answers["seeds"] == 1).all():
         sentences.append("Only one seed was trained: how seeds differ is not in it.")
