@@ -97,12 +97,12 @@ def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
 
 
 def submission(
-    predicted: Mapping[str, pd.DataFrame], best: pd.DataFrame
+    predicted: pd.DataFrame, best: pd.DataFrame
 ) -> tuple[dict[str, list[str]], pd.DataFrame]:
     """Return one method's predictions per file, and what each file is made of.
 
     Args:
-        predicted: task to logits of its test splits, from `subtune.runs.rescoring.on_test_rows`.
+        predicted: logits of all tasks' test splits, from `subtune.runs.rescoring.on_test_rows`.
         best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``,
             which is empty if the run diverged.
 
@@ -123,7 +123,7 @@ def submission(
 
 
 def _logits(
-    file: ServerFile, predicted: Mapping[str, pd.DataFrame], runs: pd.DataFrame
+    file: ServerFile, predicted: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[np.ndarray | None, str]:
     """Return a file's logits and its run, or why it has none; ``runs`` by task."""
     task = file.task.name
@@ -132,8 +132,7 @@ def _logits(
     run, score = runs.loc[task, ["run", "value"]]
     if pd.isna(score):
         return None, f"run {run} diverged"
-    table = predicted[task]
-    table = table[(table["run"] == run) & (table["split"] == file.split)]
+    table = predicted[(predicted["run"] == run) & (predicted["split"] == file.split)]
     logits = table.filter(like="logit_").dropna(axis=1).to_numpy()
     if len(logits) != file.rows:
         return None, f"found {len(logits):,} test rows, but the server has {file.rows:,}"
