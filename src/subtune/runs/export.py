@@ -48,6 +48,8 @@ MODES: dict[Reads, str] = {
 # The folder of a linear layer on the features of a pair. No part of sentence-transformers joins two
 # texts, so the card's code applies it.
 REGRESSION = "regression"
+# PEFT's configuration, and the run's spec, which says texts, labels and the longest example.
+ADAPTER, SPEC = "adapter_config.json", "subtune.json"
 # Returns the text of a model card, for a whole model or an adapter of PEFT.
 Card = Callable[[bool], str]
 
@@ -96,7 +98,9 @@ def _write_trained(
 def _write_beside(
     draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str | None
 ) -> None:
-    """Write the tokenizer beside a model's weights, and its card if there is one."""
+    """Write the run's spec and the tokenizer beside a model's weights, and its card, if any."""
+    text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
+    (draft / SPEC).write_text(text + "\n", encoding="utf-8")
     for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
         path = Path(layout.model(spec.model.id)) / name
         if path.is_file():
@@ -128,7 +132,8 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     """Write the folder of PEFT for a run of PEFT, LoRA or norms.
 
     ``PeftModel.from_pretrained(base, target)`` loads it. The base is the pretrained model with a
-    classifier of its own; the folder brings the trained one. What trained whole beside LoRA is
+    classifier of its own; the folder brings the trained one. It names the base by the hub's name
+    and commit, or by an absolute path. What trained whole beside LoRA is
     saved with the module that it belongs to. All is float32, which a base that is loaded in half
     precision would round.
 
@@ -146,11 +151,13 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
         )
     module, names = with_modules(model, settings, spec.seed)
     _fill(module, names, delta, model)
-    module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
+    module.peft_config["default"].base_model_name_or_path = str(
+        Path(layout.model(spec.model.id)).resolve()
+    )
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
         if spec.model.repository:  # If PEFT knew it before, it would ask the hub.
-            path = draft / "adapter_config.json"
+            path = draft / ADAPTER
             base_on_hub = {"base_model_name_or_path": spec.model.repository}
             fields = json.loads(path.read_text()) | base_on_hub | {"revision": spec.model.version}
             path.write_text(json.dumps(fields, indent=2) + "\n")
