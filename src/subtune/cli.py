@@ -438,6 +438,9 @@ def _export(options: argparse.Namespace) -> None:
     from subtune.runs import export
 
     write = export.export_adapter if options.adapter else export.export_model
+    if not options.push:
+        # An adapter names its base by its path in the results, which is private on the hub.
+        layout = Layout(str(options.results.resolve()))
     with TemporaryDirectory() as scratch:
         target = options.to or Path(scratch) / "model"
         write(layout, run, target, partial(model_card, layout, run, options.push or target.name))

@@ -160,9 +160,7 @@ def _cells(columns: Sequence[str], text: Any) -> dict[str, Any]:
     """Return a row by column, of a text or of a tuple of texts."""
     cells = [text] if len(columns) == 1 else text
     if isinstance(cells, str) or len(cells) != len(columns):
-        raise SubtuneError(
-            f"texts: found {cut(repr(text))}, expected tuples of {listed(columns}"
-        )
+        raise SubtuneError(f"texts: found {cut(repr(text))}, expected tuples of {listed(columns)}")
     return dict(zip(columns, cells, strict=True))
 
 

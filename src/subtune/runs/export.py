@@ -19,7 +19,7 @@ from subtune.core.layout import Layout, new_directory
 from subtune.families.base import is_added, is_classifier, is_norm
 from subtune.models.configuration import has_token_types
 from subtune.models.encoder import Encoder
-from subtune.models.files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
+from subtune.models.files import MINILM, OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.load import load_model
 from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
@@ -133,7 +133,7 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
 
     ``PeftModel.from_pretrained(base, target)`` loads it. The base is the pretrained model with a
     classifier of its own; the folder brings the trained one. It names the base by the hub's name
-    and commit, or by an absolute path. What trained whole beside LoRA is
+    and commit, or by its path in the results. What trained whole beside LoRA is
     saved with the module that it belongs to. All is float32, which a base that is loaded in half
     precision would round.
 
@@ -151,15 +151,16 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
         )
     module, names = with_modules(model, settings, spec.seed)
     _fill(module, names, delta, model)
-    module.peft_config["default"].base_model_name_or_path = str(
-        Path(layout.model(spec.model.id)).resolve()
-    )
+    module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
-        if spec.model.repository:  # If PEFT knew it before, it would ask the hub.
+        base = spec.model.repository, spec.model.version
+        if spec.model.version == MINILM.version:
+            base = MINILM.repository, MINILM.commit
+        if base[0]:  # If PEFT knew it before, it would ask the hub.
             path = draft / ADAPTER
-            base_on_hub = {"base_model_name_or_path": spec.model.repository}
-            fields = json.loads(path.read_text()) | base_on_hub | {"revision": spec.model.version}
+            base_on_hub = dict(zip(("base_model_name_or_path", "revision"), base, strict=True))
+            fields = json.loads(path.read_text()) | base_on_hub
             path.write_text(json.dumps(fields, indent=2) + "\n")
         _write_beside(draft, layout, spec, model, card and card(True))
 

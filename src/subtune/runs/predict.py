@@ -1,5 +1,6 @@
 """Predictions of an exported model for new rows, by the code of those who load it elsewhere."""
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from subtune.data.load import read_tokenizer
 from subtune.families.base import HEADS
 from subtune.hub.download import snapshot
 from subtune.models.configuration import CONFIG, MODULES, has_token_types, head_by, read_config
-from subtune.models.files import INDEX, SHARDS, WEIGHTS
+from subtune.models.files import INDEX, MINILM, SHARDS, WEIGHTS, directory_of_package
 from subtune.models.load import load_model
 from subtune.models.transformers_models import AUTO_CLASSES, quiet, with_values
 from subtune.runs.export import ADAPTER, REGRESSION, SPEC
@@ -119,7 +120,7 @@ def write(table: "pd.DataFrame", target: Path) -> None:
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
     in_text = table.map(lambda c: json.dumps(c, ensure_ascii=False) if isinstance(c, list) else c)
     try:
-        in_text.to_csv(draft, index=False)
+        in_text.to_csv(draft, index=False, float_format="%.7g")
         draft.rename(target)
     except OSError as error:
         raise SubtuneError(f"cannot write {target}: {reason_of(error)}") from None
@@ -141,9 +142,10 @@ def _base_of(directory: Path, base: Path | None) -> Path:
     if base.is_dir():
         return base
     if not revision or base != Path(name):
-        raise SubtuneError(
-            f"found no folder {str(base)!r}, expected the adapter's base; see --base"
-        )
+        raise SubtuneError(f"found no folder {str(base)!r}, the adapter's base; --base names it")
+    if (name, revision) == (MINILM.repository, MINILM.commit):
+        with contextlib.suppress(SubtuneError):  # without which the hub is asked
+            return directory_of_package(MINILM.package)
     files = [CONFIG, WEIGHTS, INDEX, SHARDS]
     said = {"name": f"could not download {name}", "instead": "name a folder of it as --base"}
     return snapshot(name, revision, files, repo_type="model", **said)
@@ -173,6 +175,7 @@ def _loaded(
         from peft import PeftModel
 
         untrained = load_model(base, head, task.outputs, pooling)
+        untrained.config.num_labels = task.outputs
         head = head_by(pooling, head, untrained.config.to_dict())
         module = PeftModel.from_pretrained(with_values(untrained), str(directory))
     module = module.to(device).eval()
