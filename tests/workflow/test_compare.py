@@ -86,7 +86,7 @@ def test_the_results_are_objects_to_work_with(killed_and_called_again, tmp_path)
     AutoModelForSequenceClassification.from_pretrained(model)
     run = exported_spec(model)
     predicted = answer.predict("bitfit", DEV)["prediction"].tolist()
-    table = read_predictions(results / "runs", run.id)
+    table = pd.DataFrame(read_predictions(results / "runs", run.id))
     logits = table[table["split"] == "validation"].filter(like="logit_").to_numpy()
     assert predicted == [run.tokens.data.task.labels[k] for k in logits.argmax(axis=1)]
     [text] = run.tokens.data.task.text
