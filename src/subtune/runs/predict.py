@@ -19,7 +19,7 @@ from subtune.core.errors import SubtuneError, one_line, reason_of
 from subtune.core.layout import require_new
 from subtune.data.batches import EVALUATION_TOKENS
 from subtune.data.load import read_tokenizer
-from subtune.families.base import HEADS
+from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION
 from subtune.hub.download import snapshot
 from subtune.models.configuration import CONFIG, MODULES, has_token_types, head_by, read_config
 from subtune.models.files import INDEX, MINILM, SHARDS, WEIGHTS, directory_of_package
@@ -29,7 +29,7 @@ from subtune.runs.export import ADAPTER, REGRESSION, SPEC
 from subtune.selections.specs import RunSpec
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
-from subtune.tasks.sentences import Sentences, texts_apart
+from subtune.tasks.sentences import texts_apart
 from subtune.tasks.task_kind import PlacedRow
 from subtune.training.embeddings import features_of
 
@@ -101,7 +101,7 @@ def predict(
         features = features_of(logits[::2], logits[1::2])
         logits = features @ regression["linear.weight"].numpy().T
         logits += regression["linear.bias"].numpy()
-    if isinstance(kind, Sentences):
+    if kind.head == SEQUENCE_CLASSIFICATION:
         return pd.DataFrame(_of_texts(task, logits))
     table = kind.table(examples, kind.predict(examples, logits))
     if task.labels is None:

@@ -223,43 +223,44 @@ def test_predictions_never_overwrite(exported, tmp_path, capsys):
 LOAD = """
 import json, sys, torch
 from peft import AutoPeftModelForSequenceClassification
-model = AutoPeftModelForSequenceClassification.from_pretrained(sys.argv[1]).eval()
-with torch.inference_mode():
-    logits = [model(torch.tensor([ids])).logits[0].tolist() for ids in json.load(sys.stdin)]
-print(json.dumps(logits))
+for adapter in sys.argv[1:]:
+    model = AutoPeftModelForSequenceClassification.from_pretrained(adapter).eval()
+    with torch.inference_mode():
+        logits = [model(torch.tensor([ids])).logits[0].tolist() for ids in json.loads(INPUT)]
+    print(json.dumps(logits))
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("on_hub", [False, True])
-def test_an_adapter_finds_its_base_from_another_folder(on_hub, tmp_path, tiny_roberta, monkeypatch):
+def test_adapters_find_a_base_here_and_one_on_the_hub_from_another_folder(
+    tmp_path, tiny_roberta, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "elsewhere").mkdir()
     spec, tokens = recorded(tmp_path / "results", tiny_roberta, METHODS["lora-I"])
-    cache = tmp_path / "cache" / "models--acme--tiny" / "snapshots" / ("a" * 40)
-    if on_hub:
-        of_hub = spec.model.replaced(source="hub", repository="acme/tiny", version="a" * 40)
-        places = [tmp_path / "results" / "models" / model.id for model in (spec.model, of_hub)]
-        shutil.copytree(places[0], cache)
-        places[0].rename(places[1])
-        trained = spec.replaced(model=of_hub)
-        monkeypatch.setattr(records, "read_spec", lambda store, run: trained)
-    assert cli.main(["export", spec.id, "--to", "adapter", "--adapter"]) == 0
-    named = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
-    base = "acme/tiny" if on_hub else str(tmp_path / "results" / "models" / spec.model.id)
-    assert named["base_model_name_or_path"] == base
-    assert (named["revision"] == "a" * 40) == on_hub
+    assert cli.main(["export", spec.id, "--to", "local", "--adapter"]) == 0
+    of_hub = spec.model.replaced(source="hub", repository="acme/tiny", version="a" * 40)
+    for place in ("results/models", "cache/models--acme--tiny/snapshots"):
+        name = of_hub.id if "results" in place else of_hub.version
+        shutil.copytree(tiny_roberta, tmp_path / place / name)
+    monkeypatch.setattr(records, "read_spec", lambda *_: spec.replaced(model=of_hub))
+    export_adapter(Layout("results"), spec.id, tmp_path / "of-hub")
+    bases = {"local": str(tmp_path / "results" / "models" / spec.model.id), "of-hub": "acme/tiny"}
+    for adapter, base in bases.items():
+        named = json.loads((tmp_path / adapter / "adapter_config.json").read_text())
+        assert named["base_model_name_or_path"] == base
+    (tmp_path / "elsewhere").mkdir()
+    rows = json.dumps(tokens["validation"]["input_ids"][:])
     done = subprocess.run(
-        [sys.executable, "-c", LOAD, "../adapter"],
+        [sys.executable, "-c", LOAD.replace("INPUT", repr(rows)), "../local", "../of-hub"],
         cwd=tmp_path / "elsewhere",
         env=os.environ | {"HF_HUB_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
-        input=json.dumps(tokens["validation"]["input_ids"][:]),
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     logits = on_record(tmp_path / "results", spec).filter(like="logit_").to_numpy()
-    assert np.array(json.loads(done.stdout)) == pytest.approx(logits, abs=1e-5)
+    for line in done.stdout.splitlines():
+        assert np.array(json.loads(line)) == pytest.approx(logits, abs=1e-5)
 
 
 def test_an_adapter_whose_base_has_moved_is_named_and_takes_another(tmp_path, tiny_bert):
