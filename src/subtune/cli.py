@@ -463,9 +463,7 @@ def _predict(options: argparse.Namespace) -> None:
     given = options.text, options.text2
     if any(given):
         if task.of_kind.text or (options.text2 and len(task.text) < 2):
-            raise SubtuneError(
-                f"--text, --text2: the model reads {listed(task.text, joined='and')}"
-            )
+            raise SubtuneError(f"--text, --text2: the model reads {listed(task.text)} alone")
         names = zip(given, task.text, strict=False)
         task = task.replaced(text=tuple(new or old for new, old in names))
     if options.table.suffix not in task.of_kind.formats:

@@ -123,7 +123,8 @@ class Comparison:
             if isinstance(texts, pd.DataFrame):
                 given = texts.filter(task.text).to_dict("records")
             else:
-                given = [_cells(task.text, text) for text in texts]
+                several = [texts] if isinstance(texts, str) else texts
+                given = [_cells(task.text, text) for text in several]
             rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
             return predict.predict(model, spec, task, rows, "texts")
 

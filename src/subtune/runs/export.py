@@ -132,10 +132,10 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     """Write the folder of PEFT for a run of PEFT, LoRA or norms.
 
     ``PeftModel.from_pretrained(base, target)`` loads it. The base is the pretrained model with a
-    classifier of its own; the folder brings the trained one. It names the base by the hub's name
-    and commit, or by its path in the results. What trained whole beside LoRA is
-    saved with the module that it belongs to. All is float32, which a base that is loaded in half
-    precision would round.
+    classifier of its own; the folder brings the trained one, and names the base by the hub's name
+    and commit, or else by its path in the results. What trained whole beside LoRA is saved with the
+    module that it belongs to. All is float32, which a base that is loaded in half precision would
+    round.
 
     Raises:
         SubtuneError: the run trained something else, or as for `export_model`.

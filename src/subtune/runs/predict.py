@@ -95,9 +95,9 @@ def predict(
     device = hardware.prepare(torch.get_num_threads())
     with one_line(f"{directory} cannot be loaded"), quiet():
         forward = _loaded(directory, spec, base, device)
+        regression = load_file(directory / REGRESSION / WEIGHTS) if tokens.apart else {}
     logits = _logits_of(forward, examples, device)
     if tokens.apart:
-        regression = load_file(directory / REGRESSION / WEIGHTS)
         features = features_of(logits[::2], logits[1::2])
         logits = features @ regression["linear.weight"].numpy().T
         logits += regression["linear.bias"].numpy()
@@ -118,9 +118,12 @@ def write(table: "pd.DataFrame", target: Path) -> None:
     """
     require_new(target)
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
-    in_text = table.map(lambda c: json.dumps(c, ensure_ascii=False) if isinstance(c, list) else c)
+
+    def in_text(cell: Any) -> Any:
+        return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list | dict) else cell
+
     try:
-        in_text.to_csv(draft, index=False, float_format="%.7g")
+        table.map(in_text).to_csv(draft, index=False, float_format="%.7g")
         draft.rename(target)
     except OSError as error:
         raise SubtuneError(f"cannot write {target}: {reason_of(error)}") from None
@@ -138,7 +141,7 @@ def _base_of(directory: Path, base: Path | None) -> Path:
     with one_line(f"{path} is not a configuration of PEFT"):
         fields = json.loads(path.read_text(encoding="utf-8"))
         name, revision = fields["base_model_name_or_path"], fields.get("revision")
-    base = base or Path(name)
+        base = base or Path(name)
     if base.is_dir():
         return base
     if not revision or base != Path(name):
