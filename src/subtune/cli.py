@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from subtune import __version__, config
 from subtune.config.schema import MARGIN
-from subtune.core.errors import SubtuneError, cut, one_of, printable
+from subtune.core.errors import SubtuneError, cut, listed, one_of, printable
 from subtune.core.layout import Layout
 
 if TYPE_CHECKING:
@@ -134,6 +134,16 @@ def _parser() -> argparse.ArgumentParser:
     does = "that of a run of cross-validation, to train once more on all rows"
     export.add_argument("--config", type=Path, help=does)
     export.add_argument("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
+
+    does = "write what an exported model says of a table's rows"
+    predict = add(_predict, "predict my-model table.csv --to predictions.csv", does)
+    predict.add_argument("model", type=Path, help="a folder that `export` has written")
+    predict.add_argument("table", type=Path, help="a file as for training; labels are not read")
+    predict.add_argument("--to", type=Path, required=True, metavar="FILE", help="a new CSV file")
+    predict.add_argument("--text", metavar="COLUMN", help="default: as in training")
+    predict.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
+    predict.add_argument("--encoding", help="of the table, such as latin-1; default: UTF-8 or -16")
+    predict.add_argument("--base", type=Path, metavar="DIR", help="of an adapter, if it has moved")
     return parser
 
 
@@ -428,6 +438,9 @@ def _export(options: argparse.Namespace) -> None:
     from subtune.runs import export
 
     write = export.export_adapter if options.adapter else export.export_model
+    if not options.push:
+        # An adapter names its base by its path in the results, which is private on the hub.
+        layout = Layout(str(options.results.resolve()))
     with TemporaryDirectory() as scratch:
         target = options.to or Path(scratch) / "model"
         write(layout, run, target, partial(model_card, layout, run, options.push or target.name))
@@ -435,3 +448,30 @@ def _export(options: argparse.Namespace) -> None:
             print(f"run {run} is in {options.to}", flush=True)
         if options.push:
             print(f"run {run} is at {upload.upload(target, options.push, options.private)}")
+
+
+def _predict(options: argparse.Namespace) -> None:
+    from subtune.core.layout import require_new
+
+    require_new(options.to)
+    import pandas as pd
+
+    from subtune.runs import predict
+
+    spec = predict.exported_spec(options.model)
+    task = spec.tokens.data.task.replaced(encoding=options.encoding)
+    given = options.text, options.text2
+    if any(given):
+        if task.of_kind.text or (options.text2 and len(task.text) < 2):
+            raise SubtuneError(f"--text, --text2: the model reads {listed(task.text)} alone")
+        names = zip(given, task.text, strict=False)
+        task = task.replaced(text=tuple(new or old for new, old in names))
+    if options.table.suffix not in task.of_kind.formats:
+        raise SubtuneError(f"{options.table}: {one_of(options.table.suffix, task.of_kind.formats)}")
+    rows = list(task.of_kind.read(task, options.table, labelled=False))
+    table = pd.DataFrame([row for _, row in rows])
+    if predict.PREDICTION in table:
+        raise SubtuneError(f"{options.table}: found a column {predict.PREDICTION!r}, rename it")
+    found = predict.predict(options.model, spec, task, rows, str(options.table), options.base)
+    predict.write(pd.concat([table, found], axis=1), options.to)
+    print(f"{len(table):,} rows are in {options.to}")

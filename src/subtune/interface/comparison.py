@@ -6,18 +6,19 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from subtune import config
 from subtune.config.schema import MARGIN
 from subtune.core.content_ids import canonical, id_of
-from subtune.core.errors import SubtuneError, listed, one_line, one_of
+from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
 from subtune.init.first_configuration import Request, init, number_of
 from subtune.init.labels import Kind
@@ -97,6 +98,36 @@ class Comparison:
         export_model(self._layout, run, Path(to))
         return Path(to)
 
+    def predict(self, method: str, texts: "Iterable[Any] | pd.DataFrame") -> "pd.DataFrame":
+        """Return what a method's best run says of texts, a row for each.
+
+        ``prediction`` is a label, or a number in the labels' own unit; ``probability_…`` is that of
+        each label. If each row was judged once, the method first trains once more, on all rows.
+
+        Args:
+            method: a method's name.
+            texts: a list of texts, or of tuples of two where texts are pairs; or a DataFrame with
+                the columns of text that it was trained on.
+
+        Raises:
+            SubtuneError: there is no such method, or texts do not fit the task.
+        """
+        import pandas as pd
+
+        from subtune.runs import predict
+
+        with TemporaryDirectory() as scratch:
+            model = self.export(method, Path(scratch) / "model")
+            spec = predict.exported_spec(model)
+            task = spec.tokens.data.task
+            if isinstance(texts, pd.DataFrame):
+                given = texts.filter(task.text).to_dict("records")
+            else:
+                several = [texts] if isinstance(texts, str) else texts
+                given = [_cells(task.text, text) for text in several]
+            rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
+            return predict.predict(model, spec, task, rows, "texts")
+
     @property
     def _layout(self) -> Layout:
         return Layout(str(self.results))
@@ -124,6 +155,14 @@ class Comparison:
         picture = data_address(Path(self._layout.of_all_experiments("front", "png")))
         answer = Path(self._layout.of_all_experiments("answers", "md")).read_text(encoding="utf-8")
         return f'{markdown_table(answer)}<img src="{picture}" width="420">'
+
+
+def _cells(columns: Sequence[str], text: Any) -> dict[str, Any]:
+    """Return a row by column, of a text or of a tuple of texts."""
+    cells = [text] if len(columns) == 1 else text
+    if isinstance(cells, str) or len(cells) != len(columns):
+        raise SubtuneError(f"texts: found {cut(repr(text))}, expected tuples of {listed(columns)}")
+    return dict(zip(columns, cells, strict=True))
 
 
 def _let_notebooks_show_figures() -> None:
