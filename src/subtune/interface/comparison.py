@@ -161,6 +161,8 @@ def compare(
     label: str | None = None,
     kind: Kind | None = None,
     encoding: str | None = None,
+    sheet: str | None = None,
+    merge_labels: bool = False,
     revision: str | None = None,
     results: str | Path | None = None,
     say: Callable[[str], object] | None = None,
@@ -170,9 +172,9 @@ def compare(
     The same call again goes on where it was stopped, and finds everything once it is done.
 
     Args:
-        train: rows to train on: a CSV, TSV or JSON-lines file, a DataFrame, a ``Dataset``, the name
-            of a dataset on the hub (``"stanfordnlp/sst2"``, ``"nyu-mll/glue:cola"``), or a mapping
-            of splits.
+        train: rows to train on: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
+            ``Dataset``, the name of a dataset on the hub (``"stanfordnlp/sst2"``,
+            ``"nyu-mll/glue:cola"``), or a mapping of splits.
         dev: rows to evaluate on; or one of ``train``'s splits by name; or a share of the training
             rows. Default: ``train``'s validation split; if it has none, each training row is
             judged once, by a run that has not seen it.
@@ -184,6 +186,8 @@ def compare(
         label: the column of the label; default: a guess.
         kind: the kind of task; default: a guess.
         encoding: of the files, such as latin-1; default: UTF-8 or UTF-16.
+        sheet: of Excel files; default: the first.
+        merge_labels: make labels that differ in capitals alone one.
         revision: commit, branch or tag of the dataset on the hub.
         results: directory; default: one below ``results`` with a name that follows from the call.
         say: is told what was found and chosen, line by line; default: prints it.
@@ -192,7 +196,7 @@ def compare(
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
     """
     with _arguments_named():
-        splits = splits_of(train, dev, test, revision, encoding, may_lack_dev=True)
+        splits = splits_of(train, dev, test, revision, encoding, sheet, may_lack_dev=True)
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
@@ -201,11 +205,13 @@ def compare(
             "text2": texts[1] if len(texts) > 1 else None,
             "label": label,
             "kind": kind,
+            # Earlier calls, which could not say it, have the same name without it.
+            **({"merge_labels": True} if merge_labels else {}),
         }
         name = name_of(train)
         identities = {split: rows.identity for split, rows in splits.items()}
         margin = number_of("margin", margin, below=1)
-        asked = identities | options | {"encoding": encoding}
+        asked = identities | options | {"encoding": encoding} | ({"sheet": sheet} if sheet else {})
         place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
         _require_same(place, asked)
         configuration, draft = place / CONFIGURATION, place / f".{CONFIGURATION}"
@@ -297,7 +303,7 @@ def _arguments_named():
 
 
 def _in_python(text: str) -> str:
-    return re.sub(r"--(?=[a-z])", "", text)
+    return re.sub(r"--([a-z][a-z-]+)", lambda option: option[1].replace("-", "_"), text)
 
 
 def refitted(results: Path, run: str, configuration: Path, directory: Path) -> str:
