@@ -238,9 +238,7 @@ def _frame(rows: Any) -> "pd.DataFrame":
 
 
 def _json_lines(frame: "pd.DataFrame") -> str:
-    # JSON's true and false are no labels.
-    words = dict.fromkeys(frame.select_dtypes("bool").columns, str)
     with one_line("the table cannot be written as JSON lines"):
-        return frame.astype(words).to_json(
-            orient="records", lines=True, force_ascii=False, date_format="iso"
-        )
+        # A gap among whole numbers has made them decimals.
+        frame = frame.apply(lambda cells: cells.convert_dtypes() if cells.hasnans else cells)
+        return frame.to_json(orient="records", lines=True, force_ascii=False, date_format="iso")

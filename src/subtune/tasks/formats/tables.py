@@ -185,6 +185,9 @@ def _text(cell: Any) -> Any:
     # "Not a number" differs from itself.
     if cell is None or cell != cell:
         return None
+    # A gap among whole numbers has made them decimals, and Excel knows no others.
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
     return cell if isinstance(cell, str | list | dict) else str(cell)
 
 
