@@ -21,6 +21,7 @@ from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
 from subtune.init.first_configuration import Request, init, number_of
 from subtune.init.labels import Kind
+from subtune.init.messages import of_sheets
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
 from subtune.interface.tables import Rows, name_of, splits_of
@@ -205,13 +206,14 @@ def compare(
             "text2": texts[1] if len(texts) > 1 else None,
             "label": label,
             "kind": kind,
-            # Earlier calls, which could not say it, have the same name without it.
-            **({"merge_labels": True} if merge_labels else {}),
         }
+        # Calls without these have the names that they had before there were any.
+        options |= {"sheet": sheet} if sheet else {}
+        options |= {"merge_labels": True} if merge_labels else {}
         name = name_of(train)
         identities = {split: rows.identity for split, rows in splits.items()}
         margin = number_of("margin", margin, below=1)
-        asked = identities | options | {"encoding": encoding} | ({"sheet": sheet} if sheet else {})
+        asked = identities | options | {"encoding": encoding}
         place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
         _require_same(place, asked)
         configuration, draft = place / CONFIGURATION, place / f".{CONFIGURATION}"
@@ -233,7 +235,10 @@ def compare(
                     margin=margin,
                     **options,
                 )
-                for line in chain(init(request), [f"{configuration} contains all of this"]):
+                # The file of rows that are divided is not seen by `init`.
+                divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
+                said = (*map(of_sheets, divided), init(request))
+                for line in chain(*said, [f"{configuration} contains all of this"]):
                     line = line.replace(f"{Path.cwd()}{os.sep}", "")
                     say(line) if say else print(_in_python(line), flush=True)
             else:

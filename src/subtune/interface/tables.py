@@ -189,8 +189,8 @@ def _split(key: str, rows: Any, how: Mapping[str, str]) -> Split:
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
-        # Rows in an encoding or a sheet of their own are written anew, as JSON lines in UTF-8.
-        own = None if how else path
+        # Rows in an encoding of their own are written anew, in UTF-8.
+        own = None if "encoding" in how else path
         return Split(fingerprint(path), lambda results: _read(path, how), own)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
