@@ -98,13 +98,12 @@ def _order(label: str) -> tuple[float, str]:
 
 def _merged(labels: Labels) -> Labels:
     """Return labels of which those that differ in capitals alone are the most frequent of them."""
-    names: dict[str, str] = {}
-    for word, _ in [*labels.train.most_common(), *labels.dev.most_common()]:
-        names.setdefault(word.casefold(), word)
-    train, dev = Counter[str](), Counter[str]()
-    for merged, of in ((train, labels.train), (dev, labels.dev)):
-        for word, count in of.items():
-            merged[names[word.casefold()]] += count
+    most = (labels.train | labels.dev).most_common()
+    names = {word.casefold(): word for word, _ in reversed(most)}
+    train, dev = (
+        Counter(names[word.casefold()] for word in of.elements())
+        for of in (labels.train, labels.dev)
+    )
     return labels._replace(train=train, dev=dev)
 
 

@@ -33,11 +33,7 @@ def rows_of(
 ) -> PlacedRows:
     """Read the rows of a file in one of `FORMATS`, by column, each with its place.
 
-    Args:
-        columns: those that are read, and so may not be there twice.
-        is_row: explained by `delimited_rows`.
-        encoding: that of CSV and TSV, from `text.read`.
-        sheet: that of an Excel file; by default the first.
+    `delimited_rows` explains the arguments. ``sheet``: that of an Excel file; default: the first.
 
     Raises:
         SubtuneError: the file cannot be read as what its ending says.
@@ -48,7 +44,7 @@ def rows_of(
         case ".xlsx":
             return excel_rows(path, columns, sheet)
         case ".parquet":
-            return parquet_rows(path, columns)
+            return parquet_rows(path)
     return delimited_rows(path, columns, is_row, encoding)
 
 
@@ -192,11 +188,7 @@ def _text(cell: Any) -> Any:
 
 
 def sheets(path: Path) -> list[str]:
-    """Return the names of an Excel file's sheets.
-
-    Raises:
-        SubtuneError: it cannot be read.
-    """
+    """Return the names of an Excel file's sheets."""
     return [sheet.title for sheet in _workbook(path, read_only=True).worksheets]
 
 
@@ -207,62 +199,53 @@ def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
             formulas that were never computed, or a column twice.
     """
-    names = sheets(path)
+    book = _workbook(path, data_only=True)
+    names = [of_book.title for of_book in book.worksheets]
     if sheet is not None and sheet not in names:
         raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
     name = sheet or names[0]
-    place, found = f"{path}: sheet {text.shown(name)}", _workbook(path, data_only=True)[name]
+    found, place = book[name], f"{path}: sheet {text.shown(name)}"
     for merged in found.merged_cells.ranges:
         raise SubtuneError(
             f"{place}: found the merged cells {merged}, expected a cell for each row; unmerge them"
         )
     cells = [*found.iter_rows()]
     if any(cell.value is None for row in cells for cell in row):
-        written = _workbook(path)[name]
-        formulas = [cell for row in written.iter_rows() for cell in row if cell.data_type == "f"]
-        if formulas and all(found[cell.coordinate].value is None for cell in formulas):
+        written = (cell for row in _workbook(path)[name].iter_rows() for cell in row)
+        formulas = [cell.coordinate for cell in written if cell.data_type == "f"]
+        if formulas and all(found[formula].value is None for formula in formulas):
             raise SubtuneError(
-                f"{place}: {formulas[0].coordinate}: found a formula without its value, expected "
-                "both; a spreadsheet program that opens and saves the file computes it"
+                f"{place}: {formulas[0]}: found a formula without its value, expected both; a "
+                "spreadsheet program that opens and saves the file computes it"
             )
-    header: list[Any] = []
-    for number, row in enumerate(cells, start=1):
-        texts = [_text(cell.value) for cell in row]
-        if header and any(texts):
-            by_column = zip(header, texts, strict=True)
-            yield f"row {number}", {name: cell for name, cell in by_column if name}
-        elif not header and any(texts):
-            header = texts
-            _require_once(columns, header, f"{place}: row {number}")
+    texts = ((number, [_text(cell.value) for cell in row]) for number, row in enumerate(cells, 1))
+    (first, header), *rows = [row for row in texts if any(row[1])] or [(1, [])]
+    _require_once(columns, header, f"{place}: row {first}")
+    for number, row in rows:
+        by_column = zip(header, row, strict=True)
+        yield f"row {number}", {column: cell for column, cell in by_column if column}
 
 
 def _workbook(path: Path, **how: bool) -> Any:
-    content = text.content(path)
-    if content.startswith(NO_ZIP):
-        raise SubtuneError(
-            f"{path}: found a password, or a file of Excel before 2007, expected one that is saved "
-            "as .xlsx without a password"
-        )
     # Importing it takes a while.
     import openpyxl
 
     with one_line(f"{path}: expected a readable .xlsx file"):
+        content = path.read_bytes()
+        if content.startswith(NO_ZIP):
+            raise ValueError("this one has a password, or is of Excel before 2007")
         return openpyxl.load_workbook(io.BytesIO(content), **how)
 
 
-def parquet_rows(path: Path, columns: Collection[str]) -> PlacedRows:
+def parquet_rows(path: Path) -> PlacedRows:
     """Read the rows of a Parquet file, by column, each with its number.
 
     Raises:
-        SubtuneError: the file cannot be read, or has a column twice.
+        SubtuneError: the file cannot be read.
     """
-    import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow.parquet import ParquetFile
 
-    content = text.content(path)
     with one_line(f"{path}: expected a readable .parquet file"):
-        table = parquet.read_table(pa.BufferReader(content))
-        _require_once(columns, table.column_names, str(path))
-        rows = table.to_pylist()
+        rows = ParquetFile(path).read().to_pylist()
     for number, row in enumerate(rows, start=1):
         yield f"row {number}", {column: _text(cell) for column, cell in row.items()}

@@ -38,19 +38,6 @@ def _not_blank(text: str) -> str:
 Text = Annotated[str, AfterValidator(_not_blank)]
 
 
-def content(path: Path, expected: str = "a file") -> bytes:
-    """Return the bytes of a file.
-
-    Raises:
-        SubtuneError: it cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        reason = (error.strerror or "cannot be read").lower()
-        raise SubtuneError(f"{path}: {reason}, expected {expected}") from None
-
-
 def read(path: Path, encoding: str | None = None) -> str:
     """Return the text of a file without a byte-order mark; line ends stay as they are.
 
@@ -62,15 +49,19 @@ def read(path: Path, encoding: str | None = None) -> str:
         SubtuneError: the file cannot be read, or has bytes that are not of the encoding, or a zero,
             or Python does not know the encoding.
     """
-    found = content(path, "a file in UTF-8").removeprefix(codecs.BOM_UTF8)
-    is_utf16 = found.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        raise SubtuneError(f"{path}: {reason}, expected a file in UTF-8") from None
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     name = encoding or ("UTF-16" if is_utf16 else "UTF-8")
     try:
-        text = found.decode(name)
+        text = content.decode(name)
     except UnicodeDecodeError as error:
-        line = found.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + 1
         raise SubtuneError(
-            f"{path}: line {line}: found the byte 0x{found[error.start]:02x}, which is not "
+            f"{path}: line {line}: found the byte 0x{content[error.start]:02x}, which is not "
             f"{name}, expected a file in {name}, or a table with its `encoding`"
         ) from None
     except (LookupError, ValueError):

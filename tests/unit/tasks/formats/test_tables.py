@@ -90,10 +90,14 @@ REFUSED = [
     ("xlsx", merged, "sheet 'reviews': found the merged cells B2:B3, expected a cell for each row"),
     ("xlsx", lambda path: workbook(path, B3="=1-1"), "sheet 'reviews': B3: found a formula withou"),
     ("xlsx", lambda path: workbook(path, C1="text"), "sheet 'reviews': row 1: found column 'text'"),
-    ("xlsx", lambda path: path.write_bytes(tables.NO_ZIP + bytes(600)), "found a password, or a f"),
+    (
+        "xlsx",
+        lambda path: path.write_bytes(tables.NO_ZIP + bytes(600)),
+        "expected a readable .xlsx file: this one has a",
+    ),
     ("xlsx", lambda path: path.write_bytes(b"PK"), "expected a readable .xlsx file: File is not"),
-    ("xlsx", lambda path: path.mkdir(), "is a directory, expected a file"),
-    ("parquet", lambda path: path.write_bytes(b"PAR1"), "expected a readable .parquet file: Could"),
+    ("xlsx", lambda path: path.mkdir(), "expected a readable .xlsx file: Is a directory"),
+    ("parquet", lambda path: path.write_bytes(b"PAR1"), "expected a readable .parquet file: Parq"),
     (
         "json",
         lambda path: path.write_text("[1]"),
