@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     add(_demo, "demo -n", "run the papers' experiments on a laptop; needs subtune[demo]")
 
     init = add(_init, f"init {files}", "write a configuration for tables of your own")
-    init.add_argument("--train", required=True, type=Path, help="a CSV, TSV or JSON-lines file")
+    init.add_argument("--train", required=True, type=Path, help="a table's file")
     init.add_argument("--dev", type=Path, help=f"another such file, to evaluate on; {judging}")
     init.add_argument("--test", type=Path, help="a third such file, to judge by; default: --dev")
     init.add_argument("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
@@ -157,6 +157,9 @@ def _table_options(command: Command) -> None:
         kind.add_argument(name, dest="kind", action="store_const", const=of_kind, help=words)
     command.add_argument("--model", help="a directory, a package, or a repository on the hub")
     command.add_argument("--encoding", help="of the files, such as latin-1; default: UTF-8 or -16")
+    command.add_argument("--sheet", help="of Excel files; default: the first")
+    merges = "make labels that differ in capitals alone one"
+    command.add_argument("--merge-labels", action="store_true", help=merges)
     command.add_argument("--minutes", type=float, default=10, help="for all of it; default: 10")
     margin = f"score that you can afford to lose against full fine-tuning; default: {MARGIN}"
     command.add_argument("--margin", type=float, default=MARGIN, help=margin)

@@ -155,15 +155,15 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
         SubtuneError: the file cannot be read, or a row is not in a form.
     """
     form = pd.DataFrame(forms, columns=FORM)
-    line_of: dict[tuple[str, ...], int] = {}
+    place_of: dict[tuple[str, ...], str] = {}
     entered = []
-    for line, cells in _filled_rows(path):
+    for place, cells in _filled_rows(path):
         names = tuple(cells[name] for name in NAMES)
         problem = _problem(cells, form)
-        if line_of.setdefault(names, line) != line:
-            problem = f"entered twice, in line {line_of[names]} too"
+        if place_of.setdefault(names, place) != place:
+            problem = f"entered twice, in {place_of[names]} too"
         if problem:
-            raise SubtuneError(f"test_scores: {path}: line {line}: {problem}")
+            raise SubtuneError(f"test_scores: {path}: {place}: {problem}")
         entered.append((*names, float(cells["score"]) / SCALE))
     table = pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
     if 0 < table["value"].abs().max() <= 1 / SCALE:
@@ -173,8 +173,8 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
     return table
 
 
-def _filled_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """Return the rows that have a score, each with its line."""
+def _filled_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
+    """Return the rows that have a score, each with its place."""
     needed = [*NAMES, "score"]
     try:
         rows = list(tables.delimited_rows(path, needed, lambda cells: True))
@@ -185,7 +185,7 @@ def _filled_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     for column in needed:
         if column not in rows[0][1]:
             raise SubtuneError(f"test_scores: {path}: column {column!r} is missing, and needed")
-    return [(line, cells) for line, cells in rows if cells["score"].strip()]
+    return [(place, cells) for place, cells in rows if cells["score"].strip()]
 
 
 def _problem(cells: Mapping[str, str], form: pd.DataFrame) -> str | None:

@@ -158,7 +158,7 @@ def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"train": TRAIN.rename(columns={"label": "mood"})}, "^label: missing, and no column of"),
+        ({"train": TRAIN.drop(columns="label")}, "^label: missing, and of the columns of"),
         ({"minutes": 0}, "^minutes: found 0, expected a positive number"),
         ({"minutes": float("nan")}, "^minutes: found nan, expected a positive number"),
         ({"minutes": "ten"}, "^minutes: found ten, expected a positive number"),

@@ -45,6 +45,7 @@ class Request(NamedTuple):
 
     ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub.
     ``minutes``: training and tables may take so long here. ``to``: path of the configuration.
+    ``sheet``: of Excel files. ``merge_labels``: make those that differ in capitals alone one.
     ``margin``: the score that one can afford to lose. ``results``: directory of the results.
     """
 
@@ -57,6 +58,8 @@ class Request(NamedTuple):
     kind: Kind | None = None
     model: str | None = None
     encoding: str | None = None
+    sheet: str | None = None
+    merge_labels: bool = False
     minutes: float = 10
     margin: float = MARGIN
     to: Path | None = None
@@ -84,21 +87,28 @@ def init(request: Request) -> Iterator[str]:
     minutes, margin = number_of("minutes", request.minutes), number_of("margin", request.margin, 1)
     given = {"train": request.train, "validation": request.dev, TEST: request.test}
     paths = {split: str(path) for split, path in given.items() if path}
-    read = {split: tables.read(Path(path), request.encoding) for split, path in paths.items()}
+    read = {
+        split: tables.read(Path(path), request.encoding, request.sheet)
+        for split, path in paths.items()
+    }
     train, dev = read["train"], read.get("validation")
     # A link to the training file has another name.
     if len({path.resolve() for path in map(Path, paths.values())}) < len(paths):
         found = ", ".join(paths.values())
         raise SubtuneError(f"--train, --dev, --test: found {found}, expected different files")
+    for table in read.values() if request.sheet is None else ():
+        yield from messages.of_sheets(table.path)
     yield from messages.of_tables(train, dev, read.get(TEST))
     task, labels = task_of(request, read)
     may_lack = "" if dev else "validation"
     columns = files.columns_of(task, files.own_paths(paths, task, may_lack))
-    yield messages.of_texts(task, request.text is None)
+    for table in read.values():
+        yield from messages.of_rows_left_out(table, task.label)
+    yield from messages.of_texts(task, train, request.text is None)
     yield from messages.of_labels(labels, request.label is None, has_dev=dev is not None)
     yield from remarks(labels)
     yield from messages.of_repeats(task, columns)
-    folds, rows = None, len(train.rows)
+    folds, rows = None, len(columns["train"]["label"])
     if dev is None:
         folds = _folds(train, size_of_columns(task, columns))
         rows -= rows // folds
@@ -188,7 +198,7 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
             if column not in table.columns:
                 known = one_of(column, table.columns)
                 raise SubtuneError(f"{table.path}: no such column: {known}")
-    labels = labels_of(train, dev, label, request.kind)
+    labels = labels_of(train, dev, label, request.kind, request.merge_labels)
     task = Task(
         name=request.task,
         title=request.task,
@@ -198,6 +208,8 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
         metrics=labels.metrics,
         evaluation=("validation", TEST) if TEST in read else ("validation",),
         encoding=request.encoding,
+        sheet=request.sheet,
+        merge_labels=request.merge_labels,
     )
     return task, labels
 

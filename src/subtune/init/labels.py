@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.init.defaults import DEFAULTS
 from subtune.init.tables import Table, number_in
+from subtune.tasks.formats.tables import with_labels
 
 Kind = Literal["classification", "regression"]
 
@@ -39,32 +40,40 @@ class Labels(NamedTuple):
         return tuple(DEFAULTS.metrics["unbalanced" if is_unbalanced else "classification"])
 
 
-def labels_of(train: Table, dev: Table | None, column: str, kind: str | None = None) -> Labels:
+def labels_of(
+    train: Table, dev: Table | None, column: str, kind: str | None = None, merge: bool = False
+) -> Labels:
     """Return the labels of two tables, as classes or as numbers.
 
     Args:
         dev: None if the training rows judge.
         kind: ``classification`` or ``regression``; without it the labels themselves decide.
+        merge: make labels that differ in capitals alone one, called as it is most often.
 
     Raises:
-        SubtuneError: a row has no label, or there are too few or too many classes.
+        SubtuneError: a row has no label, labels differ in capitals alone and are not merged, or
+            there are too few or too many classes.
     """
     if kind not in (None, *get_args(Kind)):
         raise SubtuneError(f"kind: {one_of(kind, get_args(Kind))}")
-    dev = dev or train
+    train, dev = (
+        table._replace(rows=with_labels(table.rows, column)[0]) for table in (train, dev or train)
+    )
     labels = Labels(column, None, Counter(_cells(train, column)), Counter(_cells(dev, column)))
     if kind == "regression" or (kind is None and _are_measured(labels.train)):
         return labels
+    labels = _merged(labels) if merge else labels
+    _require_apart(train, dev, labels)
     _require_classes(train, dev, labels)
     return labels._replace(words=tuple(sorted(labels.train | labels.dev, key=_order)))
 
 
 def _cells(table: Table, column: str) -> Iterable[str]:
-    for line, row in table.rows:
+    for place, row in table.rows:
         cell: Any = row.get(column)
         if not isinstance(cell, str) or not cell.strip():
             raise SubtuneError(
-                f"{table.path}: line {line}: found no text or number in column {column!r}, "
+                f"{table.path}: {place}: found no text or number in column {column!r}, "
                 "expected a label in every row"
             )
         yield cell.strip()
@@ -85,6 +94,32 @@ def _order(label: str) -> tuple[float, str]:
     """Return a sorting key: numbers by size, then words by their letters."""
     number = number_in(label)
     return (math.inf if number is None else number), label
+
+
+def _merged(labels: Labels) -> Labels:
+    """Return labels of which those that differ in capitals alone are the most frequent of them."""
+    most = (labels.train | labels.dev).most_common()
+    names = {word.casefold(): word for word, _ in reversed(most)}
+    train, dev = (
+        Counter(names[word.casefold()] for word in of.elements())
+        for of in (labels.train, labels.dev)
+    )
+    return labels._replace(train=train, dev=dev)
+
+
+def _require_apart(train: Table, dev: Table, labels: Labels) -> None:
+    counts = labels.train | labels.dev
+    spellings: dict[str, str] = {}
+    for word, count in counts.most_common():
+        other = spellings.setdefault(word.casefold(), word)
+        if other != word:
+            table = train if word in labels.train else dev
+            place = next(place for place, row in table.rows if row[labels.column].strip() == word)
+            raise SubtuneError(
+                f"{table.path}: {place}: found the label {cut(word)!r} ({count:,} in all), and "
+                f"elsewhere {cut(other)!r} ({counts[other]:,}); expected one spelling, or "
+                "--merge-labels, which makes them one"
+            )
 
 
 def _require_classes(train: Table, dev: Table, labels: Labels) -> None:

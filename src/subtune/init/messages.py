@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -9,9 +10,10 @@ from subtune.core.errors import cut, listed
 from subtune.init.choosing import Settings
 from subtune.init.labels import Labels
 from subtune.init.models import StartingModel
-from subtune.init.tables import Table, number_in
+from subtune.init.tables import Table, has_usual_name, not_read, number_in
 from subtune.planning.cost import in_words
 from subtune.tasks import Task
+from subtune.tasks.formats.tables import sheets, with_labels
 from subtune.tasks.formats.text import shown
 
 # A line names at most this many columns or classes.
@@ -29,16 +31,35 @@ def of_tables(train: Table, dev: Table | None, test: Table | None) -> Iterator[s
         yield f"{test.path}: {len(test.rows):,} rows to judge by, which choose nothing"
 
 
-def of_texts(task: Task, is_guessed: bool) -> str:
-    """Return the line about the columns of the text."""
+def of_sheets(path: Path) -> Iterator[str]:
+    """Yield a line if an Excel file has sheets that are not read."""
+    if path.suffix == ".xlsx" and len(names := sheets(path)) > 1:
+        of_all = listed(names, NAMED, "and")
+        yield f"{path}: sheet {shown(names[0])} of {of_all} (the first; --sheet names another)"
+
+
+def of_rows_left_out(table: Table, label: str) -> Iterator[str]:
+    """Yield a line about rows without a label."""
+    if places := with_labels(table.rows, label)[1]:
+        rows = f"{len(places):,} of {len(table.rows):,} rows"
+        yield f"{table.path}: {rows} left out, without a label: {listed(places, NAMED, 'and')}"
+
+
+def of_texts(task: Task, train: Table, is_guessed: bool) -> Iterator[str]:
+    """Yield lines about the columns of the text, and those with ids or dates."""
     columns = " and ".join(map(shown, task.text))
     how = "pairs of texts: columns" if len(task.text) == 2 else "text: column"
-    return f"{how} {columns}{_guessed(is_guessed, '--text')}"
+    yield f"{how} {columns}{_guessed(is_guessed, '--text')}"
+    for column in train.columns if is_guessed else ():
+        if column not in (*task.text, task.label) and (what := not_read(train, column)):
+            yield f"not read: column {shown(column)} ({what})"
 
 
 def of_labels(labels: Labels, is_guessed: bool, has_dev: bool) -> Iterator[str]:
     """Yield lines about the labels, and the score of always giving the most frequent one."""
-    yield f"label: column {shown(labels.column)}{_guessed(is_guessed, '--label')}"
+    is_only = is_guessed and not has_usual_name(labels.column)
+    only = ", the only one that can be it" * is_only
+    yield f"label: column {shown(labels.column)}{only}{_guessed(is_guessed, '--label')}"
     if labels.words is None:
         low, high = min(map(float, labels.train)), max(map(float, labels.train))
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"

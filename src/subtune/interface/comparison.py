@@ -22,6 +22,7 @@ from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
 from subtune.init.first_configuration import Request, init, number_of
 from subtune.init.labels import Kind
+from subtune.init.messages import of_sheets
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
 from subtune.interface.tables import Rows, name_of, splits_of
@@ -200,6 +201,8 @@ def compare(
     label: str | None = None,
     kind: Kind | None = None,
     encoding: str | None = None,
+    sheet: str | None = None,
+    merge_labels: bool = False,
     revision: str | None = None,
     results: str | Path | None = None,
     say: Callable[[str], object] | None = None,
@@ -209,9 +212,9 @@ def compare(
     The same call again goes on where it was stopped, and finds everything once it is done.
 
     Args:
-        train: rows to train on: a CSV, TSV or JSON-lines file, a DataFrame, a ``Dataset``, the name
-            of a dataset on the hub (``"stanfordnlp/sst2"``, ``"nyu-mll/glue:cola"``), or a mapping
-            of splits.
+        train: rows to train on: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
+            ``Dataset``, the name of a dataset on the hub (``"stanfordnlp/sst2"``,
+            ``"nyu-mll/glue:cola"``), or a mapping of splits.
         dev: rows to evaluate on; or one of ``train``'s splits by name; or a share of the training
             rows. Default: ``train``'s validation split; if it has none, each training row is
             judged once, by a run that has not seen it.
@@ -223,6 +226,8 @@ def compare(
         label: the column of the label; default: a guess.
         kind: the kind of task; default: a guess.
         encoding: of the files, such as latin-1; default: UTF-8 or UTF-16.
+        sheet: of Excel files; default: the first.
+        merge_labels: make labels that differ in capitals alone one.
         revision: commit, branch or tag of the dataset on the hub.
         results: directory; default: one below ``results`` with a name that follows from the call.
         say: is told what was found and chosen, line by line; default: prints it.
@@ -231,7 +236,7 @@ def compare(
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
     """
     with _arguments_named():
-        splits = splits_of(train, dev, test, revision, encoding, may_lack_dev=True)
+        splits = splits_of(train, dev, test, revision, encoding, sheet, may_lack_dev=True)
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
@@ -241,6 +246,9 @@ def compare(
             "label": label,
             "kind": kind,
         }
+        # Calls without these have the names that they had before there were any.
+        options |= {"sheet": sheet} if sheet else {}
+        options |= {"merge_labels": True} if merge_labels else {}
         name = name_of(train)
         identities = {split: rows.identity for split, rows in splits.items()}
         margin = number_of("margin", margin, below=1)
@@ -266,7 +274,10 @@ def compare(
                     margin=margin,
                     **options,
                 )
-                for line in chain(init(request), [f"{configuration} contains all of this"]):
+                # The file of rows that are divided is not seen by `init`.
+                divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
+                said = (*map(of_sheets, divided), init(request))
+                for line in chain(*said, [f"{configuration} contains all of this"]):
                     line = line.replace(f"{Path.cwd()}{os.sep}", "")
                     say(line) if say else print(_in_python(line), flush=True)
             else:
@@ -336,7 +347,7 @@ def _arguments_named():
 
 
 def _in_python(text: str) -> str:
-    return re.sub(r"--(?=[a-z])", "", text)
+    return re.sub(r"--([a-z][a-z-]+)", lambda option: option[1].replace("-", "_"), text)
 
 
 def refitted(results: Path, run: str, configuration: Path, directory: Path) -> str:

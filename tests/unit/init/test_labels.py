@@ -11,7 +11,7 @@ from subtune.init.tables import Table
 
 
 def table_of(labels, name="train.csv"):
-    rows = [(line, {"label": label}) for line, label in enumerate(labels, start=2)]
+    rows = [(f"line {line}", {"label": label}) for line, label in enumerate(labels, start=2)]
     return Table(Path(name), ("label",), rows)
 
 
@@ -47,7 +47,7 @@ def test_a_guess_can_be_overridden():
         (["a", ""], None, "train.csv: line 3: found no text or number in column 'label', "),
         (["a", "b"], ["a", None], "dev.csv: line 3: found no text or number in column 'label'"),
         (["a", "a"], None, "train.csv: found the label 'a' in every row, expected at least two"),
-        (["a", "b"], ["A", "B"], "dev.csv: column 'label': found A, B in most rows, expected lab"),
+        (["a", "b"], ["c", "d"], "dev.csv: column 'label': found c, d in most rows, expected lab"),
         ([f"w{n}" for n in range(12)], None, "--label: found 12 different labels in 12 rows of"),
     ],
 )
