@@ -143,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     predict.add_argument("--text", metavar="COLUMN", help="default: as in training")
     predict.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
     predict.add_argument("--encoding", help="of the table, such as latin-1; default: UTF-8 or -16")
+    predict.add_argument("--sheet", help="of an Excel file; default: the first")
     predict.add_argument("--base", type=Path, metavar="DIR", help="of an adapter, if it has moved")
     return parser
 
@@ -462,7 +463,7 @@ def _predict(options: argparse.Namespace) -> None:
     from subtune.runs import predict
 
     spec = predict.exported_spec(options.model)
-    task = spec.tokens.data.task.replaced(encoding=options.encoding)
+    task = spec.tokens.data.task.replaced(encoding=options.encoding, sheet=options.sheet)
     given = options.text, options.text2
     if any(given):
         if task.of_kind.text or (options.text2 and len(task.text) < 2):
