@@ -53,10 +53,10 @@ def labels_of(train: Table, dev: Table | None, column: str, kind: str | None = N
         raise SubtuneError(f"kind: {one_of(kind, get_args(Kind))}")
     dev = dev or train
     labels = Labels(column, None, Counter(_cells(train, column)), Counter(_cells(dev, column)))
-    if kind == "regression" or (kind is None and _are_measured(labels.train)):
+    if kind == "regression" or (kind is None and are_measured(labels.train)):
         return labels
     _require_classes(train, dev, labels)
-    return labels._replace(words=tuple(sorted(labels.train | labels.dev, key=_order)))
+    return labels._replace(words=tuple(sorted(labels.train | labels.dev, key=order)))
 
 
 def _cells(table: Table, column: str) -> Iterable[str]:
@@ -70,7 +70,7 @@ def _cells(table: Table, column: str) -> Iterable[str]:
         yield cell.strip()
 
 
-def _are_measured(labels: Iterable[str]) -> bool:
+def are_measured(labels: Iterable[str]) -> bool:
     """Return whether labels look like numbers to predict: decimals, or many whole numbers."""
     numbers = list(map(number_in, labels))
     known = [number for number in numbers if number is not None]
@@ -81,7 +81,7 @@ def _are_measured(labels: Iterable[str]) -> bool:
     return are_many or not all(number.is_integer() for number in known)
 
 
-def _order(label: str) -> tuple[float, str]:
+def order(label: str) -> tuple[float, str]:
     """Return a sorting key: numbers by size, then words by their letters."""
     number = number_in(label)
     return (math.inf if number is None else number), label
@@ -105,14 +105,3 @@ def _require_classes(train: Table, dev: Table, labels: Labels) -> None:
             f"{dev.path}: column {labels.column!r}: found {listed(sorted(unknown)[:5])} in most "
             f"rows, expected labels of {train.path} ({listed(sorted(labels.train)[:5])})"
         )
-
-
-def remarks(labels: Labels) -> Iterable[str]:
-    """Yield lines about labels that may be mistakes."""
-    for label in labels.words or ():
-        if not labels.train[label]:
-            yield f"label {cut(label)!r} is in no training row: no run can learn it"
-        elif not labels.dev[label]:
-            yield f"label {cut(label)!r} is in no dev row: no score includes it"
-        if label.casefold() in DEFAULTS.missing:
-            yield f"label {cut(label)!r} looks like a missing value; here it is a class"
