@@ -107,22 +107,17 @@ def has_tokenizer(directory: Path | None) -> TypeGuard[Path]:
     return directory is not None and (directory / TOKENIZER).is_file()
 
 
-def window(counts: np.ndarray, longest: int) -> int:
-    """Return the tokens of a window that cuts almost no text, at most ``longest``.
+def windows(counts: np.ndarray, longest: int) -> list[int]:
+    """Return the tokens of a window that cuts almost no text, and of shorter ones that save time.
+
+    These are shorter than a usual text, whose length is what an estimate of time counts.
 
     Args:
         counts: tokens of each text.
+        longest: of the model.
     """
     needed = int(np.quantile(counts, DEFAULTS.whole_texts, method="higher"))
     multiple = DEFAULTS.window_multiple
-    return min(-(-needed // multiple) * multiple, longest)
-
-
-def windows(counts: np.ndarray, longest: int) -> list[int]:
-    """Return that window, and shorter ones that take less time.
-
-    They are shorter than a usual text, whose length is what an estimate of time counts.
-    """
-    first = window(counts, longest)
+    first = min(-(-needed // multiple) * multiple, longest)
     shorter = [*DEFAULTS.shorter_windows, DEFAULTS.shortest["window"]]
     return [first, *(length for length in shorter if length < min(first, counts.mean()))]

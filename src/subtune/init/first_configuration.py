@@ -87,7 +87,7 @@ def init(request: Request) -> Iterator[str]:
     minutes, margin = number_of("minutes", request.minutes), number_of("margin", request.margin, 1)
     found = look(request)
     yield from looks.lines(found.look)
-    paths, read, model, counts = found.paths, found.read, found.model, found.counts
+    paths, read, model, counts = found[:4]
     train, dev = read["train"], read.get("validation")
     task, labels = task_of(request, read)
     may_lack = "" if dev else "validation"
@@ -110,9 +110,8 @@ def init(request: Request) -> Iterator[str]:
     from subtune.init import machine_speed
 
     at_once, speed = machine_speed.count_jobs_at_once(), machine_speed.estimate_speed()
-    windows = choosing.windows(counts, model.longest_text)
     seeds = folds or DEFAULTS.seeds
-    choices = [*choosing.choices(rows, windows, model.hidden_size, methods, seeds)]
+    choices = [*choosing.choices(rows, found.windows, model.hidden_size, methods, seeds)]
     sizes: Mapping[str, TaskSize] = {}
     for settings in choices:
         lengths = looks.lengths_of(counts, settings.max_length, found.look.lengths.are_counted)
@@ -143,12 +142,16 @@ def init(request: Request) -> Iterator[str]:
 
 
 class Found(NamedTuple):
-    """Tables of some splits, their paths, a look at them, and the tokens of training texts."""
+    """Tables of some splits, their paths, and a look at them.
+
+    ``counts``: tokens of training texts. ``windows``: those to try, from the longest.
+    """
 
     paths: dict[str, str]
     read: dict[str, Table]
     model: StartingModel
     counts: np.ndarray
+    windows: list[int]
     look: Look
 
 
@@ -171,13 +174,10 @@ def look(request: Request) -> Found:
     cells = (read["train"].cells(column) for column in text)
     texts = [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
     counts = choosing.token_counts(texts, model.directory)
-    lengths = looks.lengths_of(
-        counts,
-        choosing.window(counts, model.longest_text),
-        choosing.has_tokenizer(model.directory),
-    )
+    windows = choosing.windows(counts, model.longest_text)
+    lengths = looks.lengths_of(counts, windows[0], choosing.has_tokenizer(model.directory))
     seen = looks.look_at(read, text, label, lengths, request.kind, guessed)
-    return Found(paths, read, model, counts, seen)
+    return Found(paths, read, model, counts, windows, seen)
 
 
 def number_of(option: str, given: object, below: float = math.inf) -> float:

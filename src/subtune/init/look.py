@@ -1,6 +1,5 @@
 """A look at tables before training: what can be counted in them, and the lines that say it."""
 
-import itertools
 import math
 import re
 import unicodedata
@@ -17,16 +16,10 @@ from subtune.init.labels import Kind, are_measured, order
 from subtune.init.tables import Table, number_in
 from subtune.tasks.formats.text import shown
 
-# A line names at most this many columns or classes.
-NAMED = 12
-# Texts with different labels that are shown.
-SHOWN = 3
-ROWS = {"train": "training", "validation": "dev", "test": "test"}
-DOES = {
-    "train": "to train on",
-    "validation": "to evaluate on",
-    "test": "to judge by, which choose nothing",
-}
+# A line names at most this many columns or classes, and so many texts have a line.
+NAMED, SHOWN = 12, 3
+ROWS = {"train": "training ", "validation": "dev ", "test": "test "}
+DOES = {"train": "train on", "validation": "evaluate on", "test": "judge by, which choose nothing"}
 # The share of rows on which one of two methods is right and the other wrong. The median over pairs
 # of methods was 0.08 to 0.15 in runs of MiniLM on SST-2, CoLA and MRPC.
 DIFFERING = 1 / 8
@@ -35,10 +28,7 @@ HALF = 1.96
 
 
 class Row(NamedTuple):
-    """A row: its place in words, its one or two texts, and its labels, which may be none.
-
-    Several spaces and ends of lines count as one space.
-    """
+    """A row: its place in words, its one or two texts, and its labels, which may be none."""
 
     place: str
     texts: tuple[str, ...]
@@ -46,37 +36,27 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Missing:
-    """Rows of a file whose cell of a column is empty, and the line of the first."""
-
-    column: str
-    rows: int
-    line: int
-
-
-@dataclass(frozen=True)
 class Part:
-    """One file. ``labels``: rows of each class, which are none if numbers are predicted.
+    """One file. ``labels``: rows of each class; none if numbers are predicted.
 
-    ``repeated``: rows with the text of an earlier one. ``also_in``: rows whose text another split
-    has, by that split.
+    ``missing``: lines with an empty cell, by column. ``repeated``: the number of rows with the text
+    of an earlier one. ``also_in``: of rows with a text of another split, by that split.
     """
 
     path: str
     rows: int
     labels: dict[str, int]
-    missing: list[Missing]
+    missing: dict[str, list[int]]
     repeated: int
     also_in: dict[str, int]
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """A text with different labels, where each label is first, and the number of its rows."""
+    """A text with different labels, and the places of each."""
 
     text: str
-    labels: dict[str, str]
-    rows: int
+    labels: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -102,8 +82,7 @@ class Look:
     ``guessed``: the options that nobody named. ``judges``: the split that judges. ``numbers``: the
     least and the largest label of a regression, and ``not_numbers`` what else it has.
     ``near_equal``: classes that are written in several ways. ``most_frequent``: the label of most
-    training rows. ``constant``: the share of judging rows in which it is right. ``conflicts``: the
-    first of ``conflicting_texts``, which are in so many ``conflicting_rows``.
+    training rows. ``constant``: the share of judging rows in which it is right.
     """
 
     columns: tuple[str, ...]
@@ -118,8 +97,6 @@ class Look:
     most_frequent: str | None
     constant: float | None
     smallest_difference: float | None
-    conflicting_texts: int
-    conflicting_rows: int
     conflicts: list[Conflict]
     lengths: Lengths
 
@@ -137,50 +114,45 @@ def look_at(
     Args:
         kind: without it the labels decide.
     """
-    rows = {
-        split: _rows(table, text, label, of_file=split != "train") for split, table in read.items()
+    rows = {split: [*_rows(split, table, text, label)] for split, table in read.items()}
+    texts = {split: [row.texts for row in of if any(row.texts)] for split, of in rows.items()}
+    counts = {
+        split: Counter(word for row in of for word in row.labels) for split, of in rows.items()
     }
-    counts = {split: Counter(_labels_of(of_split)) for split, of_split in rows.items()}
-    every = sorted(set().union(*counts.values()), key=order)
-    judges = [*rows][-1]
-    known = [number for word in counts["train"] if (number := number_in(word)) is not None]
-    is_measured = kind == "regression" or (kind is None and are_measured(counts["train"]))
-    words = [] if is_measured else every
-    has_classes = not is_measured and bool(counts["train"])
+    words, judging = sorted(set().union(*counts.values()), key=order), [*rows.values()][-1]
+    numbers = [number for word in counts["train"] if (number := number_in(word)) is not None]
+    if is_measured := kind == "regression" or (kind is None and are_measured(counts["train"])):
+        counts = {split: Counter() for split in counts}
+    # The labels of a row are one answer.
     answers = Counter(row.labels for row in rows["train"] if row.labels).most_common(1)
-    conflicts = _conflicts(row for of_split in rows.values() for row in of_split)
-    texts = {
-        split: [row.texts for row in of_split if any(row.texts)] for split, of_split in rows.items()
-    }
+    answer = answers[0][0] if counts["train"] else None
     return Look(
         columns=read["train"].columns,
         text=text,
         label=label,
         guessed=guessed,
-        judges=judges,
+        judges=[*rows][-1],
         parts={
             split: Part(
                 path=str(table.path),
                 rows=len(table.rows),
-                labels={w: counts[split][w] for w in words if counts[split][w]},
-                missing=[*_missing(table, (*text, label))],
+                labels={word: counts[split][word] for word in words if word in counts[split]},
+                missing=_missing(table, (*text, label)),
                 repeated=len(texts[split]) - len({*texts[split]}),
                 also_in={
                     other: sum(map({*texts[other]}.__contains__, texts[split]))
-                    for other in itertools.takewhile(split.__ne__, texts)
+                    for other in [*read][: [*read].index(split)]
                 },
             )
             for split, table in read.items()
         },
-        numbers=(min(known), max(known)) if is_measured and known else None,
-        not_numbers=[w for w in every if is_measured and number_in(w) is None],
-        near_equal=near_equal(words),
-        most_frequent=_joined(answers[0][0]) if has_classes else None,
-        constant=_share(rows[judges], answers[0][0]) if has_classes else None,
-        smallest_difference=smallest_difference(len(rows[judges])) if has_classes else None,
-        conflicting_texts=len(conflicts),
-        conflicting_rows=sum(conflict.rows for conflict in conflicts),
-        conflicts=conflicts[:SHOWN],
+        numbers=(min(numbers), max(numbers)) if is_measured and numbers else None,
+        not_numbers=[word for word in words if is_measured and number_in(word) is None],
+        near_equal=[] if is_measured else near_equal(words),
+        most_frequent=", ".join(answer) if answer else None,
+        constant=sum(row.labels == answer for row in judging) / len(judging) if answer else None,
+        smallest_difference=smallest_difference(len(judging)) if answer else None,
+        conflicts=_conflicts(row for of_split in rows.values() for row in of_split),
         lengths=lengths,
     )
 
@@ -197,59 +169,38 @@ def lengths_of(counts: np.ndarray, max_length: int, are_counted: bool) -> Length
     )
 
 
-def labels_in(cell: Any) -> tuple[str, ...]:
+def _labels_in(cell: Any) -> tuple[str, ...]:
     """Return the labels of a cell, which may be a list of them; none if it is empty."""
     words = cell if isinstance(cell, list) else [cell]
     return tuple(str(word).strip() for word in words if word is not None and str(word).strip())
 
 
-def _rows(table: Table, text: Sequence[str], label: str, of_file: bool = False) -> list[Row]:
-    """Return a table's rows; their places name its file if ``of_file``."""
-    file = f" of {table.path}" if of_file else ""
-    return [
-        Row(
-            f"line {line}{file}",
-            tuple(" ".join(str(row.get(column) or "").split()) for column in text),
-            labels_in(row.get(label)),
-        )
-        for line, row in table.rows
-    ]
+def _rows(split: str, table: Table, text: Sequence[str], label: str) -> Iterator[Row]:
+    file = "" if split == "train" else f" of {table.path}"
+    for line, row in table.rows:
+        # Several spaces, or an end of a line, are one space.
+        texts = tuple(" ".join(str(row.get(column) or "").split()) for column in text)
+        yield Row(f"line {line}{file}", texts, _labels_in(row.get(label)))
 
 
-def _labels_of(rows: Iterable[Row]) -> Iterator[str]:
-    return itertools.chain.from_iterable(row.labels for row in rows)
-
-
-def _missing(table: Table, columns: Iterable[str]) -> Iterator[Missing]:
-    for column in columns:
-        lines = [line for line, row in table.rows if not labels_in(row.get(column))]
-        if lines:
-            yield Missing(column, len(lines), lines[0])
+def _missing(table: Table, columns: Iterable[str]) -> dict[str, list[int]]:
+    lines = {
+        column: [line for line, row in table.rows if not _labels_in(row.get(column))]
+        for column in columns
+    }
+    return {column: of_column for column, of_column in lines.items() if of_column}
 
 
 def _conflicts(rows: Iterable[Row]) -> list[Conflict]:
-    """Return the texts of which some rows have other labels than others."""
-    by_text = defaultdict[tuple[str, ...], list[Row]](list)
+    by_text = defaultdict[tuple, dict[str, list[str]]](lambda: defaultdict(list))
     for row in rows:
         if row.labels and any(row.texts):
-            by_text[row.texts].append(row)
-    found = []
-    for texts, same in by_text.items():
-        places: dict[str, str] = {}
-        for row in same:
-            places.setdefault(_joined(row.labels), row.place)
-        if len({_joined(sorted(map(_folded, row.labels))) for row in same}) > 1:
-            found.append(Conflict(cut(" | ".join(texts)), places, len(same)))
-    return found
-
-
-def _joined(labels: Sequence[str]) -> str:
-    return ", ".join(labels)
-
-
-def _share(rows: Sequence[Row], labels: tuple[str, ...]) -> float:
-    """Return the share of rows with exactly these labels."""
-    return sum(row.labels == labels for row in rows) / len(rows)
+            by_text[row.texts][", ".join(row.labels)].append(row.place)
+    return [
+        Conflict(" | ".join(texts), dict(places))
+        for texts, places in by_text.items()
+        if len({*map(_folded, places)}) > 1
+    ]
 
 
 def near_equal(labels: Iterable[str]) -> list[list[str]]:
@@ -284,7 +235,7 @@ def lines(look: Look) -> Iterator[str]:
     """Yield what a look has found, a line for each fact."""
     for split, part in look.parts.items():
         columns = f"; columns {listed(look.columns, NAMED, 'and')}" if split == "train" else ""
-        yield f"{part.path}: {part.rows:,} rows {DOES[split]}{columns}"
+        yield f"{part.path}: {part.rows:,} rows to {DOES[split]}{columns}"
     how = "pairs of texts: columns" if len(look.text) == 2 else "text: column"
     yield f"{how} {' and '.join(map(shown, look.text))}{_guess(look, 'text')}"
     yield f"label: column {shown(look.label)}{_guess(look, 'label')}"
@@ -293,31 +244,30 @@ def lines(look: Look) -> Iterator[str]:
     if look.numbers:
         low, high = look.numbers
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
+    # Without other rows to judge by, the training rows do.
+    judging = "rows" if look.judges == "train" else f"{ROWS[look.judges]}rows"
     if look.constant is not None:
-        yield from _lines_of_classes(look)
+        yield from _lines_of_classes(look, judging)
     for split, part in look.parts.items():
-        for missing in part.missing:
-            yield (
-                f"{_rows_of(missing.rows, split)} nothing in column {shown(missing.column)}, "
-                f"the first in line {missing.line} of {part.path}"
-            )
+        for column, of_column in part.missing.items():
+            where = f"the first in line {of_column[0]} of {part.path}"
+            yield f"{ROWS[split]}rows without {shown(column)}: {len(of_column):,}, {where}"
         if part.repeated:
-            share = part.repeated / part.rows
-            yield f"{_rows_of(part.repeated, split)} the text of an earlier one ({share:.1%})"
+            repeated = f"{part.repeated:,} ({part.repeated / part.rows:.1%})"
+            yield f"{ROWS[split]}rows with the text of an earlier one: {repeated}"
         for other, number in part.also_in.items():
             if number:
                 yield (
-                    f"{number:,} of the {part.rows:,} {ROWS[split]} rows are also in the "
-                    f"{ROWS[other]} file: their scores say little about new texts"
+                    f"{number:,} of the {part.rows:,} {ROWS[split]}rows are also in the "
+                    f"{ROWS[other]}file: their scores say little about new texts"
                 )
     if look.conflicts:
-        yield (
-            f"texts with different labels: {look.conflicting_texts:,}, in "
-            f"{look.conflicting_rows:,} rows; no method can be right in all of these"
-        )
-    for conflict in look.conflicts:
-        where = (f"{cut(label)} ({place})" for label, place in conflict.labels.items())
-        yield f"    {shown(conflict.text)}: {', '.join(where)}"
+        rows = sum(len(places) for of in look.conflicts for places in of.labels.values())
+        texts = f"texts with different labels: {len(look.conflicts):,}, in {rows:,} rows"
+        yield f"{texts}; no method can be right in all of these"
+    for conflict in look.conflicts[:SHOWN]:
+        where = ", ".join(f"{cut(word)} ({places[0]})" for word, places in conflict.labels.items())
+        yield f"    {shown(conflict.text)}: {where}"
     of = look.lengths
     yield (
         f"lengths: half of the texts have up to {of.median:,} tokens"
@@ -325,11 +275,31 @@ def lines(look: Look) -> Iterator[str]:
         f"max_length {of.max_length}, {what_is_read(of)}"
     )
     if look.smallest_difference:
-        rows = f"{look.parts[look.judges].rows:,} {_judging(look)}rows"
         yield (
-            f"{rows} show differences in accuracy from about {look.smallest_difference:.2f} at "
-            "best; smaller ones may be chance"
+            f"{look.parts[look.judges].rows:,} {judging} show differences in accuracy from about "
+            f"{look.smallest_difference:.2f} at best; smaller ones may be chance"
         )
+
+
+def _lines_of_classes(look: Look, judging: str) -> Iterator[str]:
+    train, judged_by = look.parts["train"].labels, look.parts[look.judges].labels
+    for split, part in look.parts.items():
+        where = "" if split == "train" else f" in the {ROWS[split]}rows"
+        named = [f"{cut(word)} ({number:,})" for word, number in part.labels.items()]
+        are_numbers = split == "train" and None not in map(number_in, train)
+        hint = " (if they are numbers to predict: --regression)" if are_numbers else ""
+        yield f"{len(named)} classes{where}: {listed(named, NAMED, 'and')}{hint}"
+    answer = f"always answering {listed([str(look.most_frequent)])}"
+    yield f"{answer} is right in {look.constant:.0%} of the {judging}"
+    for group in look.near_equal:
+        yield f"labels that may be one: {', '.join(map(shown, group))}; each is a class here"
+    for word in sorted({word for part in look.parts.values() for word in part.labels}, key=order):
+        if word not in train:
+            yield f"label {shown(word)} is in no training row: no run can learn it"
+        elif word not in judged_by:
+            yield f"label {shown(word)} is in no {judging.removesuffix('s')}: no score includes it"
+        if word.casefold() in DEFAULTS.missing:
+            yield f"label {shown(word)} looks like a missing value; here it is a class"
 
 
 def what_is_read(lengths: Lengths) -> str:
@@ -337,35 +307,6 @@ def what_is_read(lengths: Lengths) -> str:
     if not lengths.cut:
         return "which cuts none"
     return f"which cuts {lengths.cut:.1%} of them and reads {lengths.read:.1%} of their tokens"
-
-
-def _lines_of_classes(look: Look) -> Iterator[str]:
-    counts = {split: part.labels for split, part in look.parts.items()}
-    for split, of_split in counts.items():
-        where = "" if split == "train" else f" in the {ROWS[split]} rows"
-        named = [f"{cut(word)} ({number:,})" for word, number in of_split.items()]
-        are_numbers = split == "train" and None not in map(number_in, of_split)
-        hint = " (if they are numbers to predict: --regression)" if are_numbers else ""
-        yield f"{len(named)} classes{where}: {listed(named, NAMED, 'and')}{hint}"
-    answer = f"always answering {listed([str(look.most_frequent)])}"
-    yield f"{answer} is right in {look.constant:.0%} of the {_judging(look)}rows"
-    for group in look.near_equal:
-        yield f"labels that may be one: {listed(map(repr, group))}; each is a class here"
-    for word in sorted(set().union(*counts.values()), key=order):
-        if word not in counts["train"]:
-            yield f"label {cut(word)!r} is in no training row: no run can learn it"
-        elif word not in counts[look.judges]:
-            yield f"label {cut(word)!r} is in no {_judging(look)}row: no score includes it"
-        if word.casefold() in DEFAULTS.missing:
-            yield f"label {cut(word)!r} looks like a missing value; here it is a class"
-
-
-def _judging(look: Look) -> str:
-    return "" if look.judges == "train" else f"{ROWS[look.judges]} "
-
-
-def _rows_of(number: int, split: str) -> str:
-    return f"{number:,} {ROWS[split]} row{' has' if number == 1 else 's have'}"
 
 
 def _guess(look: Look, option: str) -> str:
