@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -295,14 +296,7 @@ def text_of(task: Task, settings: Settings, assumptions: Assumptions, **others: 
     """
     metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
     teraflops = assumptions.teraflops
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("subtune.init", ""),
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"quoted": quoted, "rates": _rates}
-    return environment.get_template("first_configuration.yaml").render(
+    return _template().render(
         others,
         task=task,
         settings=settings,
@@ -313,6 +307,18 @@ def text_of(task: Task, settings: Settings, assumptions: Assumptions, **others: 
         precision="bf16" if teraflops["bf16"] > NATIVE * teraflops["fp32"] else "fp32",
         defaults=DEFAULTS,
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("subtune.init", ""),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"quoted": quoted, "rates": _rates}
+    return environment.get_template("first_configuration.yaml")
 
 
 def quoted(text: str) -> str:
