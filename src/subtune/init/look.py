@@ -306,7 +306,8 @@ def what_is_read(lengths: Lengths) -> str:
     """Return how many texts a window cuts, and what is read of all."""
     if not lengths.cut:
         return "which cuts none"
-    return f"which cuts {lengths.cut:.1%} of them and reads {lengths.read:.1%} of their tokens"
+    read = "almost all" if lengths.read >= 0.9995 else f"{lengths.read:.1%}"
+    return f"which cuts {lengths.cut:.1%} of them and reads {read} of their tokens"
 
 
 def _guess(look: Look, option: str) -> str:

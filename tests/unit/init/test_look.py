@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from subtune import cli
-from subtune.init.look import lengths_of, lines, look_at, near_equal, smallest_difference
+from subtune.init.look import (
+    lengths_of,
+    lines,
+    look_at,
+    near_equal,
+    smallest_difference,
+    what_is_read,
+)
 from subtune.init.tables import Table
 from tests.helpers.tables import write
 
@@ -193,7 +200,10 @@ def test_the_window_of_a_look():
     counts = np.array([100, 100, 200, 1600])
     found = lengths_of(counts, max_length=128, are_counted=False)
     assert (found.median, found.longest, found.cut, found.read) == (150, 1600, 0.5, 0.228)
-    assert lengths_of(counts, 1600, True).read == 1
+    assert what_is_read(found) == "which cuts 50.0% of them and reads 22.8% of their tokens"
+    assert what_is_read(lengths_of(counts, 1600, True)) == "which cuts none"
+    nearly_all = "which cuts 25.0% of them and reads almost all of their tokens"
+    assert what_is_read(lengths_of(counts, 1599, True)) == nearly_all
 
 
 def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_bert):
