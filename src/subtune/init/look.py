@@ -244,7 +244,7 @@ def lines(look: Look) -> Iterator[str]:
     if look.numbers:
         low, high = look.numbers
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
-    # Without other rows to judge by, the training rows do.
+    # The training rows judge where there are no others.
     judging = "rows" if look.judges == "train" else f"{ROWS[look.judges]}rows"
     if look.constant is not None:
         yield from _lines_of_classes(look, judging)
