@@ -28,25 +28,25 @@ HALF = 1.96
 
 
 class Row(NamedTuple):
-    """A row: its place in words, its one or two texts, and its labels, which may be none."""
+    """A row: its place in words, one or two texts, and labels, None if their cell is empty."""
 
     place: str
     texts: tuple[str, ...]
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
 class Part:
     """One file. ``labels``: rows of each class; none if numbers are predicted.
 
-    ``missing``: lines with an empty cell, by column. ``repeated``: the number of rows with the text
+    ``missing``: places of empty cells, by column. ``repeated``: the number of rows with the text
     of an earlier one. ``also_in``: of rows with a text of another split, by that split.
     """
 
     path: str
     rows: int
     labels: dict[str, int]
-    missing: dict[str, list[int]]
+    missing: dict[str, list[str]]
     repeated: int
     also_in: dict[str, int]
 
@@ -117,14 +117,15 @@ def look_at(
     rows = {split: [*_rows(split, table, text, label)] for split, table in read.items()}
     texts = {split: [row.texts for row in of if any(row.texts)] for split, of in rows.items()}
     counts = {
-        split: Counter(word for row in of for word in row.labels) for split, of in rows.items()
+        split: Counter(word for row in of for word in row.labels or ())
+        for split, of in rows.items()
     }
     words, judging = sorted(set().union(*counts.values()), key=order), [*rows.values()][-1]
     numbers = [number for word in counts["train"] if (number := number_in(word)) is not None]
     if is_measured := kind == "regression" or (kind is None and are_measured(counts["train"])):
         counts = {split: Counter() for split in counts}
     # The labels of a row are one answer.
-    answers = Counter(row.labels for row in rows["train"] if row.labels).most_common(1)
+    answers = Counter(row.labels for row in rows["train"] if row.labels is not None).most_common(1)
     answer = answers[0][0] if counts["train"] else None
     return Look(
         columns=read["train"].columns,
@@ -137,7 +138,7 @@ def look_at(
                 path=str(table.path),
                 rows=len(table.rows),
                 labels={word: counts[split][word] for word in words if word in counts[split]},
-                missing=_missing(table, (*text, label)),
+                missing=_missing(rows[split], (*text, label)),
                 repeated=len(texts[split]) - len({*texts[split]}),
                 also_in={
                     other: sum(map({*texts[other]}.__contains__, texts[split]))
@@ -149,9 +150,9 @@ def look_at(
         numbers=(min(numbers), max(numbers)) if is_measured and numbers else None,
         not_numbers=[word for word in words if is_measured and number_in(word) is None],
         near_equal=[] if is_measured else near_equal(words),
-        most_frequent=", ".join(answer) if answer else None,
-        constant=sum(row.labels == answer for row in judging) / len(judging) if answer else None,
-        smallest_difference=smallest_difference(len(judging)) if answer else None,
+        most_frequent=None if answer is None else _in_words(answer),
+        constant=None if answer is None else _share(judging, answer),
+        smallest_difference=None if answer is None else smallest_difference(len(judging)),
         conflicts=_conflicts(row for of_split in rows.values() for row in of_split),
         lengths=lengths,
     )
@@ -169,10 +170,11 @@ def lengths_of(counts: np.ndarray, max_length: int, are_counted: bool) -> Length
     )
 
 
-def _labels_in(cell: Any) -> tuple[str, ...]:
-    """Return the labels of a cell, which may be a list of them; none if it is empty."""
-    words = cell if isinstance(cell, list) else [cell]
-    return tuple(str(word).strip() for word in words if word is not None and str(word).strip())
+def _labels_in(cell: Any) -> tuple[str, ...] | None:
+    """Return the labels of a cell, which may be a list of them."""
+    if isinstance(cell, list):
+        return tuple(map(str, cell))
+    return (str(cell).strip(),) if cell is not None and str(cell).strip() else None
 
 
 def _rows(split: str, table: Table, text: Sequence[str], label: str) -> Iterator[Row]:
@@ -183,24 +185,33 @@ def _rows(split: str, table: Table, text: Sequence[str], label: str) -> Iterator
         yield Row(f"line {line}{file}", texts, _labels_in(row.get(label)))
 
 
-def _missing(table: Table, columns: Iterable[str]) -> dict[str, list[int]]:
-    lines = {
-        column: [line for line, row in table.rows if not _labels_in(row.get(column))]
-        for column in columns
-    }
-    return {column: of_column for column, of_column in lines.items() if of_column}
+def _missing(rows: Iterable[Row], columns: Sequence[str]) -> dict[str, list[str]]:
+    places: dict[str, list[str]] = {}
+    for row in rows:
+        for column, cell in zip(columns, (*row.texts, row.labels), strict=True):
+            if cell in ("", None):
+                places.setdefault(column, []).append(row.place)
+    return places
 
 
 def _conflicts(rows: Iterable[Row]) -> list[Conflict]:
     by_text = defaultdict[tuple, dict[str, list[str]]](lambda: defaultdict(list))
     for row in rows:
-        if row.labels and any(row.texts):
-            by_text[row.texts][", ".join(row.labels)].append(row.place)
+        if row.labels is not None and any(row.texts):
+            by_text[row.texts][_in_words(row.labels)].append(row.place)
     return [
         Conflict(" | ".join(texts), dict(places))
         for texts, places in by_text.items()
         if len({*map(_folded, places)}) > 1
     ]
+
+
+def _in_words(labels: Sequence[str]) -> str:
+    return ", ".join(labels) or "no label"
+
+
+def _share(rows: Sequence[Row], answer: tuple[str, ...]) -> float:
+    return sum(row.labels == answer for row in rows) / len(rows)
 
 
 def near_equal(labels: Iterable[str]) -> list[list[str]]:
@@ -249,9 +260,9 @@ def lines(look: Look) -> Iterator[str]:
     if look.constant is not None:
         yield from _lines_of_classes(look, judging)
     for split, part in look.parts.items():
-        for column, of_column in part.missing.items():
-            where = f"the first in line {of_column[0]} of {part.path}"
-            yield f"{ROWS[split]}rows without {shown(column)}: {len(of_column):,}, {where}"
+        for column, places in part.missing.items():
+            missing = f"{len(places):,}, the first in {places[0]}"
+            yield f"{ROWS[split]}rows without {shown(column)}: {missing}"
         if part.repeated:
             repeated = f"{part.repeated:,} ({part.repeated / part.rows:.1%})"
             yield f"{ROWS[split]}rows with the text of an earlier one: {repeated}"
@@ -262,11 +273,11 @@ def lines(look: Look) -> Iterator[str]:
                     f"{ROWS[other]}file: their scores say little about new texts"
                 )
     if look.conflicts:
-        rows = sum(len(places) for of in look.conflicts for places in of.labels.values())
+        rows = sum(len(found) for of in look.conflicts for found in of.labels.values())
         texts = f"texts with different labels: {len(look.conflicts):,}, in {rows:,} rows"
         yield f"{texts}; no method can be right in all of these"
     for conflict in look.conflicts[:SHOWN]:
-        where = ", ".join(f"{cut(word)} ({places[0]})" for word, places in conflict.labels.items())
+        where = ", ".join(f"{cut(word)} ({found[0]})" for word, found in conflict.labels.items())
         yield f"    {shown(conflict.text)}: {where}"
     of = look.lengths
     yield (
@@ -292,7 +303,7 @@ def _lines_of_classes(look: Look, judging: str) -> Iterator[str]:
     answer = f"always answering {listed([str(look.most_frequent)])}"
     yield f"{answer} is right in {look.constant:.0%} of the {judging}"
     for group in look.near_equal:
-        yield f"labels that may be one: {', '.join(map(shown, group))}; each is a class here"
+        yield f"labels that may be one: {', '.join(map(shown, group))}"
     for word in sorted({word for part in look.parts.values() for word in part.labels}, key=order):
         if word not in train:
             yield f"label {shown(word)} is in no training row: no run can learn it"

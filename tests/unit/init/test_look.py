@@ -114,7 +114,7 @@ def test_pairs_are_the_same_if_both_texts_are():
     table = Table(Path("pairs.csv"), columns, rows)
     found = look_at({"train": table}, columns[:2], "label", LENGTHS)
     assert found.parts["train"].repeated == 1
-    assert found.parts["train"].missing == {"first": [6], "second": [5, 6]}
+    assert found.parts["train"].missing == {"first": ["line 6"], "second": ["line 5", "line 6"]}
     assert [conflict.text for conflict in found.conflicts] == ["a | b"]
     assert "pairs of texts: columns 'first' and 'second'" in [*lines(found)]
 
@@ -122,12 +122,12 @@ def test_pairs_are_the_same_if_both_texts_are():
 def test_cells_that_are_missing():
     rows = [("a", "x"), ("", "x"), ("b", None), ("c", " "), ("d", "NaN")]
     found = look(rows)
-    assert found.parts["train"].missing == {"text": [3], "label": [4, 5]}
+    assert found.parts["train"].missing == {"text": ["line 3"], "label": ["line 4", "line 5"]}
     assert found.parts["train"].labels == {"NaN": 1, "x": 2}
     assert [*lines(found)][5:8] == [
         "label 'NaN' looks like a missing value; here it is a class",
-        "training rows without 'text': 1, the first in line 3 of train.csv",
-        "training rows without 'label': 2, the first in line 4 of train.csv",
+        "training rows without 'text': 1, the first in line 3",
+        "training rows without 'label': 2, the first in line 4",
     ]
 
 
@@ -151,7 +151,7 @@ def test_labels_of_one_file_alone_and_of_several_spellings():
         "3 classes: A (1), a (1), b (1)",
         "2 classes in the dev rows: a (2), c (1)",
         "always answering a is right in 67% of the dev rows",
-        "labels that may be one: 'A', 'a'; each is a class here",
+        "labels that may be one: 'A', 'a'",
         "label 'A' is in no dev row: no score includes it",
         "label 'b' is in no dev row: no score includes it",
     ]
@@ -159,11 +159,11 @@ def test_labels_of_one_file_alone_and_of_several_spellings():
 
 
 def test_a_row_may_have_several_labels():
-    found = look([("x", ["a", "b"]), ("y", ["a"]), ("x", ["a"]), ("z", []), ("w", ["a"])])
-    assert found.parts["train"].labels == {"a": 4, "b": 1}
-    assert found.parts["train"].missing == {"label": [5]}
-    assert (found.most_frequent, found.constant) == ("a", 0.6)
-    assert found.conflicts[0].labels == {"a, b": ["line 2"], "a": ["line 4"]}
+    found = look([("x", ["a", "b"]), ("y", ["a"]), ("x", []), ("z", []), ("w", None), ("v", [])])
+    assert found.parts["train"].labels == {"a": 2, "b": 1}
+    assert found.parts["train"].missing == {"label": ["line 6"]}
+    assert (found.most_frequent, found.constant) == ("no label", 0.5)
+    assert found.conflicts[0].labels == {"a, b": ["line 2"], "no label": ["line 4"]}
 
 
 def test_numbers_have_no_classes():
