@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -20,6 +21,7 @@ from subtune.core.errors import SubtuneError, cut, listed, one_of, printable
 from subtune.core.layout import Layout
 
 if TYPE_CHECKING:
+    from subtune.init.first_configuration import Request
     from subtune.selections import Selection
 
 Command = argparse.ArgumentParser
@@ -93,6 +95,14 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
     _table_options(init)
 
+    does = "count what is in your tables: classes, lengths, repeats, labels that differ"
+    look = add(_look, "look examples/weather-train.csv examples/weather-dev.csv", does)
+    look.add_argument("train", type=Path, help="a CSV, TSV or JSON-lines file")
+    look.add_argument("dev", nargs="?", type=Path, help="another such file, to evaluate on")
+    look.add_argument("test", nargs="?", type=Path, help="a third such file, to judge by")
+    _column_options(look)
+    _json_option(look)
+
     check = add(_check, "check config.yaml", "check a configuration, without running anything")
     _config_argument(check)
 
@@ -149,6 +159,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _table_options(command: Command) -> None:
+    _column_options(command)
+    command.add_argument("--minutes", type=float, default=10, help="for all of it; default: 10")
+    margin = f"score that you can afford to lose against full fine-tuning; default: {MARGIN}"
+    command.add_argument("--margin", type=float, default=MARGIN, help=margin)
+
+
+def _column_options(command: Command) -> None:
     command.add_argument("--text", metavar="COLUMN", help="column of the text; default: a guess")
     command.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
     command.add_argument("--label", metavar="COLUMN", help="column of the label; default: a guess")
@@ -161,9 +178,6 @@ def _table_options(command: Command) -> None:
     command.add_argument("--sheet", help="of Excel files; default: the first")
     merges = "make labels that differ in capitals alone one"
     command.add_argument("--merge-labels", action="store_true", help=merges)
-    command.add_argument("--minutes", type=float, default=10, help="for all of it; default: 10")
-    margin = f"score that you can afford to lose against full fine-tuning; default: {MARGIN}"
-    command.add_argument("--margin", type=float, default=MARGIN, help=margin)
 
 
 def _labels(text: str) -> int:
@@ -225,12 +239,25 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _init(options: argparse.Namespace) -> None:
-    from subtune.init.first_configuration import Request, init, next_steps
+    from subtune.init.first_configuration import init, next_steps
 
-    given = {name: getattr(options, name) for name in Request._fields if hasattr(options, name)}
-    request = Request(**given)
+    request = _request(options)
     for line in chain(init(request), next_steps(request.target)):
         print(line, flush=True)
+
+
+def _look(options: argparse.Namespace) -> None:
+    from subtune.init.first_configuration import look
+    from subtune.init.look import lines
+
+    found = look(_request(options)).look
+    print(json.dumps(asdict(found), indent=2) if options.json else "\n".join(lines(found)))
+
+
+def _request(options: argparse.Namespace) -> "Request":
+    from subtune.init.first_configuration import Request
+
+    return Request(**{n: getattr(options, n) for n in Request._fields if hasattr(options, n)})
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -60,12 +60,12 @@ def labels_of(
         table._replace(rows=with_labels(table.rows, column)[0]) for table in (train, dev or train)
     )
     labels = Labels(column, None, Counter(_cells(train, column)), Counter(_cells(dev, column)))
-    if kind == "regression" or (kind is None and _are_measured(labels.train)):
+    if kind == "regression" or (kind is None and are_measured(labels.train)):
         return labels
     labels = _merged(labels) if merge else labels
     _require_apart(train, dev, labels)
     _require_classes(train, dev, labels)
-    return labels._replace(words=tuple(sorted(labels.train | labels.dev, key=_order)))
+    return labels._replace(words=tuple(sorted(labels.train | labels.dev, key=order)))
 
 
 def _cells(table: Table, column: str) -> Iterable[str]:
@@ -79,7 +79,7 @@ def _cells(table: Table, column: str) -> Iterable[str]:
         yield cell.strip()
 
 
-def _are_measured(labels: Iterable[str]) -> bool:
+def are_measured(labels: Iterable[str]) -> bool:
     """Return whether labels look like numbers to predict: decimals, or many whole numbers."""
     numbers = list(map(number_in, labels))
     known = [number for number in numbers if number is not None]
@@ -90,20 +90,28 @@ def _are_measured(labels: Iterable[str]) -> bool:
     return are_many or not all(number.is_integer() for number in known)
 
 
-def _order(label: str) -> tuple[float, str]:
+def order(label: str) -> tuple[float, str]:
     """Return a sorting key: numbers by size, then words by their letters."""
     number = number_in(label)
     return (math.inf if number is None else number), label
 
 
+def one_spelling(words: Iterable[str]) -> dict[str, str]:
+    """Return what each label is called if those that differ in capitals alone are one."""
+    names: dict[str, str] = {}
+    counts = Counter(words)
+    for word, _ in counts.most_common():
+        names.setdefault(word.casefold(), word)
+    return {word: names[word.casefold()] for word in counts}
+
+
 def _merged(labels: Labels) -> Labels:
     """Return labels of which those that differ in capitals alone are the most frequent of them."""
-    most = (labels.train | labels.dev).most_common()
-    names = {word.casefold(): word for word, _ in reversed(most)}
-    train, dev = (
-        Counter(names[word.casefold()] for word in of.elements())
-        for of in (labels.train, labels.dev)
-    )
+    names = one_spelling([*labels.train.elements(), *labels.dev.elements()])
+    train, dev = Counter[str](), Counter[str]()
+    for merged, of in ((train, labels.train), (dev, labels.dev)):
+        for word, count in of.items():
+            merged[names[word]] += count
     return labels._replace(train=train, dev=dev)
 
 
@@ -140,14 +148,3 @@ def _require_classes(train: Table, dev: Table, labels: Labels) -> None:
             f"{dev.path}: column {labels.column!r}: found {listed(sorted(unknown)[:5])} in most "
             f"rows, expected labels of {train.path} ({listed(sorted(labels.train)[:5])})"
         )
-
-
-def remarks(labels: Labels) -> Iterable[str]:
-    """Yield lines about labels that may be mistakes."""
-    for label in labels.words or ():
-        if not labels.train[label]:
-            yield f"label {cut(label)!r} is in no training row: no run can learn it"
-        elif not labels.dev[label]:
-            yield f"label {cut(label)!r} is in no dev row: no score includes it"
-        if label.casefold() in DEFAULTS.missing:
-            yield f"label {cut(label)!r} looks like a missing value; here it is a class"

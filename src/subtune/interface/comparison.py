@@ -22,7 +22,7 @@ from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
 from subtune.init.first_configuration import Request, init, number_of
 from subtune.init.labels import Kind
-from subtune.init.messages import of_sheets
+from subtune.init.look import of_sheets
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
 from subtune.interface.tables import Rows, name_of, splits_of

@@ -1,4 +1,4 @@
-"""Labels: classes or numbers, remarks and refusals."""
+"""Labels: classes or numbers, and refusals."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.init.labels import Labels, labels_of, remarks
+from subtune.init.labels import Labels, labels_of
 from subtune.init.tables import Table
 
 
@@ -73,11 +73,3 @@ def test_where_one_class_is_most_of_the_rows_accuracy_does_not_decide(counts, me
 
 def test_a_regression_is_judged_by_correlations():
     assert read(["0.5", "1.25"]).metrics == ("spearmanr", "pearsonr")
-
-
-def test_what_may_be_a_mistake_is_said():
-    assert list(remarks(read(["a", "b", "NaN"], ["a", "a", "NaN", "c"]))) == [
-        "label 'NaN' looks like a missing value; here it is a class",
-        "label 'b' is in no dev row: no score includes it",
-        "label 'c' is in no training row: no run can learn it",
-    ]
