@@ -4,10 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from operator import itemgetter
 
+import numpy as np
+
 from subtune.core.errors import cut
 from subtune.data import builtin, files
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import Task
+from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import Columns
 
@@ -45,8 +48,10 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     counts = {"different texts": len(set(map(tuple, train)))}
     if task.labels and task.of_kind.head == SEQUENCE_CLASSIFICATION:
         # Rows of rarer labels are spread over some of the folds.
-        [(label, rows)] = Counter(columns["train"]["label"]).most_common(1)
-        counts[f"rows of label {cut(task.labels[label])!r}"] = rows
+        strata = task.of_kind.strata(np.array(columns["train"]["label"])).tolist()
+        [(label, rows)] = Counter(strata).most_common(1)
+        name = "none" if label == NO_LABEL else cut(task.labels[label])
+        counts[f"rows of label {name!r}"] = rows
     words = sum(len(text.split()) for row in train for text in row)
     return TaskSize(
         train_rows=len(train),

@@ -28,6 +28,11 @@ class TaskSpec(TaskFields):
         if kind.has_label_words != (self.labels is not None):
             words = "label words" if kind.has_label_words else "none"
             raise _mistake("labels", self.labels, words)
+        if not isinstance(self.label, str) and not (
+            kind.has_label_columns and len(self.label) == self.outputs
+        ):
+            of_words = f" or one for each of {self.outputs} labels" * kind.has_label_columns
+            raise _mistake("label", self.label, f"one column{of_words}")
         if len(self.text) not in kind.text_columns:
             counts = " or ".join(map(str, kind.text_columns))
             raise _mistake("text", self.text, f"{counts} column{'' if counts == '1' else 's'}")

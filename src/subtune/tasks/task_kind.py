@@ -46,6 +46,8 @@ class TaskKind(ABC):
     # The column of labels of a task that names none, and whether its tasks list label words.
     label: str = "label"
     has_label_words: bool
+    # Whether each label word may have a column of its own.
+    has_label_columns: bool = False
     # Where messages say that labels are, if they may not all be the same.
     labels_are: str = "in every row"
     # Endings of the files that users have.
@@ -54,8 +56,6 @@ class TaskKind(ABC):
     head: str
     # The problem type of exported models, as transformers calls it.
     problem_type: str | None = None
-    # A loss times this is −log p(y|x).
-    nats: float = 1.0
     # The least `max_length` at which every model reads a part of each text.
     least_length: int = 4
     # True if long rows are cut into examples that overlap.
@@ -69,6 +69,10 @@ class TaskKind(ABC):
     def outputs(self, task: TaskFields) -> int:
         """Return the head's width ``o``: the number of label words, if its tasks list some."""
         return len(task.labels or ())
+
+    def nats(self, outputs: int) -> float:
+        """Return the factor by which a loss of a head with so many outputs is −log p(y|x)."""
+        return 1.0
 
     @abstractmethod
     def columns(self, task: TaskFields) -> Mapping[str, Any]:
@@ -146,14 +150,37 @@ class TaskKind(ABC):
         example.
         """
 
-    def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
+    def losses(
+        self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
         """Return each run's sum of losses ``[k]``, of logits ``[k, q, o]`` and a batch's labels.
 
-        ``example`` ``[q]`` is the example of each token that is read. The loss is the cross-entropy
-        of labels ``[q]``, if a kind does not say another.
+        ``example`` ``[q]`` is the example of each token that is read. ``weights`` ``[o]`` are those
+        of label words, from `balanced`. The loss is the cross-entropy of labels ``[q]``, if a kind
+        does not say another.
         """
         per_run = labels.expand(len(logits), 1, -1)
-        return -logits.mT.log_softmax(1).gather(1, per_run).sum((1, 2))
+        each = -logits.mT.log_softmax(1).gather(1, per_run)
+        if weights is not None:
+            each = each * weights[labels].to(each.dtype)
+        return each.sum((1, 2))
+
+    def total(self, labels: Tensor, weights: Tensor | None) -> float:
+        """Return what makes a sum of losses their mean: the number of labels, or their weight."""
+        return float(len(labels) if weights is None else weights[labels].sum())
+
+    def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
+        """Return a weight for each label word ``[o]``, inverse to its frequency in ``labels``.
+
+        They are scikit-learn's: the mean over labels is 1. That of a word without a row is
+        infinite.
+        """
+        counts = np.bincount(labels, minlength=self.outputs(task))
+        return len(labels) / (len(counts) * counts)
+
+    def strata(self, labels: np.ndarray) -> np.ndarray:
+        """Return the number of each row's stratum, of which each fold has about the same share."""
+        return labels
 
     @abstractmethod
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
