@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from dataclasses import replace
 
 import datasets
 import numpy as np
@@ -67,16 +68,29 @@ def matrices(model):
     return [n for n, value in model.parameters.items() if value.ndim > 1]
 
 
-def assert_agrees(estimate, expected):
+def assert_agrees(estimate, expected, rtol=1e-3):
     # Gradients are float32; in the loop the keys' biases' are zero but for its rounding.
     nothing = 1e-12 * max(values.max() for values in expected.values())
     for name, values in estimate.entries.items():
-        np.testing.assert_allclose(values, expected[name], rtol=1e-3, atol=nothing)
+        np.testing.assert_allclose(values, expected[name], rtol=rtol, atol=nothing)
     for _, row in estimate.sums.iterrows():
         information = expected[row["parameter"]].sum()
-        assert row["information"] == pytest.approx(information, rel=1e-4, abs=1e-9), row[
+        assert row["information"] == pytest.approx(information, rel=rtol / 10, abs=1e-9), row[
             "parameter"
         ]
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "electra"])
+def test_in_float64_it_is_the_loops_for_several_labels(family, request, directory_of):
+    task = examples.TASKS["toxic"]
+    directory = request.getfixturevalue(family) if family == "tiny_bert" else directory_of(family)
+    tokens = examples.tokens(task, directory)["train"]
+    model = load_model(directory, task.of_kind.head, task.outputs)
+    double = {name: value.double() for name, value in model.parameters.items()}
+    model = replace(model, parameters=double)
+    in_full = matrices(model)
+    estimate = fisher_information(model, tokens, task, in_full=in_full)
+    assert_agrees(estimate, loop(model, tokens, task), rtol=1e-6)
 
 
 PACKED = ("tiny_bert", "tiny_roberta")
