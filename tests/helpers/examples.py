@@ -9,6 +9,7 @@ import datasets
 import numpy as np
 import pandas as pd
 
+from subtune import tasks
 from subtune.config import Config, Experiment
 from subtune.data.load import split_from_rows, tokenize
 from subtune.families.base import COMPONENTS, HEADS
@@ -17,7 +18,6 @@ from subtune.selections import Selection
 from subtune.selections.entries import Ranked, Top
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
-from subtune import tasks
 from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 

@@ -22,7 +22,7 @@ from subtune.data.sizes import size_of_columns
 from subtune.init import choosing, messages, tables
 from subtune.init.choosing import Settings
 from subtune.init.defaults import DEFAULTS
-from subtune.init.labels import Kind, Labels, labels_of, remarks
+from subtune.init.labels import Kind, Labels, columns_of, labels_of, remarks
 from subtune.init.models import StartingModel, model_called, without_parameters
 from subtune.init.tables import Table, task_named_after
 from subtune.planning.cost import Estimates
@@ -53,7 +53,7 @@ class Request(NamedTuple):
     test: Path | None = None
     text: str | None = None
     text2: str | None = None
-    label: str | None = None
+    label: str | Sequence[str] | None = None
     kind: Kind | None = None
     model: str | None = None
     encoding: str | None = None
@@ -181,9 +181,11 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
         SubtuneError: something cannot be guessed, or a column or a label is missing.
     """
     train, dev = read["train"], read.get("validation")
-    label = request.label or tables.label_column(train)
-    text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, label)
-    for column in (*text, label):
+    label = columns_of(train, request.label)
+    one, *others = (label,) if isinstance(label, str) else label
+    without = train._replace(columns=tuple(c for c in train.columns if c not in others))
+    text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(without, one)
+    for column in (*text, one, *others):
         for table in filter(None, (train, dev)):
             if column not in table.columns:
                 known = one_of(column, table.columns)
@@ -195,6 +197,7 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
         text=text,
         label=label,
         labels=labels.words,
+        kind=labels.kind,
         metrics=labels.metrics,
         evaluation=("validation", TEST) if TEST in read else ("validation",),
         encoding=request.encoding,

@@ -1,50 +1,76 @@
-"""Labels of a table: classes or numbers."""
+"""Labels of a table: classes, any number of labels, or numbers."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from subtune.core.errors import SubtuneError, cut, listed, one_of
+from subtune.init import tables
 from subtune.init.defaults import DEFAULTS
 from subtune.init.tables import Table, number_in
+from subtune.tasks.multilabel import flag_in, words_in
 
-Kind = Literal["classification", "regression"]
+Kind = Literal["classification", "multilabel", "regression"]
+# A column, or several of 0 and 1.
+Columns = str | tuple[str, ...]
 
 
 class Labels(NamedTuple):
     """A column of labels. ``words``: the classes in order; None for a regression.
 
-    ``train`` and ``dev``: how often each label occurs, as it is written. Without dev rows the
-    training rows judge, and both are the same.
+    ``train`` and ``dev``: how often each label occurs, as it is written, or of any number of labels
+    each set of them. Without dev rows the training rows judge, and both are the same.
     """
 
-    column: str
+    column: Columns
     words: tuple[str, ...] | None
-    train: Counter[str]
-    dev: Counter[str]
+    train: Counter[Any]
+    dev: Counter[Any]
+    kind: Kind = "classification"
 
     @property
-    def most_frequent(self) -> str:
-        """Return the most frequent label of the training rows."""
+    def most_frequent(self) -> Any:
+        """Return the most frequent label, or set of labels, of the training rows."""
         return self.train.most_common(1)[0][0]
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """Return metrics that suit the labels. The first one decides."""
-        if self.words is None:
-            return tuple(DEFAULTS.metrics["regression"])
+        if self.kind != "classification":
+            return tuple(DEFAULTS.metrics[self.kind])
+        assert self.words
         share = self.train[self.most_frequent] / self.train.total()
         is_unbalanced = share * len(self.words) > DEFAULTS.imbalance
         return tuple(DEFAULTS.metrics["unbalanced" if is_unbalanced else "classification"])
 
 
-def labels_of(train: Table, dev: Table | None, column: str, kind: str | None = None) -> Labels:
-    """Return the labels of two tables, as classes or as numbers.
+def columns_of(train: Table, asked: str | Sequence[str] | None) -> Columns:
+    """Return the column of the label, or several of 0 and 1, as they are named or guessed.
+
+    Raises:
+        SubtuneError: none is named, and no column can be guessed.
+    """
+    if isinstance(asked, str):
+        is_one = asked in train.columns or "," not in asked
+        return asked if is_one else tuple(map(str.strip, asked.split(",")))
+    if asked:
+        return tuple(asked)
+    try:
+        return tables.label_column(train)
+    except SubtuneError:
+        flags = [c for c in train.columns if None not in map(flag_in, train.cells(c))]
+        if len(flags) < 2:
+            raise
+        return tuple(flags)
+
+
+def labels_of(train: Table, dev: Table | None, column: Columns, kind: str | None = None) -> Labels:
+    """Return the labels of two tables, as classes, any number of labels, or numbers.
 
     Args:
         dev: None if the training rows judge.
-        kind: ``classification`` or ``regression``; without it the labels themselves decide.
+        kind: one of `Kind`; without it the labels themselves decide.
 
     Raises:
         SubtuneError: a row has no label, or there are too few or too many classes.
@@ -52,11 +78,58 @@ def labels_of(train: Table, dev: Table | None, column: str, kind: str | None = N
     if kind not in (None, *get_args(Kind)):
         raise SubtuneError(f"kind: {one_of(kind, get_args(Kind))}")
     dev = dev or train
-    labels = Labels(column, None, Counter(_cells(train, column)), Counter(_cells(dev, column)))
-    if kind == "regression" or (kind is None and _are_measured(labels.train)):
-        return labels
+    if kind is None and (not isinstance(column, str) or _are_lists(train.cells(column))):
+        kind = "multilabel"
+    if kind == "multilabel":
+        sets = Counter(_sets(train, column)), Counter(_sets(dev, column))
+        labels = Labels(column, None, *sets, "multilabel")
+    elif isinstance(column, str):
+        words = Counter(_cells(train, column)), Counter(_cells(dev, column))
+        labels = Labels(column, None, *words, "regression")
+        if kind == "regression" or (kind is None and _are_measured(labels.train)):
+            return labels
+        labels = labels._replace(kind="classification")
+    else:
+        raise SubtuneError(f"--label: found {listed(column)}, expected one column")
     _require_classes(train, dev, labels)
-    return labels._replace(words=tuple(sorted(labels.train | labels.dev, key=_order)))
+    found = rows_of_words(labels.train) | rows_of_words(labels.dev)
+    every = sorted(found, key=_order) if isinstance(column, str) else column
+    return labels._replace(words=tuple(every))
+
+
+def rows_of_words(counted: Counter[Any]) -> Counter[str]:
+    """Return how many rows have each label, of counted labels or sets of labels."""
+    counts: Counter[str] = Counter()
+    for answer, rows in counted.items():
+        counts.update(dict.fromkeys((answer,) if isinstance(answer, str) else answer, rows))
+    return counts
+
+
+def _are_lists(cells: Sequence[Any]) -> bool:
+    """Return whether most cells hold lists, or some do whose words are fewer than the cells."""
+    given = [cell for cell in cells if cell]
+    lists = [c for c in given if not isinstance(c, str) or c.lstrip().startswith("[")]
+    if 2 * len([cell for cell in lists if words_in(cell) is not None]) > len(given):
+        return True
+    different = {cell for cell in given if isinstance(cell, str)}
+    words = {word for cell in different for word in words_in(cell) or ()}
+    return bool({*"|;"} & {*"".join(different)}) and len(words) < len(different)
+
+
+def _sets(table: Table, column: Columns) -> Iterator[tuple[str, ...]]:
+    """Yield the labels of each row."""
+    for line, row in table.rows:
+        if isinstance(column, str):
+            words, expected = words_in(row.get(column)), "a list, or labels between '|' or ';'"
+        else:
+            flags = {name: flag_in(row.get(name)) for name in column}
+            words, expected = [name for name in flags if flags[name]], "0 or 1"
+            words = None if None in flags.values() else words
+        if words is None:
+            where = column if isinstance(column, str) else listed(column)
+            found = f"line {line}: found something else in column {where}"
+            raise SubtuneError(f"{table.path}: {found}, expected {expected}")
+        yield tuple(sorted(words))
 
 
 def _cells(table: Table, column: str) -> Iterable[str]:
@@ -88,31 +161,34 @@ def _order(label: str) -> tuple[float, str]:
 
 
 def _require_classes(train: Table, dev: Table, labels: Labels) -> None:
-    if len(labels.train) == 1:
-        raise SubtuneError(
-            f"{train.path}: found the label {cut(labels.most_frequent)!r} in every row, expected "
-            "at least two labels"
-        )
+    words, of_dev = rows_of_words(labels.train), rows_of_words(labels.dev)
+    if len(labels.train) == 1 or len(words) == 1:
+        [word] = words if len(words) == 1 else [labels.most_frequent]
+        found = f"the label {cut(str(word))!r} in every row"
+        if len(labels.train) > 1:
+            found = f"no label but {cut(word)!r}"
+        raise SubtuneError(f"{train.path}: found {found}, expected at least two labels")
     limit = min(DEFAULTS.classes_of_words, max(DEFAULTS.fewest_refused, len(train.rows) // 2))
-    if len(labels.train) > limit:
+    if len(words) > limit:
         raise SubtuneError(
-            f"--label: found {len(labels.train):,} different labels in {len(train.rows):,} rows of "
+            f"--label: found {len(words):,} different labels in {len(train.rows):,} rows of "
             f"column {labels.column!r} of {train.path}, expected at most {limit} classes"
         )
-    unknown = labels.dev.keys() - labels.train
-    if 2 * sum(labels.dev[label] for label in unknown) > labels.dev.total():
+    unknown = of_dev.keys() - words
+    if 2 * sum(of_dev[label] for label in unknown) > of_dev.total():
         raise SubtuneError(
             f"{dev.path}: column {labels.column!r}: found {listed(sorted(unknown)[:5])} in most "
-            f"rows, expected labels of {train.path} ({listed(sorted(labels.train)[:5])})"
+            f"rows, expected labels of {train.path} ({listed(sorted(words)[:5])})"
         )
 
 
 def remarks(labels: Labels) -> Iterable[str]:
     """Yield lines about labels that may be mistakes."""
+    train, dev = rows_of_words(labels.train), rows_of_words(labels.dev)
     for label in labels.words or ():
-        if not labels.train[label]:
+        if not train[label]:
             yield f"label {cut(label)!r} is in no training row: no run can learn it"
-        elif not labels.dev[label]:
+        elif not dev[label]:
             yield f"label {cut(label)!r} is in no dev row: no score includes it"
         if label.casefold() in DEFAULTS.missing:
             yield f"label {cut(label)!r} looks like a missing value; here it is a class"

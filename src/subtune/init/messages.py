@@ -7,7 +7,7 @@ import numpy as np
 
 from subtune.core.errors import cut, listed
 from subtune.init.choosing import Settings
-from subtune.init.labels import Labels
+from subtune.init.labels import Labels, rows_of_words
 from subtune.init.models import StartingModel
 from subtune.init.tables import Table, number_in
 from subtune.planning.cost import in_words
@@ -38,16 +38,23 @@ def of_texts(task: Task, is_guessed: bool) -> str:
 
 def of_labels(labels: Labels, is_guessed: bool, has_dev: bool) -> Iterator[str]:
     """Yield lines about the labels, and the score of always giving the most frequent one."""
-    yield f"label: column {shown(labels.column)}{_guessed(is_guessed, '--label')}"
+    columns = (labels.column,) if isinstance(labels.column, str) else labels.column
+    several = f"columns {listed(map(shown, columns), NAMED, 'and')} of 0 and 1"
+    where = f"column {shown(columns[0])}" if len(columns) == 1 else several
+    yield f"label: {where}{_guessed(is_guessed, '--label')}"
     if labels.words is None:
         low, high = min(map(float, labels.train)), max(map(float, labels.train))
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
     else:
-        counts = [f"{cut(word)} ({labels.train[word]:,})" for word in labels.words]
-        are_numbers = None not in map(number_in, labels.train)
-        hint = " (if they are numbers to predict: --regression)" if are_numbers else ""
-        yield f"{len(counts)} classes: {listed(counts, NAMED, 'and')}{hint}"
-        answer = listed([labels.most_frequent])
+        rows, answer = rows_of_words(labels.train), listed([labels.most_frequent])
+        counts = [f"{cut(word)} ({rows[word]:,})" for word in labels.words]
+        what, hint = "classes", ""
+        if labels.kind == "multilabel":
+            what, answer = "labels, any number of them", listed(labels.most_frequent) or "no label"
+            hint = " (if each cell is one class: --classes)" if len(columns) == 1 else ""
+        elif None not in map(number_in, labels.train):
+            hint = " (if they are numbers to predict: --regression)"
+        yield f"{len(counts)} {what}: {listed(counts, NAMED, 'and')}{hint}"
         share = labels.dev[labels.most_frequent] / labels.dev.total()
         yield f"always answering {answer} is right in {share:.0%} of the {'dev ' * has_dev}rows"
     yield f"metrics: {', '.join(labels.metrics)}"
