@@ -46,11 +46,12 @@ def of_labels(labels: Labels, is_guessed: bool, has_dev: bool) -> Iterator[str]:
         low, high = min(map(float, labels.train)), max(map(float, labels.train))
         yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
     else:
-        rows, answer = rows_of_words(labels.train), listed([labels.most_frequent])
+        rows, most = rows_of_words(labels.train), labels.most_frequent
+        answer = listed([most] if isinstance(most, str) else most) or "no label"
         counts = [f"{cut(word)} ({rows[word]:,})" for word in labels.words]
         what, hint = "classes", ""
         if labels.kind == "multilabel":
-            what, answer = "labels, any number of them", listed(labels.most_frequent) or "no label"
+            what = "labels, any number of them"
             hint = " (if each cell is one class: --classes)" if len(columns) == 1 else ""
         elif None not in map(number_in, labels.train):
             hint = " (if they are numbers to predict: --regression)"

@@ -19,7 +19,7 @@ from subtune.tasks.fields import TaskFields
 from subtune.tasks.formats.text import in_words, shown
 from subtune.tasks.metrics import METRICS
 from subtune.tasks.sentences import NO_LABEL, Sentences, number_of
-from subtune.tasks.task_kind import Columns, Row
+from subtune.tasks.task_kind import Columns, Row, require_some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,6 +116,7 @@ class MultiLabel(Sentences):
     def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
         """Return how many rows have a label not, for each that has it, ``[o]``."""
         having = labels.sum(0)
+        require_some(task, having, len(labels))
         return (len(labels) - having) / having
 
     def losses(

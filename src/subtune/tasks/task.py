@@ -73,7 +73,8 @@ class TaskSize(Value):
 
     ``tokens`` is the mean number of tokens of a training row, and often an estimate. ``scarcest``
     is the number that limits folds, in words and as a number, if rows are read before training:
-    that of different texts, or of the commonest label's rows.
+    that of different texts, or of the commonest label's rows. ``weighed`` says why labels cannot
+    be weighed by their frequency, if so.
     """
 
     train_rows: int
@@ -81,6 +82,7 @@ class TaskSize(Value):
     test_rows: int
     tokens: float
     scarcest: tuple[str, int] | None = None
+    weighed: str | None = None
 
     @property
     def all_rows(self) -> int:

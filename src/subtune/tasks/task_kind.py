@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, cut, one_of
 from subtune.tasks import metrics
 from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
@@ -172,10 +172,13 @@ class TaskKind(ABC):
     def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
         """Return a weight for each label word ``[o]``, inverse to its frequency in ``labels``.
 
-        They are scikit-learn's: the mean over labels is 1. That of a word without a row is
-        infinite.
+        They are scikit-learn's, whose mean over labels is 1.
+
+        Raises:
+            SubtuneError: a word is none of the labels, or they are all this word.
         """
         counts = np.bincount(labels, minlength=self.outputs(task))
+        require_some(task, counts, len(labels))
         return len(labels) / (len(counts) * counts)
 
     def strata(self, labels: np.ndarray) -> np.ndarray:
@@ -200,6 +203,20 @@ class TaskKind(ABC):
         """Return the task's metrics of what `predict` returned."""
         compared = self.compared(self.table(examples, predictions))
         return metrics.compute_all(self.compares, task.metrics, *compared)
+
+
+def require_some(task: TaskFields, counts: np.ndarray, labels: int) -> None:
+    """Refuse label words that all of so many labels are, or none, for weights by frequency.
+
+    Raises:
+        SubtuneError: a word's count says so.
+    """
+    for word, count in zip(task.labels or (), counts, strict=True):
+        if count in (0, labels):
+            raise SubtuneError(
+                f"found label {cut(word)!r} in {'all' if count else 'none'} of {labels:,} rows to "
+                "train on, expected some with and some without it"
+            )
 
 
 class SpecialTokens:

@@ -70,14 +70,10 @@ def weights_of(
     """
     if recipe.class_weights is None:
         return None
-    with np.errstate(divide="ignore"):
+    try:
         weights = task.of_kind.balanced(task, examples.labels_at(rows))
-    for label, weight in zip(task.labels or (), weights, strict=True):
-        if weight in (0, np.inf):
-            raise SubtuneError(
-                f"class_weights: found label {label!r} in {'none' if weight else 'all'} of the "
-                f"{len(rows)} rows that train, expected some with and some without it"
-            )
+    except SubtuneError as error:
+        raise SubtuneError(f"class_weights: {error}") from None
     return torch.from_numpy(weights).to(device)
 
 
