@@ -128,8 +128,8 @@ MISTAKES = {
          "found bad, good, expected one column"),
         ("tasks.mood", {**MOOD, "label": ["text", "good"]}, "",
          "found column 'text' as text and as label"),
-        ("tasks.mood", {**MOOD, "kind": "multilabel"}, ".metrics",
-         "found accuracy, expected some of those of 'multilabel' tasks: f1_micro"),
+        ("tasks.mood", {**MOOD, "kind": "multilabel", "metrics": ["f1"]}, ".metrics",
+         "found f1, expected some of those of 'multilabel' tasks: f1_micro, f1_macro, accuracy"),
     ],
     "another type": [
         ("selections.pooler", {"random": 3}, ".random", "found 3, expected keys and values"),

@@ -73,7 +73,7 @@ def test_any_number_of_labels_are_a_task_of_their_own(in_lists, here, capsys):
     assert task.label == ("labels" if in_lists else FLAGS[1:])
     assert task.labels == (("insult", "toxic") if in_lists else FLAGS[1:])
     assert "insult (8)" in said
-    assert "always answering no label is right in 33% of the rows" in said
+    assert "always answering toxic is right in 33% of the rows" in said
     assert ("label 'threat' is in no training row" in said) is not in_lists
 
 

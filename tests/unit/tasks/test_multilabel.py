@@ -79,6 +79,12 @@ def test_a_cell_of_json_that_is_no_list_is_refused(tmp_path):
         read(tmp_path, text, ending=".jsonl")
 
 
+def test_rows_to_predict_have_no_labels():
+    rows = [("row 1", {"text": "a text"})]
+    columns = TASK.of_kind.from_rows(TASK, rows, labelled=False, source="test")
+    assert columns["label"] == [[-1, -1, -1]]
+
+
 def test_a_configuration_lists_columns_which_are_the_labels():
     given = {"kind": "multilabel", "files": {}, "text": ["text"], "label": ["mild", "strong"]}
     task = OwnTask.model_validate(given).task("curry")
