@@ -3,6 +3,7 @@
 import json
 
 import datasets
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -31,6 +32,21 @@ def test_classes_of_a_dataset_are_written_by_name_and_a_missing_label_as_none(tm
     rows = datasets.Dataset.from_dict({"text": ["x", "y", "z"], "label": [1, 0, -1]}, features)
     split = splits_of(rows, ROWS, None, None)["train"]
     assert [row["label"] for row in lines(split, tmp_path)] == ["yes", "no", None]
+
+
+def test_lists_of_classes_are_written_by_name(tmp_path):
+    features = datasets.Features(
+        {
+            "text": datasets.Value("string"),
+            "labels": datasets.List(datasets.ClassLabel(names=["no", "yes"])),
+        }
+    )
+    rows = datasets.Dataset.from_dict({"text": ["x", "y"], "labels": [[1, 0], []]}, features)
+    split = splits_of(rows, ROWS, None, None)["train"]
+    assert [row["labels"] for row in lines(split, tmp_path)] == [["yes", "no"], []]
+    lists = rows.to_pandas().assign(labels=[np.array(["yes", "no"]), []])
+    split = splits_of(lists, ROWS, None, None)["train"]
+    assert [row["labels"] for row in lines(split, tmp_path)] == [["yes", "no"], []]
 
 
 def test_truth_values_are_labels(tmp_path):
