@@ -235,7 +235,7 @@ class OwnTask(Section):
     whose format names `question` and `context`"""
     label: LabelColumns | None = None
     """column with the label; default: `label`, for spans `answers`. Of a multi-label task a column
-    of lists, such as `["toxic", "insult"]` or `toxic|insult`, or a list of columns of 0 and 1"""
+    of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of columns of 0 and 1"""
     labels: LabelWords | None = None
     """the label words in order; leave them out for regression and spans; default for several label
     columns: their names. Files of texts may hold
