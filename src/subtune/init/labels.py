@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any, Literal, NamedTuple, get_args
 
 from subtune.core.errors import SubtuneError, cut, listed, one_of
@@ -78,23 +79,16 @@ def labels_of(train: Table, dev: Table | None, column: Columns, kind: str | None
     if kind not in (None, *get_args(Kind)):
         raise SubtuneError(f"kind: {one_of(kind, get_args(Kind))}")
     dev = dev or train
-    if kind is None and (not isinstance(column, str) or _are_lists(train.cells(column))):
-        kind = "multilabel"
-    if kind == "multilabel":
-        sets = Counter(_sets(train, column)), Counter(_sets(dev, column))
-        labels = Labels(column, None, *sets, "multilabel")
-    elif isinstance(column, str):
-        words = Counter(_cells(train, column)), Counter(_cells(dev, column))
-        labels = Labels(column, None, *words, "regression")
-        if kind == "regression" or (kind is None and _are_measured(labels.train)):
-            return labels
-        labels = labels._replace(kind="classification")
-    else:
-        raise SubtuneError(f"--label: found {listed(column)}, expected one column")
+    is_set = kind == "multilabel" or not isinstance(column, str)
+    is_set = is_set or (kind is None and _are_lists(train.cells(column)))
+    read = _sets if is_set else _cells
+    counted = Counter(read(train, column)), Counter(read(dev, column))
+    if not is_set and (kind == "regression" or (kind is None and _are_measured(counted[0]))):
+        return Labels(column, None, *counted, "regression")
+    labels = Labels(column, None, *counted, "multilabel" if is_set else "classification")
     _require_classes(train, dev, labels)
-    found = rows_of_words(labels.train) | rows_of_words(labels.dev)
-    every = sorted(found, key=_order) if isinstance(column, str) else column
-    return labels._replace(words=tuple(every))
+    words = sorted(rows_of_words(labels.train | labels.dev), key=_order)
+    return labels._replace(words=tuple(words if isinstance(column, str) else column))
 
 
 def rows_of_words(counted: Counter[Any]) -> Counter[str]:
@@ -116,23 +110,25 @@ def _are_lists(cells: Sequence[Any]) -> bool:
     return bool({*"|;"} & {*"".join(different)}) and len(words) < len(different)
 
 
-def _sets(table: Table, column: Columns) -> Iterator[tuple[str, ...]]:
+def _sets(table: Table, column: Columns) -> Iterable[tuple[str, ...]]:
     """Yield the labels of each row."""
+    names = (column,) if isinstance(column, str) else column
     for line, row in table.rows:
-        if isinstance(column, str):
-            words, expected = words_in(row.get(column)), "a list, or labels between '|' or ';'"
-        else:
-            flags = {name: flag_in(row.get(name)) for name in column}
-            words, expected = [name for name in flags if flags[name]], "0 or 1"
-            words = None if None in flags.values() else words
+        cells = [row.get(name) for name in names]
+        words = words_in(cells[0])
+        if not isinstance(column, str):
+            flags = [*map(flag_in, cells)]
+            words = None if None in flags else [*compress(names, flags)]
         if words is None:
-            where = column if isinstance(column, str) else listed(column)
-            found = f"line {line}: found something else in column {where}"
-            raise SubtuneError(f"{table.path}: {found}, expected {expected}")
+            found = f"column {listed(names)}: found {listed(map(str, cells))}"
+            raise SubtuneError(
+                f"{table.path}: line {line}: {found}, expected a list, labels between '|' or ';', "
+                "or columns of 0 and 1"
+            )
         yield tuple(sorted(words))
 
 
-def _cells(table: Table, column: str) -> Iterable[str]:
+def _cells(table: Table, column: Any) -> Iterable[str]:
     for line, row in table.rows:
         cell: Any = row.get(column)
         if not isinstance(cell, str) or not cell.strip():
@@ -162,12 +158,10 @@ def _order(label: str) -> tuple[float, str]:
 
 def _require_classes(train: Table, dev: Table, labels: Labels) -> None:
     words, of_dev = rows_of_words(labels.train), rows_of_words(labels.dev)
-    if len(labels.train) == 1 or len(words) == 1:
-        [word] = words if len(words) == 1 else [labels.most_frequent]
-        found = f"the label {cut(str(word))!r} in every row"
-        if len(labels.train) > 1:
-            found = f"no label but {cut(word)!r}"
-        raise SubtuneError(f"{train.path}: found {found}, expected at least two labels")
+    if len(words) < 2:
+        raise SubtuneError(
+            f"{train.path}: found no label but {listed(words) or 'none'}, expected at least two"
+        )
     limit = min(DEFAULTS.classes_of_words, max(DEFAULTS.fewest_refused, len(train.rows) // 2))
     if len(words) > limit:
         raise SubtuneError(

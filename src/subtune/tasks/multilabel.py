@@ -74,11 +74,11 @@ class MultiLabel(Sentences):
         """Return 0 or 1 for each label word."""
         if isinstance(task.label, str):
             return self.parse_label(task, row[task.label], place)
-        for column in task.label:
-            if flag_in(row[column]) is None:
-                found = in_words(row[column])
-                raise SubtuneError(f"{place}: column {column!r}: found {found}, expected 0 or 1")
-        return [FLAGS[str(row[column]).strip().casefold()] for column in task.label]
+        flags: dict[str, Any] = {column: flag_in(row[column]) for column in task.label}
+        if wrong := [column for column, flag in flags.items() if flag is None]:
+            found = in_words(row[wrong[0]])
+            raise SubtuneError(f"{place}: column {wrong[0]!r}: found {found}, expected 0 or 1")
+        return [*flags.values()]
 
     def parse_label(self, task: TaskFields, text: Any, place: str) -> list[int]:
         """Return 0 or 1 for each label word, from a cell with those of a row."""

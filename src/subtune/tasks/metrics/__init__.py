@@ -130,8 +130,7 @@ METRICS = {
         ),
     },
     "label_sets": {
-        "f1_micro": Metric("micro F1", partial(f1, average="micro")),
-        "f1_macro": Metric("macro F1", partial(f1, average="macro")),
+        **{f"f1_{of}": Metric(f"{of} F1", partial(f1, average=of)) for of in ("micro", "macro")},
         "accuracy": Metric("accuracy", accuracy),
     },
     "numbers": {
