@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -80,8 +80,9 @@ def labels_of(train: Table, dev: Table | None, column: Columns, kind: str | None
         raise SubtuneError(f"kind: {one_of(kind, get_args(Kind))}")
     dev = dev or train
     is_set = kind == "multilabel" or not isinstance(column, str)
-    is_set = is_set or (kind is None and _are_lists(train.cells(column)))
-    read = _sets if is_set else _cells
+    if isinstance(column, str) and kind is None:
+        is_set = _are_lists(train.cells(column))
+    read: Callable[[Table, Any], Iterable[Any]] = _sets if is_set else _cells
     counted = Counter(read(train, column)), Counter(read(dev, column))
     if not is_set and (kind == "regression" or (kind is None and _are_measured(counted[0]))):
         return Labels(column, None, *counted, "regression")
@@ -128,7 +129,7 @@ def _sets(table: Table, column: Columns) -> Iterable[tuple[str, ...]]:
         yield tuple(sorted(words))
 
 
-def _cells(table: Table, column: Any) -> Iterable[str]:
+def _cells(table: Table, column: str) -> Iterable[str]:
     for line, row in table.rows:
         cell: Any = row.get(column)
         if not isinstance(cell, str) or not cell.strip():

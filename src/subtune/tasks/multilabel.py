@@ -6,6 +6,7 @@ Shapes: ``k`` runs, ``n`` examples, ``o`` label words.
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 from collections.abc import Sequence
@@ -39,16 +40,12 @@ def words_in(cell: Any) -> list[str] | None:
 
     It is a list, or the text of one as JSON or Python writes it, or labels between ``|`` or ``;``.
     """
-    if isinstance(cell, str) and cell.strip().startswith("["):
-        try:
-            cell = json.loads(cell, parse_int=str, parse_float=str)
-        except ValueError:
-            try:
-                cell = ast.literal_eval(cell.strip())
-            except (ValueError, SyntaxError):
-                return None
-    elif isinstance(cell, str):
+    if isinstance(cell, str) and not cell.lstrip().startswith("["):
         cell = [word for word in re.split(r"[|;]", cell) if word.strip()]
+    for read in (json.loads, ast.literal_eval) if isinstance(cell, str) else ():
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            cell = read(cell.strip())
+            break
     if isinstance(cell, list) and all(isinstance(word, str | int) for word in cell):
         return [str(word).strip() for word in cell]
     return None
