@@ -123,13 +123,10 @@ class MultiLabel(Sentences):
 
         ``weights`` are those of labels that an example has.
         """
-        from torch.nn.functional import binary_cross_entropy_with_logits
-
-        expected = labels.to(logits.dtype).expand_as(logits)
-        of_labels = None if weights is None else weights.to(logits.dtype)
-        each = binary_cross_entropy_with_logits(
-            logits, expected, pos_weight=of_labels, reduction="none"
-        )
+        is_so = labels.to(logits.dtype)
+        each = ((1 - 2 * is_so) * logits).logaddexp(logits.new_zeros(()))
+        if weights is not None:
+            each = each * (1 + (weights.to(logits.dtype) - 1) * is_so)
         return each.mean(2).sum(1)
 
     def total(self, labels: Tensor, weights: Tensor | None) -> float:
