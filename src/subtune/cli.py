@@ -168,10 +168,15 @@ def _table_options(command: Command) -> None:
 def _column_options(command: Command) -> None:
     command.add_argument("--text", metavar="COLUMN", help="column of the text; default: a guess")
     command.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
-    command.add_argument("--label", metavar="COLUMN", help="column of the label; default: a guess")
+    does = "column of the label, or several of 0 and 1 as in toxic,insult; default: a guess"
+    command.add_argument("--label", metavar="COLUMN", help=does)
     kind = command.add_mutually_exclusive_group()
-    for name, of_kind in (("--classes", "classification"), ("--regression", "regression")):
-        words = f"the task is a {of_kind}; default: a guess"
+    for name, of_kind, what in (
+        ("--classes", "classification", "one class"),
+        ("--multilabel", "multilabel", "any number of labels"),
+        ("--regression", "regression", "a number"),
+    ):
+        words = f"each text has {what}; default: a guess"
         kind.add_argument(name, dest="kind", action="store_const", const=of_kind, help=words)
     command.add_argument("--model", help="a directory, a package, or a repository on the hub")
     command.add_argument("--encoding", help="of the files, such as latin-1; default: UTF-8 or -16")

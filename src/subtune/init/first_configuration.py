@@ -25,7 +25,7 @@ from subtune.init import choosing, messages, tables
 from subtune.init import look as looks
 from subtune.init.choosing import Settings
 from subtune.init.defaults import DEFAULTS
-from subtune.init.labels import Kind, Labels, labels_of
+from subtune.init.labels import Columns, Kind, Labels, columns_of, labels_of, names_of
 from subtune.init.look import Look
 from subtune.init.models import StartingModel, model_called, without_parameters
 from subtune.init.tables import Table, task_named_after
@@ -58,7 +58,7 @@ class Request(NamedTuple):
     test: Path | None = None
     text: str | None = None
     text2: str | None = None
-    label: str | None = None
+    label: str | Sequence[str] | None = None
     kind: Kind | None = None
     model: str | None = None
     encoding: str | None = None
@@ -226,6 +226,7 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
         text=text,
         label=label,
         labels=labels.words,
+        kind=labels.kind,
         metrics=labels.metrics,
         evaluation=("validation", TEST) if TEST in read else ("validation",),
         encoding=request.encoding,
@@ -235,16 +236,18 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
     return task, labels
 
 
-def column_names(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ...], str]:
+def column_names(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ...], Columns]:
     """Return the columns of the text and the label of some tables, by split.
 
     Raises:
         SubtuneError: one cannot be guessed, or is missing.
     """
     train = read["train"]
-    label = request.label or tables.label_column(train)
-    text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, label)
-    for column in (*text, label):
+    label = columns_of(train, request.label)
+    one, *others = names_of(label)
+    without = train._replace(columns=tuple(c for c in train.columns if c not in others))
+    text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(without, one)
+    for column in (*text, one, *others):
         for table in read.values():
             if column not in table.columns:
                 known = one_of(column, table.columns)

@@ -7,13 +7,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from subtune.core.errors import cut, listed
 from subtune.init.defaults import DEFAULTS
-from subtune.init.labels import Kind, are_measured, one_spelling, order
+from subtune.init.labels import (
+    Columns,
+    Kind,
+    answer_of,
+    are_measured,
+    are_sets,
+    names_of,
+    one_spelling,
+    order,
+)
 from subtune.init.tables import Table, has_usual_name, not_read, number_in
 from subtune.tasks.formats.tables import sheets, with_labels
 from subtune.tasks.formats.text import shown
@@ -90,13 +99,14 @@ class Look:
     ``not_read``: what other columns have, such as ids. ``guessed``: the options that nobody named.
     ``judges``: the split that judges. ``numbers``: the least and the largest label of a regression,
     and ``not_numbers`` what else it has. ``near_equal``: classes that are written in several ways.
-    ``most_frequent``: the label of most training rows. ``constant``: the share of judging rows in
-    which it is right.
+    ``are_sets``: a row has any number of labels. ``most_frequent``: the label of most training
+    rows, or their set. ``constant``: the share of judging rows in which it is right.
     """
 
     columns: tuple[str, ...]
     text: tuple[str, ...]
-    label: str
+    label: Columns
+    are_sets: bool
     not_read: dict[str, str]
     guessed: tuple[str, ...]
     judges: str
@@ -114,7 +124,7 @@ class Look:
 def look_at(
     read: Mapping[str, Table],
     text: tuple[str, ...],
-    label: str,
+    label: Columns,
     lengths: Lengths,
     kind: Kind | None = None,
     guessed: tuple[str, ...] = (),
@@ -126,9 +136,22 @@ def look_at(
         kind: without it the labels decide.
         merge: labels that differ in capitals alone are one.
     """
-    parted = {split: with_labels(table.rows, label) for split, table in read.items()}
+    is_set = are_sets(read["train"], label, kind)
+    parted = {
+        # A row without any label is one of a set.
+        split: (table.rows, list[str]()) if is_set else with_labels(table.rows, *names_of(label))
+        for split, table in read.items()
+    }
     rows = {
-        split: [*_rows("" if split == "train" else f" of {read[split].path}", kept, text, label)]
+        split: [
+            Row(
+                place if split == "train" else f"{place} of {read[split].path}",
+                # Several spaces, or an end of a line, are one space.
+                tuple(" ".join(str(row.get(column) or "").split()) for column in text),
+                answer_of(row, label, is_set),
+            )
+            for place, row in kept
+        ]
         for split, (kept, _) in parted.items()
     }
     if merge:
@@ -136,15 +159,19 @@ def look_at(
             word for of in rows.values() for row in of for word in row.labels or ()
         )
         rows = {split: [row.called(names) for row in of] for split, of in rows.items()}
-    others = [c for c in read["train"].columns if "text" in guessed and c not in (*text, label)]
+    known = (*text, *names_of(label))
+    others = [c for c in read["train"].columns if "text" in guessed and c not in known]
     texts = {split: [row.texts for row in of if any(row.texts)] for split, of in rows.items()}
     counts = {
         split: Counter(word for row in of for word in row.labels or ())
         for split, of in rows.items()
     }
-    words, judging = sorted(set().union(*counts.values()), key=order), [*rows.values()][-1]
+    columns = () if isinstance(label, str) else label
+    words = sorted(set().union(*counts.values(), columns), key=order)
+    judging = [*rows.values()][-1]
     numbers = [number for word in counts["train"] if (number := number_in(word)) is not None]
-    if is_measured := kind == "regression" or (kind is None and are_measured(counts["train"])):
+    is_measured = kind == "regression" or (kind is None and are_measured(counts["train"]))
+    if is_measured := is_measured and not is_set:
         counts = {split: Counter() for split in counts}
     # The labels of a row are one answer.
     answers = Counter(row.labels for row in rows["train"] if row.labels is not None).most_common(1)
@@ -153,6 +180,7 @@ def look_at(
         columns=read["train"].columns,
         text=text,
         label=label,
+        are_sets=is_set,
         not_read={c: what for c in others if (what := not_read(read["train"], c))},
         guessed=guessed,
         judges=[*rows][-1],
@@ -161,8 +189,12 @@ def look_at(
                 path=str(table.path),
                 rows=len(table.rows),
                 left_out=parted[split][1],
-                labels={word: counts[split][word] for word in words if word in counts[split]},
-                missing=_missing(rows[split], (*text, label)),
+                labels={
+                    word: counts[split][word]
+                    for word in words
+                    if word in counts[split] or word in columns
+                },
+                missing=_missing(rows[split], (*text, listed(names_of(label)))),
                 repeated=len(texts[split]) - len({*texts[split]}),
                 also_in={
                     other: sum(map({*texts[other]}.__contains__, texts[split]))
@@ -192,20 +224,6 @@ def lengths_of(counts: np.ndarray, max_length: int, are_counted: bool) -> Length
         cut=float(np.mean(counts > max_length)),
         read=float(counts.clip(max=max_length).sum() / counts.sum()),
     )
-
-
-def _labels_in(cell: Any) -> tuple[str, ...] | None:
-    """Return the labels of a cell, which may be a list of them."""
-    if isinstance(cell, list):
-        return tuple(map(str, cell))
-    return (str(cell).strip(),) if cell is not None and str(cell).strip() else None
-
-
-def _rows(file: str, rows: Iterable[tuple], text: Sequence[str], label: str) -> Iterator[Row]:
-    for place, row in rows:
-        # Several spaces, or an end of a line, are one space.
-        texts = tuple(" ".join(str(row.get(column) or "").split()) for column in text)
-        yield Row(f"{place}{file}", texts, _labels_in(row.get(label)))
 
 
 def _missing(rows: Iterable[Row], columns: Sequence[str]) -> dict[str, list[str]]:
@@ -284,9 +302,12 @@ def lines(look: Look) -> Iterator[str]:
     yield f"{how} {' and '.join(map(shown, look.text))}{_guess(look, 'text')}"
     for column, what in look.not_read.items():
         yield f"not read: column {shown(column)} ({what})"
-    is_only = "label" in look.guessed and not has_usual_name(look.label)
-    only = ", the only one that can be it" * is_only
-    yield f"label: column {shown(look.label)}{only}{_guess(look, 'label')}"
+    names = names_of(look.label)
+    where = f"columns {listed(map(shown, names), NAMED, 'and')} of 0 and 1"
+    if isinstance(look.label, str):
+        is_only = "label" in look.guessed and not has_usual_name(look.label)
+        where = f"column {shown(look.label)}{', the only one that can be it' * is_only}"
+    yield f"label: {where}{_guess(look, 'label')}"
     if look.not_numbers:
         yield f"labels that are no numbers: {listed(look.not_numbers, NAMED, 'and')}"
     if look.numbers:
@@ -337,17 +358,22 @@ def _lines_of_classes(look: Look, judging: str) -> Iterator[str]:
     for split, part in look.parts.items():
         where = "" if split == "train" else f" in the {ROWS[split]}rows"
         named = [f"{cut(word)} ({number:,})" for word, number in part.labels.items()]
-        are_numbers = split == "train" and None not in map(number_in, train)
-        hint = " (if they are numbers to predict: --regression)" if are_numbers else ""
-        yield f"{len(named)} classes{where}: {listed(named, NAMED, 'and')}{hint}"
+        what, hint = "classes", ""
+        if look.are_sets:
+            what = "labels, any number of them"
+            hint = " (if each cell is one class: --classes)" if isinstance(look.label, str) else ""
+        elif None not in map(number_in, train):
+            hint = " (if they are numbers to predict: --regression)"
+        hint = hint if split == "train" else ""
+        yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{hint}"
     answer = f"always answering {listed([str(look.most_frequent)])}"
     yield f"{answer} is right in {look.constant:.0%} of the {judging}"
     for group in look.near_equal:
         yield f"labels that may be one: {', '.join(map(shown, group))}"
     for word in sorted({word for part in look.parts.values() for word in part.labels}, key=order):
-        if word not in train:
+        if not train.get(word):
             yield f"label {shown(word)} is in no training row: no run can learn it"
-        elif word not in judged_by:
+        elif not judged_by.get(word):
             yield f"label {shown(word)} is in no {judging.removesuffix('s')}: no score includes it"
         if word.casefold() in DEFAULTS.missing:
             yield f"label {shown(word)} looks like a missing value; here it is a class"

@@ -198,7 +198,7 @@ def compare(
     minutes: float = 10,
     margin: float = MARGIN,
     text: str | tuple[str, str] | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     kind: Kind | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
@@ -223,7 +223,7 @@ def compare(
         minutes: the time for all of it here. Methods, epochs and rows are chosen to fit.
         margin: the score that one can afford to lose against full fine-tuning.
         text: the column of the text, or two of a pair; default: a guess.
-        label: the column of the label; default: a guess.
+        label: the column of the label, or several of 0 and 1, one for each label; default: a guess.
         kind: the kind of task; default: a guess.
         encoding: of the files, such as latin-1; default: UTF-8 or UTF-16.
         sheet: of Excel files; default: the first.
@@ -243,7 +243,7 @@ def compare(
             "minutes": number_of("minutes", minutes),
             "text": texts[0] if texts else None,
             "text2": texts[1] if len(texts) > 1 else None,
-            "label": label,
+            "label": label if label is None or isinstance(label, str) else [*label],
             "kind": kind,
         }
         # Calls without these have the names that they had before there were any.

@@ -232,8 +232,11 @@ def _frame(rows: Any) -> "pd.DataFrame":
         return rows
     frame = rows.to_pandas()
     for column, feature in rows.features.items():
-        if names := getattr(feature, "names", None):
-            frame[column] = [names[n] if 0 <= n < len(names) else None for n in frame[column]]
+        # Any number of classes are a list of them.
+        is_list, of_class = hasattr(feature, "feature"), getattr(feature, "feature", feature)
+        if names := getattr(of_class, "names", None):
+            word = dict(enumerate(names)).get
+            frame[column] = [[*map(word, n)] if is_list else word(n) for n in frame[column]]
     return frame
 
 

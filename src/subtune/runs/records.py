@@ -165,7 +165,10 @@ def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
     predicts nothing.
     """
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
-    if len(logits) > 1:
+    if len(logits) > 1 and predicted["label"].dtype == object:
+        # Any number of labels: an answer is the set of them.
+        answers = np.unique(np.array(logits) > 0, axis=1, return_inverse=True)[1]
+    elif len(logits) > 1:
         answers = np.argmax(logits, axis=0)
     else:
         answers = logits[0] if logits else predicted.get("prediction", predicted["label"])

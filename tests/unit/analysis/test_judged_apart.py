@@ -10,22 +10,28 @@ from subtune.analysis import judged_apart, scores
 from subtune.analysis.judged_apart import NUMBERS, PARTS, row_scores
 from subtune.runs import records
 from subtune.runs.integrity import write_checksums
-from subtune.tasks import TASKS, metrics
+from subtune.tasks import metrics
 from subtune.tasks.task import ScoreColumn, columns_of
 from tests.helpers import examples
 
-KINDS = ["mrpc", "stsb", "ud_ewt", "squad"]
+KINDS = ["mrpc", "stsb", "toxic", "ud_ewt", "squad"]
+LOGITS = ("logit_0", "logit_1", "logit_2")
 EPOCHS, ROWS = 4, 23
 
 
 def predicted(task, generator):
     """A table of predictions, some of which are right: columns that are recorded, and labels."""
-    match TASKS[task].kind:
+    match examples.TASKS[task].kind:
         case "classification":
             label = generator.integers(0, 2, ROWS)
             right = generator.random(ROWS) < 0.7
             logit = np.where(label == right, 1.0, -1.0)
             return {"idx": np.arange(ROWS), "label": label, "logit_0": -logit, "logit_1": logit}
+        case "multilabel":
+            label = generator.integers(0, 2, (ROWS, 3))
+            right = generator.random(label.shape) < 0.7
+            logits = dict(zip(LOGITS, np.where(label == right, 1.0, -1.0).T, strict=True))
+            return {"idx": np.arange(ROWS), "label": [*label], **logits}
         case "regression":
             label = generator.normal(size=ROWS)
             logit = label + generator.normal(size=ROWS)
@@ -55,7 +61,7 @@ def tables_of(task, seed=0):
 def recorded(store, task, tables, best=1, early=False, seed=0):
     """A record of these predictions; ``best`` is the epoch that it says is the best."""
     spec = examples.run_spec(task=task).replaced(seed=seed)
-    of_task, folder = TASKS[task], store / spec.id
+    of_task, folder = examples.TASKS[task], store / spec.id
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text(spec.canonical())
     rows = []
@@ -83,13 +89,13 @@ def collected(store, task, runs, apart=True, columns=None):
     about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
     about |= {"train_rows": 12, "learning_rate": 1e-3}
     planned = [{**about, "run": run, "seed": 0, "fold": None, **more} for run, more in runs.items()]
-    return scores.collect(planned, store, columns or columns_of([TASKS[task]], {}), apart)
+    return scores.collect(planned, store, columns or columns_of([examples.TASKS[task]], {}), apart)
 
 
 @pytest.mark.parametrize("task", KINDS)
 @pytest.mark.parametrize("seed", range(3))
 def test_each_row_is_judged_at_the_epoch_that_all_rows_of_other_parts_choose(task, seed):
-    spec, tables = TASKS[task].spec(), tables_of(task, seed)
+    spec, tables = examples.TASKS[task].spec(), tables_of(task, seed)
     kind, metric = spec.of_kind, spec.metrics[0]
     found, epochs = judged_apart.judged_apart(spec, metric, tables)
     part_of = np.random.default_rng(0).permutation(ROWS) % PARTS
@@ -109,7 +115,7 @@ def test_each_row_is_judged_at_the_epoch_that_all_rows_of_other_parts_choose(tas
 
 @pytest.mark.parametrize("task", KINDS)
 def test_an_experiment_of_ones_own_is_judged_apart_and_a_paper_at_the_best_epoch(task, tmp_path):
-    spec, tables = TASKS[task].spec(), tables_of(task)
+    spec, tables = examples.TASKS[task].spec(), tables_of(task)
     run, metric = recorded(tmp_path, task, tables), spec.metrics[0]
     [paper] = collected(tmp_path, task, {run: {}}, apart=False).to_dict("records")
     curve = [epoch[f"validation/{metric}"] for epoch in records.read_epochs(tmp_path, run)]
@@ -124,7 +130,7 @@ def test_an_experiment_of_ones_own_is_judged_apart_and_a_paper_at_the_best_epoch
     assert scores.epochs_of(own["judged_at"]) == epochs
     assert own["best_epoch"] == paper["best_epoch"]
 
-    columns = columns_of([TASKS[task]], {})
+    columns = columns_of([examples.TASKS[task]], {})
     every = scores.in_every_metric(scores.choose(table), tmp_path, columns)
     assert every.set_index("metric")["value"][metric] == score
     assert every["metric"].tolist() == list(spec.metrics)
@@ -166,7 +172,7 @@ def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
 def test_rows_are_scored_at_the_epoch_that_a_paper_shows_if_it_is_on_record(tmp_path, early):
     tables = tables_of("mrpc")
     run = recorded(tmp_path, "mrpc", tables, best=3, early=early)
-    columns = columns_of([TASKS["mrpc"]], {"mrpc": "accuracy"})
+    columns = columns_of([examples.TASKS["mrpc"]], {"mrpc": "accuracy"})
     table = collected(tmp_path, "mrpc", {run: {}}, apart=False, columns=columns)
     assert table["best_epoch"].item() != 3
     found = row_scores(table, tmp_path, columns)

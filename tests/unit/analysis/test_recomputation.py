@@ -10,7 +10,6 @@ from subtune.analysis.judged_apart import NUMBERS, row_scores
 from subtune.analysis.recomputation import require_scores_of_predictions
 from subtune.core.errors import SubtuneError
 from subtune.runs.integrity import write_checksums
-from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
 from tests.helpers import examples
 
@@ -23,6 +22,15 @@ PREDICTED = {
     "stsb": (
         {"label": [1.0, 2.0, 3.0, 4.0], "logit_0": [2.0, 4.0, 6.0, 8.0]},
         {"spearmanr": 1.0, "pearsonr": 1.0},
+    ),
+    "toxic": (
+        {
+            "label": [[1, 0, 1], [1, 0, 1], [0, 0, 0], [0, 1, 0]],
+            "logit_0": [1.0, 1.0, -1.0, -1.0],
+            "logit_1": [-1.0, 1.0, -1.0, -1.0],
+            "logit_2": [1.0, 1.0, -1.0, -1.0],
+        },
+        {"f1_micro": 0.8, "f1_macro": 2 / 3, "accuracy": 0.5},
     ),
     "ud_ewt": ({"word": 0, "label": [3, 4, 5, 6], "prediction": [3, 4, 5, 5]}, {"accuracy": 0.75}),
     "squad": (
@@ -80,7 +88,7 @@ def test_runs_without_predictions_or_answers_are_left_out(tmp_path):
 @pytest.mark.parametrize("task", PREDICTED)
 def test_parts_of_the_rows_have_values_whose_mean_is_near_the_score(task, tmp_path):
     run = recorded(tmp_path, task)
-    [column] = columns_of([TASKS[task]], {})
+    [column] = columns_of([examples.TASKS[task]], {})
     score = PREDICTED[task][1][column.metric]
     about = {"run": run, "judges": True, "judged_at": "2", "column": column.key}
     chosen = pd.DataFrame([about | {"value": score, "metric": column.metric}])

@@ -55,6 +55,32 @@ def written(capsys, *arguments) -> tuple[config.Config, Plan, str]:
     return checked, plan_of(checked), said
 
 
+FLAGS = ("text", "toxic", "insult", "threat")
+FLAGGED = [(f"this text is the one of number {n}", n % 2, n % 3 == 0, 0) for n in range(24)]
+
+
+@pytest.mark.parametrize("in_lists", [True, False])
+def test_any_number_of_labels_are_a_task_of_their_own(in_lists, here, capsys):
+    rows = [dict(zip(FLAGS, map(str, map(int_or_text, row)), strict=True)) for row in FLAGGED]
+    if in_lists:
+        rows = [
+            {"text": row["text"], "labels": json.dumps([w for w in FLAGS[1:3] if row[w] == "1"])}
+            for row in rows
+        ]
+    train = write(here / "train.csv", tuple(rows[0]), rows)
+    checked, _, said = written(capsys, "--train", train.name)
+    [task] = (task for task in checked.all_tasks().values() if task.kind == "multilabel")
+    assert task.label == ("labels" if in_lists else FLAGS[1:])
+    assert task.labels == (("insult", "toxic") if in_lists else FLAGS[1:])
+    assert "insult (8)" in said
+    assert "always answering toxic is right in 33% of the rows" in said
+    assert ("label 'threat' is in no training row" in said) is not in_lists
+
+
+def int_or_text(cell):
+    return cell if isinstance(cell, str) else int(cell)
+
+
 # GLUE's task, its rows, its label words, and which metric and how many epochs suit it.
 REAL = [
     ("sst2", 200, ("0", "1"), "accuracy", 20),

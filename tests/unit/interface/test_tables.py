@@ -3,6 +3,7 @@
 import json
 
 import datasets
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -53,6 +54,21 @@ def test_cells_of_any_type_are_what_a_file_with_them_says(tmp_path, labels, word
     frame.to_parquet(tmp_path / "rows.parquet")
     for path in (split.written(tmp_path, tmp_path / "rows"), tmp_path / "rows.parquet"):
         assert read(path).cells("label") == words
+
+
+def test_lists_of_classes_are_written_by_name(tmp_path):
+    features = datasets.Features(
+        {
+            "text": datasets.Value("string"),
+            "labels": datasets.List(datasets.ClassLabel(names=["no", "yes"])),
+        }
+    )
+    rows = datasets.Dataset.from_dict({"text": ["x", "y"], "labels": [[1, 0], []]}, features)
+    split = splits_of(rows, ROWS, None, None)["train"]
+    assert [row["labels"] for row in lines(split, tmp_path)] == [["yes", "no"], []]
+    lists = rows.to_pandas().assign(labels=[np.array(["yes", "no"]), []])
+    split = splits_of(lists, ROWS, None, None)["train"]
+    assert [row["labels"] for row in lines(split, tmp_path)] == [["yes", "no"], []]
 
 
 def test_a_share_of_the_training_rows_evaluates(tmp_path):
