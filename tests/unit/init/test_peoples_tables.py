@@ -59,6 +59,15 @@ SAID = {
     ],
     "scores": ["label: column 'score'", "regression: numbers from 0 to 4.875"],
     "the index of pandas": ["text: column 'text'", "not read: column '' (ids)", TWO],
+    "lists of labels": [
+        "label: column 'labels'",
+        "2 labels, any number of them: insult (100), toxic (100)",
+        "metrics: f1_micro, f1_macro, accuracy",
+    ],
+    "labels as columns": [
+        "label: columns 'insult', 'toxic' of 0 and 1",
+        "2 labels, any number of them: insult (150), toxic (100)",
+    ],
 }
 
 
