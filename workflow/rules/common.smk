@@ -18,7 +18,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.workflow_files import offer
 from subtune.exhibits.tables.answers import answers_in_lines
 from subtune.exhibits.tables.findings import papers_in_lines
-from subtune.interface.preflight import preflight, require_no_braces
+from subtune.interface.preflight import preflight
 from subtune.interface.progress import Jobs, say_progress
 from subtune.papers import experiments
 from subtune.papers.paper import Figure
@@ -37,7 +37,6 @@ def files_with_configuration():
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
 
 try:
-    require_no_braces(str(HERE))
     for path in files_with_configuration():
         require_unique_keys(Path(path))
     CONFIG, PLAN, FORMS = preflight(subtune_config.check(config))

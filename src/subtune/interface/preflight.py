@@ -10,16 +10,6 @@ from subtune.planning.plan import Plan, plan
 from subtune.planning.submissions import form
 
 
-def require_no_braces(directory: str) -> None:
-    """Refuse a directory of the workflow whose name Snakemake would fill in.
-
-    Raises:
-        SubtuneError: it has braces.
-    """
-    if set(directory) & set("{}"):
-        raise SubtuneError(f"{directory}: found a brace, which Snakemake fills in, expected none")
-
-
 def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     """Return the configuration with its papers, its plan, and the forms for the GLUE server.
 
