@@ -15,7 +15,6 @@ if "experiments" not in config:
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/lookups.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/model.smk"
 include: "workflow/rules/fisher.smk"

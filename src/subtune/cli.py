@@ -313,15 +313,14 @@ def _plan(options: argparse.Namespace) -> None:
     import pandas as pd
 
     from subtune.papers.experiments import with_information, with_papers
-    from subtune.planning import cost_table
-    from subtune.planning.cost import Estimates
+    from subtune.planning.cost import Estimates, cost_table, measured
     from subtune.planning.plan import plan
     from subtune.runs.records import is_recorded
 
     checked = with_papers(config.read(options.config))
     planned = plan(checked)
     estimates = Estimates(checked, planned)
-    table = cost_table.cost_table(checked, planned, estimates, with_information(checked))
+    table = cost_table(checked, planned, estimates, with_information(checked))
     if options.json:
         print(table.to_json(orient="records", indent=2, double_precision=15))
         return
@@ -339,7 +338,7 @@ def _plan(options: argparse.Namespace) -> None:
     layout = Layout(checked.results)
     recorded = sum(is_recorded(Path(layout.records()), run) for run in planned.runs)
     print(f"\nRecorded so far: {recorded:,} of {len(planned.runs):,} runs.")
-    past = cost_table.measured(layout, planned.sweeps, estimates)
+    past = measured(layout, planned.sweeps, estimates)
     if past:
         took, expected = sum(row[1] for row in past), sum(row[2] for row in past)
         print(

@@ -3,6 +3,7 @@
 import re
 import sys
 import threading
+from itertools import chain
 from pathlib import Path
 
 from snakemake.cli import get_argument_parser, get_profile_dir
@@ -23,7 +24,7 @@ from subtune.interface.progress import Jobs, say_progress
 from subtune.papers import experiments
 from subtune.papers.paper import Figure
 from subtune.papers.shared import ANSWERS, FRONT, SUBMISSION, SUMMARIES, SUMMARY
-from subtune.planning.submissions import submissions, submitted_tasks
+from subtune.planning.jobs import submissions
 
 
 def files_with_configuration():
@@ -82,48 +83,6 @@ def require_no_rule(experiment):
         raise WorkflowError(
             f"experiments.{experiment}: found the name of a rule of the workflow, expected another"
         )
-
-
-def settings(wildcards):
-    """The settings of the wildcards' experiment."""
-    return CONFIG.experiments[wildcards.experiment]
-
-
-def paper(wildcards):
-    return settings(wildcards).paper or ""
-
-
-def columns(wildcards):
-    """Return where the experiment's columns of scores are read from."""
-    return experiments.score_columns(CONFIG, settings(wildcards))
-
-
-def tested_runs(wildcards):
-    """Return tasks whose test rows are predicted to a run of each method of the wildcards' model."""
-    return {
-        task: [*PLAN.runs_on(wildcards.experiment, wildcards.encoder, task).values()]
-        for task in submitted_tasks(CONFIG, settings(wildcards))
-    }
-
-
-# Runs that papers score on their training rows too.
-SCORED_ON_TRAINING_ROWS = {
-    run
-    for name in CONFIG.experiments
-    for run in experiments.scored_on_training_rows(CONFIG, PLAN, name)
-}
-
-
-def scored_on_training_rows(sweep):
-    """A sweep's runs that are scored on their training rows."""
-    return [run for run in PLAN.sweeps[sweep].runs if run in SCORED_ON_TRAINING_ROWS]
-
-
-def shown_first(exhibit):
-    """Return the files of all experiments' runs, of which the report shows the first."""
-    first, *others = files_of_all_experiments(exhibit)
-    labels = {"title": exhibit.title, "file": Path(first).suffix[1:]}
-    return [in_report(first, category="All experiments", labels=labels), *others]
 
 
 def shown(experiment, exhibit):

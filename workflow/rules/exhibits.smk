@@ -1,6 +1,14 @@
 # Tables, as CSV, Markdown and LaTeX, and figures, as PNG and PDF. One job makes those of an experiment:
 # what takes longest is to start Python with its libraries.
 
+
+def shown_first(exhibit):
+    """Return the files of all experiments' runs, of which the report shows the first."""
+    first, *others = files_of_all_experiments(exhibit)
+    labels = {"title": exhibit.title, "file": Path(first).suffix[1:]}
+    return [in_report(first, category="All experiments", labels=labels), *others]
+
+
 for name, experiment in CONFIG.experiments.items():
 
     rule:
@@ -57,7 +65,11 @@ rule summary:
     conda:
         CPU
     params:
-        task_titles=titles_of_all_tasks,
+        task_titles=lambda w: {
+            name: CONFIG.all_tasks()[name].title
+            for experiment in CONFIG.experiments.values()
+            for name in experiment.tasks
+        },
         style=CONFIG.style(FRONT.style_name).model_dump(),
     script:
         "../scripts/summary.py"

@@ -3,7 +3,9 @@
 
 rule ranking:
     input:
-        fishers_of_ranking,
+        lambda w: [
+            PATHS.fisher_entries(of.key) for of in PLAN.rankings[w.ranking].fishers
+        ],
     output:
         PATHS.ranking("{ranking}"),
     log:
@@ -12,6 +14,6 @@ rule ranking:
     conda:
         CPU
     params:
-        of=ranked_selection,
+        of=lambda w: PLAN.rankings[w.ranking].of.canonical(),
     script:
         "../scripts/ranking.py"

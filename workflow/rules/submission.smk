@@ -2,11 +2,28 @@
 # scores that the server returned, once someone has entered them.
 
 
+def runs_tested(wildcards):
+    """Return each task with test rows to a run of each method of the wildcards' model."""
+    tasks = CONFIG.experiments[wildcards.experiment].tasks
+    return {
+        task: [*PLAN.runs_on(wildcards.experiment, wildcards.encoder, task).values()]
+        for task in filter(CONFIG.is_submitted, tasks)
+    }
+
+
+def first_tested(wildcards):
+    """Return one run of each task: all methods share its model and tokens."""
+    return [run for run, *_ in runs_tested(wildcards).values()]
+
+
 rule test_predictions:
     input:
         chosen=PATHS.data("{experiment}", "chosen"),
-        tokens=tokens_of_tests,
-        model=model_of_tests,
+        tokens=lambda w: [
+            PATHS.tokens(PLAN.tests[PLAN.runs[run].tokens.key].key)
+            for run in first_tested(w)
+        ],
+        model=lambda w: PATHS.model(PLAN.model_ids[w.encoder]),
     output:
         PATHS.test_predictions("{experiment}", "{encoder}"),
     log:
@@ -17,12 +34,16 @@ rule test_predictions:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=tests_memory,
-        runtime=tests_minutes,
+        mem_mb=lambda w, attempt: max(
+            ESTIMATES.evaluation_memory(run, attempt) for run in first_tested(w)
+        ),
+        runtime=lambda w, attempt: ESTIMATES.minutes(
+            ESTIMATES.test_predictions(chain(*runs_tested(w).values())), attempt
+        ),
         gpu=1,
     params:
         store=PATHS.records(),
-        tasks=tested_tasks,
+        tasks=lambda w: [*runs_tested(w)],
     script:
         "../scripts/test_predictions.py"
 
@@ -77,6 +98,6 @@ rule test_scores:
         CPU
     params:
         forms=FORMS,
-        experiment=name_of_experiment,
+        experiment=lambda w: w.experiment,
     script:
         "../scripts/test_scores.py"

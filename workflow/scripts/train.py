@@ -14,7 +14,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import recording, records
-    from subtune.selections import rankings as masks
+    from subtune.selections.entries import read_ranks
     from subtune.selections.specs import RunSpec
     from subtune.training.checkpoints import Checkpoints
 
@@ -31,7 +31,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
         head, pooling = task.of_kind.head, specs[0].model.pooling
         model = load_model(directory, head, task.outputs, pooling).to(device)
         tokens = read(Path(snakemake.input.tokens))
-        rankings = {Path(path).stem: masks.read(Path(path)) for path in snakemake.input.rankings}
+        rankings = {Path(path).stem: read_ranks(Path(path)) for path in snakemake.input.rankings}
         recording.train_and_record(
             specs,
             store,

@@ -13,7 +13,7 @@ from subtune.core.errors import SubtuneError, listed, one_of
 from subtune.data.builtin import MINI_TASKS
 from subtune.data.files import RELEASES, is_on_hub
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.selections.embeddings import Embeddings
+from subtune.selections.added import Embeddings
 from subtune.selections.methods import is_built_in
 from subtune.selections.patterns import require_whole
 from subtune.tasks import TASKS, Task

@@ -18,9 +18,8 @@ from pydantic import (
 from subtune.core.errors import cut, one_of
 from subtune.data.files import RELEASES
 from subtune.selections import NamedSelection
-from subtune.selections.entries import Fraction
+from subtune.selections.entries import SCOPES, Fraction, Scope
 from subtune.selections.methods import MASKED_METHOD, named
-from subtune.selections.rankings import SCOPES, Scope
 from subtune.selections.specs import LEARNING_RATES_BELOW, Fold, Labels, Precision
 from subtune.tasks import TASKS, Task
 from subtune.tasks.fields import KindName, kind_of_unnamed

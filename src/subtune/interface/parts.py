@@ -27,7 +27,7 @@ from subtune.models.load import load_model
 from subtune.models.parameter_counts import tensors_of
 from subtune.runs.job import Job
 from subtune.selections import SELECTION, Selection
-from subtune.selections.embeddings import Embeddings
+from subtune.selections.added import Embeddings
 from subtune.selections.methods import named
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks.examples import Examples

@@ -1,4 +1,4 @@
-"""Selections of modules that are put into a model: adapters, and any configuration of PEFT."""
+"""Selections of what is added to a model: adapters, modules of PEFT, a regression on embeddings."""
 
 import json
 from typing import Any, Literal, Self
@@ -128,3 +128,20 @@ class Peft(AbstractSelection):
     def in_words(self) -> str:
         fields = ", ".join(f"{name} {value}" for name, value in self.peft.fields_as_json)
         return f"PEFT {self.peft.type}" + (f" ({fields})" if fields else "")
+
+
+class EmbeddingsSettings(Value):
+    """The settings of a regression on embeddings: there are none yet."""
+
+
+class Embeddings(AbstractSelection):
+    """The frozen model's pooled embeddings, to which `subtune.training.embeddings` fits."""
+
+    usual_work = Work.NOTHING
+    embeddings: EmbeddingsSettings
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        return {}
+
+    def in_words(self) -> str:
+        return "nothing: logistic or ridge regression on frozen embeddings"

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.selections import Selection
-from subtune.selections.embeddings import Embeddings
+from subtune.selections.added import Embeddings
 from subtune.selections.patterns import WholeTensors
 from subtune.tasks import Task, TaskSpec
 

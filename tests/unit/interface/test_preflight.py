@@ -4,7 +4,6 @@ import pytest
 import yaml
 
 from subtune import cli
-from subtune.core.errors import SubtuneError
 from tests.helpers.tables import write
 
 COLUMNS = ("sentence", "label")

@@ -13,9 +13,7 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of, papers_models
 from subtune.models.load import load_model
-from subtune.planning import cost_table
-from subtune.planning.cost import Estimates
-from subtune.planning.jobs import trains_alone, work
+from subtune.planning.cost import TOTAL, Estimates, cost_table
 from subtune.planning.plan import Plan
 from subtune.planning.plan import plan as plan_of
 from subtune.selections.kind import Work
@@ -142,9 +140,9 @@ def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
 def test_a_request_grows_with_model_task_runs_and_attempt():
     found, plan = estimates(bitfit(tasks=["cola", "qqp"]))
     runs = {
-        (plan.model_locations[spec.model.id].rpartition("/")[2], spec.tokens.data.task.name): run
+        (plan.locations[spec.model.id].rpartition("/")[2], spec.tokens.data.task.name): run
         for run, spec in plan.runs.items()
-        if METHODS["full"].work() is work(plan, run)
+        if METHODS["full"].work() is plan.work(run)
     }
     base, large, long = (
         found.run(runs[f"bert-{size}-cased", task])
@@ -171,10 +169,10 @@ def test_long_runs_are_cut_into_jobs_with_those_that_share_steps_together():
         by_task[sweep.task].append(sweep)
     assert len(by_task["mnli"]) > len(by_task["rte"])
     for sweep in by_task["mnli"]:
-        alone = {trains_alone(plan, run) for run in sweep.runs}
+        alone = {plan.trains_alone(run) for run in sweep.runs}
         assert len(alone) == 1
         assert len(sweep.runs) <= (1 if True in alone else 8)
-    assert any({trains_alone(plan, r) for r in s.runs} == {True, False} for s in by_task["rte"])
+    assert any({plan.trains_alone(r) for r in s.runs} == {True, False} for s in by_task["rte"])
 
 
 def test_a_search_costs_its_trials_and_two_whole_runs():
@@ -213,9 +211,9 @@ def test_a_long_context_costs_as_many_examples_as_it_has_windows():
 def test_what_papers_share_is_counted_once():
     checked = config.check(papers())
     plan = plan_of(checked)
-    found = cost_table.cost_table(checked, plan, Estimates(checked, plan), {"layernorm"})
+    found = cost_table(checked, plan, Estimates(checked, plan), {"layernorm"})
     table = found.set_index("experiment")
-    parts, every = table.drop(cost_table.TOTAL), table.loc[cost_table.TOTAL]
+    parts, every = table.drop(TOTAL), table.loc[TOTAL]
     assert every["runs"] < parts["runs"].sum()
     assert every["hours"] < parts["hours"].sum()
     # One model has Fisher information of 8 tasks; each model predicts all its test rows in one job.

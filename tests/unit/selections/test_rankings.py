@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subtune.core.errors import SubtuneError
+from subtune.selections.entries import rank_files, ranks, read_ranks, summed
 from subtune.selections.patterns import WholeTensors
-from subtune.selections.rankings import fishers_in_scope, rank_files, ranks, read, summed
 
 
 def test_the_most_informative_entry_is_first_and_ties_go_to_the_earlier_entry():
@@ -51,13 +51,4 @@ def test_a_damaged_file_of_information_is_named_with_what_to_do(tmp_path):
     path = tmp_path / "sst2.safetensors"
     path.write_bytes(b"\x00" * 100)
     with pytest.raises(SubtuneError, match=r"sst2\.safetensors is damaged; delete it, and"):
-        read(path)
-
-
-def test_each_scope_looks_at_its_tasks_and_cross_validation_needs_another_one():
-    fishers = {"cola": 1, "rte": 2, "sst2": 3}
-    assert fishers_in_scope("individual", "rte", fishers) == [2]
-    assert fishers_in_scope("global", "rte", fishers) == [1, 2, 3]
-    assert fishers_in_scope("cv", "rte", fishers) == [1, 3]
-    with pytest.raises(SubtuneError, match="at least one other task"):
-        fishers_in_scope("cv", "rte", {"rte": 1})
+        read_ranks(path)
