@@ -220,7 +220,7 @@ def _init(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    from subtune.hub.download import UnreachableError
+    from subtune.hub import UnreachableError
     from subtune.interface.preflight import preflight
 
     checked = config.read(options.config)
@@ -405,7 +405,7 @@ def _verify(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     from subtune.core.layout import require_new
-    from subtune.hub import upload
+    from subtune.hub import require_ready, upload
     from subtune.interface.comparison import CONFIGURATION, refitted
     from subtune.runs import records
 
@@ -416,7 +416,7 @@ def _export(options: argparse.Namespace) -> None:
     layout = Layout(str(options.results))
     run = records.find(Path(layout.records()), options.run)
     if options.push:
-        upload.require_ready(options.push)
+        require_ready(options.push)
     compared = options.results.resolve() / CONFIGURATION
     if options.config is None and compared.is_file():
         run = refitted(compared.parent, run, compared, compared.parent)
@@ -433,4 +433,4 @@ def _export(options: argparse.Namespace) -> None:
         if options.to:
             print(f"run {run} is in {options.to}", flush=True)
         if options.push:
-            print(f"run {run} is at {upload.upload(target, options.push, options.private)}")
+            print(f"run {run} is at {upload(target, options.push, options.private)}")

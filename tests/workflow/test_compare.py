@@ -18,7 +18,7 @@ from transformers import AutoModelForSequenceClassification
 
 import subtune
 from subtune.core.errors import SubtuneError
-from subtune.core.workflow_files import snakemake_command
+from subtune.core.layout import snakemake_command
 from tests.helpers.project import ROOT
 
 TRAIN, DEV = (pd.read_csv(ROOT / "examples" / f"weather-{split}.csv") for split in ("train", "dev"))

@@ -16,7 +16,7 @@ from subtune.config import require_unique_keys
 from subtune.core import layout
 from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError
-from subtune.core.workflow_files import offer
+from subtune.core.layout import offer
 from subtune.exhibits.tables.answers import answers_in_lines
 from subtune.exhibits.tables.findings import papers_in_lines
 from subtune.interface.preflight import preflight

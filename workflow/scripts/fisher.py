@@ -1,20 +1,19 @@
 """Fisher information of one task. In: tokens, model. Out: vectors' entries, tensors' sums."""
 
-from subtune.core.jobs import job, report
+from subtune.core.jobs import job, prepare, report
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     import safetensors.numpy
 
-    from subtune.core import hardware
     from subtune.data.load import read
     from subtune.models import encoder
     from subtune.models.load import load_model
     from subtune.selections.specs import FisherSpec
     from subtune.training import fisher
 
-    device = hardware.prepare(snakemake.threads)
+    device = prepare(snakemake.threads)
     spec = FisherSpec.model_validate_json(snakemake.params.spec)
     task = spec.tokens.data.task
     directory, head = Path(snakemake.input.model), task.of_kind.head

@@ -2,7 +2,7 @@
 record, and a CSV that names it.
 """
 
-from subtune.core.jobs import job, report, stop_requests
+from subtune.core.jobs import job, prepare, report, stop_requests
 
 with job(snakemake.log[0]), stop_requests() as stopping:
     from pathlib import Path
@@ -10,13 +10,12 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     import pandas as pd
 
     from subtune.analysis import scores
-    from subtune.core import hardware
     from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import recording
     from subtune.training.checkpoints import Checkpoints
 
-    device = hardware.prepare(snakemake.threads)
+    device = prepare(snakemake.threads)
     store, wanted = Path(snakemake.params.store), snakemake.wildcards
     seconds = 60 * snakemake.resources.checkpoint_minutes
     checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)

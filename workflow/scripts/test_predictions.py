@@ -1,6 +1,6 @@
 """Predictions of test rows. In: chosen runs, each task's tokens, model. Out: logits, run by run."""
 
-from subtune.core.jobs import job
+from subtune.core.jobs import job, prepare
 
 with job(snakemake.log[0]):
     from pathlib import Path
@@ -8,13 +8,12 @@ with job(snakemake.log[0]):
     import pandas as pd
 
     from subtune.analysis import scores
-    from subtune.core import hardware
     from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import records, rescoring
     from subtune.selections.specs import Fit
 
-    device = hardware.prepare(snakemake.threads)
+    device = prepare(snakemake.threads)
     store = Path(snakemake.params.store)
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
     best = best[best["model"] == snakemake.wildcards.encoder].dropna(subset=["value"])

@@ -3,14 +3,13 @@
 A sweep that is asked to stop keeps a checkpoint, and goes on from it when it is called again.
 """
 
-from subtune.core.jobs import job, report, stop_requests
+from subtune.core.jobs import job, prepare, report, stop_requests
 
 with job(snakemake.log[0]), stop_requests() as stopping:
     from pathlib import Path
 
     import pandas as pd
 
-    from subtune.core import hardware
     from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import recording, records
@@ -18,7 +17,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     from subtune.selections.specs import RunSpec
     from subtune.training.checkpoints import Checkpoints
 
-    device = hardware.prepare(snakemake.threads)
+    device = prepare(snakemake.threads)
     store = Path(snakemake.params.store)
     seconds = 60 * snakemake.resources.checkpoint_minutes
     checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)

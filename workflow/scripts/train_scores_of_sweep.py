@@ -1,19 +1,18 @@
 """Scores on the training rows. In: a sweep's records, tokens, model. Out: one row per run."""
 
-from subtune.core.jobs import job
+from subtune.core.jobs import job, prepare
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     import pandas as pd
 
-    from subtune.core import hardware
     from subtune.data.load import read
     from subtune.models.load import load_model
     from subtune.runs import rescoring
     from subtune.selections.specs import RunSpec
 
-    device = hardware.prepare(snakemake.threads)
+    device = prepare(snakemake.threads)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
     task = specs[0].tokens.data.task
     directory, pooling = Path(snakemake.input.model), specs[0].model.pooling

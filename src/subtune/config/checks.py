@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from subtune.config.messages import text_of
 from subtune.config.schema import Config, Experiment, Fractions
 from subtune.core.errors import SubtuneError, listed, one_of
-from subtune.data.builtin import MINI_TASKS
-from subtune.data.files import RELEASES, is_on_hub
+from subtune.data.files import RELEASES
+from subtune.data.sources import MINI_TASKS, is_on_hub
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.added import Embeddings
 from subtune.selections.methods import is_built_in

@@ -1,13 +1,21 @@
-"""Paths below a results directory, and directories that are written whole or not at all."""
+"""Paths: below a results directory, of the package's data, and of the workflow's files.
+
+Directories are written whole or not at all.
+"""
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+import yaml
 from safetensors import SafetensorError
 
 from subtune.core.errors import SubtuneError, reason_of
@@ -146,3 +154,43 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def path_of(package: str, name: str):
+    """Return where a package's file lies, as something that can be opened."""
+    return resources.files(package) / name
+
+
+@cache
+def read_yaml(package: str, name: str) -> Any:
+    """Return what a package's YAML file holds."""
+    text = path_of(package, name).read_text(encoding="utf-8")
+    # libyaml's loader is ten times as fast, where there is one.
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def workflow_directory() -> Path:
+    """Return the directory of the Snakefile: a clone's top, or one inside the installed package."""
+    package = Path(__file__).parents[1]
+    installed = package / "pipeline"
+    return installed if installed.is_dir() else package.parents[1]
+
+
+def snakemake_command(*arguments: str) -> list[str]:
+    """Return the command that calls Snakemake with this workflow.
+
+    Modules of the folder in which it is called are not imported.
+    """
+    snakefile = workflow_directory() / "Snakefile"
+    return [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(snakefile), *arguments]
+
+
+def offer(folder: Path) -> None:
+    """Let Python in all processes that are started later find the packages in ``folder``.
+
+    The environments of jobs do not have subtune. The folder in which they run is no place of
+    packages.
+    """
+    os.environ["PYTHONSAFEPATH"] = "1"
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([before] if before else [])])

@@ -8,9 +8,9 @@ import datasets
 from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.data import builtin, files
-from subtune.data.files import Repository, repository_of
-from subtune.hub.download import snapshot
+from subtune.data import files
+from subtune.data.sources import Repository, mini_columns, repository_of
+from subtune.hub import snapshot
 from subtune.models.configuration import has_token_types, longest_text, read_config
 from subtune.models.files import TOKENIZER
 from subtune.selections.specs import DataSpec
@@ -33,7 +33,7 @@ def load(
     if spec.source == "hub":
         return _download(task, spec.version, spec.splits)
     if spec.source == "builtin":
-        columns = builtin.columns_of(TASKS[task.name])
+        columns = mini_columns(TASKS[task.name])
     else:
         by_split = files.paths_of(task, spec.source, spec.splits, glue_dir, paths, directory)
         columns = files.columns_of(task, by_split, spec.source)

@@ -11,9 +11,8 @@ import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 
 from subtune.analysis import verdicts
-from subtune.core import resources
 from subtune.core.errors import SubtuneError, printable
-from subtune.core.layout import Layout
+from subtune.core.layout import Layout, path_of
 from subtune.exhibits.tables.writing import escaped, share
 from subtune.families.base import MEAN_CLASSIFICATION, is_classifier
 from subtune.models.configuration import has_token_types, head_by, read_config
@@ -72,7 +71,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     facts |= {"token_types": has_token_types(config)}
     facts["fitted"] = isinstance(spec.recipe, Fit)
     facts["averages"] = head == MEAN_CLASSIFICATION or facts["fitted"]
-    template = resources.path_of("subtune.exhibits", "model_card.md").read_text("utf-8")
+    template = path_of("subtune.exhibits", "model_card.md").read_text("utf-8")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 
 

@@ -4,7 +4,7 @@ subtune has its own forward pass for packed families. For all others it runs tra
 a `Naming` gives each parameter its role.
 """
 
-from subtune.core import resources
+from subtune.core.layout import read_yaml
 from subtune.families.base import Naming
 from subtune.families.bert import BERT, ROBERTA, XLM_ROBERTA
 
@@ -12,7 +12,7 @@ from subtune.families.bert import BERT, ROBERTA, XLM_ROBERTA
 FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}
 NAMINGS = {
     model_type: Naming(**fields)
-    for fields in resources.read_yaml("subtune.families", "namings.yaml")
+    for fields in read_yaml("subtune.families", "namings.yaml")
     for model_type in fields["model_types"]
 }
 # The papers' methods and figures use BERT's parameter names.

@@ -11,7 +11,7 @@ import torch
 from pydantic import ValidationError
 
 from subtune.config.messages import text_of
-from subtune.core import hardware
+from subtune.core import jobs
 from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.load import load as load_rows
@@ -190,7 +190,7 @@ def _read(
         spec = TokensSpec(data=data, tokenizer=version_of(directory), max_length=max_length)
     tokens = tokenize(data.task, rows, directory, max_length)
     loaded = load_model(directory, task.of_kind.head, task.outputs, pooling_in(directory))
-    return loaded.to(hardware.prepare(torch.get_num_threads())), spec, tokens
+    return loaded.to(jobs.prepare(torch.get_num_threads())), spec, tokens
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subtune.core import resources
+from subtune.core.layout import read_yaml
 from subtune.families import FAMILIES
 from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
@@ -112,7 +112,7 @@ def names_for(
 
 def papers_models() -> dict[str, dict[str, Any]]:
     """Return the published configurations' fields that decide shapes, for the papers' models."""
-    return resources.read_yaml("subtune.models", "sizes.json")
+    return read_yaml("subtune.models", "sizes.json")
 
 
 def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:

@@ -6,7 +6,7 @@ from pathlib import Path
 from transformers import AutoTokenizer
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.hub.download import snapshot
+from subtune.hub import snapshot
 from subtune.models import files
 from subtune.models.configuration import CONFIG, MODULES, POOLING
 from subtune.selections.specs import ModelSpec

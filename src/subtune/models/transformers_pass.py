@@ -20,7 +20,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from subtune.core.errors import SubtuneError, reason_of
-from subtune.core.hardware import is_out_of_memory
+from subtune.core.jobs import is_out_of_memory
 from subtune.families.base import QUESTION_ANSWERING
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, TransformersModule

@@ -13,11 +13,10 @@ from subtune.config import Config, Experiment
 from subtune.config.schema import HUB_MODELS, ModelSource
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.data import builtin, files
-from subtune.data.files import OF_GLUE, repository_of
-from subtune.data.sizes import size_of
+from subtune.data import files
+from subtune.data.sources import OF_GLUE, mini_version, repository_of, size_of
 from subtune.families import naming_of
-from subtune.hub.commits import COMMITS, file_at, pinned, remembered
+from subtune.hub import COMMITS, file_at, pinned, remembered
 from subtune.models.configuration import (
     Pooling,
     head_by,
@@ -221,5 +220,5 @@ def _data_spec(
         kept = Path(Layout(config.results).pinned())
         version = pinned(repository.name, revision, "dataset", kept, "revision")
     else:
-        version = builtin.version(task)
+        version = mini_version(task)
     return DataSpec(task=task, source=source, version=version, splits=tuple(splits))

@@ -110,8 +110,9 @@ class Plan:
     @cached_property
     def tokens(self) -> dict[str, TokensSpec]:
         """Token ids by key."""
-        train = [of.tokens for of in (*self.fishers.values(), *self.runs.values())]
-        return {tokens.key: tokens for tokens in (*train, *self.tests.values())}
+        specs: list[FisherSpec | RunSpec] = [*self.fishers.values(), *self.runs.values()]
+        every = [*(spec.tokens for spec in specs), *self.tests.values()]
+        return {tokens.key: tokens for tokens in every}
 
     @cached_property
     def datasets(self) -> dict[str, DataSpec]:

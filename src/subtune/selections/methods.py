@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from subtune.core import resources
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, one_of
+from subtune.core.layout import read_yaml
 from subtune.selections import NamedSelection, Selection
 from subtune.selections.entries import Draw, Random
 from subtune.selections.patterns import Lora, WholeTensors
@@ -32,7 +32,7 @@ class _Resource(Value):
     titles: dict[str, str]
 
 
-_PAPERS = _Resource.model_validate(resources.read_yaml("subtune.selections", "methods.yaml"))
+_PAPERS = _Resource.model_validate(read_yaml("subtune.selections", "methods.yaml"))
 # Method name to the one parameter that it trains in every layer.
 LAYER_PARAMETERS = _PAPERS.layer_parameters
 COMBINATIONS = _PAPERS.combinations

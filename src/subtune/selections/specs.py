@@ -130,7 +130,7 @@ class Fold(Value):
     """A fold of cross-validation: a run trains on all other training rows, and its rows judge.
 
     ``number`` counts from 0 the folds ``of`` a ``partition`` of the training rows, which
-    `subtune.data.folds` draws. They take the place of the task's first evaluation split.
+    `subtune.data.batches` draws. They take the place of the task's first evaluation split.
     """
 
     of: int = Field(ge=2)

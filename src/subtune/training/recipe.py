@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError
-from subtune.core.hardware import is_out_of_memory
+from subtune.core.jobs import is_out_of_memory
 from subtune.data.batches import by_length, shuffled
 from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, with_new_classifier

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 from subtune import config
 from subtune.data import files
 from subtune.data.load import load, tokenize
-from subtune.data.sizes import size_of
+from subtune.data.sources import size_of
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of, papers_models

@@ -11,8 +11,8 @@ import pytest
 from subtune import config
 from subtune.config.schema import SEARCHED
 from subtune.core.errors import SubtuneError
-from subtune.data.sizes import size_of
-from subtune.hub.commits import COMMITS, SQUAD
+from subtune.data.sources import size_of
+from subtune.hub import COMMITS, SQUAD
 from subtune.planning import inputs
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of

@@ -4,8 +4,8 @@ import datasets
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.data.files import OF_GLUE, REPOSITORIES, is_on_hub, repository_of
 from subtune.data.load import read_parquet
+from subtune.data.sources import OF_GLUE, REPOSITORIES, is_on_hub, repository_of
 from subtune.tasks import TASKS
 
 

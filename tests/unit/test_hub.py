@@ -1,14 +1,42 @@
-"""Pushes of exported runs, to a local server that answers as the hub does."""
+"""The hub: commits that are known without asking it, and pushes to a local server like it."""
+
+import json
 
 import huggingface_hub
 import pytest
 
 from subtune import cli
+from subtune.config.schema import HUB_MODELS
 from subtune.core.errors import SubtuneError
-from subtune.hub import upload
+from subtune.hub import COMMIT, GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, pinned, upload
 from subtune.selections.methods import METHODS
 from tests.helpers.hub_of_uploads import READER, WRITER, serving
 from tests.helpers.records import recorded
+
+COMMIT_OF_MAIN = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return tmp_path / "pinned.json"
+
+
+@pytest.mark.parametrize("repository", [GLUE, SQUAD, UNIVERSAL_DEPENDENCIES, *HUB_MODELS.values()])
+def test_what_the_papers_use_is_at_one_commit_where_no_revision_is_named(repository, kept):
+    assert COMMIT.fullmatch(pinned(repository, None, "model", kept, "revision"))
+
+
+def test_a_commit_is_taken_as_it_is_and_what_was_asked_before_is_not_asked_again(kept):
+    assert pinned("a/b", COMMIT_OF_MAIN, "model", kept, "revision") == COMMIT_OF_MAIN
+    kept.write_text(json.dumps({"a/b@main": COMMIT_OF_MAIN}))
+    assert pinned("a/b", None, "model", kept, "revision") == COMMIT_OF_MAIN
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a/b@main": "main"}', '{"a/b@main": 7}'])
+def test_a_file_of_commits_that_is_damaged_is_named_in_one_line(kept, text):
+    kept.write_text(text)
+    with pytest.raises(SubtuneError, match=r"pinned\.json: found something else than a commit"):
+        pinned("a/b", "main", "model", kept, "revision")
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +132,7 @@ def test_who_may_not_write_there_is_told(hub, monkeypatch, tmp_path, token, name
     monkeypatch.setenv("HF_TOKEN", token)
     (tmp_path / "README.md").write_text("")
     with pytest.raises(SubtuneError, match="don't have the rights to create a model") as caught:
-        upload.upload(tmp_path, name, private=False)
+        upload(tmp_path, name, private=False)
     assert "a token that may write (`hf auth login`)" in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
     assert not hub

@@ -1,4 +1,4 @@
-"""Rows of every source, in one shape."""
+"""Rows of every source in one shape, and their token ids."""
 
 from collections import Counter
 
@@ -7,11 +7,12 @@ import pytest
 from transformers import AutoTokenizer
 
 from subtune.core.errors import SubtuneError
-from subtune.data import builtin, files
-from subtune.data.builtin import MINI_TASKS
-from subtune.data.load import load, split_from_rows, tokenize
+from subtune.data import files
+from subtune.data.load import load, read, split_from_rows, tokenize
+from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, Task
+from tests.helpers import examples
 
 GLUE_ROWS = {
     "cola": (8551, 1043, 1063),
@@ -131,8 +132,8 @@ def test_wrong_paths_of_a_users_task_give_one_line(paths, message):
 @pytest.mark.parametrize("name", MINI_TASKS)
 def test_a_mini_task_has_the_columns_labels_and_splits_of_its_task_and_no_text_twice(name):
     task = TASKS[name]
-    splits = builtin.splits(task)
-    assert set(builtin.columns_of(task)) == {"train", *task.evaluation, *task.test}
+    splits = mini_rows(task)
+    assert set(mini_columns(task)) == {"train", *task.evaluation, *task.test}
     assert len(splits["train"]) >= 200
     assert all(len(splits[split]) >= 100 for split in task.evaluation)
     assert set(splits["train"][0]) == {*task.text, task.label}
@@ -148,7 +149,7 @@ def test_a_mini_task_has_the_columns_labels_and_splits_of_its_task_and_no_text_t
 
 
 def test_a_mini_task_is_the_same_on_every_machine():
-    versions = {name: builtin.version(TASKS[name]) for name in MINI_TASKS}
+    versions = {name: mini_version(TASKS[name]) for name in MINI_TASKS}
     assert versions == MINI_VERSIONS
 
 
@@ -178,3 +179,20 @@ def test_roberta_gets_no_token_types_nor_more_tokens_than_it_has_positions(tiny_
     assert "token_type_ids" not in tokens.column_names
     with pytest.raises(SubtuneError, match="max_length: found 64, expected at most 63, the posit"):
         tokenize(TASKS["mrpc"], rows, tiny_roberta, 64)
+
+
+@pytest.mark.parametrize("name", ["data-00000-of-00001.arrow", "dataset_info.json", "state.json"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: content[: len(content) // 2], lambda content: b"[]"],
+    ids=["cut", "another"],
+)
+def test_a_directory_with_a_damaged_file_is_named_with_what_to_do(tmp_path, name, damage):
+    stored = tmp_path / "stored"
+    examples.rows_of(TASKS["sst2"]).save_to_disk(stored)
+    path = stored / "train" / name
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(SubtuneError) as error:
+        read(stored)
+    assert str(error.value).startswith(f"{stored} is damaged; delete it, and call snakemake again")
+    assert "\n" not in str(error.value)

@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from subtune.data.folds import divided, rows_of_folds
+from subtune.data.batches import divided, rows_of_folds
 from subtune.selections.specs import Fold
 from subtune.tasks import TASKS
 from tests.helpers import examples

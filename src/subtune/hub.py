@@ -1,20 +1,22 @@
-"""Facts about the hub's repositories, such as commits: asked for once, and kept with the results.
+"""The hub: commits of its branches and tags, downloads and uploads.
 
-Later plans are therefore the same, with or without a network, and a branch that has moved retrains
-nothing. To get its newer commit, delete its line in the file.
+Facts about repositories, such as commits, are asked for once, and kept with the results. Later
+plans are therefore the same, with or without a network, and a branch that has moved retrains
+nothing. To get its newer commit, delete its line in the file. If the hub fails, a `SubtuneError`
+says in one line why, and what helps.
 """
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 from uuid import uuid4
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from subtune.core.errors import SubtuneError
-from subtune.hub.download import asking_the_hub
+from subtune.core.errors import SubtuneError, one_line, reason_of
 
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"
@@ -33,6 +35,54 @@ SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
 # Answers are commits and poolings.
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
+# Files of an earlier export to the same repository, which would load instead of the new ones.
+EARLIER = ["model*.safetensors", "model.safetensors.index.json", "config.json", "adapter_*"]
+NEEDED = "--push: expected OWNER/NAME, a network, and a token that may write (`hf auth login`)"
+
+
+class UnreachableError(SubtuneError):
+    """The hub cannot be reached from here, now."""
+
+
+def snapshot(
+    repository: str,
+    revision: str,
+    patterns: Sequence[str],
+    *,
+    repo_type: str,
+    name: str,
+    instead: str,
+) -> Path:
+    """Return the local directory with a repository's files that match ``patterns``.
+
+    An error message begins with ``name`` and ends with ``instead``: advice for a user without a
+    network.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, or has no such repository or revision.
+    """
+    import huggingface_hub
+
+    advice = f"check the network of the machine that runs downloads, or {instead}"
+    with asking_the_hub(f"{name} at {revision}", advice):
+        folder = huggingface_hub.snapshot_download(
+            repository, repo_type=repo_type, revision=revision, allow_patterns=list(patterns)
+        )
+    return Path(folder)
+
+
+@contextmanager
+def asking_the_hub(problem: str, advice: str) -> Iterator[None]:
+    """Turn exceptions of the hub's library into one line: what failed, why, and what helps."""
+    from huggingface_hub import errors
+    from huggingface_hub.utils import httpx
+
+    try:
+        yield
+    except (httpx.HTTPError, errors.HFValidationError, OSError) as error:
+        has_answered = isinstance(error, errors.HfHubHTTPError | errors.HFValidationError)
+        kind = SubtuneError if has_answered else UnreachableError
+        raise kind(f"{problem} ({reason_of(error)}); {advice}") from None
 
 
 def pinned(
@@ -125,3 +175,27 @@ def _write(kept: Path, commits: dict[str, str]) -> None:
         raise SubtuneError(f"cannot write {kept}: {error.strerror or error}") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def require_ready(repository: str) -> None:
+    """Refuse a name that the hub cannot have, and a user that it does not know, before any work."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.utils import validate_repo_id
+
+    with one_line(NEEDED):
+        # The library takes names without an owner, too.
+        validate_repo_id(repository if "/" in repository else f"/{repository}")
+        HfApi().whoami()
+
+
+def upload(folder: Path, repository: str, private: bool) -> str:
+    """Upload a folder as one commit to a repository of models, old or new. Return its address."""
+    import huggingface_hub
+
+    api = huggingface_hub.HfApi()
+    with one_line(NEEDED):
+        url = api.create_repo(repository, private=private or None, exist_ok=True)
+        if private and not api.repo_info(repository).private:
+            raise SubtuneError(f"--private: {repository} is public; name a new one, or hide it")
+        api.upload_folder(repo_id=repository, folder_path=folder, delete_patterns=EARLIER)
+    return str(url)
