@@ -241,9 +241,14 @@ def _params(options: argparse.Namespace) -> None:
     import pandas as pd
 
     from subtune.families.base import SEQUENCE_CLASSIFICATION
-    from subtune.models.configuration import sequence_head
-    from subtune.models.dimensions import AnyDimensions, dimensions_by, dimensions_in, papers_models
-    from subtune.models.parameter_counts import parameter_counts
+    from subtune.models.dimensions import (
+        AnyDimensions,
+        dimensions_by,
+        dimensions_in,
+        papers_models,
+        parameter_counts,
+    )
+    from subtune.models.files import sequence_head
     from subtune.selections.methods import COMBINATIONS, METHODS, named
 
     selections = config.read(options.config).selections if options.config else {}
@@ -292,7 +297,7 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
     """Print which tensors of a local model train."""
     import pandas as pd
 
-    from subtune.models.parameter_counts import tensors_of
+    from subtune.models.dimensions import tensors_of
 
     rows = [
         (

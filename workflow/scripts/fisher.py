@@ -9,7 +9,7 @@ with job(snakemake.log[0]):
 
     from subtune.data.load import read
     from subtune.models import encoder
-    from subtune.models.load import load_model
+    from subtune.models.encoder import load_model
     from subtune.selections.specs import FisherSpec
     from subtune.training import fisher
 

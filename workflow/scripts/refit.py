@@ -11,7 +11,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
 
     from subtune.analysis import scores
     from subtune.data.load import read
-    from subtune.models.load import load_model
+    from subtune.models.encoder import load_model
     from subtune.runs import recording
     from subtune.training.checkpoints import Checkpoints
 

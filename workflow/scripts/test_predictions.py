@@ -9,7 +9,7 @@ with job(snakemake.log[0]):
 
     from subtune.analysis import scores
     from subtune.data.load import read
-    from subtune.models.load import load_model
+    from subtune.models.encoder import load_model
     from subtune.runs import records, rescoring
     from subtune.selections.specs import Fit
 

@@ -11,7 +11,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     import pandas as pd
 
     from subtune.data.load import read
-    from subtune.models.load import load_model
+    from subtune.models.encoder import load_model
     from subtune.runs import recording, records
     from subtune.selections.entries import read_ranks
     from subtune.selections.specs import RunSpec

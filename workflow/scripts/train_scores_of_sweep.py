@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     import pandas as pd
 
     from subtune.data.load import read
-    from subtune.models.load import load_model
+    from subtune.models.encoder import load_model
     from subtune.runs import rescoring
     from subtune.selections.specs import RunSpec
 

@@ -11,8 +11,7 @@ from subtune.core.errors import SubtuneError, one_line
 from subtune.data import files
 from subtune.data.sources import Repository, mini_columns, repository_of
 from subtune.hub import snapshot
-from subtune.models.configuration import has_token_types, longest_text, read_config
-from subtune.models.files import TOKENIZER
+from subtune.models.files import TOKENIZER, has_token_types, longest_text, read_config
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, TaskSpec
 from subtune.tasks.sentences import texts_apart

@@ -15,9 +15,8 @@ from subtune.core.errors import SubtuneError, printable
 from subtune.core.layout import Layout, path_of
 from subtune.exhibits.tables.writing import escaped, share
 from subtune.families.base import MEAN_CLASSIFICATION, is_classifier
-from subtune.models.configuration import has_token_types, head_by, read_config
 from subtune.models.dimensions import dimensions_in
-from subtune.models.files import README
+from subtune.models.files import README, has_token_types, head_by, read_config
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import listing, records
 from subtune.selections.specs import Fit, RunSpec

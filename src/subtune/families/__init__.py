@@ -5,8 +5,7 @@ a `Naming` gives each parameter its role.
 """
 
 from subtune.core.layout import read_yaml
-from subtune.families.base import Naming
-from subtune.families.bert import BERT, ROBERTA, XLM_ROBERTA
+from subtune.families.base import BERT, ROBERTA, XLM_ROBERTA, Naming
 
 # Models of these types have a forward pass of their own here.
 FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}

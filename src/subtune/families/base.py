@@ -9,7 +9,7 @@ pretrained part are ``classifier…``.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from subtune.tasks.examples import Reads
@@ -220,7 +220,7 @@ class Dimensions(NamedTuple):
         return {name: self.family.exported_name(name, head) for name in self.shapes(1, head)}
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Return the floating-point operations of `subtune.models.packed_pass` for one example.
+        """Return the floating-point operations of `subtune.models.forward` for one example.
 
         A product of ``[m, k]`` and ``[k, n]`` counts ``2·m·k·n``. If a head reads only the first
         token, the last layer computes keys and values, and the rest for that token alone.
@@ -310,3 +310,70 @@ def is_added(name: str) -> bool:
 def is_pretrained(name: str) -> bool:
     """Return whether a pretrained checkpoint holds a parameter."""
     return name.partition(".")[0] not in (ADDED, CLASSIFIER, FIXED)
+
+
+# transformers' activations that act on each number alone and have no parameters.
+ACTIVATIONS = (
+    *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
+    *("gelu_python_tanh", "gelu_pytorch_tanh", "hardswish", "leaky_relu", "linear", "mish"),
+    *("quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh"),
+)
+CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
+TOKEN_HEAD = (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),)
+
+# Devlin et al., 2019.
+BERT = Family(
+    model_type="bert",
+    defaults={
+        "vocab_size": 30522,
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "pad_token_id": 0,
+    },
+    computed={
+        "hidden_act": ACTIVATIONS,
+        "position_embedding_type": ("absolute",),
+        "is_decoder": (False,),
+        "is_encoder_decoder": (False,),
+        "add_cross_attention": (False,),
+        "pruned_heads": ({},),
+        "per_layer_config": ({},),
+        # The model brings its own code.
+        "auto_map": (),
+    },
+    heads={
+        SEQUENCE_CLASSIFICATION: (
+            HeadLayer("pooler.dense", exported="bert.pooler.dense", activation="tanh"),
+            HeadLayer("classifier", exported="classifier", dropout=CLASSIFIER_DROPOUT),
+        ),
+        MEAN_CLASSIFICATION: TOKEN_HEAD,
+        TOKEN_CLASSIFICATION: TOKEN_HEAD,
+        QUESTION_ANSWERING: (HeadLayer("classifier", "qa_outputs"),),
+    },
+    backbone="bert",
+)
+
+# Liu et al., 2019.
+ROBERTA = replace(
+    BERT,
+    model_type="roberta",
+    defaults={**BERT.defaults, "vocab_size": 50265, "pad_token_id": 1},
+    # It is pretrained without a pooler. The sequence head has a dense layer of its own.
+    heads={
+        **BERT.heads,
+        SEQUENCE_CLASSIFICATION: (
+            HeadLayer("classifier.dense", "classifier.dense", CLASSIFIER_DROPOUT, "tanh"),
+            HeadLayer("classifier.out_proj", "classifier.out_proj", CLASSIFIER_DROPOUT),
+        ),
+    },
+    backbone="roberta",
+)
+
+# Conneau et al., 2020.
+XLM_ROBERTA = replace(
+    ROBERTA, model_type="xlm-roberta", defaults={**BERT.defaults, "pad_token_id": 1}
+)

@@ -10,8 +10,7 @@ import numpy as np
 
 from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.init.defaults import DEFAULTS
-from subtune.models.configuration import MANY
-from subtune.models.files import TOKENIZER
+from subtune.models.files import MANY, TOKENIZER
 from subtune.tasks import TaskSpec
 
 

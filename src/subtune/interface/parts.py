@@ -20,11 +20,9 @@ from subtune.init import tables
 from subtune.init.first_configuration import Request, task_of
 from subtune.init.models import model_called
 from subtune.interface.tables import Rows, Split, splits_of, training_split
-from subtune.models.configuration import pooling_in
-from subtune.models.encoder import Encoder
-from subtune.models.files import version_of
-from subtune.models.load import load_model
-from subtune.models.parameter_counts import tensors_of
+from subtune.models.dimensions import tensors_of
+from subtune.models.encoder import Encoder, load_model
+from subtune.models.files import pooling_in, version_of
 from subtune.runs.job import Job
 from subtune.selections import SELECTION, Selection
 from subtune.selections.added import Embeddings

@@ -33,11 +33,10 @@ from subtune.families.base import (
     is_classifier,
     is_key_bias,
 )
-from subtune.models import configuration
-from subtune.models.configuration import CONFIG, Pooling
+from subtune.models import files
 from subtune.models.dimensions import NO_POOLING, OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
-from subtune.models.files import INDEX, WEIGHTS, require_same
+from subtune.models.files import CONFIG, INDEX, WEIGHTS, Pooling, require_same
 from subtune.selections.patterns import LAYER_NUMBER
 
 AUTO_CLASSES = {
@@ -49,7 +48,7 @@ AUTO_CLASSES = {
 
 
 def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
-    """Return a model as `subtune.models.load.load_model` does, with the head that pools so.
+    """Return a model as `subtune.models.encoder.load_model` does, with the head that pools so.
 
     Raises:
         SubtuneError: transformers has no such model with this head, or a weight is missing or
@@ -146,7 +145,7 @@ def read_config(directory: Path, outputs: int) -> PretrainedConfig:
         SubtuneError: the configuration cannot be read, or transformers knows no such model.
     """
     path = directory / CONFIG
-    model_type = configuration.read_config(directory)["model_type"]
+    model_type = files.read_config(directory)["model_type"]
     if model_type not in CONFIG_MAPPING_NAMES:
         close = difflib.get_close_matches(model_type, CONFIG_MAPPING_NAMES, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from subtune.config import Config
 from subtune.core.layout import Layout
 from subtune.data.batches import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
-from subtune.models.configuration import head_by
 from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
+from subtune.models.files import head_by
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
 from subtune.selections.specs import Fit, Fold, Precision, RunSpec, TokensSpec

@@ -17,14 +17,6 @@ from subtune.data import files
 from subtune.data.sources import OF_GLUE, mini_version, repository_of, size_of
 from subtune.families import naming_of
 from subtune.hub import COMMITS, file_at, pinned, remembered
-from subtune.models.configuration import (
-    Pooling,
-    head_by,
-    longest_text,
-    own_pooling,
-    pooling_in,
-    read_config,
-)
 from subtune.models.dimensions import (
     NO_POOLING,
     OtherDimensions,
@@ -32,7 +24,16 @@ from subtune.models.dimensions import (
     fields_of,
     shapes_for,
 )
-from subtune.models.files import directory_of_package, version_of
+from subtune.models.files import (
+    Pooling,
+    directory_of_package,
+    head_by,
+    longest_text,
+    own_pooling,
+    pooling_in,
+    read_config,
+    version_of,
+)
 from subtune.selections.added import Peft
 from subtune.selections.kind import Work
 from subtune.selections.specs import DataSpec, Labels, ModelSpec, TokensSpec

@@ -10,9 +10,9 @@ from subtune.core.errors import SubtuneError
 from subtune.data.load import read_tokenizer, tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
 from subtune.models import files, transformers_models
-from subtune.models.configuration import MANY, longest_text
 from subtune.models.dimensions import dimensions_in
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
+from subtune.models.files import MANY, longest_text
 from subtune.tasks import TASKS
 from tests.helpers import examples, families
 

@@ -12,7 +12,7 @@ from subtune.data.sources import size_of
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of, papers_models
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.planning.cost import TOTAL, Estimates, cost_table
 from subtune.planning.plan import Plan
 from subtune.planning.plan import plan as plan_of

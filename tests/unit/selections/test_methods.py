@@ -8,8 +8,7 @@ import pytest
 from subtune import papers
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
-from subtune.models.dimensions import dimensions_of, papers_models
-from subtune.models.parameter_counts import parameter_counts
+from subtune.models.dimensions import dimensions_of, papers_models, parameter_counts
 from subtune.papers import printed
 from subtune.selections.kind import LowRank, Whole
 from subtune.selections.methods import COMBINATIONS, LAYER_PARAMETERS, METHODS, name_of, named

@@ -18,7 +18,7 @@ import torch
 from transformers import get_scheduler
 
 from subtune.models import encoder, packed
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.selections.kind import Indices, LowRank
 from subtune.tasks import TASKS
 from subtune.training import groups, recipe

@@ -10,7 +10,7 @@ import torch
 
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.selections.entries import ranks, summed
 from subtune.tasks import TASKS
 from subtune.training import fisher

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from subtune.core.errors import SubtuneError
-from subtune.models.encoder import shapes_of
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model, shapes_of
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.training.fisher import fisher_information

@@ -12,12 +12,10 @@ from transformers import AutoModelForSequenceClassification
 
 from subtune.core.errors import SubtuneError
 from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
-from subtune.models.dimensions import dimensions_in, shapes_for
-from subtune.models.encoder import new_classifier, shapes_of
+from subtune.models.dimensions import dimensions_in, parameter_counts, shapes_for
+from subtune.models.encoder import load_model, new_classifier, shapes_of
 from subtune.models.files import directory_of_package
 from subtune.models.injected import UNFIT, injected, peft_config
-from subtune.models.load import load_model
-from subtune.models.parameter_counts import parameter_counts
 from subtune.selections import SELECTION
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS

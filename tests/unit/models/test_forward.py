@@ -1,4 +1,4 @@
-"""Several runs in one packed pass, against transformers' own model, one run at a time."""
+"""The forward pass of runs side by side, beside transformers' code run by run."""
 
 import copy
 from dataclasses import replace
@@ -9,23 +9,25 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModel
 from transformers.activations import ACT2FN
 
 from subtune.families.base import (
+    ACTIVATIONS,
     HEADS,
     MEAN_CLASSIFICATION,
     QUESTION_ANSWERING,
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from subtune.families.bert import ACTIVATIONS
 from subtune.models import encoder, forward, packed
 from subtune.models.dimensions import dimensions_by
-from subtune.models.dropout import DropoutMasks
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
+from subtune.models.forward import activation, hidden_states
 from subtune.models.packed import from_grid, pack, to_grid
-from subtune.models.packed_pass import activation
-from subtune.models.weights import LowRankUpdate, PerRun
+from subtune.models.weights import DropoutMasks, LowRankUpdate, PerRun
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
 from tests.helpers import examples, reference
 
 ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
@@ -306,3 +308,25 @@ def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(tiny_bert, director
         monkeypatch.setitem(packed.TOKENS_OF_A_PASS, "cpu", cost)
         cut = packed.micro_batches(index, lengths, own)
         assert [part.tolist() for part in cut] == expected
+
+
+TEXTS = np.array([3, 0, 5])
+# The states that are read of a text.
+READ = {"first": slice(1), "last": slice(-1, None), "all": slice(None)}
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert", "gpt2", "qwen2"])
+@pytest.mark.parametrize("reads", READ)
+def test_states_are_those_of_transformers_model_without_a_head(family, reads, tiny):
+    directory = tiny(family)
+    split = Examples(examples.tokens(TASKS["mrpc"], directory)["train"], reads)
+    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    plain = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    expected = []
+    for number in TEXTS:
+        inputs = {name: torch.tensor(split.inputs[name][number])[None] for name in split.inputs}
+        with torch.inference_mode():
+            expected.append(plain(**inputs).last_hidden_state[0, READ[reads]])
+    with torch.inference_mode():
+        states = hidden_states(model, pack(split, TEXTS, model))
+    torch.testing.assert_close(states, torch.cat(expected), atol=1e-5, rtol=1e-5)

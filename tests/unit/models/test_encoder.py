@@ -10,8 +10,8 @@ from subtune.core.errors import SubtuneError
 from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_in
+from subtune.models.encoder import load_model
 from subtune.models.files import WEIGHTS, version_of
-from subtune.models.load import load_model
 
 QUERY = "encoder.layer.1.attention.self.query.weight"
 WORDS = "embeddings.word_embeddings.weight"

@@ -8,8 +8,7 @@ from transformers import AutoModelForSequenceClassification
 
 from subtune import cli
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.dimensions import dimensions_in
-from subtune.models.parameter_counts import trained_tensors
+from subtune.models.dimensions import dimensions_in, trained_tensors
 from subtune.selections.kind import Whole, count
 from subtune.selections.methods import named
 from subtune.selections.patterns import WholeTensors
