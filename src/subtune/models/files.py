@@ -71,8 +71,6 @@ def read_config(directory: Path) -> dict[str, Any]:
         raise _error(path, "model_type", model_type, "a model's name")
     if model_type in FAMILIES:
         _require_computed(path, fields, FAMILIES[model_type])
-    elif first_position(model_type, 0):
-        _require_number(path, "pad_token_id", fields.get("pad_token_id", PADDING))
     if fields.get("quantization_config"):
         raise _error(path, "quantization_config", method, "weights that are not quantized")
     return fields
@@ -144,23 +142,11 @@ def has_token_types(config: Mapping[str, Any]) -> bool:
 
 
 def _require_computed(path: Path, fields: Mapping[str, Any], family: Family) -> None:
-    """Refuse settings that our own forward pass would ignore, and sizes that are no sizes."""
+    """Refuse settings that our own forward pass would ignore."""
     for name, values in family.computed.items():
         if fields.get(name) is not None and fields[name] not in values:
             expected = " or ".join(map(json.dumps, values)) or "nothing"
             raise _error(path, name, fields[name], expected)
-    for name, default in family.defaults.items():
-        _require_number(path, name, fields.get(name, default))
-    dimensions = family.dimensions(fields)
-    if dimensions.hidden_size % dimensions.num_attention_heads:
-        expected = f"a multiple of num_attention_heads, {dimensions.num_attention_heads}"
-        raise _error(path, "hidden_size", dimensions.hidden_size, expected)
-
-
-def _require_number(path: Path, name: str, value: object) -> None:
-    lowest = 0 if name.endswith("_id") else 1
-    if type(value) is not int or value < lowest:
-        raise _error(path, name, value, f"a whole number from {lowest}")
 
 
 def _error(path: Path, field: str, value: object, expected: str) -> SubtuneError:

@@ -85,8 +85,6 @@ class PeftSettings(Value):
     def _from_mapping(cls, given: Any) -> Any:
         if not isinstance(given, dict) or isinstance(given.get("fields_as_json"), tuple):
             return given
-        if not all(isinstance(name, str) for name in given):
-            raise ValueError("expected names of fields")
         try:
             fields = [(name, canonical(given[name])) for name in sorted(given)]
         except (TypeError, ValueError):
