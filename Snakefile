@@ -60,7 +60,7 @@ onstart:
 
 
 onsuccess:
-    made = {
+    written = {
         str(path) for job in workflow.persistence.dag.jobs for path in job.output
     }
-    print_answers(made)
+    print_answers(written)

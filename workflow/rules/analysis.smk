@@ -68,8 +68,8 @@ rule runs:
             {"run": planned.run.id, "experiment": name}
             | planned.facts
             | {"flops": ESTIMATES.run(planned.run.id).flops}
-            for name, of_experiment in PLAN.experiments.items()
-            for planned in of_experiment
+            for name, runs in PLAN.experiments.items()
+            for planned in runs
         ],
         store=PATHS.records(),
     script:

@@ -125,19 +125,19 @@ def files_of_experiment(experiment):
     return [path for exhibit in exhibits for path in files_of(experiment, exhibit)]
 
 
-def print_answers(made):
-    """Print what these files say: each paper's claims, and the answers of all experiments or one."""
+def print_answers(written):
+    """Print each paper's claims and the answers, of all experiments or of one, if they are written."""
     papers = {}
     for name, experiment in CONFIG.experiments.items():
         claims = PATHS.data(name, "claims")
-        if claims in made and exists(claims):
+        if claims in written and exists(claims):
             citation = experiments.paper_of(experiment).citation
             papers.setdefault(citation, []).append(Path(claims))
     if papers:
         print(f"\n{papers_in_lines(papers)}", file=sys.stderr)
-    of_all = PATHS.of_all_experiments("answers", "csv")
-    of_each = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
-    for path in [of_all] if of_all in made else [p for p in of_each if p in made]:
+    shared = PATHS.of_all_experiments("answers", "csv")
+    single = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
+    for path in [shared] if shared in written else [p for p in single if p in written]:
         print(answers_in_lines(Path(path)), file=sys.stderr)
 
 

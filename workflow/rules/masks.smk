@@ -4,7 +4,8 @@
 rule ranking:
     input:
         lambda w: [
-            PATHS.fisher_entries(of.key) for of in PLAN.rankings[w.ranking].fishers
+            PATHS.fisher_entries(fisher.key)
+            for fisher in PLAN.rankings[w.ranking].fishers
         ],
     output:
         PATHS.ranking("{ranking}"),

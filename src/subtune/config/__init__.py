@@ -8,8 +8,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from subtune.config.checks import problems_of
-from subtune.config.messages import lines_of
+from subtune.config.checks import lines_of, problems_of
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError
 

@@ -41,7 +41,7 @@ HUB_MODELS = {
 }
 
 
-# Texts have these forms. `subtune.config.messages` says what was expected.
+# Texts have these forms. `subtune.config.checks` says what was expected.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 METHOD = r"^\S+( \S+)*$"
 LINE = r"^\S.*$"

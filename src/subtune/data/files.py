@@ -185,10 +185,10 @@ def glue_paths(directory: str, task: TaskSpec) -> dict[str, Path]:
     Raises:
         SubtuneError: the directory or one of its files is not there.
     """
-    of_glue = TASKS[task.name]
-    splits = (*task.labelled, *of_glue.test)
-    names = {split: str(glue_path(Path(), of_glue, split)) for split in splits}
-    return present("glue_dir", directory, "GLUE's official layout", names, may_lack=of_glue.test)
+    official = TASKS[task.name]
+    splits = (*task.labelled, *official.test)
+    names = {split: str(glue_path(Path(), official, split)) for split in splits}
+    return present("glue_dir", directory, "GLUE's official layout", names, may_lack=official.test)
 
 
 def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:

@@ -80,11 +80,13 @@ def read_parquet(
 def features(task: TaskSpec) -> datasets.Features:
     """Return the columns of every dataset: ``idx``, and those of the task's kind."""
     types = {"idx": "int32", **task.of_kind.columns(task)}
-    return datasets.Features({name: _feature(of) for name, of in types.items()})
+    return datasets.Features({name: _feature(kind) for name, kind in types.items()})
 
 
-def _feature(of: Any) -> Any:
-    return datasets.List(_feature(of[0])) if isinstance(of, list) else datasets.Value(of)
+def _feature(kind: Any) -> Any:
+    if isinstance(kind, list):
+        return datasets.List(_feature(kind[0]))
+    return datasets.Value(kind)
 
 
 def split_from_rows(

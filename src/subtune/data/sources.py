@@ -148,7 +148,7 @@ def size_of(
 
 def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     """Return the size of a task whose columns, by split, are those of its kind."""
-    texts = {split: list(task.of_kind.texts(of_split)) for split, of_split in columns.items()}
+    texts = {split: list(task.of_kind.texts(cells)) for split, cells in columns.items()}
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     counts = {"different texts": len(set(map(tuple, train)))}
     if task.labels and task.of_kind.head == SEQUENCE_CLASSIFICATION:

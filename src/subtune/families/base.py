@@ -265,7 +265,7 @@ class Family:
         inside = [(h, h), (h, h), (h, h), (h, h), (h,), (i, h), (h, i), (h,)]
         for layer in range(d.num_hidden_layers):
             weights |= zip(components_of(layer), inside, strict=True)
-        weights |= {of.module: (h, h) for of in self.heads[head] if not is_classifier(of.module)}
+        weights |= {m.module: (h, h) for m in self.heads[head] if not is_classifier(m.module)}
         shapes = {}
         for module, shape in weights.items():
             shapes[f"{module}.weight"] = shape

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from pydantic import ValidationError
 
-from subtune.config.messages import text_of
+from subtune.config.checks import text_of
 from subtune.core import jobs
 from subtune.core.errors import SubtuneError
 from subtune.data import files

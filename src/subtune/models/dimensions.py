@@ -268,6 +268,6 @@ def _joined(names: Sequence[str], everywhere: bool) -> str:
         return names[0]
     parts = zip(*(name.split(".") for name in names), strict=True)
     return ".".join(
-        of_all[0] if len(set(of_all)) == 1 else "*" if everywhere else f"{of_all[0]}-{of_all[-1]}"
-        for of_all in parts
+        same[0] if len(set(same)) == 1 else "*" if everywhere else f"{same[0]}-{same[-1]}"
+        for same in parts
     )

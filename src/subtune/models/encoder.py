@@ -124,8 +124,8 @@ class Encoder:
 
     def is_transposed(self, name: str) -> bool:
         """Return whether transformers' model stores a matrix as ``[i, o]``."""
-        of = self.transformers
-        return of is not None and of.own_names[name] in of.transposed
+        theirs = self.transformers
+        return theirs is not None and theirs.own_names[name] in theirs.transposed
 
     def exported(self) -> dict[str, Tensor]:
         """Return every parameter by its name in transformers' model, and as it is stored there."""

@@ -46,7 +46,7 @@ TASK_TYPES = {
     MEAN_CLASSIFICATION: "TOKEN_CLS",
     TOKEN_CLASSIFICATION: "TOKEN_CLS",
 }
-TYPES = {of.value: made for of, made in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
+TYPES = {kind.value: config for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
 UNFIT = {
     "ADALORA": "it moves its ranks between layers in calls between steps",
     "ADAMSS": "the number of its values depends on the weights, which a plan does not read",
@@ -62,7 +62,7 @@ UNFIT = {
 }
 # Fields that this package or the model decides, as all that types of PEFT have in common, that load
 # files or import code by its name, or that ask for another way to train.
-RESERVED = {of.name for of in dataclasses.fields(peft.PromptLearningConfig)}
+RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
     "alora_invocation_tokens",

@@ -81,7 +81,7 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     reads, read_of = None, numbers
     if examples.reads is not None:
         positions = [examples.reads[number] for number in index]
-        read_of = numbers.repeat([len(of_example) for of_example in positions])
+        read_of = numbers.repeat([len(places) for places in positions])
         reads = np.concatenate(positions).astype(np.int64) + first[read_of]
     labels = examples.labels
     if isinstance(labels, list):

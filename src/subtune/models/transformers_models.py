@@ -234,10 +234,9 @@ def _with_weights(
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:
     """Return canonical name to own name of every parameter in order, the classifier's last."""
-    of_family = naming_of(module.config.model_type)
+    naming = naming_of(module.config.model_type)
     names = {
-        of_family.canonical(own, module.base_model_prefix): own
-        for own, _ in module.named_parameters()
+        naming.canonical(own, module.base_model_prefix): own for own, _ in module.named_parameters()
     }
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
 
@@ -271,7 +270,7 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
         directory,
         stored=unexpected,
         missing=sorted(pretrained.intersection(loading["missing_keys"])),
-        mismatched=[of for of in sorted(loading["mismatched_keys"]) if of[0] in pretrained],
+        mismatched=[key for key in sorted(loading["mismatched_keys"]) if key[0] in pretrained],
         unknown=[own for own in unexpected if module_of_any_layer(own) in modules],
         prefix=prefix,
     )

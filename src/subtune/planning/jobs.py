@@ -42,9 +42,9 @@ def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
     trains no run of another, unless all of them take less time than it takes to start a job.
     """
     users: dict[str, set[str]] = {run: set() for run in plan.runs}
-    for name, planned in plan.experiments.items():
-        for of_experiment in planned:
-            users[of_experiment.run.id].add(name)
+    for name, runs in plan.experiments.items():
+        for planned in runs:
+            users[planned.run.id].add(name)
 
     def shared(run: str) -> Hashable:
         spec = plan.runs[run]
@@ -60,8 +60,8 @@ def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
                 if config.jobs_at_once
                 else _jobs_within_limits(plan, part, config)
             )
-            for runs in jobs:
-                yield Sweep(task=plan.runs[runs[0]].tokens.data.task.name, runs=tuple(runs))
+            for job in jobs:
+                yield Sweep(task=plan.runs[job[0]].tokens.data.task.name, runs=tuple(job))
 
 
 def _groups(runs: Iterable[str], key: Callable[[str], Hashable]) -> list[list[str]]:

@@ -37,8 +37,8 @@ class AdapterSettings(Value):
         if not 1 <= size <= width:
             raise SubtuneError(f"adapter: found a size of {size}, expected 1 to {width}, the width")
         shapes: dict[str, Shape] = {}
-        for of_layer in map(components_of, range(layers)):
-            both = [of_layer.attention_output, of_layer.output]
+        for layer in map(components_of, range(layers)):
+            both = [layer.attention_output, layer.output]
             for module in both if self.type == "houlsby" else both[1:]:
                 down, up = down_and_up(module)
                 shapes |= {f"{down}.weight": (size, width), f"{down}.bias": (size,)}
@@ -61,9 +61,9 @@ class Adapter(AbstractSelection):
 
     def in_words(self) -> str:
         norms = " and all norms" if self.adapter.type == "houlsby" else ""
-        of = self.adapter
-        size = f"size {of.size}" if of.size else f"reduction {of.reduction}"
-        return f"adapters ({of.type}, {size}){norms}"
+        adapter = self.adapter
+        size = f"size {adapter.size}" if adapter.size else f"reduction {adapter.reduction}"
+        return f"adapters ({adapter.type}, {size}){norms}"
 
 
 def down_and_up(module: str) -> tuple[str, str]:

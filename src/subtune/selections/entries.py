@@ -238,8 +238,8 @@ def read_ranks(path: Path) -> dict[str, np.ndarray]:
         return safetensors.numpy.load_file(path)
 
 
-def rank_files(of: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Rank the entries of ``of`` by the summed information of the tasks' Fisher files.
+def rank_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
+    """Rank the entries of ``ranked`` by the summed information of the tasks' Fisher files.
 
     Raises:
         SubtuneError: a selected tensor's information is not stored in full.
@@ -248,6 +248,6 @@ def rank_files(of: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]
     for path in paths:
         entries = read_ranks(path)
         shapes = {name: values.shape for name, values in entries.items()}
-        names = sorted(of.names(shapes))
+        names = sorted(ranked.names(shapes))
         per_task.append({name: entries[name] for name in names})
     return ranks(summed(per_task))

@@ -114,9 +114,9 @@ def _spafit(first: int, second: int, kind: str) -> Lora:
             f"found 'SPAFIT-{first}-{second}-{kind}', expected its first number below its second"
         )
     biases, adapted = f"{first + 1}-{second}", f"{second + 1}-"
-    of_all_layers = METHODS[f"lora-{kind}"]
-    assert isinstance(of_all_layers, Lora)
-    lora = of_all_layers.lora
+    everywhere = METHODS[f"lora-{kind}"]
+    assert isinstance(everywhere, Lora)
+    lora = everywhere.lora
     targets = tuple(target.replace("layer.*", f"layer.{adapted}") for target in lora.targets)
     return Lora(
         lora=lora.replaced(targets=targets),
