@@ -1,19 +1,6 @@
 # Numbers of the recorded runs, one CSV file each.
 
 
-# Runs that papers score on their training rows too.
-SCORED_ON_TRAINING_ROWS = {
-    run
-    for name in CONFIG.experiments
-    for run in experiments.scored_on_training_rows(CONFIG, PLAN, name)
-}
-
-
-def scored_on_training_rows(sweep):
-    """Return a sweep's runs that are scored on their training rows."""
-    return [run for run in PLAN.sweeps[sweep].runs if run in SCORED_ON_TRAINING_ROWS]
-
-
 rule scores:
     input:
         lambda w: [PATHS.sweep(sweep) for sweep in PLAN.sweeps_of(w.experiment)],
@@ -71,7 +58,7 @@ rule runs:
             for name, runs in PLAN.experiments.items()
             for planned in runs
         ],
-        store=PATHS.records(),
+        store=lambda w: PATHS.records(),
     script:
         "../scripts/runs.py"
 

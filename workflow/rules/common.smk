@@ -85,6 +85,46 @@ def require_no_rule(experiment):
         )
 
 
+def own_files(wildcards):
+    """Return the files of a user's own task, by split."""
+    rows = PLAN.datasets[wildcards.dataset]
+    own = CONFIG.tasks.get(rows.task.name)
+    return {split: own.files[split] for split in rows.splits} if own else {}
+
+
+# Runs that papers score on their training rows too.
+SCORED_ON_TRAINING_ROWS = {
+    run
+    for name in CONFIG.experiments
+    for run in experiments.scored_on_training_rows(CONFIG, PLAN, name)
+}
+
+
+def scored_on_training_rows(sweep):
+    """Return a sweep's runs that are scored on their training rows."""
+    return [run for run in PLAN.sweeps[sweep].runs if run in SCORED_ON_TRAINING_ROWS]
+
+
+def sweep_to_refit(wildcards):
+    """Return a sweep with runs of the method: it has the same model and tokens."""
+    w = wildcards
+    return PLAN.sweep_with(w.experiment, w.encoder, w.task, w.method)
+
+
+def runs_tested(wildcards):
+    """Return each task with test rows to a run of each method of the wildcards' model."""
+    tasks = CONFIG.experiments[wildcards.experiment].tasks
+    return {
+        task: [*PLAN.runs_on(wildcards.experiment, wildcards.encoder, task).values()]
+        for task in filter(CONFIG.is_submitted, tasks)
+    }
+
+
+def first_tested(wildcards):
+    """Return one run of each task: all methods share its model and tokens."""
+    return [run for run, *_ in runs_tested(wildcards).values()]
+
+
 def shown(experiment, exhibit):
     """Return the files of a table or figure; `snakemake --report` shows figures and CSV files."""
     options = {"caption": CAPTIONS, "category": experiment}
@@ -101,6 +141,13 @@ def shown(experiment, exhibit):
         )
         for ending, path in paths.items()
     ]
+
+
+def shown_first(exhibit):
+    """Return the files of all experiments' runs, of which the report shows the first."""
+    first, *others = files_of_all_experiments(exhibit)
+    labels = {"title": exhibit.title, "file": Path(first).suffix[1:]}
+    return [in_report(first, category="All experiments", labels=labels), *others]
 
 
 def files_of(experiment, exhibit):
@@ -123,6 +170,12 @@ def files_of_experiment(experiment):
     """Return the files of every table and figure of an experiment."""
     exhibits = EXHIBITS[experiment].values()
     return [path for exhibit in exhibits for path in files_of(experiment, exhibit)]
+
+
+def in_page(exhibit, files):
+    """Return what the report shows of a table or figure."""
+    shown = {name: getattr(exhibit, name) for name in ("name", "title", "caption")}
+    return shown | {"files": files}
 
 
 def print_answers(written):

@@ -1,13 +1,6 @@
 # Rows of every task, and their token ids.
 
 
-def own_files(wildcards):
-    """Return the files of a user's own task, by split."""
-    rows = PLAN.datasets[wildcards.dataset]
-    own = CONFIG.tasks.get(rows.task.name)
-    return {split: own.files[split] for split in rows.splits} if own else {}
-
-
 rule dataset:
     output:
         directory(PATHS.dataset("{dataset}")),

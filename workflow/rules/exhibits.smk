@@ -2,13 +2,6 @@
 # what takes longest is to start Python with its libraries.
 
 
-def shown_first(exhibit):
-    """Return the files of all experiments' runs, of which the report shows the first."""
-    first, *others = files_of_all_experiments(exhibit)
-    labels = {"title": exhibit.title, "file": Path(first).suffix[1:]}
-    return [in_report(first, category="All experiments", labels=labels), *others]
-
-
 for name, experiment in CONFIG.experiments.items():
 
     rule:

@@ -1,13 +1,7 @@
 # One page with every table, figure, cost and origin, that opens without a network.
 
 
-def in_page(exhibit, files):
-    """Return what the report shows of a table or figure."""
-    shown = {name: getattr(exhibit, name) for name in ("name", "title", "caption")}
-    return shown | {"files": files}
-
-
-# Of one experiment alone there is nothing else to compare.
+# A single experiment has no tables and figures of all experiments.
 ALL_EXHIBITS = [
     in_page(exhibit, files_of_all_experiments(exhibit))
     for exhibit in (SUMMARIES if len(CONFIG.experiments) > 1 else ())

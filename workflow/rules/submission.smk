@@ -2,20 +2,6 @@
 # scores that the server returned, once someone has entered them.
 
 
-def runs_tested(wildcards):
-    """Return each task with test rows to a run of each method of the wildcards' model."""
-    tasks = CONFIG.experiments[wildcards.experiment].tasks
-    return {
-        task: [*PLAN.runs_on(wildcards.experiment, wildcards.encoder, task).values()]
-        for task in filter(CONFIG.is_submitted, tasks)
-    }
-
-
-def first_tested(wildcards):
-    """Return one run of each task: all methods share its model and tokens."""
-    return [run for run, *_ in runs_tested(wildcards).values()]
-
-
 rule test_predictions:
     input:
         chosen=PATHS.data("{experiment}", "chosen"),

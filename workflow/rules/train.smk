@@ -5,12 +5,6 @@
 # that one only.
 
 
-def sweep_to_refit(wildcards):
-    """Return a sweep with runs of the method: it has the same model and tokens."""
-    w = wildcards
-    return PLAN.sweep_with(w.experiment, w.encoder, w.task, w.method)
-
-
 rule train:
     input:
         tokens=lambda w: PATHS.tokens(PLAN.first_run(w.sweep).tokens.key),
