@@ -1,9 +1,8 @@
 """The hub: commits of its branches and tags, downloads and uploads.
 
-Facts about repositories, such as commits, are asked for once, and kept with the results. Later
-plans are therefore the same, with or without a network, and a branch that has moved retrains
-nothing. To get its newer commit, delete its line in the file. If the hub fails, a `SubtuneError`
-says in one line why, and what helps.
+Answers, such as commits, are kept in a file with the results. Later plans are therefore the same,
+with or without a network. If a branch moves, nothing is trained again until you delete its line in
+the file. If the hub fails, a `SubtuneError` says in one line why, and what helps.
 """
 
 import json
@@ -21,7 +20,7 @@ from subtune.core.errors import SubtuneError, one_line, reason_of
 GLUE = "nyu-mll/glue"
 SQUAD = "rajpurkar/squad"
 UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
-# Commits to take if a configuration names no revision. Other repositories have `main`.
+# Commits of repositories for which a configuration names no revision. Others use `main`.
 COMMITS = {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
     SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
@@ -33,7 +32,7 @@ COMMITS = {
 }
 SECONDS_TO_ANSWER = 20
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
-# Answers are commits and poolings.
+# The kept answers: commits and poolings.
 KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
 # Files of an earlier export to the same repository, which would load instead of the new ones.
 EARLIER = ["model*.safetensors", "model.safetensors.index.json", "config.json", "adapter_*"]
@@ -121,14 +120,14 @@ def pinned(
 
 
 def remembered(kept: Path, question: str, ask: Callable[[], str]) -> str:
-    """Return the answer to a question: the one that the file ``kept`` has, or a new one.
+    """Return the answer to a question: from the file ``kept``, or a new one.
 
     Raises:
         SubtuneError: the file cannot be read or written.
     """
     answers = _read(kept)
     if question not in answers:
-        # Another plan may have written the file meanwhile.
+        # Another process may have written the file meanwhile.
         answers = {question: ask()} | _read(kept)
         _write(kept, answers)
     return answers[question]
@@ -183,7 +182,7 @@ def require_ready(repository: str) -> None:
     from huggingface_hub.utils import validate_repo_id
 
     with one_line(NEEDED):
-        # The library takes names without an owner, too.
+        # The library also accepts names without an owner.
         validate_repo_id(repository if "/" in repository else f"/{repository}")
         HfApi().whoami()
 

@@ -26,7 +26,7 @@ from subtune.core.errors import SubtuneError
 if TYPE_CHECKING:
     import torch
 
-# Names of glibc's <malloc.h>.
+# Constants of glibc's <malloc.h>.
 M_TRIM_THRESHOLD = -1
 M_MMAP_MAX = -4
 NEVER = 2**31 - 1

@@ -94,7 +94,7 @@ class Layout:
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        # Readers want printed scores beside ours, too: they lie beside their figure.
+        # Readers open the printed scores, so their table lies beside its figure.
         inner = "" if name == "reproduction" else "data/"
         return f"{self.results}/experiments/{experiment}/{inner}{name}.csv"
 
@@ -125,7 +125,7 @@ def new_directory(target: Path) -> Iterator[Path]:
         SubtuneError: ``target`` is there already, the disk is full, or the place cannot be written.
     """
     require_new(target)
-    # A process on another node may have the same number.
+    # A process on another node may have the same process id.
     draft = target.parent / f".{target.name}.{uuid4().hex}"
     try:
         draft.mkdir(parents=True)
@@ -157,7 +157,7 @@ def flush(path: Path) -> None:
 
 
 def path_of(package: str, name: str):
-    """Return where a package's file lies, as something that can be opened."""
+    """Return the path of a file in a package."""
     return resources.files(package) / name
 
 
@@ -165,7 +165,7 @@ def path_of(package: str, name: str):
 def read_yaml(package: str, name: str) -> Any:
     """Return what a package's YAML file holds."""
     text = path_of(package, name).read_text(encoding="utf-8")
-    # libyaml's loader is ten times as fast, where there is one.
+    # If libyaml is installed, its loader is ten times as fast.
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
@@ -179,17 +179,17 @@ def workflow_directory() -> Path:
 def snakemake_command(*arguments: str) -> list[str]:
     """Return the command that calls Snakemake with this workflow.
 
-    Modules of the folder in which it is called are not imported.
+    Python modules in the current folder are not imported.
     """
     snakefile = workflow_directory() / "Snakefile"
     return [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(snakefile), *arguments]
 
 
 def offer(folder: Path) -> None:
-    """Let Python in all processes that are started later find the packages in ``folder``.
+    """Put ``folder`` on the Python path of all later processes.
 
-    The environments of jobs do not have subtune. The folder in which they run is no place of
-    packages.
+    The environments of jobs do not have subtune. Python modules in their current folder are not
+    imported.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     before = os.environ.get("PYTHONPATH")

@@ -14,13 +14,13 @@ from subtune.selections.specs import Fold
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 
-# A pass of so many tokens keeps a CPU busy; more tokens take memory and save little time.
+# Tokens of a pass that keep a CPU busy: more tokens take memory and save little time.
 CPU_TOKENS = 3000
-# Tokens of a batch in evaluation, about.
+# The approximate number of tokens of a batch in evaluation.
 EVALUATION_TOKENS = 2048
-# Checkpoints of a group of runs that stay: the newest, and the one before it.
+# The number of checkpoints that a group of runs keeps: the newest, and the one before it.
 CHECKPOINTS_KEPT = 2
-# Numbers are spread over the folds by at most so many bins of about the same size.
+# Folds of a regression are stratified by at most so many bins of its labels.
 BINS = 10
 
 
@@ -54,10 +54,10 @@ def divided(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Exam
     return train.part(train.of_rows(others)), train.part(train.of_rows(judging))
 
 
-# Many rows take a minute, and the runs of a job ask for every fold.
+# Dividing many rows takes a minute, and the runs of a job ask for every fold.
 @lru_cache(maxsize=4)
 def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
-    """Return the places of each fold's rows in the training split, in ascending order.
+    """Return the indices of each fold's rows in the training split, in ascending order.
 
     Each row is in one fold of a partition, and rows with the same token ids are in the same. Every
     fold has about the same share of each label, or of small, middling and large numbers.

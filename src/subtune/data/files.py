@@ -15,7 +15,7 @@ from subtune.tasks.formats import tagged, text
 from subtune.tasks.formats.text import is_file, present
 from subtune.tasks.task_kind import PlacedRow
 
-# An error message names each of at most so many files.
+# If more files have changed, an error message names only the first.
 NAMED_FILES = 3
 # Each split's files.
 Paths = dict[str, tuple[Path, ...]]
@@ -30,7 +30,7 @@ NAMES = {
 }
 # Tasks that have official files. The Penn Treebank has many in each section.
 RELEASES = ("ptb", *NAMES)
-# The column names of GLUE's files, where they are not the hub's.
+# Column names of GLUE's files that differ from the hub's.
 GLUE_COLUMNS = {
     "mnli": {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
     "mrpc": {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
@@ -39,7 +39,7 @@ GLUE_COLUMNS = {
 }
 # CoLA's labelled files have no header.
 HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
-# The published QQP files hold a few cut-off lines, which the hub's copy leaves out too.
+# The published QQP files have a few truncated lines, which the hub's copy also leaves out.
 CUT_OFF_LINES = ("qqp",)
 
 
@@ -51,7 +51,7 @@ def paths_of(
     files: Mapping[str, str] | None = None,
     directory: str | None = None,
 ) -> Paths:
-    """Return those of the splits that have files; none if the rows are not in a user's files.
+    """Return the files of each split that has some; none if the rows are not in files.
 
     The ``tsv`` source reads in ``glue_dir``. The ``files`` source reads ``files``, by split, or
     without them the task's official files in ``directory``.
@@ -143,7 +143,7 @@ def version_of(paths: Mapping[str, Sequence[Path]]) -> str:
 
 
 def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None:
-    """Refuse rows whose files have changed since the plan. Ask this after they were read.
+    """Refuse rows whose files have changed since the plan. Call this after reading them.
 
     Raises:
         SubtuneError: a file has another content, or is gone.

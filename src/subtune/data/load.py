@@ -1,4 +1,4 @@
-"""Rows of every task in one shape, whatever source they come from, and their token ids."""
+"""Rows of every task, with the same columns whatever their source, and their token ids."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -99,7 +99,7 @@ def split_from_rows(
 
 
 def read(directory: Path) -> datasets.DatasetDict:
-    """Return the splits that another job has written, as rows or as what a model reads of them.
+    """Return the splits of rows or of token ids that another job has written.
 
     Raises:
         SubtuneError: a file is damaged or missing.

@@ -1,4 +1,4 @@
-"""Sources of a task's rows beside files: the package's mini tasks, the hub; and tasks' sizes.
+"""Sources of rows other than files: mini tasks in the package, and the hub. Sizes of tasks.
 
 A mini task has a few hundred English rows in the form of the task that it stands for. No sentence
 pair, sentence or story occurs twice, so that training saw nothing of the dev rows. One label in
@@ -66,7 +66,7 @@ class Repository(NamedTuple):
     files: str
     # Advice for a user without a network.
     instead: str
-    # Makes a row of the task of the hub's. None where labels are numbers there already.
+    # Turns a row of the hub into one of the task. None if the hub's labels are numbers.
     row: Callable[[Row], Row] | None = None
 
     def pattern(self, task: str, split: str) -> str:
@@ -76,10 +76,10 @@ class Repository(NamedTuple):
 
 
 def _words_with_tags(row: Row) -> Row:
-    """Return a sentence's words and tags, without what is no word of the text.
+    """Return a sentence's words and tags, without tokens that are no words of the text.
 
-    Contractions stand before their parts without a tag. Words that the text leaves out have one,
-    but no number as their head.
+    A contraction comes before its parts, and has no tag. A word that the text leaves out has a tag,
+    but its head is no number.
     """
     cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
     words = [
@@ -152,7 +152,7 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     counts = {"different texts": len(set(map(tuple, train)))}
     if task.labels and task.of_kind.head == SEQUENCE_CLASSIFICATION:
-        # Rows of rarer labels are spread over some of the folds.
+        # The most frequent label must be in every fold; rarer labels need not.
         [(label, rows)] = Counter(columns["train"]["label"]).most_common(1)
         counts[f"rows of label {cut(task.labels[label])!r}"] = rows
     words = sum(len(text.split()) for row in train for text in row)

@@ -7,7 +7,7 @@ a `Naming` gives each parameter its role.
 from subtune.core.layout import read_yaml
 from subtune.families.base import BERT, ROBERTA, XLM_ROBERTA, Naming
 
-# Models of these types have a forward pass of their own here.
+# Packed families by the model types for which subtune has its own forward pass.
 FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}
 NAMINGS = {
     model_type: Naming(**fields)

@@ -16,7 +16,7 @@ from subtune.tasks.examples import Reads
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# Parameters of modules that are put into a model: those that train, and the others.
+# Prefixes of parameters in modules that are put into a model: those that train, and the others.
 ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
 # The roles in a layer, in the order of the forward pass: BERT's, and those of modules that BERT
@@ -66,8 +66,8 @@ class Naming:
         outside: the same for modules outside the layers.
         pretrained_head: modules above the pretrained part that checkpoints hold, too.
         key_bias_cancels: whether softmax ignores the key's bias. It does if attention scores are
-            linear in keys that know no position.
-        positions_behind_padding: whether the first token's position is behind the padding id.
+            linear in keys without positions.
+        positions_behind_padding: whether positions are counted from the padding id + 1.
         pooling_field: field of ``config.json`` that says which tokens transformers' sequence
             classifier reads, if it can read several.
     """
@@ -120,7 +120,7 @@ def is_key_bias(name: str) -> bool:
     """Return whether a canonical name is that of a key's bias.
 
     It adds the same number to all scores of a query, which softmax ignores, unless the model does
-    more with keys (`Naming.key_bias_cancels`). Its gradient is then 0. A computed one would be
+    more with keys (`Naming.key_bias_cancels`). Its gradient is then 0. A computed gradient would be
     rounding noise, which Adam turns into full steps.
     """
     return name.endswith(f".{KEY}.bias")
@@ -342,7 +342,7 @@ BERT = Family(
         "add_cross_attention": (False,),
         "pruned_heads": ({},),
         "per_layer_config": ({},),
-        # The model brings its own code.
+        # `auto_map` names code that comes with the model.
         "auto_map": (),
     },
     heads={

@@ -88,7 +88,7 @@ def shapes_for(
     outputs: int,
     head: str = SEQUENCE_CLASSIFICATION,
 ) -> dict[str, Shape]:
-    """Return the shapes of all parameters of a model in which a selection trains.
+    """Return the shapes of a model's parameters, with those that a selection adds.
 
     Raises:
         SubtuneError: the model cannot have the selection's modules of PEFT.
@@ -148,7 +148,7 @@ def dimensions_in(directory: Path) -> AnyDimensions:
     fields = read_config(directory)
     if fields["model_type"] in FAMILIES:
         return dimensions_by(fields)
-    # The same holds for transformers.
+    # Importing transformers takes seconds, too.
     return import_module("subtune.models.transformers_models").read_dimensions(directory)
 
 
@@ -160,8 +160,8 @@ def parameter_counts(
 ) -> "pd.DataFrame":
     """Count every method's trained parameters.
 
-    The classifier always trains. Families' classifiers differ in size by more than some methods
-    train in all; so it is counted, but left out of the share (as in BitFit, Table 1).
+    The classifier always trains. It is counted, but left out of the share (as in BitFit, Table 1),
+    because families' classifiers differ in size by more than some methods train in all.
 
     Args:
         models: model's name to its dimensions.

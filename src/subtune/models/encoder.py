@@ -43,8 +43,9 @@ from subtune.selections.added import AdapterSettings
 from subtune.selections.specs import ModelSpec
 from subtune.tasks.examples import Reads
 
-# Deviations of an adapter's start. Houlsby et al., 2019, section 3.6, cuts normal draws at two of
-# them. adapter-hub, the code of Pfeiffer et al., 2021, does not. Biases start at 0.
+# Standard deviations of an adapter's initial weights. Houlsby et al., 2019, section 3.6, truncate
+# normal draws at two of them. adapter-hub, the code of Pfeiffer et al., 2021, does not. All biases
+# are 0.
 DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 
 
@@ -151,7 +152,7 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
     Weights come from N(0, initializer_range²), biases are 0, and norms are 1.
     """
     generator = torch.Generator().manual_seed(seed)
-    # Some configurations do not say it.
+    # Some configurations do not have it.
     spread = getattr(model.config, "initializer_range", 0.02)
     parameters = {name: value for name, value in model.parameters.items() if is_classifier(name)}
     for name, value in parameters.items():
@@ -206,7 +207,7 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for path in files_of(source):
         shutil.copyfile(path, target / path.name)
-    # These files decide no result: the card, and those that say the pooling, a part of the spec.
+    # These files are no part of the version: the model card, and the pooling, which the spec has.
     beside = [source / README]
     if spec.pooling:
         beside += [source / MODULES, *source.glob(POOLING)]

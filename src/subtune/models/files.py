@@ -32,7 +32,7 @@ Pooling = Literal["first", "mean"]
 # Names that configurations have for the number of positions.
 POSITIONS = ("max_position_embeddings", "n_positions")
 WEIGHTS = "model.safetensors"
-# Says which file holds which weight, if there are several files of weights.
+# The file that lists which weight is in which file, if there are several.
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 TOKENIZER = "tokenizer.json"
@@ -50,7 +50,7 @@ OTHER_TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
     "spiece.model",
 )
-# Each of these files names all words of a tokenizer that has no `tokenizer.json`.
+# Each of these files has the vocabulary of a tokenizer without a `tokenizer.json`.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 
 
@@ -90,7 +90,7 @@ def own_pooling(read: Callable[[str], str | None]) -> Pooling | None:
             if part["type"].endswith(".Pooling"):
                 fields = json.loads(read(f"{Path(part['path']).name}/{PART}") or "{}")
                 modes = [name for name, value in fields.items() if "_mode_" in name and value]
-                # Since version 6 one field names the mode.
+                # Since version 6 of sentence-transformers one field names the mode.
                 if modes == ["pooling_mode_mean_tokens"] or fields.get("pooling_mode") == "mean":
                     return "mean"
     return None
@@ -137,7 +137,7 @@ def longest_text(config: Mapping[str, Any]) -> int:
 
 
 def has_token_types(config: Mapping[str, Any]) -> bool:
-    """Return whether a model tells the two texts of a pair apart, by its configuration's fields."""
+    """Return whether a model has token types, by its configuration's fields."""
     return config.get("type_vocab_size", 1) > 1
 
 

@@ -1,6 +1,6 @@
 """The forward pass of runs side by side: of BERT-like models here, without padding.
 
-For all other models it is that of `subtune.models.transformers_pass`.
+All other models compute by `subtune.models.transformers_pass`.
 
 Runs share a weight, or each run has its own (`subtune.models.weights`). All runs read the same
 batch under the same dropout masks, so they compute the same below the first weight that differs:

@@ -40,7 +40,7 @@ from subtune.models.transformers_models import (
 )
 from subtune.selections.added import PeftSettings
 
-# PEFT's class for question answering passes on no token types, so the plain one computes there.
+# PEFT's class for question answering passes on no token types, so it has no task type here.
 TASK_TYPES = {
     SEQUENCE_CLASSIFICATION: "SEQ_CLS",
     MEAN_CLASSIFICATION: "TOKEN_CLS",
@@ -60,8 +60,8 @@ UNFIT = {
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; LORA has `trainable_token_indices`",
     "XLORA": "it mixes adapters that are trained already",
 }
-# Fields that this package or the model decides, as all that types of PEFT have in common, that load
-# files or import code by its name, or that ask for another way to train.
+# Fields that this package or the model decides, among them all that PEFT's types have in common;
+# fields that load files or import code; fields that need another way to train.
 RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
@@ -82,7 +82,7 @@ RESERVED |= {
     "tokenizer_name_or_path",
     "use_qalora",
 }
-# Starts that read data, or that PEFT draws anew when it loads a folder.
+# Initialisations that read data, or that PEFT draws anew when it loads a folder.
 REFUSED_STARTS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
@@ -159,7 +159,7 @@ def shapes_with(
         module, names = inject("cpu" if settings.virtual_tokens else "meta")
         _require_input(module, settings)
     except RuntimeError:
-        # Some starts depend on the model's values.
+        # Some initialisations depend on the model's values.
         module, names = inject("cpu")
     return {name: tuple(value.shape) for name, value in parameters_of(module, names).items()}, names
 
@@ -177,7 +177,7 @@ def _inject(
     with_weights = {own.split(".")[-2] for own in own_names.values() if "." in own}
     canonical = {own: name for name, own in own_names.items()}
     known = {id(value): canonical[own] for own, value in module.named_parameters()}
-    # The whole head trains, and PEFT saves it, where its task type does not say so.
+    # The whole head trains, so PEFT must save it, whatever its task type.
     heads = {own.partition(".")[0] for own, name in canonical.items() if is_classifier(name)}
     config.modules_to_save = sorted({*(config.modules_to_save or []), *heads})
     modules = [f".{name}" for name, _ in module.named_modules()]
@@ -223,9 +223,9 @@ def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
 
 
 def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
-    """Refuse a type whose code cannot read texts in this model.
+    """Refuse a type whose code fails on this model.
 
-    Without values the computation ends where it asks for one, after PEFT has looked at its inputs.
+    On ``meta`` the pass stops where it needs a value, after PEFT has checked its inputs.
     """
     device = next(module.parameters()).device
     ids = torch.ones(1, 4, dtype=torch.long, device=device)

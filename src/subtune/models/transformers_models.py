@@ -48,7 +48,7 @@ AUTO_CLASSES = {
 
 
 def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
-    """Return a model as `subtune.models.encoder.load_model` does, with the head that pools so.
+    """Return a model as `subtune.models.encoder.load_model` does, with a pooling.
 
     Raises:
         SubtuneError: transformers has no such model with this head, or a weight is missing or
@@ -81,7 +81,7 @@ def with_values(model: Encoder, **settings: Any) -> PreTrainedModel:
     with quiet():
         whole = AUTO_CLASSES[model.head].from_config(model.config, **settings)
     exported = model.exported()
-    # Twins share a parameter, and each has a name of its own.
+    # A tied parameter has several names.
     values = {id(value): exported[own] for own, value in whole.named_parameters()}
     twins = whole.named_parameters(remove_duplicate=False)
     buffers = model.transformers.buffers if model.transformers else {}
@@ -108,7 +108,7 @@ def read_dimensions(directory: Path) -> OtherDimensions:
     return OtherDimensions(
         hidden_size=hidden,
         num_hidden_layers=size("num_hidden_layers", 1),
-        # FNet has no heads of attention.
+        # FNet has no attention heads.
         num_attention_heads=size("num_attention_heads", 1),
         intermediate_size=size("intermediate_size", 4 * hidden),
         first_head=next(iter(_classes(with_head)), SEQUENCE_CLASSIFICATION),
@@ -129,17 +129,17 @@ def _is_decoder(config: PretrainedConfig) -> bool:
 
 @cache
 def _shapes(directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-    """Return canonical name to shape of every parameter of a model with a head so wide."""
+    """Return canonical name to shape of every parameter, with a head of so many outputs."""
     module = _on_meta(directory, head, outputs)
     parameters = parameters_of(module, _own_names(module))
     return {name: tuple(value.shape) for name, value in parameters.items()}
 
 
 def read_config(directory: Path, outputs: int) -> PretrainedConfig:
-    """Return a model's configuration with so many outputs and an id of padding.
+    """Return a model's configuration with so many outputs and a padding id.
 
-    A model without such an id is padded with the end of a text, as is usual for decoders. Padding
-    stands behind the text, where no token sees it.
+    Without one the end-of-text token pads, as is usual for decoders. Padding follows the text,
+    where no token attends to it.
 
     Raises:
         SubtuneError: the configuration cannot be read, or transformers knows no such model.
@@ -277,7 +277,7 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
 
 
 def emptied(module: PreTrainedModel, own_names: Mapping[str, str]) -> TransformersModule:
-    """Return the module after removing the values of its parameters."""
+    """Return the module, whose parameters are moved to ``meta``."""
     transposed, buffers = transposed_in(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
     cancels = naming_of(module.config.model_type).key_bias_cancels

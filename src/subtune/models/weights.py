@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# From this many rows and columns on, rounding does not depend on their number.
+# With at least so many rows and columns, rounding does not depend on their number.
 FEW = 4
 # A 64-bit draw serves four values of a dropout mask, sixteen bits each.
 LANES = 4
@@ -170,9 +170,9 @@ class DropoutMasks:
         return int(self._bits.random_raw() >> 1)
 
     def state(self) -> tuple[dict[str, Any], Tensor]:
-        """Return the position in the sequence: facts that JSON can hold, and a tensor.
+        """Return the generators' states: facts that JSON can hold, and a tensor.
 
-        On a CPU the facts hold it, elsewhere the tensor, which only the same kind of device can
+        CPUs draw by the facts, other devices by the tensor, which only the same kind of device can
         read.
         """
         bits = self._bits.state
@@ -180,7 +180,7 @@ class DropoutMasks:
         return {"device": self.device.type, "masks": plain}, self._generator.get_state()
 
     def restore(self, facts: Mapping[str, Any], generator: Tensor) -> None:
-        """Continue from a state of the same kind of device."""
+        """Restore a state of the same kind of device."""
         bits: Any = dict(facts["masks"])
         bits["state"] = {"state": np.array(bits["state"]["state"], np.uint64)}
         self._bits.state = bits

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 FLOAT_BYTES = 4
 # Main memory of Python, torch and CUDA.
 PROCESS_MB = 3000
-# Weights as read and as used, and a copy of them for evaluation.
+# Copies of the weights: as read, as used, and for evaluation.
 COPIES_OF_MODEL = 3
-# Gradient, the optimiser's two averages, and the best epoch's values.
+# Copies of the trained values: gradient, the optimiser's two averages, the best epoch's values.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
-# A run's predictions, history and scores.
+# Bytes on disk of one row's prediction, and its share of history and scores.
 BYTES_OF_A_PREDICTION = 24
 # Vectors or low-rank updates have at most this share of a model's parameters.
 SMALL_SHARE = 0.03
@@ -82,7 +82,7 @@ class Estimates:
         return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start)
 
     def checkpoints(self, sweep: str) -> float:
-        """Return how many bytes the checkpoints of a sweep take at most."""
+        """Return the most bytes that the checkpoints of a sweep take."""
         largest = max(self._trained_bytes(run) for run in self._plan.sweeps[sweep].runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
@@ -110,7 +110,7 @@ class Estimates:
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
         """Return the minutes to ask a scheduler for, more after every attempt.
 
-        At most the longest that a cluster gives: a longer sweep goes on from its checkpoint.
+        They are at most what the cluster allows; a longer sweep continues from its checkpoint.
         """
         needed = self._assumed.time_margin * attempt * cost.seconds / 60
         return min(math.ceil(needed) + 10, 60 * self._assumed.longest_job_hours)
@@ -156,11 +156,11 @@ class Estimates:
         return examples * 2 * (100 + 8 * self._length(tokens)) / 1e6
 
     def _length(self, tokens: TokensSpec) -> float:
-        """Return the tokens of a usual example."""
+        """Return the number of tokens of an average example."""
         return min(self._size(tokens).tokens, tokens.max_length)
 
     def _forward_flops(self, tokens: TokensSpec) -> float:
-        """Return the operations of a forward pass of a usual example."""
+        """Return the operations of a forward pass of an average example."""
         model = self._dimensions(tokens.tokenizer)
         head, pooling = tokens.data.task.of_kind.head, self._plan.models[tokens.tokenizer].pooling
         fields = self._fields(tokens.tokenizer)
@@ -233,7 +233,7 @@ def _after(attempt: int, megabytes: float) -> int:
 def cost_table(
     config: Config, plan: Plan, estimates: Estimates, with_information: Collection[str]
 ) -> "pd.DataFrame":
-    """One row per experiment, and one of all, where what they have in common counts once.
+    """Return one row per experiment, and one for all, in which shared runs count once.
 
     ``with_information`` names the experiments that show Fisher information.
 
@@ -279,7 +279,7 @@ def cost_table(
 def measured(
     layout: Layout, sweeps: Iterable[str], estimates: Estimates
 ) -> list[tuple[str, float, float]]:
-    """Sweeps that are done: key, seconds of the attempt that ended them, estimated seconds."""
+    """Return each finished sweep's key, its last attempt's seconds, and the estimated seconds."""
     import pandas as pd
 
     benchmarks = {sweep: Path(layout.benchmark("train", sweep)) for sweep in sweeps}

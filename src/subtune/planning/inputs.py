@@ -71,7 +71,7 @@ def model_and_location(config: Config, name: str, model: str) -> tuple[ModelSpec
         )
     pooling, fields = _pooling_of(source, model, location, spec.version, kept), fields_of(location)
     if pooling == "first" and fields and not naming_of(fields["model_type"]).pooling_field:
-        # Transformers' class reads it anyway.
+        # Transformers' class reads the first token anyway.
         pooling = None
     _require_parameters(config, name, model, location, pooling)
     return spec.replaced(pooling=pooling), location
@@ -96,7 +96,7 @@ def _pooling_of(
 
 
 def labels_of(experiment: Experiment, task: Task) -> Labels:
-    """Return the labels on which an experiment trains a task: classes have no other than raw."""
+    """Return the labels on which an experiment trains a task; classes are always raw."""
     return experiment.settings(task.name).labels if task.of_kind.has_numbers else "raw"
 
 
@@ -113,7 +113,7 @@ def train_tokens(
     experiment = config.experiments[name]
     rows = _data_spec(config, task, task.labelled, experiment.folds)
     if rows.key not in sizes:
-        # Reads all rows of a user's own files, so once is enough.
+        # This reads all rows of a user's files.
         own = config.tasks[task.name].files if task.name in config.tasks else {}
         sizes[rows.key] = size_of(task, rows.source, own, config.directories.get(task.name))
     folds, scarcest = experiment.folds, sizes[rows.key].scarcest
@@ -202,7 +202,7 @@ def _require_parameters(
 def _data_spec(
     config: Config, task: Task, splits: Iterable[str], folds: int | None = None
 ) -> DataSpec:
-    """Return those of some splits that a task has, with their version."""
+    """Return the splits that a task has, with their version."""
     own, directory = config.tasks.get(task.name), config.directories.get(task.name)
     source: Literal["hub", "tsv", "builtin", "files"]
     source = "files" if own or directory else config.source

@@ -13,9 +13,9 @@ from subtune.tasks.task import columns_of
 if TYPE_CHECKING:
     from subtune.planning.plan import Plan
 
-# One training example of a run that shares no steps costs as much as this many of one that does.
+# The cost of a training example without shared steps, in examples with shared steps.
 COST_WITHOUT_SHARING = 6
-# Starting a job takes longer than training on so few examples.
+# Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
 # Runs of one job may differ in these fields of the recipe.
 VARYING = {"learning_rate", "epochs", "search_seed", "search_folds", "trial", "tie", "fold"}
@@ -38,8 +38,8 @@ class Sweep(Value):
 def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
     """Group runs that share all but selection, seed and `VARYING`, and cut groups into jobs.
 
-    They are grouped by the experiments that need them, too, so that asking for one experiment
-    trains no run of another, unless all of them take less time than it takes to start a job.
+    Runs that different experiments need are apart, so that one experiment trains no run of another.
+    If a group takes less time than starting a job, it stays together.
     """
     users: dict[str, set[str]] = {run: set() for run in plan.runs}
     for name, runs in plan.experiments.items():
@@ -65,7 +65,7 @@ def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
 
 
 def _groups(runs: Iterable[str], key: Callable[[str], Hashable]) -> list[list[str]]:
-    """Return runs in their order; those of equal keys stand together."""
+    """Return groups of runs with equal keys, in the order of the runs."""
     groups: dict[Hashable, list[str]] = {}
     for run in runs:
         groups.setdefault(key(run), []).append(run)
@@ -87,7 +87,7 @@ def _with_shared_searches(
 
 
 def _jobs_of_equal_work(plan: "Plan", runs: list[str], jobs: int) -> Iterable[list[str]]:
-    """Return at most so many jobs of about the same work: the largest parts are dealt first."""
+    """Return at most ``jobs`` jobs of about equal work. The largest groups are assigned first."""
     work = {run: _examples(plan, run) * plan.work(run).value for run in runs}
 
     def load(job: list[str]) -> float:
@@ -130,7 +130,7 @@ def _jobs_within_limits(plan: "Plan", runs: list[str], config: Config) -> Iterat
 
 
 def _cost(plan: "Plan", run: str) -> int:
-    """Return a run's examples, as many more as it costs without steps that others share."""
+    """Return a run's number of examples, weighted if it shares no steps."""
     return _examples(plan, run) * (COST_WITHOUT_SHARING if plan.trains_alone(run) else 1)
 
 

@@ -59,7 +59,7 @@ class Planned:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What tables say of a run, beside what its record says."""
+        """A run's columns in tables that its record does not have."""
         names = ("model", "task", "method", "fraction", "scope", "train_rows", "fold")
         return {"run": self.run.id} | {name: getattr(self, name) for name in names}
 
@@ -189,7 +189,7 @@ class Plan:
 
 
 def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
-    """Lay out every stage of every experiment.
+    """Return the plan of every stage of every experiment.
 
     ``sizes`` are those of an earlier plan. Rows of the same content are not read again.
 
@@ -362,8 +362,8 @@ class _Grid:
     def _search(self, settings: Experiment, train_rows: int, fold: Fold | None) -> dict[str, Any]:
         """Return the fields of the recipe of a run that searches its learning rate."""
         evaluation = self.fishers[self.task].tokens.data.task.evaluation
-        # Papers search as they say. Test rows or folds judge apart anyway, and few rows cannot be
-        # spared.
+        # Folds judge the search, unless a paper says otherwise, test rows or folds judge the run
+        # itself, or there are too few rows.
         dev_judges = not (self.experiment.paper or fold or TEST in evaluation)
         size, folds = self.size, None
         if dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:

@@ -17,8 +17,8 @@ class AdapterSettings(Value):
     ``houlsby`` (Houlsby et al., 2019, section 2.1): one after attention and one after the
     feed-forward part, before the residual is added, with the tanh form of GELU as in the published
     code; all norms of layers and embeddings train too. ``pfeiffer`` (Pfeiffer et al., 2021,
-    appendix A.2): one after the feed-forward part, which reads what the norm returns; the norm
-    computes again behind it; ReLU.
+    appendix A.2): one after the feed-forward part, with ReLU. It reads the norm's output, and the
+    same norm follows it.
     """
 
     type: Literal["houlsby", "pfeiffer"]
@@ -47,7 +47,7 @@ class AdapterSettings(Value):
 
 
 class Adapter(AbstractSelection):
-    """Adapters, and with those of Houlsby et al. all norms."""
+    """Adapters. With those of Houlsby et al. all norms train, too."""
 
     usual_work = Work.LOW_RANK
     adapter: AdapterSettings
@@ -103,7 +103,7 @@ class PeftSettings(Value):
 
     @property
     def virtual_tokens(self) -> int:
-        """The number of tokens of its own that the type puts before a text."""
+        """The number of virtual tokens before a text."""
         number = self.fields.get("num_virtual_tokens")
         return number if isinstance(number, int) else 0
 

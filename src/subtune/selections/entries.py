@@ -130,7 +130,7 @@ class Random(AbstractSelection):
 
 
 class Ranked(Value):
-    """The first ⌈fraction·n⌉ entries of the ranking with a content id."""
+    """The first ⌈fraction·n⌉ entries of a ranking, which ``ranking`` names by its content id."""
 
     ranking: str
     fraction: Fraction
@@ -190,7 +190,7 @@ class DiffPruning(AbstractSelection):
     diff_pruning: DiffPruningSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return as many entries as will train. Which ones they are, the first training finds."""
+        """Return as many entries as will train. The first training decides which ones."""
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
             raise SubtuneError("diff_pruning.share: expected at least one entry of the model")
