@@ -45,8 +45,7 @@ def read(path: Path) -> Config:
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
-    # Lists may be too deep, and numbers or dates impossible.
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except yaml.YAMLError as error:
         raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         kind = "nothing" if data is None else type(data).__name__

@@ -102,15 +102,6 @@ def shapes_for(
     return shapes
 
 
-def names_for(
-    selection: Selection, dimensions: AnyDimensions, outputs: int, head: str
-) -> dict[str, str]:
-    """Return canonical name to the name in transformers' or PEFT's model."""
-    if isinstance(selection, Peft):
-        return _shapes_with_peft(dimensions, selection.peft, outputs, head)[1]
-    return dimensions.exported_names(head)
-
-
 def papers_models() -> dict[str, dict[str, Any]]:
     """Return the published configurations' fields that decide shapes, for the papers' models."""
     return read_yaml("subtune.models", "sizes.json")
@@ -202,9 +193,12 @@ def tensors_of(selection: Selection, directory: Path, outputs: int) -> "pd.DataF
         SubtuneError: the model lacks what the selection names.
     """
     dimensions, head = dimensions_in(directory), sequence_head(directory)
-    shapes = shapes_for(selection, dimensions, outputs, head)
-    entries = selection.resolve(shapes, seed=0)
-    return trained_tensors(entries, shapes, names_for(selection, dimensions, outputs, head))
+    if isinstance(selection, Peft):
+        shapes, own_names = _shapes_with_peft(dimensions, selection.peft, outputs, head)
+    else:
+        shapes = shapes_for(selection, dimensions, outputs, head)
+        own_names = dimensions.exported_names(head)
+    return trained_tensors(selection.resolve(shapes, seed=0), shapes, own_names)
 
 
 def trained_tensors(

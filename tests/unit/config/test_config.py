@@ -268,9 +268,7 @@ def test_every_configuration_of_this_repository_is_valid(path):
 
 NOT_A_CONFIGURATION = {
     "a: [1": "is not YAML",
-    "[" * 10_000: "config.yaml is not YAML: maximum recursion depth exceeded",
     "# empty": "found nothing, expected keys and values",
-    "a: " + "9" * 5000: "config.yaml is not YAML: Exceeds the limit",
     "experiments: 3": "experiments: found 3, expected keys and values",
     "experiments: &a {x: *a}": "experiments.x",
     "mine:\n  epochs: 1\n  epochs: 2\n": "config.yaml: line 3: found 'epochs' a second time, the "
@@ -279,7 +277,7 @@ NOT_A_CONFIGURATION = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIGURATION.items(), ids=range(8))
+@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIGURATION.items(), ids=range(6))
 def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, capsys):
     path = tmp_path / "config.yaml"
     path.write_text(text)
