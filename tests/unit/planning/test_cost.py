@@ -1,5 +1,7 @@
 """Costs of a configuration, from dimensions, sizes and assumptions."""
 
+import copy
+
 import pytest
 import yaml
 from torch.utils.flop_counter import FlopCounterMode
@@ -24,6 +26,7 @@ from subtune.tasks.examples import Examples
 from subtune.tasks.task import TaskSize
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
+from tests.helpers.plans import BASE, embedded
 from tests.helpers.project import ROOT
 
 
@@ -218,3 +221,22 @@ def test_what_papers_share_is_counted_once():
     assert every["hours"] < parts["hours"].sum()
     # One model has Fisher information of 8 tasks; each model predicts all its test rows in one job.
     assert every["jobs"] == every["sweeps"] + 8 + (1 + 3 + 1 + 1 + 1 + 1 + 1) + 1
+
+
+def test_a_run_on_fewer_rows_costs_less():
+    data = copy.deepcopy(BASE)
+    data["experiments"]["layernorm"]["train_rows"] = [20, "all"]
+    checked = config.check(data)
+    made = plan_of(checked)
+    costs = Estimates(checked, made)
+    flops = {p.train_rows: costs.run(p.run.id).flops for p in made.experiments["layernorm"]
+             if (p.task, p.method, p.scope) == ("rte", "full", None)}  # fmt: skip
+    assert flops[20] < flops[200] / 2
+
+
+def test_embeddings_cost_less_than_one_epoch_of_full_fine_tuning():
+    made, planned = embedded(tasks=["rte"])
+    costs = Estimates(config.check(BASE), made)
+    [full, *_] = made.runs_on("layernorm", "minilm", "rte").values()
+    assert 0 < costs.run(planned[0].run.id).flops < costs.run(full).flops / 2
+    assert all(costs.sweep(sweep).seconds and costs.sweep_memory(sweep) for sweep in made.sweeps)
