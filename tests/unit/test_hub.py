@@ -26,7 +26,7 @@ def test_what_the_papers_use_is_at_one_commit_where_no_revision_is_named(reposit
     assert COMMIT.fullmatch(pinned(repository, None, "model", kept, "revision"))
 
 
-def test_a_commit_is_taken_as_it_is_and_what_was_asked_before_is_not_asked_again(kept):
+def test_commits_and_earlier_answers_need_no_hub(kept):
     assert pinned("a/b", COMMIT_OF_MAIN, "model", kept, "revision") == COMMIT_OF_MAIN
     kept.write_text(json.dumps({"a/b@main": COMMIT_OF_MAIN}))
     assert pinned("a/b", None, "model", kept, "revision") == COMMIT_OF_MAIN
@@ -71,9 +71,7 @@ def error_of(capsys) -> str:
 
 
 @pytest.mark.slow
-def test_a_run_is_pushed_with_its_card_and_a_second_one_leaves_nothing_of_the_first(
-    shared, hub, capsys, tmp_path
-):
+def test_a_push_replaces_everything_of_an_earlier_push(shared, hub, capsys, tmp_path):
     assert push(shared) == 0
     files = hub["acme/tiny"]["files"]
     assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= set(files)

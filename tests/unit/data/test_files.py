@@ -155,7 +155,7 @@ def require(spec, paths):
     files.require_version(spec, files.paths_of(MOOD, "files", spec.splits, files=paths))
 
 
-def test_rows_of_a_file_that_changed_after_planning_are_refused_in_one_line(tmp_path):
+def test_a_file_that_changed_after_planning_is_refused(tmp_path):
     paths = written(tmp_path, GOOD_ROWS)
     version = files.version_of(files.own_paths(paths, MOOD))
     spec = DataSpec(task=MOOD, source="files", version=version)

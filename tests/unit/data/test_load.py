@@ -130,7 +130,7 @@ def test_wrong_paths_of_a_users_task_give_one_line(paths, message):
 
 
 @pytest.mark.parametrize("name", MINI_TASKS)
-def test_a_mini_task_has_the_columns_labels_and_splits_of_its_task_and_no_text_twice(name):
+def test_a_mini_task_has_the_form_of_its_task_and_no_text_twice(name):
     task = TASKS[name]
     splits = mini_rows(task)
     assert set(mini_columns(task)) == {"train", *task.evaluation, *task.test}

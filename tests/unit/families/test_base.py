@@ -142,7 +142,7 @@ WITHOUT_EFFECT |= {"bos_token_id", "eos_token_id", "id2label", "label2id", "prob
 WITHOUT_EFFECT |= {"chunk_size_feed_forward"}
 
 
-def test_every_field_of_a_configuration_is_read_or_refused_or_without_effect(config, family):
+def test_every_field_of_a_configuration_is_read_or_refused(config, family):
     assert set(config.to_dict()) <= {*family.defaults, *family.computed, *READ, *WITHOUT_EFFECT}
 
 

@@ -80,7 +80,7 @@ def test_the_longest_text_is_told_by_the_configuration(fields, longest):
     assert longest_text(fields) == longest
 
 
-def test_a_model_that_has_no_head_for_sequences_is_loaded_with_that_for_words(tmp_path):
+def test_a_model_without_a_sequence_head_loads_with_a_token_head(tmp_path):
     fields = families.SHAPE | families.USUAL | families.DECODER
     config = AutoConfig.for_model("apertus", **fields)
     model = transformers_models.AUTO_CLASSES[TOKEN_CLASSIFICATION].from_config(config)

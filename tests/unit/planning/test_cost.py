@@ -131,7 +131,7 @@ def test_every_task_has_a_size_before_any_download():
     assert (size.train_rows, size.evaluation_rows, size.test_rows) == (87_599, 10_570, 0)
 
 
-def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
+def test_papers_with_three_seeds_are_a_few_hundred_bounded_jobs():
     found, plan = estimates(papers(seeds=[0, 1, 2], precision="bf16"))
     assert 100 < len(plan.sweeps) < 600
     assert max(found.sweep(sweep).seconds for sweep in plan.sweeps) < 24 * 3600

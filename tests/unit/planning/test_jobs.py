@@ -10,7 +10,7 @@ from subtune.planning.plan import plan as plan_of
 from tests.helpers.plans import BASE, embedded, plan
 
 
-def test_methods_of_other_epochs_train_in_one_job_with_trials_of_their_own_steps():
+def test_methods_with_different_epochs_share_a_job():
     """Two epochs of 160 rows in batches of four are 80 steps, and four are 160."""
     made = plan(
         tasks=["cola"],
@@ -86,7 +86,7 @@ def test_a_sweep_holds_runs_of_one_task_and_no_more_than_a_job_may():
         assert len({spec.tokens.id for spec in specs}) == 1
 
 
-def test_a_run_that_an_experiment_needs_twice_is_in_the_sweep_of_the_others(base):
+def test_a_run_needed_twice_is_in_one_sweep(base):
     # Fraction 1 is needed once for each scope, and once as the method itself.
     assert len(base.sweeps) == 3
 

@@ -155,7 +155,7 @@ def test_trials_of_short_runs_take_a_larger_share_of_their_steps(rows, share):
     assert found == RunSpec.model_validate(found.model_dump(exclude=of_search))
 
 
-def test_scores_on_trial_are_equal_within_two_standard_errors_of_an_accuracy():
+def test_trial_scores_tie_within_two_standard_errors():
     settings = {"methods": {"bitfit": "search"}, "tasks": ["cola", "rte"], "fractions": None}
     made = plan(**settings, paper="layernorm")
     rows = {made.sizes[run.tokens.data.key].evaluation_rows for run in made.runs.values()}
@@ -296,7 +296,7 @@ def test_embeddings_of_some_rows_have_a_run_for_each_draw():
     assert {p.run.recipe for p in planned} == {Fit(train_rows=100)}
 
 
-def test_embeddings_read_the_texts_of_a_pair_apart_and_single_texts_as_all_methods():
+def test_embeddings_read_the_texts_of_a_pair_separately():
     made, planned = embedded(tasks=["sst2", "rte"])
     tokens = {p.task: p.run.tokens for p in planned}
     full = {p.task: p.run.tokens for p in made.experiments["layernorm"] if p.method == "full"}

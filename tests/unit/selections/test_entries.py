@@ -32,7 +32,7 @@ def indices(entries):
     return {name: entry.flat for name, entry in entries.items() if isinstance(entry, Indices)}
 
 
-def test_random_is_as_many_as_layernorm_in_proportion_to_the_size_of_tensors(bert_large):
+def test_random_draws_as_many_as_layernorm_by_tensor_size(bert_large):
     entries = METHODS["random"].resolve(bert_large, seed=0)
     assert count(entries, bert_large) == 51_202
     drawn = indices(entries)
@@ -42,7 +42,7 @@ def test_random_is_as_many_as_layernorm_in_proportion_to_the_size_of_tensors(ber
     assert abs(len(drawn[words]) - expected) < 5 * math.sqrt(expected)
 
 
-def test_a_draw_of_a_count_holds_that_many_entries_and_depends_on_the_seed_alone(bert_large):
+def test_a_draw_has_its_count_and_depends_on_the_seed_alone(bert_large):
     def flat(seed):
         drawn = Random(random=Draw(count=1234, within=("**.bias",))).resolve(bert_large, seed)
         assert all(name.endswith(".bias") for name in drawn.keys() - set(CLASSIFIER))
@@ -101,7 +101,7 @@ def test_rounding_of_f_times_n_neither_adds_nor_loses_an_entry(n):
     assert top_count(0.07, 100 * n) == 7 * n
 
 
-def test_the_most_informative_entry_is_first_and_ties_go_to_the_earlier_entry():
+def test_the_most_informative_entry_ranks_first():
     ranking = ranks({"a": np.array([1.0, 5.0, 1.0]), "b": np.array([5.0, 0.0])})
     assert ranking["a"].tolist() == [2, 0, 3]
     assert ranking["b"].tolist() == [1, 4]

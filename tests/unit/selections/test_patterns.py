@@ -38,9 +38,7 @@ def test_a_pattern_that_matches_nothing_is_an_error(bert_large):
         ("roberta-base", 12, ["classifier.dense", "classifier.out_proj"]),
     ],
 )
-def test_layernorm_is_the_output_layernorm_and_the_whole_classifier_and_nothing_else(
-    model, layers, classifier
-):
+def test_layernorm_is_the_output_layernorm_and_the_classifier(model, layers, classifier):
     shapes = dimensions_of(model).shapes(outputs=2)
     modules = [f"encoder.layer.{layer}.output.LayerNorm" for layer in range(layers)] + classifier
     names = {f"{module}.{part}" for module in modules for part in ("weight", "bias")}
