@@ -8,18 +8,16 @@ with job(snakemake.log[0]):
     import safetensors.numpy
 
     from subtune.data.load import read
-    from subtune.models import encoder
-    from subtune.models.encoder import load_model
+    from subtune.models.encoder import model_of, shapes_of
     from subtune.selections.specs import FisherSpec
     from subtune.training import fisher
 
     device = prepare(snakemake.threads)
     spec = FisherSpec.model_validate_json(snakemake.params.spec)
     task = spec.tokens.data.task
-    directory, head = Path(snakemake.input.model), task.of_kind.head
-    model = load_model(directory, head, task.outputs, spec.model.pooling).to(device)
+    model = model_of(spec, snakemake.input.model).to(device)
     tokens = read(Path(snakemake.input.tokens))["train"]
-    in_full = spec.in_full.names(encoder.shapes_of(model)) if spec.in_full else []
+    in_full = spec.in_full.names(shapes_of(model)) if spec.in_full else []
     information = fisher.fisher_information(
         model, tokens, task, spec.rows, spec.seed, in_full=in_full, labels=spec.labels
     )

@@ -11,7 +11,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
 
     from subtune.analysis import scores
     from subtune.data.load import read
-    from subtune.models.encoder import load_model
+    from subtune.models.encoder import model_of
     from subtune.runs import recording
     from subtune.training.checkpoints import Checkpoints
 
@@ -22,8 +22,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     chosen = scores.read_scores(snakemake.input.chosen)
     chosen = chosen[(chosen["model"] == wanted.encoder) & (chosen["task"] == wanted.task)]
     spec = scores.refit_of(chosen, store, wanted.method)
-    task, directory = spec.tokens.data.task, Path(snakemake.input.model)
-    model = load_model(directory, task.of_kind.head, task.outputs, spec.model.pooling).to(device)
+    model = model_of(spec, snakemake.input.model).to(device)
     tokens = read(Path(snakemake.input.tokens))
     recording.train_and_record([spec], store, model, tokens, {}, report, None, checkpoints)
     names = {"model": wanted.encoder, "method": wanted.method, "fraction": 1.0, "scope": None}

@@ -9,7 +9,7 @@ with job(snakemake.log[0]):
 
     from subtune.analysis import scores
     from subtune.data.load import read
-    from subtune.models.encoder import load_model
+    from subtune.models.encoder import model_of
     from subtune.runs import records, rescoring
     from subtune.selections.specs import Fit
 
@@ -24,8 +24,6 @@ with job(snakemake.log[0]):
         # A regression on embeddings reads other tokens.
         specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
         if specs:
-            task, pooling = specs[0].tokens.data.task, specs[0].model.pooling
-            directory = Path(snakemake.input.model)
-            model = load_model(directory, task.of_kind.head, task.outputs, pooling).to(device)
+            model = model_of(specs[0], snakemake.input.model).to(device)
             predicted.append(rescoring.on_test_rows(store, specs, model, read(Path(tokens))))
     pd.concat(predicted, ignore_index=True).to_parquet(snakemake.output[0], index=False)

@@ -11,7 +11,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     import pandas as pd
 
     from subtune.data.load import read
-    from subtune.models.encoder import load_model
+    from subtune.models.encoder import model_of
     from subtune.runs import recording, records
     from subtune.selections.entries import read_ranks
     from subtune.selections.specs import RunSpec
@@ -25,10 +25,7 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     missing = [spec for spec in specs if not records.is_recorded(store, spec.id)]
     report(f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train")
     if missing:
-        task = specs[0].tokens.data.task
-        directory = Path(snakemake.input.model)
-        head, pooling = task.of_kind.head, specs[0].model.pooling
-        model = load_model(directory, head, task.outputs, pooling).to(device)
+        model = model_of(specs[0], snakemake.input.model).to(device)
         tokens = read(Path(snakemake.input.tokens))
         rankings = {Path(path).stem: read_ranks(Path(path)) for path in snakemake.input.rankings}
         recording.train_and_record(

@@ -8,15 +8,13 @@ with job(snakemake.log[0]):
     import pandas as pd
 
     from subtune.data.load import read
-    from subtune.models.encoder import load_model
+    from subtune.models.encoder import model_of
     from subtune.runs import rescoring
     from subtune.selections.specs import RunSpec
 
     device = prepare(snakemake.threads)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
-    task = specs[0].tokens.data.task
-    directory, pooling = Path(snakemake.input.model), specs[0].model.pooling
-    model = load_model(directory, task.of_kind.head, task.outputs, pooling).to(device)
+    model = model_of(specs[0], snakemake.input.model).to(device)
     rows = read(Path(snakemake.input.tokens))["train"]
     store = Path(snakemake.params.store)
     scores = [

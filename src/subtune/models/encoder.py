@@ -40,7 +40,7 @@ from subtune.models.files import (
     weights_of,
 )
 from subtune.selections.added import AdapterSettings
-from subtune.selections.specs import ModelSpec
+from subtune.selections.specs import FisherSpec, ModelSpec, RunSpec
 from subtune.tasks.examples import Reads
 
 # Standard deviations of an adapter's initial weights. Houlsby et al., 2019, section 3.6, truncate
@@ -228,6 +228,12 @@ def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
                 target, local_files_only=True, trust_remote_code=False
             )
             made.backend_tokenizer.save(str(tokenizer))
+
+
+def model_of(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
+    """Return the model of a stage, loaded from a directory, with the head of the stage's task."""
+    task = spec.tokens.data.task
+    return load_model(Path(directory), task.of_kind.head, task.outputs, spec.model.pooling)
 
 
 def load_model(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
