@@ -15,7 +15,6 @@ if "experiments" not in config:
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/lookups.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/model.smk"
 include: "workflow/rules/fisher.smk"
@@ -61,7 +60,7 @@ onstart:
 
 
 onsuccess:
-    made = {
+    written = {
         str(path) for job in workflow.persistence.dag.jobs for path in job.output
     }
-    print_answers(made)
+    print_answers(written)

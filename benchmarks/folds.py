@@ -22,8 +22,8 @@ from benchmarks.studies import markdown, percent, scored
 from subtune.analysis import crossed
 from subtune.analysis.crossed import LEVEL
 from subtune.data.load import load, tokenize
+from subtune.models.encoder import load_model
 from subtune.models.files import directory_of_package
-from subtune.models.load import load_model
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples

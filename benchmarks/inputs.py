@@ -8,9 +8,8 @@ import torch
 
 from subtune.data.load import load, tokenize
 from subtune.models import encoder
-from subtune.models.encoder import Encoder
+from subtune.models.encoder import Encoder, load_model
 from subtune.models.files import directory_of_package
-from subtune.models.load import load_model
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec, Recipe
 from subtune.tasks import TASKS, Task

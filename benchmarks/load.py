@@ -29,7 +29,7 @@ from benchmarks.inputs import BATCH, MINILM, members
 from subtune import config as subtune_config
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.planning.plan import Plan, plan
 from subtune.runs import records
 from subtune.runs.integrity import CHECKSUMS

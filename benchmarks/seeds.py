@@ -17,7 +17,7 @@ from transformers.utils import logging
 
 from benchmarks import inputs, trainer
 from benchmarks.outcomes import Outcome, ours
-from subtune.core.hardware import keep_freed_memory
+from subtune.core.jobs import keep_freed_memory
 
 
 def main() -> None:

@@ -266,7 +266,7 @@ def _request(options: argparse.Namespace) -> "Request":
 
 
 def _check(options: argparse.Namespace) -> None:
-    from subtune.hub.download import UnreachableError
+    from subtune.hub import UnreachableError
     from subtune.interface.preflight import preflight
 
     checked = config.read(options.config)
@@ -287,9 +287,14 @@ def _params(options: argparse.Namespace) -> None:
     import pandas as pd
 
     from subtune.families.base import SEQUENCE_CLASSIFICATION
-    from subtune.models.configuration import sequence_head
-    from subtune.models.dimensions import AnyDimensions, dimensions_by, dimensions_in, papers_models
-    from subtune.models.parameter_counts import parameter_counts
+    from subtune.models.dimensions import (
+        AnyDimensions,
+        dimensions_by,
+        dimensions_in,
+        papers_models,
+        parameter_counts,
+    )
+    from subtune.models.files import sequence_head
     from subtune.selections.methods import COMBINATIONS, METHODS, named
 
     selections = config.read(options.config).selections if options.config else {}
@@ -338,7 +343,7 @@ def _print_tensors(directory: Path, selection: "Selection", labels: int) -> None
     """Print which tensors of a local model train."""
     import pandas as pd
 
-    from subtune.models.parameter_counts import tensors_of
+    from subtune.models.dimensions import tensors_of
 
     rows = [
         (
@@ -359,15 +364,14 @@ def _plan(options: argparse.Namespace) -> None:
     import pandas as pd
 
     from subtune.papers.experiments import with_information, with_papers
-    from subtune.planning import cost_table
-    from subtune.planning.cost import Estimates
+    from subtune.planning.cost import Estimates, cost_table, measured
     from subtune.planning.plan import plan
     from subtune.runs.records import is_recorded
 
     checked = with_papers(config.read(options.config))
     planned = plan(checked)
     estimates = Estimates(checked, planned)
-    table = cost_table.cost_table(checked, planned, estimates, with_information(checked))
+    table = cost_table(checked, planned, estimates, with_information(checked))
     if options.json:
         print(table.to_json(orient="records", indent=2, double_precision=15))
         return
@@ -385,7 +389,7 @@ def _plan(options: argparse.Namespace) -> None:
     layout = Layout(checked.results)
     recorded = sum(is_recorded(Path(layout.records()), run) for run in planned.runs)
     print(f"\nRecorded so far: {recorded:,} of {len(planned.runs):,} runs.")
-    past = cost_table.measured(layout, planned.sweeps, estimates)
+    past = measured(layout, planned.sweeps, estimates)
     if past:
         took, expected = sum(row[1] for row in past), sum(row[2] for row in past)
         print(
@@ -452,7 +456,7 @@ def _verify(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     from subtune.core.layout import require_new
-    from subtune.hub import upload
+    from subtune.hub import require_ready, upload
     from subtune.interface.comparison import CONFIGURATION, refitted
     from subtune.runs import records
 
@@ -463,7 +467,7 @@ def _export(options: argparse.Namespace) -> None:
     layout = Layout(str(options.results))
     run = records.find(Path(layout.records()), options.run)
     if options.push:
-        upload.require_ready(options.push)
+        require_ready(options.push)
     compared = options.results.resolve() / CONFIGURATION
     if options.config is None and compared.is_file():
         run = refitted(compared.parent, run, compared, compared.parent)
@@ -483,7 +487,7 @@ def _export(options: argparse.Namespace) -> None:
         if options.to:
             print(f"run {run} is in {options.to}", flush=True)
         if options.push:
-            print(f"run {run} is at {upload.upload(target, options.push, options.private)}")
+            print(f"run {run} is at {upload(target, options.push, options.private)}")
 
 
 def _predict(options: argparse.Namespace) -> None:

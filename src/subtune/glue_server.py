@@ -10,7 +10,7 @@ import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds
 from subtune.core.errors import SubtuneError, one_of
-from subtune.planning.submissions import FORM, NAMES
+from subtune.planning.jobs import FORM, NAMES
 from subtune.tasks import TASKS, Task
 from subtune.tasks.formats import tables
 from subtune.tasks.metrics import COEFFICIENTS

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from subtune.data.load import tokenize
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.runs import recording
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Fit, RunSpec

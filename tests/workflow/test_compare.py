@@ -18,7 +18,7 @@ from transformers import AutoModelForSequenceClassification
 
 import subtune
 from subtune.core.errors import SubtuneError
-from subtune.core.workflow_files import snakemake_command
+from subtune.core.layout import snakemake_command
 from subtune.runs.predict import exported_spec
 from subtune.runs.records import read_predictions
 from tests.helpers.project import ROOT

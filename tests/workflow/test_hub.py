@@ -251,8 +251,8 @@ def test_a_download_that_fails_says_why(hub, tmp_path):
 def test_a_model_is_downloaded_without_weights_of_other_formats_and_loads(hub, tmp_path):
     code = f"""
 from pathlib import Path
-from subtune.models.fetching import fetch
-from subtune.models.load import load_model
+from subtune.models.encoder import fetch
+from subtune.models.encoder import load_model
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.specs import ModelSpec
 target = Path({str(tmp_path / "model")!r})

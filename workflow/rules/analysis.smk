@@ -3,7 +3,7 @@
 
 rule scores:
     input:
-        sweeps,
+        lambda w: [PATHS.sweep(sweep) for sweep in PLAN.sweeps_of(w.experiment)],
     output:
         all=PATHS.data("{experiment}", "scores"),
         chosen=PATHS.data("{experiment}", "chosen"),
@@ -18,12 +18,21 @@ rule scores:
     conda:
         CPU
     params:
-        runs=runs_of_scores,
-        columns=columns,
-        paper=paper,
+        runs=lambda w: [
+            planned.facts
+            | {"learning_rate": planned.run.recipe.learning_rate}
+            | {"seed": planned.seed, "partition": planned.partition}
+            for planned in PLAN.experiments[w.experiment]
+        ],
+        columns=lambda w: experiments.score_columns(
+            CONFIG, CONFIG.experiments[w.experiment]
+        ),
+        paper=lambda w: CONFIG.experiments[w.experiment].paper or "",
         store=PATHS.records(),
-        margin=margin,
-        drawn=parameters_drawn,
+        margin=lambda w: CONFIG.experiments[w.experiment].margin,
+        drawn=lambda w: experiments.parameters_drawn(
+            CONFIG, CONFIG.experiments[w.experiment]
+        ),
     script:
         "../scripts/scores.py"
 
@@ -41,8 +50,15 @@ rule runs:
     conda:
         CPU
     params:
-        planned=runs_of_all_experiments,
-        store=records,
+        # Estimates take a while, so they are made when the job is.
+        planned=lambda w: [
+            {"run": planned.run.id, "experiment": name}
+            | planned.facts
+            | {"flops": ESTIMATES.run(planned.run.id).flops}
+            for name, runs in PLAN.experiments.items()
+            for planned in runs
+        ],
+        store=lambda w: PATHS.records(),
     script:
         "../scripts/runs.py"
 
@@ -50,8 +66,8 @@ rule runs:
 rule train_scores_of_sweep:
     input:
         sweep=PATHS.sweep("{sweep}"),
-        tokens=tokens_of_sweep,
-        model=model_of_sweep,
+        tokens=lambda w: PATHS.tokens(PLAN.first_run(w.sweep).tokens.key),
+        model=lambda w: PATHS.model(PLAN.first_run(w.sweep).model.id),
     output:
         PATHS.train_scores("{sweep}"),
     log:
@@ -62,11 +78,15 @@ rule train_scores_of_sweep:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=sweep_memory,
-        runtime=minutes_of_train_scores,
+        mem_mb=lambda w, attempt: ESTIMATES.sweep_memory(w.sweep, attempt),
+        runtime=lambda w, attempt: ESTIMATES.minutes(
+            ESTIMATES.train_scores(scored_on_training_rows(w.sweep)), attempt
+        ),
         gpu=1,
     params:
-        runs=specs_of_train_scores,
+        runs=lambda w: [
+            PLAN.runs[run].canonical() for run in scored_on_training_rows(w.sweep)
+        ],
         store=PATHS.records(),
     script:
         "../scripts/train_scores_of_sweep.py"

@@ -3,6 +3,7 @@
 import re
 import sys
 import threading
+from itertools import chain
 from pathlib import Path
 
 from snakemake.cli import get_argument_parser, get_profile_dir
@@ -15,15 +16,15 @@ from subtune.config import require_unique_keys
 from subtune.core import layout
 from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError
-from subtune.core.workflow_files import offer
+from subtune.core.layout import offer
 from subtune.exhibits.tables.answers import answers_in_lines
 from subtune.exhibits.tables.findings import papers_in_lines
-from subtune.interface.preflight import preflight, require_no_braces
+from subtune.interface.preflight import preflight
 from subtune.interface.progress import Jobs, say_progress
 from subtune.papers import experiments
 from subtune.papers.paper import Figure
 from subtune.papers.shared import ANSWERS, FRONT, SUBMISSION, SUMMARIES, SUMMARY
-from subtune.planning.submissions import submissions, submitted_tasks
+from subtune.planning.jobs import submissions
 
 
 def files_with_configuration():
@@ -37,7 +38,6 @@ def files_with_configuration():
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
 
 try:
-    require_no_braces(str(HERE))
     for path in files_with_configuration():
         require_unique_keys(Path(path))
     CONFIG, PLAN, FORMS = preflight(subtune_config.check(config))
@@ -85,26 +85,11 @@ def require_no_rule(experiment):
         )
 
 
-def settings(wildcards):
-    """The settings of the wildcards' experiment."""
-    return CONFIG.experiments[wildcards.experiment]
-
-
-def paper(wildcards):
-    return settings(wildcards).paper or ""
-
-
-def columns(wildcards):
-    """Return where the experiment's columns of scores are read from."""
-    return experiments.score_columns(CONFIG, settings(wildcards))
-
-
-def tested_runs(wildcards):
-    """Return tasks whose test rows are predicted to a run of each method of the wildcards' model."""
-    return {
-        task: [*PLAN.runs_on(wildcards.experiment, wildcards.encoder, task).values()]
-        for task in submitted_tasks(CONFIG, settings(wildcards))
-    }
+def own_files(wildcards):
+    """Return the files of a user's own task, by split."""
+    rows = PLAN.datasets[wildcards.dataset]
+    own = CONFIG.tasks.get(rows.task.name)
+    return {split: own.files[split] for split in rows.splits} if own else {}
 
 
 # Runs that papers score on their training rows too.
@@ -116,15 +101,28 @@ SCORED_ON_TRAINING_ROWS = {
 
 
 def scored_on_training_rows(sweep):
-    """A sweep's runs that are scored on their training rows."""
+    """Return a sweep's runs that are scored on their training rows."""
     return [run for run in PLAN.sweeps[sweep].runs if run in SCORED_ON_TRAINING_ROWS]
 
 
-def shown_first(exhibit):
-    """Return the files of all experiments' runs, of which the report shows the first."""
-    first, *others = files_of_all_experiments(exhibit)
-    labels = {"title": exhibit.title, "file": Path(first).suffix[1:]}
-    return [in_report(first, category="All experiments", labels=labels), *others]
+def sweep_to_refit(wildcards):
+    """Return a sweep with runs of the method: it has the same model and tokens."""
+    w = wildcards
+    return PLAN.sweep_with(w.experiment, w.encoder, w.task, w.method)
+
+
+def runs_tested(wildcards):
+    """Return each task with test rows to a run of each method of the wildcards' model."""
+    tasks = CONFIG.experiments[wildcards.experiment].tasks
+    return {
+        task: [*PLAN.runs_on(wildcards.experiment, wildcards.encoder, task).values()]
+        for task in filter(CONFIG.is_submitted, tasks)
+    }
+
+
+def first_tested(wildcards):
+    """Return one run of each task: all methods share its model and tokens."""
+    return [run for run, *_ in runs_tested(wildcards).values()]
 
 
 def shown(experiment, exhibit):
@@ -143,6 +141,13 @@ def shown(experiment, exhibit):
         )
         for ending, path in paths.items()
     ]
+
+
+def shown_first(exhibit):
+    """Return the files of all experiments' runs, of which the report shows the first."""
+    first, *others = files_of_all_experiments(exhibit)
+    labels = {"title": exhibit.title, "file": Path(first).suffix[1:]}
+    return [in_report(first, category="All experiments", labels=labels), *others]
 
 
 def files_of(experiment, exhibit):
@@ -167,19 +172,25 @@ def files_of_experiment(experiment):
     return [path for exhibit in exhibits for path in files_of(experiment, exhibit)]
 
 
-def print_answers(made):
-    """Print what these files say: each paper's claims, and the answers of all experiments or one."""
+def in_page(exhibit, files):
+    """Return what the report shows of a table or figure."""
+    shown = {name: getattr(exhibit, name) for name in ("name", "title", "caption")}
+    return shown | {"files": files}
+
+
+def print_answers(written):
+    """Print each paper's claims and the answers, of all experiments or of one, if they are written."""
     papers = {}
     for name, experiment in CONFIG.experiments.items():
         claims = PATHS.data(name, "claims")
-        if claims in made and exists(claims):
+        if claims in written and exists(claims):
             citation = experiments.paper_of(experiment).citation
             papers.setdefault(citation, []).append(Path(claims))
     if papers:
         print(f"\n{papers_in_lines(papers)}", file=sys.stderr)
-    of_all = PATHS.of_all_experiments("answers", "csv")
-    of_each = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
-    for path in [of_all] if of_all in made else [p for p in of_each if p in made]:
+    shared = PATHS.of_all_experiments("answers", "csv")
+    single = [PATHS.exhibit(name, "answers", "csv") for name in EXHIBITS]
+    for path in [shared] if shared in written else [p for p in single if p in written]:
         print(answers_in_lines(Path(path)), file=sys.stderr)
 
 

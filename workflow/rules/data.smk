@@ -16,18 +16,20 @@ rule dataset:
         # Not a parameter, because no result depends on where downloads are kept.
         hub_cache=CONFIG.hub_cache or PATHS.hub_cache(),
     params:
-        spec=rows_spec,
-        glue_dir=glue_dir,
-        files=files_of_rows,
-        directory=directory_of_rows,
+        spec=lambda w: PLAN.datasets[w.dataset].canonical(),
+        glue_dir=lambda w: (
+            CONFIG.glue_dir if PLAN.datasets[w.dataset].source == "tsv" else None
+        ),
+        files=own_files,
+        directory=lambda w: CONFIG.directories.get(PLAN.datasets[w.dataset].task.name),
     script:
         "../scripts/dataset.py"
 
 
 rule tokens:
     input:
-        rows=rows_of_tokens,
-        model=model_of_tokens,
+        rows=lambda w: PATHS.dataset(PLAN.tokens[w.tokens].data.key),
+        model=lambda w: PATHS.model(PLAN.tokens[w.tokens].tokenizer),
     output:
         directory(PATHS.tokens("{tokens}")),
     log:
@@ -38,9 +40,9 @@ rule tokens:
         CPU
     threads: 1
     resources:
-        mem_mb=tokens_memory,
-        runtime=tokens_minutes,
+        mem_mb=lambda w, attempt: ESTIMATES.tokens_memory(w.tokens, attempt),
+        runtime=lambda w, attempt: 30 * attempt,
     params:
-        spec=tokens_spec,
+        spec=lambda w: PLAN.tokens[w.tokens].canonical(),
     script:
         "../scripts/tokens.py"

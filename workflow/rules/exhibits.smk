@@ -1,6 +1,7 @@
 # Tables, as CSV, Markdown and LaTeX, and figures, as PNG and PDF. One job makes those of an experiment:
 # what takes longest is to start Python with its libraries.
 
+
 for name, experiment in CONFIG.experiments.items():
 
     rule:
@@ -57,7 +58,11 @@ rule summary:
     conda:
         CPU
     params:
-        task_titles=titles_of_all_tasks,
+        task_titles=lambda w: {
+            name: CONFIG.all_tasks()[name].title
+            for experiment in CONFIG.experiments.values()
+            for name in experiment.tasks
+        },
         style=CONFIG.style(FRONT.style_name).model_dump(),
     script:
         "../scripts/summary.py"

@@ -4,8 +4,8 @@
 
 rule fisher:
     input:
-        tokens=tokens_of_fisher,
-        model=model_of_fisher,
+        tokens=lambda w: PATHS.tokens(PLAN.fishers[w.fisher].tokens.key),
+        model=lambda w: PATHS.model(PLAN.fishers[w.fisher].model.id),
     output:
         entries=PATHS.fisher_entries("{fisher}"),
         sums=PATHS.fisher_sums("{fisher}"),
@@ -18,10 +18,12 @@ rule fisher:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=fisher_memory,
-        runtime=fisher_minutes,
+        mem_mb=lambda w, attempt: ESTIMATES.fisher_memory(w.fisher, attempt),
+        runtime=lambda w, attempt: ESTIMATES.minutes(
+            ESTIMATES.fisher(w.fisher), attempt
+        ),
         gpu=1,
     params:
-        spec=fisher_spec,
+        spec=lambda w: PLAN.fishers[w.fisher].canonical(),
     script:
         "../scripts/fisher.py"

@@ -3,7 +3,10 @@
 
 rule ranking:
     input:
-        fishers_of_ranking,
+        lambda w: [
+            PATHS.fisher_entries(fisher.key)
+            for fisher in PLAN.rankings[w.ranking].fishers
+        ],
     output:
         PATHS.ranking("{ranking}"),
     log:
@@ -12,6 +15,6 @@ rule ranking:
     conda:
         CPU
     params:
-        of=ranked_selection,
+        of=lambda w: PLAN.rankings[w.ranking].of.canonical(),
     script:
         "../scripts/ranking.py"

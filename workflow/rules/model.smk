@@ -8,14 +8,14 @@ rule model:
         PATHS.log("model", "{model}"),
     cache: True
     priority: 1
-    retries: DOWNLOAD_RETRIES if PLAN.has_hub_models else 0
+    retries: DOWNLOAD_RETRIES if any(m.source == "hub" for m in PLAN.models.values()) else 0
     localrule: True
     conda:
         CPU
     resources:
         hub_cache=CONFIG.hub_cache or PATHS.hub_cache(),
     params:
-        spec=model_spec,
-        place=model_location,
+        spec=lambda w: PLAN.models[w.model].canonical(),
+        place=lambda w: PLAN.locations[w.model],
     script:
         "../scripts/model.py"

@@ -1,10 +1,33 @@
 # One page with every table, figure, cost and origin, that opens without a network.
 
 
+# A single experiment has no tables and figures of all experiments.
+ALL_EXHIBITS = [
+    in_page(exhibit, files_of_all_experiments(exhibit))
+    for exhibit in (SUMMARIES if len(CONFIG.experiments) > 1 else ())
+]
+SECTIONS = [
+    {
+        "name": name,
+        "paper": experiments.paper_of(CONFIG.experiments[name]).citation,
+        "exhibits": [in_page(e, files_of(name, e)) for e in exhibits.values()],
+        "scores": PATHS.data(name, "scores"),
+        "curves": PATHS.data(name, "learning_curves"),
+    }
+    for name, exhibits in EXHIBITS.items()
+]
+
+
 rule report_page:
     input:
         runs=rules.runs.output.parquet,
-        files=files_in_report,
+        files=[
+            path
+            for section in [{"exhibits": ALL_EXHIBITS}, *SECTIONS]
+            for exhibit in section["exhibits"]
+            for path in exhibit["files"]
+        ],
+        tables=[section[name] for section in SECTIONS for name in ("scores", "curves")],
     output:
         PATHS.report(),
     log:
@@ -13,8 +36,8 @@ rule report_page:
     conda:
         CPU
     params:
-        answer=answer,
-        sections=sections,
+        answer=ALL_EXHIBITS,
+        sections=SECTIONS,
         config=CONFIG.model_dump(mode="json", exclude_defaults=True),
     script:
         "../scripts/report_page.py"

@@ -5,8 +5,11 @@
 rule test_predictions:
     input:
         chosen=PATHS.data("{experiment}", "chosen"),
-        tokens=tokens_of_tests,
-        model=model_of_tests,
+        tokens=lambda w: [
+            PATHS.tokens(PLAN.tests[PLAN.runs[run].tokens.key].key)
+            for run in first_tested(w)
+        ],
+        model=lambda w: PATHS.model(PLAN.model_ids[w.encoder]),
     output:
         PATHS.test_predictions("{experiment}", "{encoder}"),
     log:
@@ -17,12 +20,16 @@ rule test_predictions:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=tests_memory,
-        runtime=tests_minutes,
+        mem_mb=lambda w, attempt: max(
+            ESTIMATES.evaluation_memory(run, attempt) for run in first_tested(w)
+        ),
+        runtime=lambda w, attempt: ESTIMATES.minutes(
+            ESTIMATES.test_predictions(chain(*runs_tested(w).values())), attempt
+        ),
         gpu=1,
     params:
         store=PATHS.records(),
-        tasks=tested_tasks,
+        tasks=lambda w: [*runs_tested(w)],
     script:
         "../scripts/test_predictions.py"
 
@@ -77,6 +84,6 @@ rule test_scores:
         CPU
     params:
         forms=FORMS,
-        experiment=name_of_experiment,
+        experiment=lambda w: w.experiment,
     script:
         "../scripts/test_scores.py"

@@ -7,10 +7,11 @@
 
 rule train:
     input:
-        tokens=tokens_of_sweep,
-        model=model_of_sweep,
-        rankings=rankings_of_sweep,
-        repairs=repairs_of_sweep,
+        tokens=lambda w: PATHS.tokens(PLAN.first_run(w.sweep).tokens.key),
+        model=lambda w: PATHS.model(PLAN.first_run(w.sweep).model.id),
+        rankings=lambda w: [PATHS.ranking(id) for id in PLAN.rankings_of(w.sweep)],
+        # `subtune verify --repair` writes one, so that the sweep is older than an input.
+        repairs=lambda w: list(filter(exists, [PATHS.repair(w.sweep)])),
     output:
         PATHS.sweep("{sweep}"),
     log:
@@ -21,14 +22,14 @@ rule train:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=sweep_memory,
-        runtime=sweep_minutes,
+        mem_mb=lambda w, attempt: ESTIMATES.sweep_memory(w.sweep, attempt),
+        runtime=lambda w, attempt: ESTIMATES.minutes(ESTIMATES.sweep(w.sweep), attempt),
         gpu=1,
         # Not parameters, because no result depends on them.
         runs_at_once=CONFIG.runs_at_once or 0,
         checkpoint_minutes=CONFIG.checkpoint_minutes,
     params:
-        runs=runs_of_sweep,
+        runs=lambda w: [PLAN.runs[run].canonical() for run in PLAN.sweeps[w.sweep].runs],
         store=PATHS.records(),
         checkpoints=PATHS.checkpoints("{sweep}"),
     script:
@@ -39,8 +40,8 @@ rule train:
 rule refit:
     input:
         chosen=PATHS.data("{experiment}", "chosen"),
-        tokens=tokens_of_refit,
-        model=model_of_refit,
+        tokens=lambda w: PATHS.tokens(PLAN.first_run(sweep_to_refit(w)).tokens.key),
+        model=lambda w: PATHS.model(PLAN.first_run(sweep_to_refit(w)).model.id),
     output:
         PATHS.refit("{experiment}", "{encoder}", "{task}", "{method}"),
     log:
@@ -51,8 +52,11 @@ rule refit:
         COMPUTES
     threads: 1
     resources:
-        mem_mb=refit_memory,
-        runtime=refit_minutes,
+        mem_mb=lambda w, attempt: ESTIMATES.sweep_memory(sweep_to_refit(w), attempt),
+        # A sweep takes longer than one of its runs on all rows.
+        runtime=lambda w, attempt: ESTIMATES.minutes(
+            ESTIMATES.sweep(sweep_to_refit(w)), attempt
+        ),
         gpu=1,
         checkpoint_minutes=CONFIG.checkpoint_minutes,
     params:

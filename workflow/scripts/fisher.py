@@ -1,26 +1,23 @@
 """Fisher information of one task. In: tokens, model. Out: vectors' entries, tensors' sums."""
 
-from subtune.core.jobs import job, report
+from subtune.core.jobs import job, prepare, report
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     import safetensors.numpy
 
-    from subtune.core import hardware
     from subtune.data.load import read
-    from subtune.models import encoder
-    from subtune.models.load import load_model
+    from subtune.models.encoder import model_of, shapes_of
     from subtune.selections.specs import FisherSpec
     from subtune.training import fisher
 
-    device = hardware.prepare(snakemake.threads)
+    device = prepare(snakemake.threads)
     spec = FisherSpec.model_validate_json(snakemake.params.spec)
     task = spec.tokens.data.task
-    directory, head = Path(snakemake.input.model), task.of_kind.head
-    model = load_model(directory, head, task.outputs, spec.model.pooling).to(device)
+    model = model_of(spec, snakemake.input.model).to(device)
     tokens = read(Path(snakemake.input.tokens))["train"]
-    in_full = spec.in_full.names(encoder.shapes_of(model)) if spec.in_full else []
+    in_full = spec.in_full.names(shapes_of(model)) if spec.in_full else []
     information = fisher.fisher_information(
         model, tokens, task, spec.rows, spec.seed, in_full=in_full, labels=spec.labels
     )

@@ -7,9 +7,9 @@ with job(snakemake.log[0]):
 
     import safetensors.numpy
 
-    from subtune.selections import rankings as masks
+    from subtune.selections.entries import rank_files
     from subtune.selections.patterns import WholeTensors
 
     of = WholeTensors.model_validate_json(snakemake.params.of)
-    ranks = masks.rank_files(of, [Path(path) for path in snakemake.input])
+    ranks = rank_files(of, [Path(path) for path in snakemake.input])
     safetensors.numpy.save_file(ranks, snakemake.output[0])

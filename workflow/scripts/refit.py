@@ -2,7 +2,7 @@
 record, and a CSV that names it.
 """
 
-from subtune.core.jobs import job, report, stop_requests
+from subtune.core.jobs import job, prepare, report, stop_requests
 
 with job(snakemake.log[0]), stop_requests() as stopping:
     from pathlib import Path
@@ -10,21 +10,19 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     import pandas as pd
 
     from subtune.analysis import scores
-    from subtune.core import hardware
     from subtune.data.load import read
-    from subtune.models.load import load_model
+    from subtune.models.encoder import model_of
     from subtune.runs import recording
     from subtune.training.checkpoints import Checkpoints
 
-    device = hardware.prepare(snakemake.threads)
+    device = prepare(snakemake.threads)
     store, wanted = Path(snakemake.params.store), snakemake.wildcards
     seconds = 60 * snakemake.resources.checkpoint_minutes
     checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)
     chosen = scores.read_scores(snakemake.input.chosen)
     chosen = chosen[(chosen["model"] == wanted.encoder) & (chosen["task"] == wanted.task)]
     spec = scores.refit_of(chosen, store, wanted.method)
-    task, directory = spec.tokens.data.task, Path(snakemake.input.model)
-    model = load_model(directory, task.of_kind.head, task.outputs, spec.model.pooling).to(device)
+    model = model_of(spec, snakemake.input.model).to(device)
     tokens = read(Path(snakemake.input.tokens))
     recording.train_and_record([spec], store, model, tokens, {}, report, None, checkpoints)
     names = {"model": wanted.encoder, "method": wanted.method, "fraction": 1.0, "scope": None}

@@ -3,22 +3,21 @@
 A sweep that is asked to stop keeps a checkpoint, and goes on from it when it is called again.
 """
 
-from subtune.core.jobs import job, report, stop_requests
+from subtune.core.jobs import job, prepare, report, stop_requests
 
 with job(snakemake.log[0]), stop_requests() as stopping:
     from pathlib import Path
 
     import pandas as pd
 
-    from subtune.core import hardware
     from subtune.data.load import read
-    from subtune.models.load import load_model
+    from subtune.models.encoder import model_of
     from subtune.runs import recording, records
-    from subtune.selections import rankings as masks
+    from subtune.selections.entries import read_ranks
     from subtune.selections.specs import RunSpec
     from subtune.training.checkpoints import Checkpoints
 
-    device = hardware.prepare(snakemake.threads)
+    device = prepare(snakemake.threads)
     store = Path(snakemake.params.store)
     seconds = 60 * snakemake.resources.checkpoint_minutes
     checkpoints = Checkpoints(Path(snakemake.params.checkpoints), seconds, stopping)
@@ -26,12 +25,9 @@ with job(snakemake.log[0]), stop_requests() as stopping:
     missing = [spec for spec in specs if not records.is_recorded(store, spec.id)]
     report(f"{len(specs)} runs: {len(specs) - len(missing)} on record, {len(missing)} to train")
     if missing:
-        task = specs[0].tokens.data.task
-        directory = Path(snakemake.input.model)
-        head, pooling = task.of_kind.head, specs[0].model.pooling
-        model = load_model(directory, head, task.outputs, pooling).to(device)
+        model = model_of(specs[0], snakemake.input.model).to(device)
         tokens = read(Path(snakemake.input.tokens))
-        rankings = {Path(path).stem: masks.read(Path(path)) for path in snakemake.input.rankings}
+        rankings = {Path(path).stem: read_ranks(Path(path)) for path in snakemake.input.rankings}
         recording.train_and_record(
             specs,
             store,

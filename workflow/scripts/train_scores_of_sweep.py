@@ -1,23 +1,20 @@
 """Scores on the training rows. In: a sweep's records, tokens, model. Out: one row per run."""
 
-from subtune.core.jobs import job
+from subtune.core.jobs import job, prepare
 
 with job(snakemake.log[0]):
     from pathlib import Path
 
     import pandas as pd
 
-    from subtune.core import hardware
     from subtune.data.load import read
-    from subtune.models.load import load_model
+    from subtune.models.encoder import model_of
     from subtune.runs import rescoring
     from subtune.selections.specs import RunSpec
 
-    device = hardware.prepare(snakemake.threads)
+    device = prepare(snakemake.threads)
     specs = [RunSpec.model_validate_json(spec) for spec in snakemake.params.runs]
-    task = specs[0].tokens.data.task
-    directory, pooling = Path(snakemake.input.model), specs[0].model.pooling
-    model = load_model(directory, task.of_kind.head, task.outputs, pooling).to(device)
+    model = model_of(specs[0], snakemake.input.model).to(device)
     rows = read(Path(snakemake.input.tokens))["train"]
     store = Path(snakemake.params.store)
     scores = [

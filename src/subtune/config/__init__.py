@@ -8,8 +8,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from subtune.config.checks import problems_of
-from subtune.config.messages import lines_of
+from subtune.config.checks import lines_of, problems_of
 from subtune.config.schema import Config, Experiment
 from subtune.core.errors import SubtuneError
 
@@ -46,8 +45,7 @@ def read(path: Path) -> Config:
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         raise SubtuneError(f"{path}: {reason}, expected a file such as config.yaml") from None
-    # Lists may be too deep, and numbers or dates impossible.
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except yaml.YAMLError as error:
         raise SubtuneError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         kind = "nothing" if data is None else type(data).__name__

@@ -18,9 +18,8 @@ from pydantic import (
 from subtune.core.errors import cut, one_of
 from subtune.data.files import RELEASES
 from subtune.selections import NamedSelection
-from subtune.selections.entries import Fraction
+from subtune.selections.entries import SCOPES, Fraction, Scope
 from subtune.selections.methods import MASKED_METHOD, named
-from subtune.selections.rankings import SCOPES, Scope
 from subtune.selections.specs import (
     LEARNING_RATES_BELOW,
     ClassWeights,
@@ -48,7 +47,7 @@ HUB_MODELS = {
 }
 
 
-# Texts have these forms. `subtune.config.messages` says what was expected.
+# Texts have these forms. `subtune.config.checks` says what was expected.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 METHOD = r"^\S+( \S+)*$"
 LINE = r"^\S.*$"

@@ -1,1 +1,1 @@
-"""Foundations that know nothing of models or tasks: errors, content ids, layout, logs, hardware."""
+"""Foundations that know nothing of models or tasks: errors, content ids, paths, jobs."""

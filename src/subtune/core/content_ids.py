@@ -63,7 +63,7 @@ def canonical(data: Any) -> str:
 
 
 def id_of(canonical_json: str) -> str:
-    """Return the content id of canonical JSON, written by any version of its class."""
+    """Return the content id of canonical JSON."""
     return hashlib.sha256(canonical_json.encode()).hexdigest()[:ID_LENGTH]
 
 

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-# Messages quote at most so many characters of a name, and so many names of a list.
+# The most characters of a name, and the most names of a list, that a message quotes.
 LONGEST_NAME = 60
 MOST_NAMES = 300
 
@@ -20,7 +20,7 @@ class SubtuneError(Exception):
 
 
 def printable(text: str) -> str:
-    """Return text with its control characters spelled out, except for ends of lines."""
+    """Return text with its control characters spelled out, except for line breaks."""
     return "".join(
         letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text
     )
@@ -62,7 +62,7 @@ def one_of(found: object, allowed: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str], most: int = MOST_NAMES, joined: str = "or") -> str:
-    """Return names in one line; of more than ``most``, the first."""
+    """Return names in one line: the first ``most`` of them, and the number of the others."""
     names = list(names)
     others = len(names) - most
     rest = f" {joined} {others:,} others" if others > 0 else ""
@@ -75,7 +75,7 @@ def key_path(steps: Iterable[object]) -> str:
 
 
 def cut(text: str) -> str:
-    """Return the beginning of a long text, and a short one as it is."""
+    """Return the beginning of a long text; a short text stays as it is."""
     return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
 
 

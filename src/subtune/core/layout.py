@@ -1,13 +1,21 @@
-"""Paths below a results directory, and directories that are written whole or not at all."""
+"""Paths: below a results directory, of the package's data, and of the workflow's files.
+
+Directories are written whole or not at all.
+"""
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+import yaml
 from safetensors import SafetensorError
 
 from subtune.core.errors import SubtuneError, reason_of
@@ -86,7 +94,7 @@ class Layout:
         return f"{self.results}/benchmarks/{'/'.join(parts)}.tsv"
 
     def data(self, experiment: str, name: str) -> str:
-        # Readers want printed scores beside ours, too: they lie beside their figure.
+        # Readers open the printed scores, so their table lies beside its figure.
         inner = "" if name == "reproduction" else "data/"
         return f"{self.results}/experiments/{experiment}/{inner}{name}.csv"
 
@@ -117,7 +125,7 @@ def new_directory(target: Path) -> Iterator[Path]:
         SubtuneError: ``target`` is there already, the disk is full, or the place cannot be written.
     """
     require_new(target)
-    # A process on another node may have the same number.
+    # A process on another node may have the same process id.
     draft = target.parent / f".{target.name}.{uuid4().hex}"
     try:
         draft.mkdir(parents=True)
@@ -146,3 +154,43 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def path_of(package: str, name: str):
+    """Return the path of a file in a package."""
+    return resources.files(package) / name
+
+
+@cache
+def read_yaml(package: str, name: str) -> Any:
+    """Return what a package's YAML file holds."""
+    text = path_of(package, name).read_text(encoding="utf-8")
+    # If libyaml is installed, its loader is ten times as fast.
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def workflow_directory() -> Path:
+    """Return the directory of the Snakefile: a clone's top, or one inside the installed package."""
+    package = Path(__file__).parents[1]
+    installed = package / "pipeline"
+    return installed if installed.is_dir() else package.parents[1]
+
+
+def snakemake_command(*arguments: str) -> list[str]:
+    """Return the command that calls Snakemake with this workflow.
+
+    Python modules in the current folder are not imported.
+    """
+    snakefile = workflow_directory() / "Snakefile"
+    return [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(snakefile), *arguments]
+
+
+def offer(folder: Path) -> None:
+    """Put ``folder`` on the Python path of all later processes.
+
+    The environments of jobs do not have subtune. Python modules in their current folder are not
+    imported.
+    """
+    os.environ["PYTHONSAFEPATH"] = "1"
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([before] if before else [])])

@@ -1,30 +1,42 @@
-"""Batches of a split's examples, and sizes that training and its cost estimate share."""
+"""Parts of a split: batches of its examples, and folds of the training rows.
+
+Each fold judges once. Training and its cost estimate share the sizes of batches.
+"""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
-# A pass of so many tokens keeps a CPU busy; more tokens take memory and save little time.
+from subtune.core.errors import SubtuneError
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.selections.specs import Fold
+from subtune.tasks import TaskSpec
+from subtune.tasks.examples import Examples
+
+# Tokens of a pass that keep a CPU busy: more tokens take memory and save little time.
 CPU_TOKENS = 3000
-# Tokens of a batch in evaluation, about.
+# The approximate number of tokens of a batch in evaluation.
 EVALUATION_TOKENS = 2048
-# Checkpoints of a group of runs that stay: the newest, and the one before it.
+# The number of checkpoints that a group of runs keeps: the newest, and the one before it.
 CHECKPOINTS_KEPT = 2
+# Folds of a regression are stratified by at most so many bins of its labels.
+BINS = 10
 
 
 def shuffled(n: int, batch_size: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """One epoch's batches: every example once, in random order; the last batch may be smaller."""
+    """Return one epoch's batches: every example once, in random order; the last may be smaller."""
     order = generator.permutation(n)
     return [order[start : start + batch_size] for start in range(0, n, batch_size)]
 
 
 def by_length(index: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The same examples, shorter ones first: a batch's order decides nothing but its grids."""
+    """Return the same examples, shorter ones first: the order decides only a batch's grids."""
     return index[np.argsort(lengths[index], kind="stable")]
 
 
 def in_length_order(lengths: np.ndarray, tokens: int = EVALUATION_TOKENS) -> Iterator[np.ndarray]:
-    """Batches for evaluation: every example once, sorted by length, about ``tokens`` at a time."""
+    """Yield batches for evaluation: every example once, by length, about ``tokens`` at a time."""
     order = np.argsort(lengths, kind="stable")
     start = 0
     while start < len(order):
@@ -33,3 +45,53 @@ def in_length_order(lengths: np.ndarray, tokens: int = EVALUATION_TOKENS) -> Ite
             end += 1
         yield order[start:end]
         start = end
+
+
+def divided(train: Examples, task: TaskSpec, fold: Fold) -> tuple[Examples, Examples]:
+    """Return the training examples outside a fold, and those inside."""
+    judging = rows_of_folds(train, task, fold.of, fold.partition)[fold.number]
+    others = np.setdiff1d(np.arange(train.rows), judging)
+    return train.part(train.of_rows(others)), train.part(train.of_rows(judging))
+
+
+# Dividing many rows takes a minute, and the runs of a job ask for every fold.
+@lru_cache(maxsize=4)
+def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -> list[np.ndarray]:
+    """Return the indices of each fold's rows in the training split, in ascending order.
+
+    Each row is in one fold of a partition, and rows with the same token ids are in the same. Every
+    fold has about the same share of each label, or of small, middling and large numbers.
+
+    Raises:
+        SubtuneError: there are fewer different rows of token ids than folds.
+    """
+    # Importing scikit-learn takes a second.
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+    settings = {"n_splits": folds, "shuffle": True, "random_state": partition}
+    texts, places = _texts(train), np.arange(train.rows)
+    if (different := texts.max() + 1) < folds:
+        raise SubtuneError(
+            f"folds: found {different} different texts as the model reads them, which cuts them at "
+            f"max_length, expected at least {folds}"
+        )
+    if task.of_kind.head != SEQUENCE_CLASSIFICATION:
+        parts = GroupKFold(**settings).split(places, groups=texts)
+    else:
+        labels = task.of_kind.strata(train.labels_of_rows)
+        if task.of_kind.has_numbers:
+            # A bin needs a row for each fold.
+            bins = min(BINS, len(labels) // folds)
+            labels = labels.argsort(kind="stable").argsort() * bins // len(labels)
+        parts = StratifiedGroupKFold(**settings).split(places, labels, texts)
+    return [judging for _, judging in parts]
+
+
+def _texts(train: Examples) -> np.ndarray:
+    """Return a number for each row, the same for rows with the same texts, in the rows' order."""
+    seen: dict[tuple[bytes, ...], int] = {}
+    ends = np.searchsorted(train.row, train.row_numbers, "right")
+    ids = [train.inputs["input_ids"][number].tobytes() for number in range(len(train))]
+    starts = [0, *ends[:-1]]
+    rows = (tuple(ids[start:end]) for start, end in zip(starts, ends, strict=True))
+    return np.array([seen.setdefault(row, len(seen)) for row in rows])

@@ -1,24 +1,21 @@
 """Files with rows: a user's own, one per split, or those in which a task is published.
 
-Files on this machine must not change between the plan and the jobs. A repository of the hub is no
-part of an id: a dataset's version is the commit.
+They must not change between the plan and the jobs.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_of
-from subtune.hub.commits import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
 from subtune.selections.specs import DataSpec
 from subtune.tasks import DIAGNOSTIC, TASKS, Task, TaskSpec
 from subtune.tasks.formats import tagged, text
 from subtune.tasks.formats.text import is_file, present
 from subtune.tasks.task_kind import PlacedRow
 
-# An error message names each of at most so many files.
+# If more files have changed, an error message names only the first.
 NAMED_FILES = 3
 # Each split's files.
 Paths = dict[str, tuple[Path, ...]]
@@ -33,7 +30,7 @@ NAMES = {
 }
 # Tasks that have official files. The Penn Treebank has many in each section.
 RELEASES = ("ptb", *NAMES)
-# The column names of GLUE's files, where they are not the hub's.
+# Column names of GLUE's files that differ from the hub's.
 GLUE_COLUMNS = {
     "mnli": {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label"},
     "mrpc": {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label"},
@@ -42,9 +39,8 @@ GLUE_COLUMNS = {
 }
 # CoLA's labelled files have no header.
 HEADERLESS = {"cola": ("source", "label", "original_label", "sentence")}
-# The published QQP files hold a few cut-off lines, which the hub's copy leaves out too.
+# The published QQP files have a few truncated lines, which the hub's copy also leaves out.
 CUT_OFF_LINES = ("qqp",)
-Row = Mapping[str, Any]
 
 
 def paths_of(
@@ -55,7 +51,7 @@ def paths_of(
     files: Mapping[str, str] | None = None,
     directory: str | None = None,
 ) -> Paths:
-    """Return those of the splits that have files; none if the rows are not in a user's files.
+    """Return the files of each split that has some; none if the rows are not in files.
 
     The ``tsv`` source reads in ``glue_dir``. The ``files`` source reads ``files``, by split, or
     without them the task's official files in ``directory``.
@@ -147,7 +143,7 @@ def version_of(paths: Mapping[str, Sequence[Path]]) -> str:
 
 
 def require_version(spec: DataSpec, paths: Mapping[str, Sequence[Path]]) -> None:
-    """Refuse rows whose files have changed since the plan. Ask this after they were read.
+    """Refuse rows whose files have changed since the plan. Call this after reading them.
 
     Raises:
         SubtuneError: a file has another content, or is gone.
@@ -189,10 +185,10 @@ def glue_paths(directory: str, task: TaskSpec) -> dict[str, Path]:
     Raises:
         SubtuneError: the directory or one of its files is not there.
     """
-    of_glue = TASKS[task.name]
-    splits = (*task.labelled, *of_glue.test)
-    names = {split: str(glue_path(Path(), of_glue, split)) for split in splits}
-    return present("glue_dir", directory, "GLUE's official layout", names, may_lack=of_glue.test)
+    official = TASKS[task.name]
+    splits = (*task.labelled, *official.test)
+    names = {split: str(glue_path(Path(), official, split)) for split in splits}
+    return present("glue_dir", directory, "GLUE's official layout", names, may_lack=official.test)
 
 
 def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[str, str]]:
@@ -215,69 +211,3 @@ def glue_rows(path: Path, task: TaskSpec, *, labelled: bool) -> Iterator[dict[st
                 f"{path}: line {number}: found {len(cells)} columns, "
                 f"expected {len(header)} ({', '.join(header)})"
             )
-
-
-class Repository(NamedTuple):
-    """A repository of datasets."""
-
-    name: str
-    # The pattern of a split's files.
-    files: str
-    # Advice for a user without a network.
-    instead: str
-    # Makes a row of the task of the hub's. None where labels are numbers there already.
-    row: Callable[[Row], Row] | None = None
-
-    def pattern(self, task: str, split: str) -> str:
-        """Return the files of a split; GLUE's diagnostic set is a task of its own there."""
-        folder, part = ("ax", "test") if split == DIAGNOSTIC else (task, split)
-        return self.files.format(task=folder, split=part)
-
-
-def _words_with_tags(row: Row) -> Row:
-    """Return a sentence's words and tags, without what is no word of the text.
-
-    Contractions stand before their parts without a tag. Words that the text leaves out have one,
-    but no number as their head.
-    """
-    cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
-    words = [
-        (word, tag) for word, tag, head in cells if tag not in (None, "_") and str(head).isdecimal()
-    ]
-    return {"form": [word for word, _ in words], "xpos": [tag for _, tag in words]}
-
-
-OF_GLUE = Repository(GLUE, "{task}/{split}-*.parquet", "set `source: tsv` and a `glue_dir`")
-REPOSITORIES = {
-    "squad": Repository(
-        SQUAD,
-        "plain_text/{split}-*.parquet",
-        "name a directory with SQuAD's files in `directories.squad`",
-        row=dict,
-    ),
-    "ud_ewt": Repository(
-        UNIVERSAL_DEPENDENCIES,
-        "en_ewt/{split}/*.parquet",
-        "name a directory with the treebank's files in `directories.ud_ewt`",
-        row=_words_with_tags,
-    ),
-}
-
-
-def is_on_hub(task: str) -> bool:
-    """Return whether the hub has a built-in task: GLUE's, and those in `REPOSITORIES`."""
-    return task in REPOSITORIES or bool(TASKS[task].submission)
-
-
-def repository_of(task: str) -> Repository:
-    """Return the repository with a built-in task.
-
-    Raises:
-        SubtuneError: the hub does not have it.
-    """
-    if not is_on_hub(task):
-        raise SubtuneError(
-            f"source: {TASKS[task].title} is not on the hub; name a directory with its files in "
-            f"`directories.{task}`"
-        )
-    return REPOSITORIES.get(task, OF_GLUE)

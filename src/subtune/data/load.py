@@ -1,4 +1,4 @@
-"""Rows of every task in one shape, whatever source they come from, and their token ids."""
+"""Rows of every task, with the same columns whatever their source, and their token ids."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,11 +8,10 @@ import datasets
 from tokenizers import Tokenizer
 
 from subtune.core.errors import SubtuneError, one_line
-from subtune.data import builtin, files
-from subtune.data.files import Repository, repository_of
-from subtune.hub.download import snapshot
-from subtune.models.configuration import has_token_types, longest_text, read_config
-from subtune.models.files import TOKENIZER
+from subtune.data import files
+from subtune.data.sources import Repository, mini_columns, repository_of
+from subtune.hub import snapshot
+from subtune.models.files import TOKENIZER, has_token_types, longest_text, read_config
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, TaskSpec
 from subtune.tasks.sentences import texts_apart
@@ -33,7 +32,7 @@ def load(
     if spec.source == "hub":
         return _download(task, spec.version, spec.splits)
     if spec.source == "builtin":
-        columns = builtin.columns_of(TASKS[task.name])
+        columns = mini_columns(TASKS[task.name])
     else:
         by_split = files.paths_of(task, spec.source, spec.splits, glue_dir, paths, directory)
         columns = files.columns_of(task, by_split, spec.source)
@@ -82,11 +81,13 @@ def read_parquet(
 def features(task: TaskSpec) -> datasets.Features:
     """Return the columns of every dataset: ``idx``, and those of the task's kind."""
     types = {"idx": "int32", **task.of_kind.columns(task)}
-    return datasets.Features({name: _feature(of) for name, of in types.items()})
+    return datasets.Features({name: _feature(kind) for name, kind in types.items()})
 
 
-def _feature(of: Any) -> Any:
-    return datasets.List(_feature(of[0])) if isinstance(of, list) else datasets.Value(of)
+def _feature(kind: Any) -> Any:
+    if isinstance(kind, list):
+        return datasets.List(_feature(kind[0]))
+    return datasets.Value(kind)
 
 
 def split_from_rows(
@@ -99,7 +100,7 @@ def split_from_rows(
 
 
 def read(directory: Path) -> datasets.DatasetDict:
-    """Return the splits that another job has written, as rows or as what a model reads of them.
+    """Return the splits of rows or of token ids that another job has written.
 
     Raises:
         SubtuneError: a file is damaged or missing.

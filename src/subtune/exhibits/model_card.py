@@ -11,14 +11,12 @@ import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 
 from subtune.analysis import verdicts
-from subtune.core import resources
 from subtune.core.errors import SubtuneError, printable
-from subtune.core.layout import Layout
+from subtune.core.layout import Layout, path_of
 from subtune.exhibits.tables.writing import escaped, share
 from subtune.families.base import MEAN_CLASSIFICATION, is_classifier
-from subtune.models.configuration import has_token_types, head_by, read_config
 from subtune.models.dimensions import dimensions_in
-from subtune.models.files import README
+from subtune.models.files import README, has_token_types, head_by, read_config
 from subtune.models.transformers_models import AUTO_CLASSES
 from subtune.runs import listing, records
 from subtune.selections.specs import Fit, RunSpec
@@ -73,7 +71,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     facts["several"] = task.of_kind.problem_type == "multi_label_classification"
     facts["fitted"] = isinstance(spec.recipe, Fit)
     facts["averages"] = head == MEAN_CLASSIFICATION or facts["fitted"]
-    template = resources.path_of("subtune.exhibits", "model_card.md").read_text("utf-8")
+    template = path_of("subtune.exhibits", "model_card.md").read_text("utf-8")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 
 

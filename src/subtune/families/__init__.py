@@ -4,15 +4,14 @@ subtune has its own forward pass for packed families. For all others it runs tra
 a `Naming` gives each parameter its role.
 """
 
-from subtune.core import resources
-from subtune.families.base import Naming
-from subtune.families.bert import BERT, ROBERTA, XLM_ROBERTA
+from subtune.core.layout import read_yaml
+from subtune.families.base import BERT, ROBERTA, XLM_ROBERTA, Naming
 
-# Models of these types have a forward pass of their own here.
+# Packed families by the model types for which subtune has its own forward pass.
 FAMILIES = {family.model_type: family for family in (BERT, ROBERTA, XLM_ROBERTA)}
 NAMINGS = {
     model_type: Naming(**fields)
-    for fields in resources.read_yaml("subtune.families", "namings.yaml")
+    for fields in read_yaml("subtune.families", "namings.yaml")
     for model_type in fields["model_types"]
 }
 # The papers' methods and figures use BERT's parameter names.

@@ -9,14 +9,14 @@ pretrained part are ``classifier…``.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from subtune.tasks.examples import Reads
 
 LAYERS = "encoder.layer."
 CLASSIFIER = "classifier"
-# Parameters of modules that are put into a model: those that train, and the others.
+# Prefixes of parameters in modules that are put into a model: those that train, and the others.
 ADDED, FIXED = "added", "fixed"
 KEY = "attention.self.key"
 # The roles in a layer, in the order of the forward pass: BERT's, and those of modules that BERT
@@ -66,8 +66,8 @@ class Naming:
         outside: the same for modules outside the layers.
         pretrained_head: modules above the pretrained part that checkpoints hold, too.
         key_bias_cancels: whether softmax ignores the key's bias. It does if attention scores are
-            linear in keys that know no position.
-        positions_behind_padding: whether the first token's position is behind the padding id.
+            linear in keys without positions.
+        positions_behind_padding: whether positions are counted from the padding id + 1.
         pooling_field: field of ``config.json`` that says which tokens transformers' sequence
             classifier reads, if it can read several.
     """
@@ -120,7 +120,7 @@ def is_key_bias(name: str) -> bool:
     """Return whether a canonical name is that of a key's bias.
 
     It adds the same number to all scores of a query, which softmax ignores, unless the model does
-    more with keys (`Naming.key_bias_cancels`). Its gradient is then 0. A computed one would be
+    more with keys (`Naming.key_bias_cancels`). Its gradient is then 0. A computed gradient would be
     rounding noise, which Adam turns into full steps.
     """
     return name.endswith(f".{KEY}.bias")
@@ -220,7 +220,7 @@ class Dimensions(NamedTuple):
         return {name: self.family.exported_name(name, head) for name in self.shapes(1, head)}
 
     def forward_flops(self, tokens: float, head: str = SEQUENCE_CLASSIFICATION) -> float:
-        """Return the floating-point operations of `subtune.models.packed_pass` for one example.
+        """Return the floating-point operations of `subtune.models.forward` for one example.
 
         A product of ``[m, k]`` and ``[k, n]`` counts ``2·m·k·n``. If a head reads only the first
         token, the last layer computes keys and values, and the rest for that token alone.
@@ -265,7 +265,7 @@ class Family:
         inside = [(h, h), (h, h), (h, h), (h, h), (h,), (i, h), (h, i), (h,)]
         for layer in range(d.num_hidden_layers):
             weights |= zip(components_of(layer), inside, strict=True)
-        weights |= {of.module: (h, h) for of in self.heads[head] if not is_classifier(of.module)}
+        weights |= {m.module: (h, h) for m in self.heads[head] if not is_classifier(m.module)}
         shapes = {}
         for module, shape in weights.items():
             shapes[f"{module}.weight"] = shape
@@ -310,3 +310,70 @@ def is_added(name: str) -> bool:
 def is_pretrained(name: str) -> bool:
     """Return whether a pretrained checkpoint holds a parameter."""
     return name.partition(".")[0] not in (ADDED, CLASSIFIER, FIXED)
+
+
+# transformers' activations that act on each number alone and have no parameters.
+ACTIVATIONS = (
+    *("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python"),
+    *("gelu_python_tanh", "gelu_pytorch_tanh", "hardswish", "leaky_relu", "linear", "mish"),
+    *("quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh"),
+)
+CLASSIFIER_DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
+TOKEN_HEAD = (HeadLayer("classifier", "classifier", CLASSIFIER_DROPOUT),)
+
+# Devlin et al., 2019.
+BERT = Family(
+    model_type="bert",
+    defaults={
+        "vocab_size": 30522,
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "pad_token_id": 0,
+    },
+    computed={
+        "hidden_act": ACTIVATIONS,
+        "position_embedding_type": ("absolute",),
+        "is_decoder": (False,),
+        "is_encoder_decoder": (False,),
+        "add_cross_attention": (False,),
+        "pruned_heads": ({},),
+        "per_layer_config": ({},),
+        # `auto_map` names code that comes with the model.
+        "auto_map": (),
+    },
+    heads={
+        SEQUENCE_CLASSIFICATION: (
+            HeadLayer("pooler.dense", exported="bert.pooler.dense", activation="tanh"),
+            HeadLayer("classifier", exported="classifier", dropout=CLASSIFIER_DROPOUT),
+        ),
+        MEAN_CLASSIFICATION: TOKEN_HEAD,
+        TOKEN_CLASSIFICATION: TOKEN_HEAD,
+        QUESTION_ANSWERING: (HeadLayer("classifier", "qa_outputs"),),
+    },
+    backbone="bert",
+)
+
+# Liu et al., 2019.
+ROBERTA = replace(
+    BERT,
+    model_type="roberta",
+    defaults={**BERT.defaults, "vocab_size": 50265, "pad_token_id": 1},
+    # It is pretrained without a pooler. The sequence head has a dense layer of its own.
+    heads={
+        **BERT.heads,
+        SEQUENCE_CLASSIFICATION: (
+            HeadLayer("classifier.dense", "classifier.dense", CLASSIFIER_DROPOUT, "tanh"),
+            HeadLayer("classifier.out_proj", "classifier.out_proj", CLASSIFIER_DROPOUT),
+        ),
+    },
+    backbone="roberta",
+)
+
+# Conneau et al., 2020.
+XLM_ROBERTA = replace(
+    ROBERTA, model_type="xlm-roberta", defaults={**BERT.defaults, "pad_token_id": 1}
+)

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
-from subtune.data.sizes import SPECIAL_TOKENS, TOKENS_PER_WORD
+from subtune.data.sources import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.init.defaults import DEFAULTS
 from subtune.models.files import TOKENIZER
 

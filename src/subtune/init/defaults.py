@@ -2,6 +2,6 @@
 
 from types import SimpleNamespace
 
-from subtune.core import resources
+from subtune.core.layout import read_yaml
 
-DEFAULTS = SimpleNamespace(**resources.read_yaml("subtune.init", "defaults.yaml"))
+DEFAULTS = SimpleNamespace(**read_yaml("subtune.init", "defaults.yaml"))

@@ -20,7 +20,7 @@ from subtune.config.schema import MARGIN, Assumptions
 from subtune.core.errors import SubtuneError, one_of
 from subtune.core.layout import Layout
 from subtune.data import files
-from subtune.data.sizes import size_of_columns
+from subtune.data.sources import size_of_columns
 from subtune.init import choosing, messages, tables
 from subtune.init import look as looks
 from subtune.init.choosing import Settings

@@ -6,7 +6,7 @@ import torch
 from torch.utils.benchmark import Timer
 
 from subtune.config.schema import Assumptions
-from subtune.core import hardware
+from subtune.core import jobs
 
 # Minutes until a job trains, on two laptop cores.
 START_MINUTES = 0.15
@@ -25,8 +25,8 @@ def estimate_speed() -> Assumptions:
 
     The speed of a real model may differ by a factor of two.
     """
-    device = hardware.prepare(threads=1)
-    name = hardware.device_name(device)
+    device = jobs.prepare(threads=1)
+    name = jobs.device_name(device)
     return Assumptions(
         device=f"one core of {name}" if device.type == "cpu" else name,
         teraflops={

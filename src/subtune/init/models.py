@@ -12,10 +12,8 @@ from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, cut
 from subtune.init.defaults import DEFAULTS
 from subtune.init.tables import named_like
-from subtune.models.configuration import longest_text, read_config
-from subtune.models.dimensions import AnyDimensions, dimensions_of
-from subtune.models.files import directory_of_package
-from subtune.models.parameter_counts import parameter_counts
+from subtune.models.dimensions import AnyDimensions, dimensions_of, parameter_counts
+from subtune.models.files import directory_of_package, longest_text, read_config
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from pydantic import ValidationError
 
-from subtune.config.messages import text_of
-from subtune.core import hardware
+from subtune.config.checks import text_of
+from subtune.core import jobs
 from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.load import load as load_rows
@@ -20,14 +20,12 @@ from subtune.init import tables
 from subtune.init.first_configuration import Request, task_of
 from subtune.init.models import model_called
 from subtune.interface.tables import Rows, Split, splits_of, training_split
-from subtune.models.configuration import pooling_in
-from subtune.models.encoder import Encoder
-from subtune.models.files import version_of
-from subtune.models.load import load_model
-from subtune.models.parameter_counts import tensors_of
+from subtune.models.dimensions import tensors_of
+from subtune.models.encoder import Encoder, load_model
+from subtune.models.files import pooling_in, version_of
 from subtune.runs.job import Job
 from subtune.selections import SELECTION, Selection
-from subtune.selections.embeddings import Embeddings
+from subtune.selections.added import Embeddings
 from subtune.selections.methods import named
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
 from subtune.tasks.examples import Examples
@@ -190,7 +188,7 @@ def _read(
         spec = TokensSpec(data=data, tokenizer=version_of(directory), max_length=max_length)
     tokens = tokenize(data.task, rows, directory, max_length)
     loaded = load_model(directory, task.of_kind.head, task.outputs, pooling_in(directory))
-    return loaded.to(hardware.prepare(torch.get_num_threads())), spec, tokens
+    return loaded.to(jobs.prepare(torch.get_num_threads())), spec, tokens
 
 
 @contextmanager

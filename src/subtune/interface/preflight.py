@@ -6,25 +6,15 @@ from typing import Any
 from subtune.config import Config
 from subtune.core.errors import SubtuneError, cut, one_line
 from subtune.papers.experiments import metrics_of, with_papers
+from subtune.planning.jobs import form
 from subtune.planning.plan import Plan, plan
-from subtune.planning.submissions import form
-
-
-def require_no_braces(directory: str) -> None:
-    """Refuse a directory of the workflow whose name Snakemake would fill in.
-
-    Raises:
-        SubtuneError: it has braces.
-    """
-    if set(directory) & set("{}"):
-        raise SubtuneError(f"{directory}: found a brace, which Snakemake fills in, expected none")
 
 
 def preflight(config: Config) -> tuple[Config, Plan, list[dict[str, Any]]]:
     """Return the configuration with its papers, its plan, and the forms for the GLUE server.
 
     The files and models that it names are looked at. The rows of all experiments' forms are those
-    of `subtune.planning.submissions.form`.
+    of `subtune.planning.jobs.form`.
 
     Raises:
         SubtuneError: something that it names is missing, or not what it should be.

@@ -11,7 +11,7 @@ from subtune.config.schema import REPOSITORY
 from subtune.core.content_ids import fingerprint, id_of
 from subtune.core.errors import SubtuneError, cut, listed, one_line
 from subtune.core.layout import Layout
-from subtune.hub.commits import pinned
+from subtune.hub import pinned
 from subtune.init import tables
 from subtune.init.tables import named_like, task_named_after
 from subtune.tasks import TASKS

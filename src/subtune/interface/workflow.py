@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from subtune.core.errors import SubtuneError
-from subtune.core.layout import Layout
-from subtune.core.workflow_files import snakemake_command, workflow_directory
+from subtune.core.layout import Layout, snakemake_command, workflow_directory
 from subtune.init.machine_speed import count_cores, count_jobs_at_once
 
 # Options of Snakemake that say how many jobs run at once.

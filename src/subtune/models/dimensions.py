@@ -1,12 +1,16 @@
-"""A model's dimensions, known without its weights."""
+"""A model's dimensions, known without its weights, and the parameters that methods train in it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from subtune.core import resources
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import read_yaml
 from subtune.families import FAMILIES
 from subtune.families.base import (
     SEQUENCE_CLASSIFICATION,
@@ -15,9 +19,14 @@ from subtune.families.base import (
     is_classifier,
     is_embedding,
 )
-from subtune.models.configuration import CONFIG, read_config
+from subtune.models.files import CONFIG, read_config, sequence_head
 from subtune.selections import Selection
 from subtune.selections.added import Adapter, Peft
+from subtune.selections.kind import Entries, LowRank, Shapes, Whole, count
+from subtune.selections.patterns import LAYER_NUMBER
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NO_POOLING = (
     "pooling: found {!r} for a decoder, expected none: only the last token has read the whole text"
@@ -68,17 +77,9 @@ class OtherDimensions:
 AnyDimensions = Dimensions | OtherDimensions
 
 
-def _unknown(*_: Any) -> Any:
-    raise NotImplementedError("import subtune.models first")
-
-
-# Only transformers knows the shapes of its models, and planning does without transformers unless a
-# configuration names such a model. The package sets this function.
-read_other_dimensions: Callable[[Path], OtherDimensions] = _unknown
-
-
-# The same holds for models with modules of PEFT inside: `subtune.models.injected.shapes_with`.
-shapes_with_peft: Callable[..., tuple[dict[str, Shape], dict[str, str]]] = _unknown
+def _shapes_with_peft(*arguments: Any) -> tuple[dict[str, Shape], dict[str, str]]:
+    # Importing PEFT takes seconds, and planning does without, unless a method needs it.
+    return import_module("subtune.models.injected").shapes_with(*arguments)
 
 
 def shapes_for(
@@ -87,13 +88,13 @@ def shapes_for(
     outputs: int,
     head: str = SEQUENCE_CLASSIFICATION,
 ) -> dict[str, Shape]:
-    """Return the shapes of all parameters of a model in which a selection trains.
+    """Return the shapes of a model's parameters, with those that a selection adds.
 
     Raises:
         SubtuneError: the model cannot have the selection's modules of PEFT.
     """
     if isinstance(selection, Peft):
-        return shapes_with_peft(dimensions, selection.peft, outputs, head)[0]
+        return _shapes_with_peft(dimensions, selection.peft, outputs, head)[0]
     shapes = dimensions.shapes(outputs, head)
     if isinstance(selection, Adapter) and isinstance(dimensions, Dimensions):
         layers, width = dimensions.num_hidden_layers, dimensions.hidden_size
@@ -101,18 +102,9 @@ def shapes_for(
     return shapes
 
 
-def names_for(
-    selection: Selection, dimensions: AnyDimensions, outputs: int, head: str
-) -> dict[str, str]:
-    """Return canonical name to the name in transformers' or PEFT's model."""
-    if isinstance(selection, Peft):
-        return shapes_with_peft(dimensions, selection.peft, outputs, head)[1]
-    return dimensions.exported_names(head)
-
-
 def papers_models() -> dict[str, dict[str, Any]]:
     """Return the published configurations' fields that decide shapes, for the papers' models."""
-    return resources.read_yaml("subtune.models", "sizes.json")
+    return read_yaml("subtune.models", "sizes.json")
 
 
 def dimensions_by(fields: Mapping[str, Any]) -> Dimensions:
@@ -147,4 +139,129 @@ def dimensions_in(directory: Path) -> AnyDimensions:
     fields = read_config(directory)
     if fields["model_type"] in FAMILIES:
         return dimensions_by(fields)
-    return read_other_dimensions(directory)
+    # Importing transformers takes seconds, too.
+    return import_module("subtune.models.transformers_models").read_dimensions(directory)
+
+
+def parameter_counts(
+    models: Mapping[str, AnyDimensions],
+    methods: Mapping[str, Selection],
+    outputs: int,
+    head: str = SEQUENCE_CLASSIFICATION,
+) -> "pd.DataFrame":
+    """Count every method's trained parameters.
+
+    The classifier always trains. It is counted, but left out of the share (as in BitFit, Table 1),
+    because families' classifiers differ in size by more than some methods train in all.
+
+    Args:
+        models: model's name to its dimensions.
+        methods: method's name to its selection.
+        outputs: how many the classifier has.
+        head: its name in `subtune.families.base`.
+
+    Returns:
+        One row per model and method: ``model``, ``method``, ``parameters`` (with the classifier's),
+        ``classifier`` (the classifier's alone), ``share`` (the part of the pretrained parameters
+        that trains) and ``problem``. If a model lacks what a method selects, ``problem`` says so
+        and the numbers are missing.
+    """
+    import pandas as pd
+
+    rows = []
+    for method, selection in methods.items():
+        for model, dimensions in models.items():
+            shapes = dimensions.shapes(outputs, head)
+            classifier = sum(math.prod(shapes[name]) for name in filter(is_classifier, shapes))
+            pretrained = sum(map(math.prod, shapes.values())) - classifier
+            row: dict[str, Any] = {"model": model, "method": method, "classifier": classifier}
+            try:
+                shapes = shapes_for(selection, dimensions, outputs, head)
+                row["parameters"] = count(selection.resolve(shapes, seed=0), shapes)
+                row["share"] = (row["parameters"] - classifier) / pretrained
+            except SubtuneError as error:
+                row["problem"] = str(error)
+            rows.append(row)
+    columns = ["model", "method", "parameters", "classifier", "share", "problem"]
+    return pd.DataFrame(rows, columns=columns).astype({"parameters": "Int64"})
+
+
+def tensors_of(selection: Selection, directory: Path, outputs: int) -> "pd.DataFrame":
+    """List the tensors that a selection trains in a local model, as `trained_tensors` does.
+
+    Raises:
+        SubtuneError: the model lacks what the selection names.
+    """
+    dimensions, head = dimensions_in(directory), sequence_head(directory)
+    if isinstance(selection, Peft):
+        shapes, own_names = _shapes_with_peft(dimensions, selection.peft, outputs, head)
+    else:
+        shapes = shapes_for(selection, dimensions, outputs, head)
+        own_names = dimensions.exported_names(head)
+    return trained_tensors(selection.resolve(shapes, seed=0), shapes, own_names)
+
+
+def trained_tensors(
+    entries: Entries, shapes: Shapes, own_names: Mapping[str, str]
+) -> "pd.DataFrame":
+    """List the tensors that train, in the model's order. Equal tensors of layers share a row.
+
+    Args:
+        entries: the entries that train.
+        shapes: the model's shapes.
+        own_names: canonical name to transformers' name; adapters keep theirs.
+
+    Returns:
+        ``tensor`` (a pattern that matches the row's tensors), ``times`` (their number), ``own``
+        (the pattern in transformers' model), ``shape`` (of one tensor), ``trains`` (how many of
+        all their numbers train) and ``how`` (in words).
+    """
+    import pandas as pd
+
+    alike: dict[tuple, list[str]] = {}
+    for name in filter(entries.get, shapes):
+        match entries[name]:
+            case Whole():
+                how = "whole"
+            case LowRank(rank):
+                how = f"rank {rank}"
+            case _:
+                how = "in part"
+        key = (_of_any_layer(name), _of_any_layer(own_names.get(name, name)), how)
+        alike.setdefault((*key, tuple(shapes[name])), []).append(name)
+    in_all_layers = Counter(map(_of_any_layer, shapes))
+    rows = []
+    for (module, _, how, shape), names in alike.items():
+        everywhere = len(names) == in_all_layers[module]
+        for run in [names] if everywhere else _in_a_row(names):
+            tensor = _joined(run, everywhere)
+            own = _joined([own_names.get(name, name) for name in run], everywhere)
+            trains = count({name: entries[name] for name in run}, shapes)
+            rows.append((tensor, len(run), own, shape, trains, how))
+    return pd.DataFrame(rows, columns=["tensor", "times", "own", "shape", "trains", "how"])
+
+
+def _of_any_layer(name: str) -> str:
+    return LAYER_NUMBER.sub(".*.", name)
+
+
+def _layer(name: str) -> int:
+    found = LAYER_NUMBER.search(name)
+    return int(found[0].strip(".")) if found else 0
+
+
+def _in_a_row(names: Sequence[str]) -> list[list[str]]:
+    """Split names of layers into groups without a gap in the layers' numbers."""
+    runs = groupby(enumerate(names), lambda numbered: _layer(numbered[1]) - numbered[0])
+    return [[name for _, name in run] for _, run in runs]
+
+
+def _joined(names: Sequence[str], everywhere: bool) -> str:
+    """Return a pattern that matches names that differ in the layer's number."""
+    if len(names) == 1:
+        return names[0]
+    parts = zip(*(name.split(".") for name in names), strict=True)
+    return ".".join(
+        same[0] if len(set(same)) == 1 else "*" if everywhere else f"{same[0]}-{same[-1]}"
+        for same in parts
+    )

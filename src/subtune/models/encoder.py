@@ -1,24 +1,51 @@
-"""A pretrained encoder with a head.
+"""A pretrained encoder with a head: its files are fetched, and then loaded.
 
 Parameter names are canonical: the encoder's own names without a family prefix
 (``encoder.layer.3.output.LayerNorm.weight``, ``pooler.dense.bias``), and ``classifier…`` for
 parameters that no pretrained checkpoint has (`subtune.families`).
 """
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import PretrainedConfig
+from transformers import AutoConfig, PretrainedConfig
 
+from subtune.core.errors import SubtuneError, one_line
 from subtune.families import FAMILIES
 from subtune.families.base import HEADS, MEAN_CLASSIFICATION, Family, is_classifier
+from subtune.hub import snapshot
+from subtune.models.dimensions import dimensions_by
+from subtune.models.files import (
+    CONFIG,
+    INDEX,
+    MODULES,
+    OTHER_TOKENIZER_FILES,
+    POOLING,
+    README,
+    SHARDS,
+    TOKENIZER,
+    VOCABULARIES,
+    WEIGHTS,
+    Pooling,
+    files_of,
+    head_by,
+    read_config,
+    stored_names,
+    version_of,
+    weights_of,
+)
 from subtune.selections.added import AdapterSettings
+from subtune.selections.specs import FisherSpec, ModelSpec, RunSpec
 from subtune.tasks.examples import Reads
 
-# Deviations of an adapter's start. Houlsby et al., 2019, section 3.6, cuts normal draws at two of
-# them. adapter-hub, the code of Pfeiffer et al., 2021, does not. Biases start at 0.
+# Standard deviations of an adapter's initial weights. Houlsby et al., 2019, section 3.6, truncate
+# normal draws at two of them. adapter-hub, the code of Pfeiffer et al., 2021, does not. All biases
+# are 0.
 DEVIATION = {"houlsby": 1e-2, "pfeiffer": 0.02}
 
 
@@ -98,8 +125,8 @@ class Encoder:
 
     def is_transposed(self, name: str) -> bool:
         """Return whether transformers' model stores a matrix as ``[i, o]``."""
-        of = self.transformers
-        return of is not None and of.own_names[name] in of.transposed
+        theirs = self.transformers
+        return theirs is not None and theirs.own_names[name] in theirs.transposed
 
     def exported(self) -> dict[str, Tensor]:
         """Return every parameter by its name in transformers' model, and as it is stored there."""
@@ -125,7 +152,7 @@ def new_classifier(model: Encoder, seed: int) -> dict[str, Tensor]:
     Weights come from N(0, initializer_range²), biases are 0, and norms are 1.
     """
     generator = torch.Generator().manual_seed(seed)
-    # Some configurations do not say it.
+    # Some configurations do not have it.
     spread = getattr(model.config, "initializer_range", 0.02)
     parameters = {name: value for name, value in model.parameters.items() if is_classifier(name)}
     for name, value in parameters.items():
@@ -151,3 +178,93 @@ def with_adapters(model: Encoder, settings: AdapterSettings, seed: int) -> Encod
         added[name] = start.to(next(iter(model.parameters.values())))
     # The classifier comes last.
     return replace(model, parameters=added | model.parameters, adapters=settings)
+
+
+def fetch(spec: ModelSpec, name_or_path: str, target: Path) -> None:
+    """Put a model's files into ``target``: downloaded, or copied from a local directory.
+
+    Args:
+        spec: the model, with its revision on the hub.
+        name_or_path: the hub's repository id, or the local directory.
+        target: a new directory.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, the files are not a usable model, or a local
+            directory changed after it was planned.
+    """
+    source = Path(name_or_path)
+    if spec.source == "hub":
+        weights = [WEIGHTS, INDEX, SHARDS]
+        others = [README, MODULES, POOLING]
+        source = snapshot(
+            name_or_path,
+            spec.version,
+            [CONFIG, *weights, TOKENIZER, *OTHER_TOKENIZER_FILES, *others],
+            repo_type="model",
+            name=f"could not download model {name_or_path}",
+            instead="name a local `path`",
+        )
+    target.mkdir(parents=True, exist_ok=True)
+    for path in files_of(source):
+        shutil.copyfile(path, target / path.name)
+    # These files are no part of the version: the model card, and the pooling, which the spec has.
+    beside = [source / README]
+    if spec.pooling:
+        beside += [source / MODULES, *source.glob(POOLING)]
+    for path in filter(Path.is_file, beside):
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copy)
+    if spec.source == "files" and version_of(target) != spec.version:
+        raise SubtuneError(f"{source}: changed since this was planned; call snakemake again")
+    tokenizer = target / TOKENIZER
+    if not tokenizer.is_file():
+        vocabulary = " and ".join(name for name in VOCABULARIES if (target / name).is_file())
+        from transformers import AutoTokenizer
+
+        with one_line(f"{target} has no {tokenizer.name}, and none can be made of {vocabulary}"):
+            # Transformers makes it of an older tokenizer's files.
+            made = AutoTokenizer.from_pretrained(
+                target, local_files_only=True, trust_remote_code=False
+            )
+            made.backend_tokenizer.save(str(tokenizer))
+
+
+def model_of(spec: RunSpec | FisherSpec, directory: str) -> Encoder:
+    """Return the model of a stage, loaded from a directory, with the head of the stage's task."""
+    task = spec.tokens.data.task
+    return load_model(Path(directory), task.of_kind.head, task.outputs, spec.model.pooling)
+
+
+def load_model(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
+    """Return pretrained weights in float32 with a classifier of zeros; nothing is downloaded.
+
+    Args:
+        directory: of the model's files.
+        head: that of the task's kind, by its name in `subtune.families.base`.
+        outputs: the head's width.
+        pooling: the tokens that a sequence classifier reads; default: as transformers' class does.
+
+    Raises:
+        SubtuneError: a weight is missing or cannot be read, or the model has no such pooling.
+    """
+    fields = read_config(directory)
+    head = head_by(pooling, head, fields)
+    if fields["model_type"] not in FAMILIES:
+        # Transformers' model code takes seconds to import; packed families do not need it.
+        from subtune.models import transformers_models
+
+        return transformers_models.load(directory, head, outputs, pooling)
+    dimensions = dimensions_by(fields)
+    paths = weights_of(directory)
+    stored = stored_names(paths, dimensions)
+    tensors = {name: tensor for path in paths for name, tensor in load_file(path).items()}
+    parameters = {
+        name: torch.zeros(shape)
+        if is_classifier(name)
+        else tensors[stored[name]].to(torch.float32, copy=True)
+        for name, shape in dimensions.shapes(outputs, head).items()
+    }
+    with one_line(f"{directory / CONFIG} cannot be read"):
+        config = AutoConfig.from_pretrained(directory, local_files_only=True)
+    return Encoder(config, parameters, head)

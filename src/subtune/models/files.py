@@ -1,22 +1,38 @@
-"""The files of a pretrained model: configuration, weights, which must fit it, and tokenizer."""
+"""A pretrained model's files: its configuration, weights that must fit it, and its tokenizer."""
 
 import importlib.util
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from safetensors import safe_open
 
 from subtune.core.content_ids import fingerprint
 from subtune.core.errors import SubtuneError, one_line
-from subtune.families import FAMILIES
-from subtune.families.base import LAYERS, Dimensions, Shape
-from subtune.models.configuration import CONFIG, read_config
-from subtune.models.dimensions import dimensions_by
+from subtune.families import FAMILIES, first_position, naming_of
+from subtune.families.base import (
+    LAYERS,
+    MEAN_CLASSIFICATION,
+    SEQUENCE_CLASSIFICATION,
+    Dimensions,
+    Family,
+    Shape,
+)
 
+CONFIG = "config.json"
+# The id of padding in RoBERTa and families like it, if a configuration does not say.
+PADDING = 1
+# The number of positions of a model that does not say how many it has.
+MANY = 1 << 20
+# The files in which sentence-transformers lists a model's parts, and describes one.
+MODULES, PART, POOLING = "modules.json", "config.json", "*_Pooling/config.json"
+# The tokens of a text that a sequence classifier reads: the first, or the mean of all.
+Pooling = Literal["first", "mean"]
+# Names that configurations have for the number of positions.
+POSITIONS = ("max_position_embeddings", "n_positions")
 WEIGHTS = "model.safetensors"
-# Says which file holds which weight, if there are several files of weights.
+# The file that lists which weight is in which file, if there are several.
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 TOKENIZER = "tokenizer.json"
@@ -34,7 +50,7 @@ OTHER_TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
     "spiece.model",
 )
-# Each of these files names all words of a tokenizer that has no `tokenizer.json`.
+# Each of these files has the vocabulary of a tokenizer without a `tokenizer.json`.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
 
 
@@ -54,6 +70,105 @@ MINILM = Packaged(
     commit="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
     version="9bd18841c7f1f8d133bc9c6135ff739d",
 )
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Return the fields of a model's configuration.
+
+    Raises:
+        SubtuneError: there is no configuration, or it describes a model that cannot be trained.
+    """
+    path = directory / CONFIG
+    if not path.is_file():
+        raise SubtuneError(f"found no {CONFIG} in {str(directory)!r}")
+    with one_line(f"{path} is not a model's configuration"):
+        fields = json.loads(path.read_text())
+        model_type = fields.get("model_type")
+        method = (fields.get("quantization_config") or {}).get("quant_method")
+    if not isinstance(model_type, str):
+        raise _error(path, "model_type", model_type, "a model's name")
+    if model_type in FAMILIES:
+        _require_computed(path, fields, FAMILIES[model_type])
+    if fields.get("quantization_config"):
+        raise _error(path, "quantization_config", method, "weights that are not quantized")
+    return fields
+
+
+def own_pooling(read: Callable[[str], str | None]) -> Pooling | None:
+    """Return "mean" if a model's files say that sentence-transformers trained it so.
+
+    Args:
+        read: returns the text of one of the model's files, or None if there is no such file.
+
+    Raises:
+        SubtuneError: a file is not what sentence-transformers writes.
+    """
+    with one_line(f"{MODULES} or the {PART} of a part that it lists cannot be read"):
+        for part in json.loads(read(MODULES) or "[]"):
+            if part["type"].endswith(".Pooling"):
+                fields = json.loads(read(f"{Path(part['path']).name}/{PART}") or "{}")
+                modes = [name for name, value in fields.items() if "_mode_" in name and value]
+                # Since version 6 of sentence-transformers one field names the mode.
+                if modes == ["pooling_mode_mean_tokens"] or fields.get("pooling_mode") == "mean":
+                    return "mean"
+    return None
+
+
+def pooling_in(directory: Path) -> Pooling | None:
+    """Return the pooling of a model in a local directory, as `own_pooling` does."""
+
+    def read(name: str) -> str | None:
+        path = directory / name
+        return path.read_text(encoding="utf-8") if path.is_file() else None
+
+    return own_pooling(read)
+
+
+def head_by(pooling: Pooling | None, head: str, config: Mapping[str, Any]) -> str:
+    """Return the head of a task for a model with a pooling.
+
+    Without a pooling transformers' class decides what the head reads.
+
+    Args:
+        head: of the task's kind.
+        config: the fields of the model's configuration.
+    """
+    if pooling != "mean" or head != SEQUENCE_CLASSIFICATION:
+        return head
+    return head if naming_of(config["model_type"]).pooling_field else MEAN_CLASSIFICATION
+
+
+def sequence_head(directory: Path) -> str:
+    """Return the head of a text's classifier for a local model with its own pooling."""
+    return head_by(pooling_in(directory), SEQUENCE_CLASSIFICATION, read_config(directory))
+
+
+def longest_text(config: Mapping[str, Any]) -> int:
+    """Return how many tokens the longest text may have, special tokens included.
+
+    ``config`` has the fields of a model's configuration.
+    """
+    model_type = config["model_type"]
+    fields = {**FAMILIES[model_type].defaults, **config} if model_type in FAMILIES else config
+    positions = next((fields[name] for name in POSITIONS if fields.get(name)), MANY)
+    return positions - first_position(model_type, fields.get("pad_token_id", PADDING))
+
+
+def has_token_types(config: Mapping[str, Any]) -> bool:
+    """Return whether a model has token types, by its configuration's fields."""
+    return config.get("type_vocab_size", 1) > 1
+
+
+def _require_computed(path: Path, fields: Mapping[str, Any], family: Family) -> None:
+    """Refuse settings that our own forward pass would ignore."""
+    for name, values in family.computed.items():
+        if fields.get(name) is not None and fields[name] not in values:
+            expected = " or ".join(map(json.dumps, values)) or "nothing"
+            raise _error(path, name, fields[name], expected)
+
+
+def _error(path: Path, field: str, value: object, expected: str) -> SubtuneError:
+    return SubtuneError(f"{path}: {field}: found {json.dumps(value)}, expected {expected}")
 
 
 def directory_of_package(package: str) -> Path:
@@ -89,7 +204,7 @@ def files_of(directory: Path) -> list[Path]:
     if not any((directory / name).is_file() for name in (TOKENIZER, *VOCABULARIES)):
         raise SubtuneError(f"{directory} has no {TOKENIZER}")
     if fields["model_type"] in FAMILIES:
-        stored_names(weights, dimensions_by(fields))
+        stored_names(weights, FAMILIES[fields["model_type"]].dimensions(fields))
     else:
         for path in weights:
             shapes_in(path)

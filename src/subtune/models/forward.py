@@ -1,23 +1,73 @@
-"""The forward pass of runs side by side, by the code that computes their model."""
+"""The forward pass of runs side by side: of BERT-like models here, without padding.
 
-from collections.abc import Mapping
+All other models compute by `subtune.models.transformers_pass`.
 
+Runs share a weight, or each run has its own (`subtune.models.weights`). All runs read the same
+batch under the same dropout masks, so they compute the same below the first weight that differs:
+there ``k`` is 1, and from there on it is the number of runs. A run's result does not depend on the
+others.
+
+Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
+``h`` hidden size, ``i`` inputs, ``o`` outputs.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import torch
 from torch import Tensor
+from torch.nn import functional
 
-from subtune.models import packed_pass
-from subtune.models.dropout import DropoutMasks
+from subtune.families import first_position
+from subtune.families.base import EMBEDDINGS, Components, components_of, is_key_bias
 from subtune.models.encoder import Encoder
-from subtune.models.packed import Packed
-from subtune.models.weights import Weight
+from subtune.models.packed import Grid, Packed, from_grid, means_of_examples, to_grid
+from subtune.models.weights import (
+    DropoutMasks,
+    LowRankUpdate,
+    PerRun,
+    SparseEntries,
+    Weight,
+    product_of_each_run,
+    shared_product,
+    sparse_embedding,
+    sparse_linear,
+)
+from subtune.selections.added import down_and_up
+
+Watch = Callable[[str, Tensor, Tensor], None]
+# Common activations, without importing transformers' model code, which takes seconds.
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "linear": lambda x: x,
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+}
 
 
-def hidden_states(model: Encoder, batch: Packed) -> Tensor:
-    """Return the last hidden states ``[q, h]`` of the tokens that the batch reads."""
-    if model.transformers is None:
-        return packed_pass.hidden_states(model, batch)
-    from subtune.models import transformers_pass
+@cache
+def activation(name: str) -> Callable[[Tensor], Tensor]:
+    """Return the activation that transformers calls by this name."""
+    if name in ACTIVATIONS:
+        return ACTIVATIONS[name]
+    from transformers.activations import ACT2FN
 
-    return transformers_pass.hidden_states(model, batch)
+    return ACT2FN[name]
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """The inputs that all parts of one forward pass read."""
+
+    model: Encoder
+    trained: Mapping[str, Weight]
+    batch: Packed
+    masks: DropoutMasks | None
+    watch: Watch | None
+
+    def weight(self, name: str) -> Weight:
+        return self.trained[name] if name in self.trained else self.model.parameters[name]
 
 
 def logits(
@@ -25,6 +75,7 @@ def logits(
     batch: Packed,
     trained: Mapping[str, Weight] | None = None,
     masks: DropoutMasks | None = None,
+    watch: Watch | None = None,
 ) -> Tensor:
     """Return logits ``[k, q, o]``: of every run, every token that the head reads, every output.
 
@@ -33,10 +84,171 @@ def logits(
         batch: what every run reads.
         trained: canonical name to the weight that replaces the model's own tensor.
         masks: dropout masks; without them nothing is dropped.
+        watch: only for packed families: is called with every module's name, input ``[k, t, i]``
+            (for embeddings ids ``[t]``) and output ``[k, t, o]``, which it may ask for a gradient.
     """
-    if model.transformers is None:
-        return packed_pass.logits(model, batch, trained, masks)
-    # Transformers' code takes seconds to import; packed models do not need it.
-    from subtune.models import transformers_pass
+    if model.transformers is not None:
+        # Transformers' code takes seconds to import; packed models do not need it.
+        from subtune.models import transformers_pass
 
-    return transformers_pass.logits(model, batch, trained, masks)
+        return transformers_pass.logits(model, batch, trained, masks)
+    run = _Pass(model, trained or {}, batch, masks, watch)
+    x = _read_states(run)
+    for layer in model.family.heads[model.head]:
+        x = _linear(run, layer.module, _dropped(run, x, layer.dropout_of(model.config)))
+        x = activation(layer.activation)(x)
+    return means_of_examples(x, batch) if model.averages else x
+
+
+def hidden_states(model: Encoder, batch: Packed) -> Tensor:
+    """Return the last hidden states ``[q, h]`` of the tokens that the batch reads."""
+    if model.transformers is not None:
+        from subtune.models import transformers_pass
+
+        return transformers_pass.hidden_states(model, batch)
+    return _read_states(_Pass(model, {}, batch, None, None))[0]
+
+
+def _read_states(run: _Pass) -> Tensor:
+    """Return the last hidden states ``[k, q, h]`` of the tokens that the batch reads."""
+    config, reads = run.model.config, run.batch.reads
+    x = _layer_norm(run, EMBEDDINGS.norm, _embedded(run))
+    x = _dropped(run, x, config.hidden_dropout_prob)
+    for number in range(config.num_hidden_layers):
+        # If only first tokens are read, the last layer computes no others.
+        last = number == config.num_hidden_layers - 1
+        x = _layer(run, components_of(number), x, last and reads is None)
+    return x if reads is None else x.index_select(1, reads)
+
+
+def _embedded(run: _Pass) -> Tensor:
+    """Return the tokens' embeddings ``[1, t, h]``."""
+    batch = run.batch
+    names = EMBEDDINGS
+    start = first_position(run.model.config.model_type, run.model.config.pad_token_id)
+    types = torch.zeros_like(batch.ids) if batch.token_type_ids is None else batch.token_type_ids
+    ids = {names.word: batch.ids, names.position: batch.positions + start, names.token_type: types}
+    words, positions, types = (_embedding(run, name, ids[name]) for name in ids)
+    x = (words + types + positions)[None]
+    for name in ids:
+        _show(run, name, ids[name], x)
+    return x
+
+
+def _embedding(run: _Pass, module: str, ids: Tensor) -> Tensor:
+    table = run.weight(f"{module}.weight")
+    if isinstance(table, SparseEntries):
+        return sparse_embedding(ids, table)
+    return functional.embedding(ids, _shared(table))
+
+
+def _layer(run: _Pass, names: Components, x: Tensor, first_only: bool) -> Tensor:
+    """Return a layer's output ``[k, t, h]``, or only first tokens ``[k, n, h]``."""
+    asking = x.index_select(1, run.batch.first) if first_only else x
+    readers = ((names.query, asking), (names.key, x), (names.value, x))
+    projected = [_linear(run, module, read) for module, read in readers]
+    runs = max(map(len, projected))
+    query, key, value = (each.expand(runs, -1, -1) for each in projected)
+    attended = _attention(run, query, key, value)
+    attended = _add_and_norm(run, names.attention_output, names.attention_norm, attended, asking)
+    between = _linear(run, names.intermediate, attended)
+    between = activation(run.model.config.hidden_act)(between)
+    return _add_and_norm(run, names.output, names.output_norm, between, attended)
+
+
+def _attention(run: _Pass, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Return ``[k, t, h]`` for queries of all tokens, ``[k, n, h]`` for queries of first tokens."""
+    grids = run.batch.grids
+    tokens = [grid.tokens for grid in grids]
+    asking = tokens if query.shape[1] == key.shape[1] else [len(grid.outside) for grid in grids]
+    pieces = zip(
+        grids, query.split(asking, 1), key.split(tokens, 1), value.split(tokens, 1), strict=True
+    )
+    return torch.cat([_attention_on_grid(run, *piece) for piece in pieces], 1)
+
+
+def _attention_on_grid(run: _Pass, grid: Grid, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Return `_attention` for the examples of one grid."""
+    heads = run.model.config.num_attention_heads
+    examples, longest = grid.outside.shape
+    first_only = query.shape[1] == examples
+    key, value = to_grid(key, grid, heads), to_grid(value, grid, heads)
+    query = query.reshape(len(key), 1, -1) if first_only else to_grid(query, grid, heads)
+    outside = grid.outside.to(key.dtype)[None, :, None]
+    outside = outside.expand(len(key) // (examples * heads), -1, heads, -1)
+    scores = torch.baddbmm(
+        outside.reshape(len(key), 1, longest), query, key.mT, alpha=query.shape[-1] ** -0.5
+    )
+    weights = scores.softmax(-1)
+    if run.masks is not None and run.model.config.attention_probs_dropout_prob:
+        every = weights.view(-1, examples * heads, *weights.shape[1:])
+        mask = run.masks.draw(every.shape[1:], run.model.config.attention_probs_dropout_prob)
+        weights = (every * mask).view_as(weights)
+    attended = weights @ value
+    if first_only:
+        return attended.view(-1, examples, heads * value.shape[2])
+    return from_grid(attended, grid, heads)
+
+
+def _add_and_norm(run: _Pass, dense: str, norm: str, x: Tensor, residual: Tensor) -> Tensor:
+    """Return the end of attention or of a feed-forward part, with its adapter, if it has one."""
+    x = _dropped(run, _linear(run, dense, x), run.model.config.hidden_dropout_prob)
+    down, up = down_and_up(dense)
+    adapters = run.model.adapters
+    if adapters is not None and f"{down}.weight" in run.model.parameters:
+        if adapters.type == "houlsby":
+            bottleneck = functional.gelu(_linear(run, down, x), approximate="tanh")
+        else:
+            bottleneck = torch.relu(_linear(run, down, _layer_norm(run, norm, x + residual)))
+        x = x + _linear(run, up, bottleneck)
+    return _layer_norm(run, norm, x + residual)
+
+
+def _linear(run: _Pass, module: str, x: Tensor) -> Tensor:
+    """Return ``[k, t, o]`` for an input ``[k, t, i]``.
+
+    A product may be bfloat16; biases are added in float32, whether or not runs share them.
+    """
+    weight, bias_name = run.weight(f"{module}.weight"), f"{module}.bias"
+    match weight:
+        case PerRun(values):
+            y = product_of_each_run(x, values)
+        case SparseEntries():
+            y = sparse_linear(x, weight)
+        case LowRankUpdate(lora_a, lora_b):
+            shared = run.model.parameters[f"{module}.weight"]
+            low_rank = product_of_each_run(product_of_each_run(x, lora_a), lora_b)
+            y = shared_product(x, shared) + low_rank
+        case _:
+            y = shared_product(x, weight)
+    if not is_key_bias(bias_name):
+        y = y + _over_tokens(run.weight(bias_name))
+    _show(run, module, x, y)
+    return y
+
+
+def _layer_norm(run: _Pass, module: str, x: Tensor) -> Tensor:
+    weight, bias = (_over_tokens(run.weight(f"{module}.{part}")) for part in ("weight", "bias"))
+    normalised = functional.layer_norm(x, x.shape[-1:], eps=run.model.config.layer_norm_eps)
+    y = torch.addcmul(bias, normalised, weight)
+    _show(run, module, x, y)
+    return y
+
+
+def _over_tokens(vector: Weight) -> Tensor:
+    """Return a shared vector as it is, ``[h]``, and each run's own as ``[k, 1, h]``."""
+    return vector.values[:, None] if isinstance(vector, PerRun) else _shared(vector)
+
+
+def _shared(weight: Weight) -> Tensor:
+    assert isinstance(weight, Tensor), f"{type(weight).__name__} cannot train here"
+    return weight
+
+
+def _dropped(run: _Pass, x: Tensor, p: float) -> Tensor:
+    return x if run.masks is None or p == 0.0 else x * run.masks.draw(x.shape[1:], p)
+
+
+def _show(run: _Pass, module: str, x: Tensor, y: Tensor) -> None:
+    if run.watch is not None:
+        run.watch(module, x, y)

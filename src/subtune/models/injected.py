@@ -7,7 +7,6 @@ All others keep their canonical names.
 
 import copy
 import dataclasses
-import typing
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -16,7 +15,6 @@ import peft
 import torch
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 from peft.utils import ModulesToSaveWrapper
-from pydantic import TypeAdapter, ValidationError
 from transformers import AutoConfig, PreTrainedModel
 
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of, reason_of
@@ -42,13 +40,13 @@ from subtune.models.transformers_models import (
 )
 from subtune.selections.added import PeftSettings
 
-# PEFT's class for question answering passes on no token types, so the plain one computes there.
+# PEFT's class for question answering passes on no token types, so it has no task type here.
 TASK_TYPES = {
     SEQUENCE_CLASSIFICATION: "SEQ_CLS",
     MEAN_CLASSIFICATION: "TOKEN_CLS",
     TOKEN_CLASSIFICATION: "TOKEN_CLS",
 }
-TYPES = {of.value: made for of, made in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
+TYPES = {kind.value: config for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()}
 UNFIT = {
     "ADALORA": "it moves its ranks between layers in calls between steps",
     "ADAMSS": "the number of its values depends on the weights, which a plan does not read",
@@ -62,9 +60,9 @@ UNFIT = {
     "TRAINABLE_TOKENS": "PEFT saves no classifier with it; LORA has `trainable_token_indices`",
     "XLORA": "it mixes adapters that are trained already",
 }
-# Fields that this package or the model decides, as all that types of PEFT have in common, that load
-# files or import code by its name, or that ask for another way to train.
-RESERVED = {of.name for of in dataclasses.fields(peft.PromptLearningConfig)}
+# Fields that this package or the model decides, among them all that PEFT's types have in common;
+# fields that load files or import code; fields that need another way to train.
+RESERVED = {field.name for field in dataclasses.fields(peft.PromptLearningConfig)}
 RESERVED -= {"modules_to_save", "num_virtual_tokens"}
 RESERVED |= {
     "alora_invocation_tokens",
@@ -84,7 +82,7 @@ RESERVED |= {
     "tokenizer_name_or_path",
     "use_qalora",
 }
-# Starts that read data, or that PEFT draws anew when it loads a folder.
+# Initialisations that read data, or that PEFT draws anew when it loads a folder.
 REFUSED_STARTS = ("corda", "eva", "loftq", "lora_ga", "pissa_niter")
 
 
@@ -100,23 +98,11 @@ def peft_config(settings: PeftSettings, head: str) -> peft.PeftConfig:
         message = f"{settings.type} cannot train here, since {why}"
         raise SubtuneError(f"peft.type: {message if why else one_of(settings.type.upper(), fit)}")
     made = TYPES[settings.type]
-    # PEFT asks for whole numbers of alpha, and scales by any.
-    hints = typing.get_type_hints(made) | {"lora_alpha": float}
-    fields = [of.name for of in dataclasses.fields(made) if of.init and of.name not in RESERVED]
     start = settings.fields.get("init_lora_weights")
     if isinstance(start, str) and start.startswith(REFUSED_STARTS):
         raise SubtuneError(f"peft.init_lora_weights: {cut(start)!r} is not among the starts here")
-    for name, value in settings.fields_as_json:
-        if name in RESERVED:
-            raise SubtuneError(f"peft.{cut(name)}: cannot be set here")
-        if name not in fields:
-            raise SubtuneError(f"peft.{cut(name)}: {one_of(name, fields)}")
-        try:
-            TypeAdapter(hints[name]).validate_json(value, strict=True)
-        except ValidationError:
-            hint = hints[name]
-            kind = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-            raise SubtuneError(f"peft.{name}: found {cut(value)}, expected {kind}") from None
+    for name in RESERVED.intersection(settings.fields):
+        raise SubtuneError(f"peft.{name}: cannot be set here")
     if issubclass(made, peft.PromptLearningConfig):
         if head == QUESTION_ANSWERING:
             raise SubtuneError(f"peft.type: {settings.type} has no head for question answering")
@@ -173,7 +159,7 @@ def shapes_with(
         module, names = inject("cpu" if settings.virtual_tokens else "meta")
         _require_input(module, settings)
     except RuntimeError:
-        # Some starts depend on the model's values.
+        # Some initialisations depend on the model's values.
         module, names = inject("cpu")
     return {name: tuple(value.shape) for name, value in parameters_of(module, names).items()}, names
 
@@ -191,7 +177,7 @@ def _inject(
     with_weights = {own.split(".")[-2] for own in own_names.values() if "." in own}
     canonical = {own: name for name, own in own_names.items()}
     known = {id(value): canonical[own] for own, value in module.named_parameters()}
-    # The whole head trains, and PEFT saves it, where its task type does not say so.
+    # The whole head trains, so PEFT must save it, whatever its task type.
     heads = {own.partition(".")[0] for own, name in canonical.items() if is_classifier(name)}
     config.modules_to_save = sorted({*(config.modules_to_save or []), *heads})
     modules = [f".{name}" for name, _ in module.named_modules()]
@@ -237,9 +223,9 @@ def _names(module: peft.PeftModel, known: dict[int, str]) -> dict[str, str]:
 
 
 def _require_input(module: peft.PeftModel, settings: PeftSettings) -> None:
-    """Refuse a type whose code cannot read texts in this model.
+    """Refuse a type whose code fails on this model.
 
-    Without values the computation ends where it asks for one, after PEFT has looked at its inputs.
+    On ``meta`` the pass stops where it needs a value, after PEFT has checked its inputs.
     """
     device = next(module.parameters()).device
     ids = torch.ones(1, 4, dtype=torch.long, device=device)

@@ -1,7 +1,7 @@
 """Batches without padding: the tokens of all examples, one example after the other.
 
-Only attention looks from token to token, and only inside an example. For it each head's tokens are
-copied to grids of examples by positions, and back.
+Only attention compares tokens, within an example. For attention each head's tokens are copied to
+grids of examples by positions, and back.
 
 Shapes: ``k`` runs, ``n`` examples, ``t`` tokens of the batch, ``q`` tokens that the head reads,
 ``a`` heads of attention, ``d`` numbers per head, ``h`` = ``a·d`` numbers per token; ``m`` examples
@@ -20,10 +20,10 @@ from torch.autograd.function import FunctionCtx
 from subtune.models.encoder import Encoder
 from subtune.tasks.examples import Examples
 
-# One more pass of transformers' code costs as much time on a CPU as so many padding tokens.
+# The number of padding tokens that cost as much time on a CPU as one more pass.
 TOKENS_OF_A_PASS = {"cpu": 200}
-# One more grid costs as much time on a CPU as so many pairs of slots. On a GPU, where starting a
-# kernel costs more than the work of a short batch, every batch has one grid.
+# The number of pairs of slots that cost as much time on a CPU as one more grid. On a GPU every
+# batch has one grid, because starting a kernel costs more than a short batch's work.
 PAIRS_OF_A_GRID = {"cpu": 8000}
 
 
@@ -81,7 +81,7 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
     reads, read_of = None, numbers
     if examples.reads is not None:
         positions = [examples.reads[number] for number in index]
-        read_of = numbers.repeat([len(of_example) for of_example in positions])
+        read_of = numbers.repeat([len(places) for places in positions])
         reads = np.concatenate(positions).astype(np.int64) + first[read_of]
     cost = PAIRS_OF_A_GRID.get(model.device.type)
     alike = [lengths] if cost is None else parts(lengths, cost, power=2)
@@ -112,14 +112,14 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
 
 def means_of_examples(logits: Tensor, batch: Packed) -> Tensor:
     """Return logits ``[k, q, o]`` averaged over each example's tokens, ``[k, n, o]``."""
-    # Adding by index would add in any order on a GPU.
+    # On a GPU, adding by index would add in an undefined order.
     by_token = logits.transpose(0, 1).contiguous()
     means = torch.segment_reduce(by_token, "mean", lengths=batch.read_of.bincount())
     return means.transpose(0, 1)
 
 
 def micro_batches(index: np.ndarray, lengths: np.ndarray, model: Encoder) -> list[np.ndarray]:
-    """Return a batch in parts: padding may cost more time than one more pass.
+    """Return a batch in parts, if padding costs more time than further passes.
 
     A model that sees padding gets parts of one length.
 

@@ -33,11 +33,10 @@ from subtune.families.base import (
     is_classifier,
     is_key_bias,
 )
-from subtune.models import configuration
-from subtune.models.configuration import CONFIG, Pooling
+from subtune.models import files
 from subtune.models.dimensions import NO_POOLING, OtherDimensions
 from subtune.models.encoder import Encoder, TransformersModule
-from subtune.models.files import INDEX, WEIGHTS, require_same
+from subtune.models.files import CONFIG, INDEX, WEIGHTS, Pooling, require_same
 from subtune.selections.patterns import LAYER_NUMBER
 
 AUTO_CLASSES = {
@@ -49,7 +48,7 @@ AUTO_CLASSES = {
 
 
 def load(directory: Path, head: str, outputs: int, pooling: Pooling | None = None) -> Encoder:
-    """Return a model as `subtune.models.load.load_model` does, with the head that pools so.
+    """Return a model as `subtune.models.encoder.load_model` does, with a pooling.
 
     Raises:
         SubtuneError: transformers has no such model with this head, or a weight is missing or
@@ -82,7 +81,7 @@ def with_values(model: Encoder, **settings: Any) -> PreTrainedModel:
     with quiet():
         whole = AUTO_CLASSES[model.head].from_config(model.config, **settings)
     exported = model.exported()
-    # Twins share a parameter, and each has a name of its own.
+    # A tied parameter has several names.
     values = {id(value): exported[own] for own, value in whole.named_parameters()}
     twins = whole.named_parameters(remove_duplicate=False)
     buffers = model.transformers.buffers if model.transformers else {}
@@ -109,7 +108,7 @@ def read_dimensions(directory: Path) -> OtherDimensions:
     return OtherDimensions(
         hidden_size=hidden,
         num_hidden_layers=size("num_hidden_layers", 1),
-        # FNet has no heads of attention.
+        # FNet has no attention heads.
         num_attention_heads=size("num_attention_heads", 1),
         intermediate_size=size("intermediate_size", 4 * hidden),
         first_head=next(iter(_classes(with_head)), SEQUENCE_CLASSIFICATION),
@@ -130,23 +129,23 @@ def _is_decoder(config: PretrainedConfig) -> bool:
 
 @cache
 def _shapes(directory: Path, outputs: int, head: str = SEQUENCE_CLASSIFICATION) -> dict[str, Shape]:
-    """Return canonical name to shape of every parameter of a model with a head so wide."""
+    """Return canonical name to shape of every parameter, with a head of so many outputs."""
     module = _on_meta(directory, head, outputs)
     parameters = parameters_of(module, _own_names(module))
     return {name: tuple(value.shape) for name, value in parameters.items()}
 
 
 def read_config(directory: Path, outputs: int) -> PretrainedConfig:
-    """Return a model's configuration with so many outputs and an id of padding.
+    """Return a model's configuration with so many outputs and a padding id.
 
-    A model without such an id is padded with the end of a text, as is usual for decoders. Padding
-    stands behind the text, where no token sees it.
+    Without one the end-of-text token pads, as is usual for decoders. Padding follows the text,
+    where no token attends to it.
 
     Raises:
         SubtuneError: the configuration cannot be read, or transformers knows no such model.
     """
     path = directory / CONFIG
-    model_type = configuration.read_config(directory)["model_type"]
+    model_type = files.read_config(directory)["model_type"]
     if model_type not in CONFIG_MAPPING_NAMES:
         close = difflib.get_close_matches(model_type, CONFIG_MAPPING_NAMES, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
@@ -235,10 +234,9 @@ def _with_weights(
 
 def _own_names(module: PreTrainedModel) -> dict[str, str]:
     """Return canonical name to own name of every parameter in order, the classifier's last."""
-    of_family = naming_of(module.config.model_type)
+    naming = naming_of(module.config.model_type)
     names = {
-        of_family.canonical(own, module.base_model_prefix): own
-        for own, _ in module.named_parameters()
+        naming.canonical(own, module.base_model_prefix): own for own, _ in module.named_parameters()
     }
     return dict(sorted(names.items(), key=lambda item: is_classifier(item[0])))
 
@@ -272,14 +270,14 @@ def _require_same(directory: Path, module: PreTrainedModel, loading: Mapping[str
         directory,
         stored=unexpected,
         missing=sorted(pretrained.intersection(loading["missing_keys"])),
-        mismatched=[of for of in sorted(loading["mismatched_keys"]) if of[0] in pretrained],
+        mismatched=[key for key in sorted(loading["mismatched_keys"]) if key[0] in pretrained],
         unknown=[own for own in unexpected if module_of_any_layer(own) in modules],
         prefix=prefix,
     )
 
 
 def emptied(module: PreTrainedModel, own_names: Mapping[str, str]) -> TransformersModule:
-    """Return the module after removing the values of its parameters."""
+    """Return the module, whose parameters are moved to ``meta``."""
     transposed, buffers = transposed_in(module), dict(module.named_buffers())
     module.to("meta").tie_weights()
     cancels = naming_of(module.config.model_type).key_bias_cancels

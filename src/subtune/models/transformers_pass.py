@@ -20,12 +20,11 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from subtune.core.errors import SubtuneError, reason_of
-from subtune.core.hardware import is_out_of_memory
+from subtune.core.jobs import is_out_of_memory
 from subtune.families.base import QUESTION_ANSWERING
-from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, TransformersModule
 from subtune.models.packed import Packed
-from subtune.models.weights import LowRankUpdate, PerRun, SparseEntries, Weight
+from subtune.models.weights import DropoutMasks, LowRankUpdate, PerRun, SparseEntries, Weight
 
 # A module's name to the two matrices of its low-rank update, ``[r, i]`` and ``[o, r]``.
 Updates = Mapping[str, tuple[Tensor, Tensor]]
@@ -65,7 +64,7 @@ def logits(
     with _Dropout(masks), _noise(theirs, masks), _in_one_line(model.config.model_type):
         runs = [len(values) for values in (*own.values(), *(a for a, _ in updates.values()))]
         if max(runs, default=1) > 1:
-            # Masks of dropout are drawn once for all runs.
+            # Dropout masks are drawn once for all runs.
             return vmap(compute, randomness="same")(own, updates)
         first = {name: values[0] for name, values in own.items()}
         return compute(first, {name: (a[0], b[0]) for name, (a, b) in updates.items()})[None]
@@ -137,7 +136,7 @@ def _inputs(model: Encoder, batch: Packed) -> dict[str, Tensor]:
 
 @contextmanager
 def _updated(model: nn.Module, updates: Updates) -> Iterator[None]:
-    """Add low-rank updates to what linear layers compute: two thin products, never the matrix."""
+    """Add low-rank updates to linear layers' outputs, by two thin products in place of a matrix."""
     with ExitStack() as hooks:
         for name, (lora_a, lora_b) in updates.items():
             hook = model.get_submodule(name).register_forward_hook(
@@ -163,7 +162,7 @@ def _in_one_line(model_type: str) -> Iterator[None]:
 
 @contextmanager
 def _noise(theirs: TransformersModule, masks: DropoutMasks | None) -> Iterator[None]:
-    """Seed torch's own generator by the masks: some modules of PEFT draw from it in training."""
+    """Seed torch's generator by the masks: some modules of PEFT draw from it in training."""
     if masks is None or not theirs.injected:
         yield
         return

@@ -11,8 +11,8 @@ from subtune.papers import printed
 from subtune.papers.paper import Figure, Needs, Paper, Table
 from subtune.papers.results import Results
 from subtune.papers.shared import CHANGES, SUBMISSION, all_exhibits
+from subtune.planning.jobs import submissions
 from subtune.planning.plan import Plan
-from subtune.planning.submissions import submissions
 from subtune.tasks.task import columns_of
 
 

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
-from subtune.core import resources
+from subtune.core.layout import read_yaml
 
 # Tables of numbers that exhibits and claims are made of. ``sizes`` has all numbers of training
 # rows, in every metric; ``chosen`` only the largest number. Claims can also read ``printed`` (the
@@ -139,7 +139,7 @@ def read_claims(package: str, *own: ModuleType) -> tuple[Claim, ...]:
     functions: dict[str, Any] = {}
     for module in (statistics, *own):
         functions |= inspect.getmembers(module, inspect.isfunction)
-    rows = [dict(row) for row in resources.read_yaml(package, "claims.yaml")]
+    rows = [dict(row) for row in read_yaml(package, "claims.yaml")]
     for row in rows:
         for name in functions.keys() & row:
             row |= {"units": functions[name], "of": row.pop(name)}

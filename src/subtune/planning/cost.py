@@ -1,37 +1,45 @@
-"""Estimates of time, memory and disk, before anything runs.
+"""Estimates of time, memory and disk, before anything runs, and the table of them.
 
 They follow from the model's dimensions, the task's size, the runs of a job and the configuration's
 `assumptions`. No result depends on an estimate.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 from operator import add
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from subtune.config import Config
+from subtune.core.layout import Layout
 from subtune.data.batches import CHECKPOINTS_KEPT, CPU_TOKENS, EVALUATION_TOKENS
-from subtune.models.configuration import head_by
 from subtune.models.dimensions import AnyDimensions, dimensions_of, fields_of
-from subtune.planning.jobs import trains_alone, work
+from subtune.models.files import head_by
 from subtune.planning.plan import Plan
 from subtune.selections.kind import Work
 from subtune.selections.specs import Fit, Fold, Precision, RunSpec, TokensSpec
 from subtune.tasks.task import TaskSize
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 FLOAT_BYTES = 4
 # Main memory of Python, torch and CUDA.
 PROCESS_MB = 3000
-# Weights as read and as used, and a copy of them for evaluation.
+# Copies of the weights: as read, as used, and for evaluation.
 COPIES_OF_MODEL = 3
-# Gradient, the optimiser's two averages, and the best epoch's values.
+# Copies of the trained values: gradient, the optimiser's two averages, the best epoch's values.
 COPIES_OF_TRAINED = 4
 FISHER_BATCH = 16
-# A run's predictions, history and scores.
+# Bytes on disk of one row's prediction, and its share of history and scores.
 BYTES_OF_A_PREDICTION = 24
 # Vectors or low-rank updates have at most this share of a model's parameters.
 SMALL_SHARE = 0.03
+# Columns of the table of costs, and the name of its last row.
+COLUMNS = ("experiment", "runs", "sweeps", "jobs", "tokens", "flops", "hours", "gigabytes")
+TOTAL = "all, each once"
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class Estimates:
         self.start = Cost(seconds=60 * self._assumed.start_minutes)
         self.run = cache(self._run)
         self._dimensions = cache(self._dimensions_of)
-        self._fields = cache(lambda model: fields_of(plan.model_locations[model]))
+        self._fields = cache(lambda model: fields_of(plan.locations[model]))
         self._parameters = cache(lambda model: self._dimensions(model).parameters)
 
     @property
@@ -66,7 +74,7 @@ class Estimates:
 
         Until then they count as the largest of the papers' models.
         """
-        locations = set(self._plan.model_locations.values())
+        locations = set(self._plan.locations.values())
         return sorted(location for location in locations if dimensions_of(location) is None)
 
     def sweep(self, sweep: str) -> Cost:
@@ -74,7 +82,7 @@ class Estimates:
         return sum((self.run(run) for run in self._plan.sweeps[sweep].runs), self.start)
 
     def checkpoints(self, sweep: str) -> float:
-        """Return how many bytes the checkpoints of a sweep take at most."""
+        """Return the most bytes that the checkpoints of a sweep take."""
         largest = max(self._trained_bytes(run) for run in self._plan.sweeps[sweep].runs)
         return CHECKPOINTS_KEPT * COPIES_OF_TRAINED * largest
 
@@ -102,7 +110,7 @@ class Estimates:
     def minutes(self, cost: Cost, attempt: int = 1) -> int:
         """Return the minutes to ask a scheduler for, more after every attempt.
 
-        At most the longest that a cluster gives: a longer sweep goes on from its checkpoint.
+        They are at most what the cluster allows; a longer sweep continues from its checkpoint.
         """
         needed = self._assumed.time_margin * attempt * cost.seconds / 60
         return min(math.ceil(needed) + 10, 60 * self._assumed.longest_job_hours)
@@ -148,11 +156,11 @@ class Estimates:
         return examples * 2 * (100 + 8 * self._length(tokens)) / 1e6
 
     def _length(self, tokens: TokensSpec) -> float:
-        """Return the tokens of a usual example."""
+        """Return the number of tokens of an average example."""
         return min(self._size(tokens).tokens, tokens.max_length)
 
     def _forward_flops(self, tokens: TokensSpec) -> float:
-        """Return the operations of a forward pass of a usual example."""
+        """Return the operations of a forward pass of an average example."""
         model = self._dimensions(tokens.tokenizer)
         head, pooling = tokens.data.task.of_kind.head, self._plan.models[tokens.tokenizer].pooling
         fields = self._fields(tokens.tokenizer)
@@ -169,9 +177,9 @@ class Estimates:
             return self._evaluation(rows, spec)
         examples = size.rows_within(recipe.train_rows) * self._examples_of_a_row(tokens)
         epochs = recipe.epochs * spec.whole_runs
-        flops = work(self._plan, run).value * examples * epochs * self._forward_flops(tokens)
+        flops = self._plan.work(run).value * examples * epochs * self._forward_flops(tokens)
         steps = math.ceil(examples / recipe.batch_size) * epochs
-        if not trains_alone(self._plan, run):
+        if not self._plan.trains_alone(run):
             steps /= self._assumed.runs_side_by_side
         trained = Cost(
             examples * self._length(tokens) * epochs,
@@ -199,11 +207,11 @@ class Estimates:
         return flops / speed + steps * seconds_per_step
 
     def _trained_bytes(self, run: str) -> float:
-        share = 1 if trains_alone(self._plan, run) else SMALL_SHARE
+        share = 1 if self._plan.trains_alone(run) else SMALL_SHARE
         return share * self._parameters(self._plan.runs[run].model.id) * FLOAT_BYTES
 
     def _dimensions_of(self, model: str) -> AnyDimensions:
-        location = self._plan.model_locations[model]
+        location = self._plan.locations[model]
         dimensions = dimensions_of(location) or dimensions_of("bert-large-cased")
         assert dimensions is not None
         return dimensions
@@ -220,3 +228,63 @@ def in_words(seconds: float) -> str:
 
 def _after(attempt: int, megabytes: float) -> int:
     return int(megabytes * (1 + 0.5 * (attempt - 1)))
+
+
+def cost_table(
+    config: Config, plan: Plan, estimates: Estimates, with_information: Collection[str]
+) -> "pd.DataFrame":
+    """Return one row per experiment, and one for all, in which shared runs count once.
+
+    ``with_information`` names the experiments that show Fisher information.
+
+    Columns: `COLUMNS`. ``jobs`` are those that the Slurm profile submits: one per sweep, one per
+    task's Fisher information, one per model that predicts test rows, one for all token ids.
+    ``tokens`` are trained on or evaluated, ``flops`` floating-point operations, ``hours`` those of
+    the assumed device, ``gigabytes`` what the run records take.
+    """
+    fishers: dict[str, set[str]] = {}
+    tests: dict[str, list[list[str]]] = {}
+    for name, experiment in config.experiments.items():
+        tasks = [task for task in experiment.tasks if config.is_submitted(task)]
+        reads = name in with_information or experiment.fractions
+        keys = {fisher.key for fisher in plan.experiment_fishers[name].values()}
+        fishers[name] = keys if reads else set()
+        tests[name] = [
+            [run for task in tasks for run in plan.runs_on(name, model, task).values()]
+            for model in (experiment.models if tasks else [])
+        ]
+
+    def row(
+        name: str, runs: set[str], sweeps: Sequence[str], fishers: set[str], tests: list[list[str]]
+    ) -> tuple:
+        costs = [estimates.run(run) for run in sorted(runs)]
+        costs += [estimates.fisher(fisher) for fisher in sorted(fishers)]
+        costs += [estimates.test_predictions(predicting) for predicting in tests]
+        cost = sum(costs + [estimates.start] * len(sweeps), Cost())
+        numbers = len(runs), len(sweeps), len(sweeps) + len(fishers) + len(tests) + 1
+        return name, *numbers, cost.tokens, cost.flops, cost.seconds / 3600, cost.bytes / 1e9
+
+    import pandas as pd
+
+    rows = []
+    for name in config.experiments:
+        runs = {planned.run.id for planned in plan.experiments[name]}
+        rows.append(row(name, runs, plan.sweeps_of(name), fishers[name], tests[name]))
+    all_fishers = set[str]().union(*fishers.values())
+    all_tests = [predicting for jobs in tests.values() for predicting in jobs]
+    rows.append(row(TOTAL, set(plan.runs), [*plan.sweeps], all_fishers, all_tests))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def measured(
+    layout: Layout, sweeps: Iterable[str], estimates: Estimates
+) -> list[tuple[str, float, float]]:
+    """Return each finished sweep's key, its last attempt's seconds, and the estimated seconds."""
+    import pandas as pd
+
+    benchmarks = {sweep: Path(layout.benchmark("train", sweep)) for sweep in sweeps}
+    return [
+        (sweep, float(pd.read_csv(path, sep="\t")["s"].iloc[0]), estimates.sweep(sweep).seconds)
+        for sweep, path in benchmarks.items()
+        if path.is_file()
+    ]

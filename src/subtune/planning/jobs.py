@@ -1,20 +1,27 @@
-"""Sweeps: how runs are split over jobs."""
+"""Jobs: how runs are split over sweeps, and the zips and the form for the GLUE server."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from subtune.config import Config
+from subtune.config import Config, Experiment
 from subtune.core.content_ids import Value
-from subtune.planning.inputs import Grid
-from subtune.selections.kind import Work
+from subtune.selections.added import Embeddings
 from subtune.selections.specs import RunSpec
+from subtune.tasks.task import columns_of
 
-# One training example of a run that shares no steps costs as much as this many of one that does.
+if TYPE_CHECKING:
+    from subtune.planning.plan import Plan
+
+# The cost of a training example without shared steps, in examples with shared steps.
 COST_WITHOUT_SHARING = 6
-# Starting a job takes longer than training on so few examples.
+# Training on this many examples takes less time than starting a job.
 FEW_EXAMPLES = 100_000
 # Runs of one job may differ in these fields of the recipe.
 VARYING = {"learning_rate", "epochs", "search_seed", "search_folds", "trial", "tie", "fold"}
+# Columns of the form for the server's scores.
+NAMES = ["experiment", "model", "method", "task"]
+FORM = [*NAMES, "metric", "score"]
 
 
 class Sweep(Value):
@@ -28,117 +35,149 @@ class Sweep(Value):
         return f"{self.task}-{self.id}"
 
 
-def split_runs(grid: Grid, config: Config) -> list[Sweep]:
+def split_runs(plan: "Plan", config: Config) -> Iterator[Sweep]:
     """Group runs that share all but selection, seed and `VARYING`, and cut groups into jobs.
 
-    They are grouped by the experiments that need them, too, so that asking for one experiment
-    trains no run of another, unless all of them take less time than it takes to start a job.
+    Runs that different experiments need are apart, so that one experiment trains no run of another.
+    If a group takes less time than starting a job, it stays together.
     """
-    users: dict[str, set[str]] = {run: set() for run in grid.runs}
-    for name, runs in grid.experiments.items():
+    users: dict[str, set[str]] = {run: set() for run in plan.runs}
+    for name, runs in plan.experiments.items():
         for planned in runs:
             users[planned.run.id].add(name)
-    groups: dict[tuple, list[str]] = {}
-    for run, spec in grid.runs.items():
-        shared = spec.recipe.model_dump_json(exclude=VARYING)
-        groups.setdefault((spec.model.id, spec.tokens.id, shared), []).append(run)
-    parts: list[list[str]] = []
-    for group in groups.values():
-        by_users: dict[tuple[str, ...], list[str]] = {}
-        for run in group:
-            by_users.setdefault(tuple(sorted(users[run])), []).append(run)
-        is_small = sum(_cost(grid, run) for run in group) <= FEW_EXAMPLES
-        parts += [group] if is_small else by_users.values()
-    return [
-        Sweep(task=grid.runs[runs[0]].tokens.data.task.name, runs=tuple(runs))
-        for part in parts
-        for runs in (
-            _jobs_of_equal_work(grid, part, config.jobs_at_once)
-            if config.jobs_at_once
-            else _jobs(grid, part, config)
-        )
-    ]
+
+    def shared(run: str) -> Hashable:
+        spec = plan.runs[run]
+        return spec.model.id, spec.tokens.id, spec.recipe.model_dump_json(exclude=VARYING)
+
+    for group in _groups(plan.runs, shared):
+        parts = [group]
+        if sum(_cost(plan, run) for run in group) > FEW_EXAMPLES:
+            parts = _groups(group, lambda run: frozenset(users[run]))
+        for part in parts:
+            jobs = (
+                _jobs_of_equal_work(plan, part, config.jobs_at_once)
+                if config.jobs_at_once
+                else _jobs_within_limits(plan, part, config)
+            )
+            for job in jobs:
+                yield Sweep(task=plan.runs[job[0]].tokens.data.task.name, runs=tuple(job))
 
 
-def _jobs_of_equal_work(grid: Grid, runs: list[str], jobs: int) -> Iterable[list[str]]:
-    """Return at most so many jobs of about the same work: the largest parts are dealt first."""
-    work_of = {run: _examples(grid, run) * work(grid, run).value for run in runs}
-    # Learning rates of one selection and seed share steps.
-    parts = _together(grid, runs, lambda spec: (spec.selection.canonical(), spec.seed))
+def _groups(runs: Iterable[str], key: Callable[[str], Hashable]) -> list[list[str]]:
+    """Return groups of runs with equal keys, in the order of the runs."""
+    groups: dict[Hashable, list[str]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return list(groups.values())
+
+
+def _with_shared_searches(
+    plan: "Plan", runs: list[str], key: Callable[[RunSpec], Hashable]
+) -> list[list[str]]:
+    """Return groups of runs that share a search. Runs without a search need equal keys."""
+
+    def search(run: str) -> Hashable:
+        spec = plan.runs[run]
+        if not spec.recipe.searched:
+            return key(spec)
+        return spec.selection.canonical(), spec.recipe.replaced(fold=None).canonical()
+
+    return _groups(runs, search)
+
+
+def _jobs_of_equal_work(plan: "Plan", runs: list[str], jobs: int) -> Iterable[list[str]]:
+    """Return at most ``jobs`` jobs of about equal work. The largest groups are assigned first."""
+    work = {run: _examples(plan, run) * plan.work(run).value for run in runs}
 
     def load(job: list[str]) -> float:
-        return sum(work_of[run] for run in job)
+        return sum(work[run] for run in job)
 
+    # Learning rates of one selection and seed share steps.
+    parts = _with_shared_searches(plan, runs, lambda spec: (spec.selection.canonical(), spec.seed))
     dealt: list[list[str]] = [[] for _ in range(jobs)]
     for part in sorted(parts, key=load, reverse=True):
         min(dealt, key=load).extend(part)
     return filter(None, dealt)
 
 
-def _jobs(grid: Grid, runs: list[str], config: Config) -> Iterator[list[str]]:
-    """Yield the jobs of one group.
+def _jobs_within_limits(plan: "Plan", runs: list[str], config: Config) -> Iterator[list[str]]:
+    """Yield jobs that have no more runs and examples than the configuration allows.
 
-    A group that is too large for one job is cut first into runs that train alone and runs that
-    share their steps, because sharing pays more the more runs there are.
+    Too many runs for one job are cut first into runs that train alone and runs that share their
+    steps, because sharing pays more the more runs there are.
     """
-    max_examples = 1e6 * config.million_examples_per_job
-    examples = {run: _cost(grid, run) for run in runs}
+    examples = {run: _cost(plan, run) for run in runs}
+
+    def is_too_large(job: list[str]) -> bool:
+        most = 1e6 * config.million_examples_per_job
+        return len(job) > config.runs_per_job or sum(examples[run] for run in job) > most
+
     parts = [runs]
-    if len(runs) > config.runs_per_job or sum(examples.values()) > max_examples:
+    if is_too_large(runs):
         parts = [
-            [run for run in runs if trains_alone(grid, run) is alone] for alone in (True, False)
+            [run for run in runs if plan.trains_alone(run) is is_so] for is_so in (True, False)
         ]
     for part in parts:
         job: list[str] = []
-        total = 0
-        for together in _together(grid, part, lambda spec: spec.id):
-            cost = sum(examples[run] for run in together)
-            full = len(job) + len(together) > config.runs_per_job or total + cost > max_examples
-            if job and full:
+        for group in _with_shared_searches(plan, part, lambda spec: spec.id):
+            if job and is_too_large(job + group):
                 yield job
-                job, total = [], 0
-            job += together
-            total += cost
+                job = []
+            job = job + group
         if job:
             yield job
 
 
-def _together(
-    grid: Grid, runs: list[str], of_others: Callable[[RunSpec], Hashable]
-) -> list[list[str]]:
-    """Return runs in their order; those that share a search stand together.
-
-    ``of_others`` returns what else runs that stand together have in common.
-    """
-    parts: dict[Hashable, list[str]] = {}
-    for run in runs:
-        spec = grid.runs[run]
-        search = (spec.selection.canonical(), spec.recipe.replaced(fold=None).canonical())
-        parts.setdefault(search if spec.recipe.searched else of_others(spec), []).append(run)
-    return list(parts.values())
+def _cost(plan: "Plan", run: str) -> int:
+    """Return a run's number of examples, weighted if it shares no steps."""
+    return _examples(plan, run) * (COST_WITHOUT_SHARING if plan.trains_alone(run) else 1)
 
 
-def _cost(grid: Grid, run: str) -> int:
-    """Return a run's examples, as many more as it costs without steps that others share."""
-    return _examples(grid, run) * (COST_WITHOUT_SHARING if trains_alone(grid, run) else 1)
-
-
-def _examples(grid: Grid, run: str) -> int:
+def _examples(plan: "Plan", run: str) -> int:
     """Return how many examples a run trains on, over all epochs and with its search."""
-    spec, tokens = grid.runs[run], grid.runs[run].tokens
-    size = grid.size_of(tokens, spec.recipe.fold)
-    of_a_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
+    spec, tokens = plan.runs[run], plan.runs[run].tokens
+    size = plan.size_of(tokens, spec.recipe.fold)
+    per_row = size.examples_of_a_row(tokens.max_length, tokens.doc_stride)
     rows = size.rows_within(spec.recipe.train_rows) * spec.recipe.epochs
-    return math.ceil(of_a_row * rows * spec.whole_runs)
+    return math.ceil(per_row * rows * spec.whole_runs)
 
 
-def trains_alone(grid: Grid, run: str) -> bool:
-    """Return whether a run trains entries of matrices, and so shares no steps with others."""
-    return work(grid, run) in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
+class Submission(NamedTuple):
+    """One method's predictions with one model."""
+
+    model: str
+    method: str
 
 
-def work(grid: Grid, run: str) -> Work:
-    """Return what a run trains."""
-    selection = grid.runs[run].selection
-    ranked = grid.rankings[selection.ranking].of if selection.ranking else None
-    return selection.work(ranked)
+def submissions(config: Config, experiment: Experiment) -> dict[str, Submission]:
+    """Return an experiment's zip files by name; none without runs on GLUE's own rows.
+
+    There is one per method that trains. If there are several models, each has a directory.
+    """
+    if not any(map(config.is_submitted, experiment.tasks)):
+        return {}
+    several = len(experiment.models) > 1
+    return {
+        f"{model}/{method}" if several else method: Submission(model, method)
+        for model in experiment.models
+        for method in experiment.methods_of(model)
+        if not isinstance(config.selection(method, model), Embeddings)
+    }
+
+
+def form(config: Config, name: str, metrics: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of `FORM`, one per score that the server returns for an experiment.
+
+    Args:
+        config: the configuration.
+        name: the experiment's name.
+        metrics: tasks whose metric is not their first, to that metric.
+    """
+    experiment, tasks = config.experiments[name], config.all_tasks()
+    columns = columns_of([tasks[t] for t in experiment.tasks if config.is_submitted(t)], metrics)
+    return [
+        dict(zip(FORM, (name, model, method, column.key, column.metric, None), strict=True))
+        for model, method in submissions(config, experiment).values()
+        for column in columns
+    ]

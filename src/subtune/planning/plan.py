@@ -1,38 +1,173 @@
 """The plan: all stages of all experiments, as values that follow from a configuration.
 
-Planning looks at no run record.
+Planning looks at no run record. An experiment's runs are model × task × method × learning rate ×
+seed, and masks.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Any
 
-from subtune.config import Config
-from subtune.planning.inputs import Grid, Planned
+from subtune.config import Config, Experiment
+from subtune.config.schema import each_trained
+from subtune.core.errors import SubtuneError, listed
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.planning.inputs import labels_of, model_and_location, test_tokens, train_tokens
 from subtune.planning.jobs import Sweep, split_runs
-from subtune.planning.runs import add_experiment
-from subtune.selections.specs import Fit, RunSpec
-from subtune.tasks.task import TaskSize
+from subtune.selections import Selection
+from subtune.selections.added import Embeddings
+from subtune.selections.entries import Ranked, Scope, Top
+from subtune.selections.kind import Work
+from subtune.selections.patterns import require_whole
+from subtune.selections.specs import (
+    SEARCH_FOLDS,
+    DataSpec,
+    FisherSpec,
+    Fit,
+    Fold,
+    ModelSpec,
+    RankingSpec,
+    Recipe,
+    RunSpec,
+    Searched,
+    TokensSpec,
+    tie_of_scores,
+    trial_share,
+)
+from subtune.tasks.task import TEST, TaskSize
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run and its place in an experiment's tables and figures.
+
+    ``train_rows`` is the number of rows that train it. ``seed`` is the experiment's seed: a run
+    that no seed changes stands for all of them.
+    """
+
+    run: RunSpec
+    model: str
+    task: str
+    method: str
+    train_rows: int
+    seed: int
+    fraction: float | None = None
+    scope: Scope | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """A run's columns in tables that its record does not have."""
+        names = ("model", "task", "method", "fraction", "scope", "train_rows", "fold")
+        return {"run": self.run.id} | {name: getattr(self, name) for name in names}
+
+    @property
+    def fold(self) -> int | None:
+        """The number of the fold that judges the run; None if dev rows do."""
+        return self.run.recipe.fold.number if self.run.recipe.fold else None
+
+    @property
+    def partition(self) -> int | None:
+        """The number of the partition to which its fold belongs."""
+        return self.run.recipe.fold.partition if self.run.recipe.fold else None
 
 
 @dataclass
-class Plan(Grid):
-    """All values of all stages by key, and each experiment's runs."""
+class Plan:
+    """All values of all stages. What is not listed here follows from the runs.
 
+    Attributes:
+        sizes: sizes of tasks, by the key of their rows.
+        locations: a model's id to its repository on the hub or its local directory.
+        tests: token ids of the test rows that the GLUE server scores, by the key of the token ids
+            that train.
+        rankings: rankings by Fisher information, by id.
+        experiments: an experiment's name to its runs.
+        experiment_fishers: an experiment's name to the Fisher information of each task.
+        sweeps: the runs of one job, by key.
+    """
+
+    sizes: dict[str, TaskSize]
+    locations: dict[str, str] = field(default_factory=dict)
+    tests: dict[str, TokensSpec] = field(default_factory=dict)
+    rankings: dict[str, RankingSpec] = field(default_factory=dict)
+    experiments: dict[str, list[Planned]] = field(default_factory=dict)
+    experiment_fishers: dict[str, dict[str, FisherSpec]] = field(default_factory=dict)
     sweeps: dict[str, Sweep] = field(default_factory=dict)
 
-    @property
-    def has_hub_models(self) -> bool:
-        """Return whether some model is downloaded."""
-        return any(model.source == "hub" for model in self.models.values())
+    @cached_property
+    def runs(self) -> dict[str, RunSpec]:
+        """Runs by id."""
+        return {p.run.id: p.run for planned in self.experiments.values() for p in planned}
+
+    @cached_property
+    def fishers(self) -> dict[str, FisherSpec]:
+        """Fisher information by key."""
+        return {f.key: f for by_task in self.experiment_fishers.values() for f in by_task.values()}
+
+    @cached_property
+    def tokens(self) -> dict[str, TokensSpec]:
+        """Token ids by key."""
+        specs: list[FisherSpec | RunSpec] = [*self.fishers.values(), *self.runs.values()]
+        every = [*(spec.tokens for spec in specs), *self.tests.values()]
+        return {tokens.key: tokens for tokens in every}
+
+    @cached_property
+    def datasets(self) -> dict[str, DataSpec]:
+        """Rows of tasks by key."""
+        return {tokens.data.key: tokens.data for tokens in self.tokens.values()}
+
+    @cached_property
+    def models(self) -> dict[str, ModelSpec]:
+        """Models by id."""
+        return {run.model.id: run.model for run in self.runs.values()}
+
+    @cached_property
+    def model_ids(self) -> dict[str, str]:
+        """Models' ids by their names in the configuration."""
+        return {p.model: p.run.model.id for planned in self.experiments.values() for p in planned}
+
+    def size_of(self, tokens: TokensSpec, fold: Fold | None) -> TaskSize:
+        """Return the size of a task for a run, which a fold of the training rows may judge."""
+        size = self.sizes[tokens.data.key]
+        if fold is None:
+            return size
+        others = size.evaluation_rows if len(tokens.data.task.evaluation) > 1 else 0
+        return size.divided(fold.of, others)
+
+    def work(self, run: str) -> Work:
+        """Return what a run trains."""
+        selection = self.runs[run].selection
+        return selection.work(self.rankings[selection.ranking].of if selection.ranking else None)
+
+    def trains_alone(self, run: str) -> bool:
+        """Return whether a run trains entries of matrices, and so shares no steps with others."""
+        return self.work(run) in (Work.ENTRIES, Work.MATRICES, Work.DIFFERENCES)
 
     def sweeps_of(self, experiment: str) -> list[str]:
         """Return the keys of the sweeps that hold an experiment's runs."""
         runs = {planned.run.id for planned in self.experiments[experiment]}
         return [key for key, sweep in self.sweeps.items() if not runs.isdisjoint(sweep.runs)]
 
+    def sweep_with(self, experiment: str, model: str, task: str, method: str) -> str:
+        """Return the key of a sweep with runs of a method; all share its model and tokens."""
+        runs = {
+            p.run.id
+            for p in self.experiments[experiment]
+            if (p.model, p.task, p.method) == (model, task, method)
+        }
+        return next(key for key, sweep in self.sweeps.items() if not runs.isdisjoint(sweep.runs))
+
     def first_run(self, sweep: str) -> RunSpec:
         """Return one run of a sweep: all have the same model and tokens."""
         return self.runs[self.sweeps[sweep].runs[0]]
+
+    def rankings_of(self, sweep: str) -> list[str]:
+        """Return the ids of the rankings that a sweep's masks are taken from."""
+        rankings = {self.runs[run].selection.ranking for run in self.sweeps[sweep].runs}
+        return sorted(ranking for ranking in rankings if ranking)
 
     def runs_on(self, experiment: str, model: str, task: str) -> dict[str, str]:
         """Return an experiment's whole methods that train on a task, each with one run's id."""
@@ -52,22 +187,196 @@ class Plan(Grid):
             largest[key] = max(largest.get(key, 0), planned.train_rows)
         return [p for p in runs if p.train_rows == largest[p.model, p.task]]
 
-    def rankings_of(self, sweep: str) -> list[str]:
-        """Return the keys of the rankings that a sweep's masks are taken from."""
-        rankings = {self.runs[run].selection.ranking for run in self.sweeps[sweep].runs}
-        return sorted(ranking for ranking in rankings if ranking)
-
 
 def plan(config: Config, sizes: Mapping[str, TaskSize] | None = None) -> Plan:
-    """Lay out every stage of every experiment.
+    """Return the plan of every stage of every experiment.
 
     ``sizes`` are those of an earlier plan. Rows of the same content are not read again.
 
     Raises:
-        SubtuneError: a local file that a run needs is missing or of the wrong kind.
+        SubtuneError: a local file that a run needs is missing or of the wrong kind, or all of
+            several numbers of training rows are a whole training set.
     """
     plan = Plan(sizes=dict(sizes or {}))
-    for name in config.experiments:
-        add_experiment(plan, config, name)
+    for name, experiment in config.experiments.items():
+        planned: list[Planned] = []
+        for model in experiment.models:
+            fishers = _add_fishers(plan, config, name, model)
+            for task in experiment.tasks:
+                size = plan.size_of(fishers[task].tokens, experiment.fold_of(experiment.seeds[0]))
+                grid = _Grid(config, experiment, model, task, fishers, size)
+                numbers = grid.numbers_of_rows(name)
+                for number in numbers:
+                    planned += grid.whole_methods(number)
+                planned += grid.masks(max(numbers), plan.rankings)
+        plan.experiments[name] = planned
     plan.sweeps = {sweep.key: sweep for sweep in split_runs(plan, config)}
     return plan
+
+
+def _add_fishers(plan: Plan, config: Config, name: str, model: str) -> dict[str, FisherSpec]:
+    """Return the Fisher information of each task, after adding what it needs to the plan."""
+    experiment, all_tasks = config.experiments[name], config.all_tasks()
+    spec, location = model_and_location(config, name, model)
+    plan.locations[spec.id] = location
+    in_full = None
+    if experiment.fractions:
+        ranked = require_whole(config.selection(experiment.fractions.of))
+        in_full = ranked if ranked.work() is Work.MATRICES else None
+    fishers = {}
+    for task in experiment.tasks:
+        tokens = train_tokens(config, plan.sizes, name, spec, all_tasks[task])
+        if config.is_submitted(task):
+            tests = plan.tests[tokens.key] = test_tokens(config, experiment, spec, all_tasks[task])
+            plan.sizes[tests.data.key] = plan.sizes[tokens.data.key]
+        fishers[task] = FisherSpec(
+            model=spec,
+            tokens=tokens,
+            rows=experiment.fisher.rows,
+            seed=experiment.fisher.seed,
+            in_full=in_full,
+            labels=labels_of(experiment, all_tasks[task]),
+        )
+    plan.experiment_fishers[name] = fishers
+    return fishers
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The runs of one model and task of an experiment.
+
+    ``fishers``: the Fisher information of every task of the experiment. ``size``: of the task.
+    """
+
+    config: Config
+    experiment: Experiment
+    model: str
+    task: str
+    fishers: Mapping[str, FisherSpec]
+    size: TaskSize
+
+    def numbers_of_rows(self, name: str) -> list[int]:
+        """Return the numbers of rows to train on.
+
+        Raises:
+            SubtuneError: there are several in the experiment ``name``, but all are all rows.
+        """
+        settings, every = self.experiment.settings(self.task), self.size.train_rows
+        limits = settings.limits_of_rows(every)
+        if len(limits) < min(2, len(settings.train_rows)):
+            is_shared = settings.train_rows == self.experiment.train_rows
+            raise SubtuneError(
+                f"experiments.{name}.{'' if is_shared else f'by_task.{self.task}.'}train_rows: "
+                f"found {listed(map(str, settings.train_rows))}, which are all {every} rows of "
+                f"task {self.task!r}; expected a number below {every} among them, or only `all`"
+            )
+        return list(limits)
+
+    def whole_methods(self, train_rows: int) -> list[Planned]:
+        """Return the runs of whole methods.
+
+        Learning rates are outermost, so that a new one at the end leaves earlier sweeps as they
+        are.
+        """
+        usual = self.experiment.settings(self.task).learning_rates
+        runs = []
+        for method, own in self.experiment.methods_of(self.model).items():
+            selection = self.config.selection(method, self.model)
+            rates: tuple = each_trained(own or usual or ())
+            if isinstance(selection, Embeddings):
+                # Words and spans have no label of the whole text.
+                head = self.config.all_tasks()[self.task].of_kind.head
+                rates = (None,) if head == SEQUENCE_CLASSIFICATION else ()
+            runs += [
+                (position, self._run(selection, rate, seed, method, train_rows))
+                for position, rate in enumerate(rates)
+                for seed in self.experiment.seeds
+            ]
+        return [planned for _, planned in sorted(runs, key=lambda row: row[0])]
+
+    def masks(self, train_rows: int, rankings: dict[str, RankingSpec]) -> Iterator[Planned]:
+        """Yield the runs of masks. In every scope fraction 1 is the whole selection.
+
+        Their rankings are added to ``rankings``.
+        """
+        fractions = self.experiment.fractions
+        if fractions is None:
+            return
+        base = require_whole(self.config.selection(fractions.of))
+        rates = fractions.learning_rates or self.experiment.settings(self.task).learning_rates
+        for scope in fractions.scopes:
+            tasks = {
+                "individual": {self.task},
+                "global": {*self.fishers},
+                "cv": {*self.fishers} - {self.task},
+            }[scope]
+            fishers = tuple(self.fishers[task] for task in sorted(tasks))
+            ranking = RankingSpec(of=base, fishers=fishers)
+            rankings[ranking.id] = ranking
+            for rate, seed, fraction in product(
+                each_trained(rates or ()), self.experiment.seeds, fractions.values
+            ):
+                top = Top(top=Ranked(ranking=ranking.id, fraction=fraction))
+                selection = top if fraction < 1 else base
+                yield self._run(selection, rate, seed, fractions.of, train_rows, fraction, scope)
+
+    def _run(
+        self,
+        selection: Selection,
+        learning_rate: float | Searched | None,
+        seed: int,
+        method: str,
+        train_rows: int,
+        fraction: float | None = None,
+        scope: Scope | None = None,
+    ) -> Planned:
+        """Return a run.
+
+        Without a learning rate it fits to embeddings, of the two texts of a pair apart. A seed then
+        only draws its training rows, if these are limited.
+        """
+        fisher, fold = self.fishers[self.task], self.experiment.fold_of(seed)
+        settings = self.experiment.settings(self.task, method)
+        limit = settings.limits_of_rows(self.size.train_rows)[train_rows]
+        tokens, drawn_by = fisher.tokens, seed
+        recipe: Recipe | Fit
+        has_words = tokens.data.task.of_kind.has_label_words
+        weights = settings.class_weights if has_words else None
+        if learning_rate is None:
+            tokens = tokens.replaced(apart=len(tokens.data.task.text) > 1)
+            recipe = Fit(train_rows=limit, fold=fold, class_weights=weights)
+            drawn_by = 0 if limit is None else seed
+        else:
+            names = Recipe.model_fields.keys() & Experiment.model_fields.keys()
+            fields = {name: getattr(settings, name) for name in names} | {
+                "learning_rate": learning_rate,
+                "labels": fisher.labels,
+                "train_rows": limit,
+                "fold": fold,
+                "class_weights": weights,
+            }
+            if isinstance(learning_rate, tuple):
+                fields |= self._search(settings, train_rows, fold)
+            recipe = Recipe(**fields)
+        run = RunSpec(
+            model=fisher.model, tokens=tokens, selection=selection, recipe=recipe, seed=drawn_by
+        )
+        return Planned(run, self.model, self.task, method, train_rows, seed, fraction, scope)
+
+    def _search(self, settings: Experiment, train_rows: int, fold: Fold | None) -> dict[str, Any]:
+        """Return the fields of the recipe of a run that searches its learning rate."""
+        evaluation = self.fishers[self.task].tokens.data.task.evaluation
+        # Folds judge the search, unless a paper says otherwise, test rows or folds judge the run
+        # itself, or there are too few rows.
+        dev_judges = not (self.experiment.paper or fold or TEST in evaluation)
+        size, folds = self.size, None
+        if dev_judges and size.most_folds(SEARCH_FOLDS) == SEARCH_FOLDS:
+            size, folds = size.divided(SEARCH_FOLDS, others=0), SEARCH_FOLDS
+        steps = math.ceil(size.rows_within(train_rows) / settings.batch_size) * settings.epochs
+        return {
+            "search_folds": folds,
+            # The first seed searches for all.
+            "search_seed": self.experiment.seeds[0],
+            "trial": trial_share(steps),
+            "tie": tie_of_scores(size.evaluation_rows),
+        }

@@ -17,10 +17,15 @@ from transformers import AutoModel, PretrainedConfig
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout, new_directory
 from subtune.families.base import is_added, is_classifier, is_norm
-from subtune.models.configuration import has_token_types
-from subtune.models.encoder import Encoder
-from subtune.models.files import MINILM, OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
-from subtune.models.load import load_model
+from subtune.models.encoder import Encoder, load_model
+from subtune.models.files import (
+    MINILM,
+    OTHER_TOKENIZER_FILES,
+    README,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    has_token_types,
+)
 from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
 from subtune.selections import Selection

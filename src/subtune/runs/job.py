@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from subtune.data.folds import divided
+from subtune.data.batches import divided
 from subtune.models.encoder import Encoder, shapes_of, with_adapters
 from subtune.selections.added import Adapter, Peft
 from subtune.selections.entries import DiffPruning

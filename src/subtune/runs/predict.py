@@ -14,16 +14,26 @@ from safetensors.torch import load_file
 from torch import Tensor
 from tqdm import tqdm
 
-from subtune.core import hardware
 from subtune.core.errors import SubtuneError, one_line, reason_of
+from subtune.core.jobs import prepare
 from subtune.core.layout import require_new
 from subtune.data.batches import EVALUATION_TOKENS
 from subtune.data.load import read_tokenizer
 from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION
-from subtune.hub.download import snapshot
-from subtune.models.configuration import CONFIG, MODULES, has_token_types, head_by, read_config
-from subtune.models.files import INDEX, MINILM, SHARDS, WEIGHTS, directory_of_package
-from subtune.models.load import load_model
+from subtune.hub import snapshot
+from subtune.models.encoder import load_model
+from subtune.models.files import (
+    CONFIG,
+    INDEX,
+    MINILM,
+    MODULES,
+    SHARDS,
+    WEIGHTS,
+    directory_of_package,
+    has_token_types,
+    head_by,
+    read_config,
+)
 from subtune.models.transformers_models import AUTO_CLASSES, quiet, with_values
 from subtune.runs.export import ADAPTER, REGRESSION, SPEC
 from subtune.selections.specs import RunSpec
@@ -92,7 +102,7 @@ def predict(
     if not has_token_types(read_config(base or directory)):
         del encoded["token_type_ids"]
     examples = Examples(datasets.Dataset.from_dict(encoded), HEADS[kind.head])
-    device = hardware.prepare(torch.get_num_threads())
+    device = prepare(torch.get_num_threads())
     with one_line(f"{directory} cannot be loaded"), quiet():
         forward = _loaded(directory, spec, base, device)
         regression = load_file(directory / REGRESSION / WEIGHTS) if tokens.apart else {}

@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 
 import subtune
-from subtune.core.hardware import device_name
+from subtune.core.jobs import device_name
 from subtune.models.encoder import Encoder
 from subtune.runs import records, search
 from subtune.runs.job import Job

@@ -9,7 +9,7 @@ import datasets
 import numpy as np
 import pandas as pd
 
-from subtune.data.folds import divided
+from subtune.data.batches import divided
 from subtune.models.encoder import Encoder
 from subtune.runs import records
 from subtune.runs.job import model_of

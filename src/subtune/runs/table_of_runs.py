@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from subtune.core.errors import SubtuneError
-from subtune.core.resources import path_of
+from subtune.core.layout import path_of
 from subtune.runs import curves, records
 
 # Pattern of columns to their meaning, in the table's order.

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag, TypeAdapter
 
-from subtune.selections.added import Adapter, Peft
-from subtune.selections.embeddings import Embeddings
+from subtune.selections.added import Adapter, Embeddings, Peft
 from subtune.selections.entries import DiffPruning, Random, Top
 from subtune.selections.patterns import Lora, WholeTensors
 

@@ -1,4 +1,4 @@
-"""Selections of modules that are put into a model: adapters, and any configuration of PEFT."""
+"""Selections of what is added to a model: adapters, modules of PEFT, a regression on embeddings."""
 
 import json
 from typing import Any, Literal, Self
@@ -17,8 +17,8 @@ class AdapterSettings(Value):
     ``houlsby`` (Houlsby et al., 2019, section 2.1): one after attention and one after the
     feed-forward part, before the residual is added, with the tanh form of GELU as in the published
     code; all norms of layers and embeddings train too. ``pfeiffer`` (Pfeiffer et al., 2021,
-    appendix A.2): one after the feed-forward part, which reads what the norm returns; the norm
-    computes again behind it; ReLU.
+    appendix A.2): one after the feed-forward part, with ReLU. It reads the norm's output, and the
+    same norm follows it.
     """
 
     type: Literal["houlsby", "pfeiffer"]
@@ -37,8 +37,8 @@ class AdapterSettings(Value):
         if not 1 <= size <= width:
             raise SubtuneError(f"adapter: found a size of {size}, expected 1 to {width}, the width")
         shapes: dict[str, Shape] = {}
-        for of_layer in map(components_of, range(layers)):
-            both = [of_layer.attention_output, of_layer.output]
+        for layer in map(components_of, range(layers)):
+            both = [layer.attention_output, layer.output]
             for module in both if self.type == "houlsby" else both[1:]:
                 down, up = down_and_up(module)
                 shapes |= {f"{down}.weight": (size, width), f"{down}.bias": (size,)}
@@ -47,7 +47,7 @@ class AdapterSettings(Value):
 
 
 class Adapter(AbstractSelection):
-    """Adapters, and with those of Houlsby et al. all norms."""
+    """Adapters. With those of Houlsby et al. all norms train, too."""
 
     usual_work = Work.LOW_RANK
     adapter: AdapterSettings
@@ -61,9 +61,9 @@ class Adapter(AbstractSelection):
 
     def in_words(self) -> str:
         norms = " and all norms" if self.adapter.type == "houlsby" else ""
-        of = self.adapter
-        size = f"size {of.size}" if of.size else f"reduction {of.reduction}"
-        return f"adapters ({of.type}, {size}){norms}"
+        adapter = self.adapter
+        size = f"size {adapter.size}" if adapter.size else f"reduction {adapter.reduction}"
+        return f"adapters ({adapter.type}, {size}){norms}"
 
 
 def down_and_up(module: str) -> tuple[str, str]:
@@ -85,8 +85,6 @@ class PeftSettings(Value):
     def _from_mapping(cls, given: Any) -> Any:
         if not isinstance(given, dict) or isinstance(given.get("fields_as_json"), tuple):
             return given
-        if not all(isinstance(name, str) for name in given):
-            raise ValueError("expected names of fields")
         try:
             fields = [(name, canonical(given[name])) for name in sorted(given)]
         except (TypeError, ValueError):
@@ -105,7 +103,7 @@ class PeftSettings(Value):
 
     @property
     def virtual_tokens(self) -> int:
-        """The number of tokens of its own that the type puts before a text."""
+        """The number of virtual tokens before a text."""
         number = self.fields.get("num_virtual_tokens")
         return number if isinstance(number, int) else 0
 
@@ -128,3 +126,20 @@ class Peft(AbstractSelection):
     def in_words(self) -> str:
         fields = ", ".join(f"{name} {value}" for name, value in self.peft.fields_as_json)
         return f"PEFT {self.peft.type}" + (f" ({fields})" if fields else "")
+
+
+class EmbeddingsSettings(Value):
+    """The settings of a regression on embeddings: there are none yet."""
+
+
+class Embeddings(AbstractSelection):
+    """The frozen model's pooled embeddings, to which `subtune.training.embeddings` fits."""
+
+    usual_work = Work.NOTHING
+    embeddings: EmbeddingsSettings
+
+    def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
+        return {}
+
+    def in_words(self) -> str:
+        return "nothing: logistic or ridge regression on frozen embeddings"

@@ -1,24 +1,33 @@
 """Selections of single entries: drawn at random, ranked by information, or from Diff pruning.
 
-Diff pruning trains differences to the pretrained values, few of which stay (Guo et al., 2021).
+Diff pruning trains differences to the pretrained values, few of which stay (Guo et al., 2021). The
+mask of a fraction is the first part of a ranking by Fisher information, which is summed over the
+tasks of the mask's scope: its own task (individual), all tasks (global), or all others
+(cross-validated).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import accumulate
-from typing import Annotated, Any, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
+import safetensors.numpy
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from subtune.core.content_ids import Value
-from subtune.core.errors import SubtuneError
+from subtune.core.errors import SubtuneError, one_line
 from subtune.families.base import is_pretrained
 from subtune.selections.kind import AbstractSelection, Entries, Indices, Ranks, Shapes, Whole, Work
-from subtune.selections.patterns import Patterns, listed, matching
+from subtune.selections.patterns import Patterns, WholeTensors, listed, matching
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
+Scope = Literal["individual", "global", "cv"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+# Tensor name to the information of each entry.
+Information = Mapping[str, np.ndarray]
 
 
 class Draw(Value):
@@ -121,7 +130,7 @@ class Random(AbstractSelection):
 
 
 class Ranked(Value):
-    """The first ⌈fraction·n⌉ entries of the ranking with a content id."""
+    """The first ⌈fraction·n⌉ entries of a ranking, which ``ranking`` names by its content id."""
 
     ranking: str
     fraction: Fraction
@@ -181,7 +190,7 @@ class DiffPruning(AbstractSelection):
     diff_pruning: DiffPruningSettings
 
     def encoder_entries(self, shapes: Shapes, seed: int, ranks: Ranks) -> Entries:
-        """Return as many entries as will train. Which ones they are, the first training finds."""
+        """Return as many entries as will train. The first training decides which ones."""
         sizes = {name: math.prod(shape) for name, shape in shapes.items() if is_pretrained(name)}
         if self.diff_pruning.share * sum(sizes.values()) < 1:
             raise SubtuneError("diff_pruning.share: expected at least one entry of the model")
@@ -191,3 +200,54 @@ class DiffPruning(AbstractSelection):
 
     def in_words(self) -> str:
         return f"the {self.diff_pruning.share:.2%} of all entries that Diff pruning keeps"
+
+
+def summed(per_task: Sequence[Information]) -> dict[str, np.ndarray]:
+    """Divide each task's information by its sum, then add over tasks (LayerNorm paper, 3.4).
+
+    Raises:
+        SubtuneError: a task's information is zero or not finite.
+    """
+    result: dict[str, np.ndarray] = {}
+    for information in per_task:
+        total = sum(float(values.sum(dtype=np.float64)) for values in information.values())
+        if not (np.isfinite(total) and total > 0):
+            raise SubtuneError(f"Fisher information sums to {total}, expected a positive number")
+        for name, values in information.items():
+            result[name] = result.get(name, 0.0) + values.astype(np.float64) / total
+    return result
+
+
+def ranks(information: Information) -> dict[str, np.ndarray]:
+    """Return the rank of every entry, 0 for the most informative. Ties go to the earlier entry."""
+    flat = np.concatenate([values.ravel() for values in information.values()])
+    order = np.argsort(-flat, kind="stable")
+    rank = np.empty(len(flat), dtype=np.int32)
+    rank[order] = np.arange(len(flat), dtype=np.int32)
+    ends = np.cumsum([values.size for values in information.values()])
+    return dict(zip(information, np.split(rank, ends[:-1]), strict=True))
+
+
+def read_ranks(path: Path) -> dict[str, np.ndarray]:
+    """Return the tensors of a Fisher file or a ranking, by name.
+
+    Raises:
+        SubtuneError: the file is damaged.
+    """
+    with one_line(f"{path} is damaged; delete it, and call snakemake again"):
+        return safetensors.numpy.load_file(path)
+
+
+def rank_files(ranked: WholeTensors, paths: Sequence[Path]) -> dict[str, np.ndarray]:
+    """Rank the entries of ``ranked`` by the summed information of the tasks' Fisher files.
+
+    Raises:
+        SubtuneError: a selected tensor's information is not stored in full.
+    """
+    per_task = []
+    for path in paths:
+        entries = read_ranks(path)
+        shapes = {name: values.shape for name, values in entries.items()}
+        names = sorted(ranked.names(shapes))
+        per_task.append({name: entries[name] for name in names})
+    return ranks(summed(per_task))

@@ -1,4 +1,4 @@
-"""Entries of tensors that train, and the questions that every kind of selection answers.
+"""Entries of tensors that train, and the interface of every kind of selection.
 
 The classifier trains under every selection, so a selection names parameters of the encoder only.
 """
@@ -83,7 +83,7 @@ class AbstractSelection(Value):
     The first field's name tells one kind of selection from the others.
     """
 
-    # What `work` returns, where all selections of a kind are alike.
+    # What `work` returns, if it is the same for all selections of a kind.
     usual_work: ClassVar[Work]
 
     def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from subtune.core import resources
 from subtune.core.content_ids import Value
 from subtune.core.errors import SubtuneError, one_of
+from subtune.core.layout import read_yaml
 from subtune.selections import NamedSelection, Selection
 from subtune.selections.entries import Draw, Random
 from subtune.selections.patterns import Lora, WholeTensors
@@ -32,7 +32,7 @@ class _Resource(Value):
     titles: dict[str, str]
 
 
-_PAPERS = _Resource.model_validate(resources.read_yaml("subtune.selections", "methods.yaml"))
+_PAPERS = _Resource.model_validate(read_yaml("subtune.selections", "methods.yaml"))
 # Method name to the one parameter that it trains in every layer.
 LAYER_PARAMETERS = _PAPERS.layer_parameters
 COMBINATIONS = _PAPERS.combinations
@@ -114,9 +114,9 @@ def _spafit(first: int, second: int, kind: str) -> Lora:
             f"found 'SPAFIT-{first}-{second}-{kind}', expected its first number below its second"
         )
     biases, adapted = f"{first + 1}-{second}", f"{second + 1}-"
-    of_all_layers = METHODS[f"lora-{kind}"]
-    assert isinstance(of_all_layers, Lora)
-    lora = of_all_layers.lora
+    everywhere = METHODS[f"lora-{kind}"]
+    assert isinstance(everywhere, Lora)
+    lora = everywhere.lora
     targets = tuple(target.replace("layer.*", f"layer.{adapted}") for target in lora.targets)
     return Lora(
         lora=lora.replaced(targets=targets),

@@ -17,7 +17,7 @@ Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 
 LAYERS = re.compile(r"(\d+)-(\d*)")
 LAYER_NUMBER = re.compile(r"\.\d+\.")
-# No encoder has more layers. An expression spells out every layer of a range.
+# No encoder has more layers. A regular expression lists every layer of a range.
 MAX_LAYERS = 99
 # The names that every encoder has, in the most layers that a pattern may name.
 EVERY_NAME: Shapes = CANONICAL.shapes(CANONICAL.dimensions({"num_hidden_layers": MAX_LAYERS}))
@@ -41,9 +41,9 @@ def matching(patterns: Iterable[str], shapes: Shapes) -> list[str]:
 
 
 def _vectors(pattern: str, shapes: Shapes) -> str:
-    """Return a hint with the model's vectors, one of which may be meant.
+    """Return a hint that lists the model's vectors.
 
-    Return nothing if the model has such parameters in other layers.
+    It is empty if other layers have such parameters.
     """
     in_any_layer = ".".join("*" if LAYERS.fullmatch(p) else p for p in pattern.split("."))
     if any(map(_expression(in_any_layer).fullmatch, shapes)):

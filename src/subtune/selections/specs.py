@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from subtune.core.content_ids import Value
 from subtune.selections import Selection
-from subtune.selections.embeddings import Embeddings
+from subtune.selections.added import Embeddings
 from subtune.selections.patterns import WholeTensors
 from subtune.tasks import Task, TaskSpec
 
@@ -132,7 +132,7 @@ class Fold(Value):
     """A fold of cross-validation: a run trains on all other training rows, and its rows judge.
 
     ``number`` counts from 0 the folds ``of`` a ``partition`` of the training rows, which
-    `subtune.data.folds` draws. They take the place of the task's first evaluation split.
+    `subtune.data.batches` draws. They take the place of the task's first evaluation split.
     """
 
     of: int = Field(ge=2)

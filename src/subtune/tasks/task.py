@@ -7,8 +7,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from subtune.core import resources
 from subtune.core.content_ids import Value
+from subtune.core.layout import read_yaml
 from subtune.tasks.fields import TaskFields
 from subtune.tasks.kinds import KINDS
 from subtune.tasks.task_kind import TaskKind
@@ -142,7 +142,7 @@ class Task(TaskSpec):
 
 TASKS: dict[str, Task] = {
     name: Task(name=name, **fields)
-    for name, fields in resources.read_yaml("subtune.tasks", "tasks.yaml").items()
+    for name, fields in read_yaml("subtune.tasks", "tasks.yaml").items()
 }
 
 

@@ -27,8 +27,8 @@ from subtune.data.batches import in_length_order
 from subtune.families.base import is_embedding, is_key_bias, is_norm
 from subtune.models import forward
 from subtune.models.encoder import Encoder, with_new_classifier
+from subtune.models.forward import logits
 from subtune.models.packed import Packed, pack
-from subtune.models.packed_pass import logits
 from subtune.selections.specs import Labels
 from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples

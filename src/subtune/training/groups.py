@@ -9,10 +9,10 @@ from torch import Tensor
 from subtune.core.errors import SubtuneError, reason_of
 from subtune.data.batches import CPU_TOKENS
 from subtune.families.base import is_classifier
-from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import pack
+from subtune.models.weights import DropoutMasks
 from subtune.selections.kind import LowRank
 from subtune.tasks.examples import Examples
 from subtune.training.recipe import Member

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError
-from subtune.core.hardware import is_out_of_memory
+from subtune.core.jobs import is_out_of_memory
 from subtune.data.batches import by_length, shuffled
-from subtune.models.dropout import DropoutMasks
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
 from subtune.models.packed import micro_batches, pack
+from subtune.models.weights import DropoutMasks
 from subtune.selections.kind import Entries
 from subtune.selections.specs import Fit, Recipe
 from subtune.tasks import TaskSpec

@@ -109,9 +109,7 @@ def test_the_configuration_that_is_changed_is_good(directory, tiny_bert, monkeyp
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_value_in_any_place_gives_a_plan_or_lines_that_say_what_is_wrong(
-    directory, tiny_bert, monkeypatch, data
-):
+def test_any_value_anywhere_gives_a_plan_or_clear_lines(directory, tiny_bert, monkeypatch, data):
     monkeypatch.chdir(directory)
     changed = copy.deepcopy(good(tiny_bert))
     place = data.draw(st.sampled_from([*places(changed)]))

@@ -178,7 +178,6 @@ MISTAKES = {
         ("E.fractions.of", "random", "", "; expected whole parameters"),
         ("selections.mine", {"peft": {"type": "LORA", "r": math.nan}}, ".peft",
          "expected text, finite numbers, true, false, null and lists"),
-        ("selections.mine", {"peft": {"type": "LORA", 5: 1}}, ".peft", "expected names of fields"),
         ("source", "tsv", "!glue_dir", "missing, and needed with `source: tsv`"),
         ("models.minilm.pooling", "max", "", "found 'max', expected one of first, mean"),
     ],
@@ -214,7 +213,7 @@ def test_a_mistake_gets_one_line_that_says_where_what_and_what_instead(
     assert kind != "unknown key" or ": unknown key, found " in line
 
 
-@pytest.mark.parametrize("title", ["method", "paper", "% of full", "average of all", "RTE"])
+@pytest.mark.parametrize("title", ["method", "paper", "% of full", "RTE"])
 def test_a_task_is_not_titled_as_another_column_of_a_table(title):
     own = {**GOOD["tasks"]["mood"], "title": title}
     experiment = {**GOOD["experiments"]["layernorm"], "tasks": ["rte", "mood"]}
@@ -283,9 +282,7 @@ def test_every_configuration_of_this_repository_is_valid(path):
 
 NOT_A_CONFIGURATION = {
     "a: [1": "is not YAML",
-    "[" * 10_000: "config.yaml is not YAML: maximum recursion depth exceeded",
     "# empty": "found nothing, expected keys and values",
-    "a: " + "9" * 5000: "config.yaml is not YAML: Exceeds the limit",
     "experiments: 3": "experiments: found 3, expected keys and values",
     "experiments: &a {x: *a}": "experiments.x",
     "mine:\n  epochs: 1\n  epochs: 2\n": "config.yaml: line 3: found 'epochs' a second time, the "
@@ -294,7 +291,7 @@ NOT_A_CONFIGURATION = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIGURATION.items(), ids=range(8))
+@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIGURATION.items(), ids=range(6))
 def test_the_command_names_what_is_wrong_and_fails(tmp_path, text, message, capsys):
     path = tmp_path / "config.yaml"
     path.write_text(text)

@@ -9,8 +9,14 @@ from pydantic import TypeAdapter
 
 from subtune.core.content_ids import Value, fingerprint
 from subtune.selections import SELECTION
-from subtune.selections.added import Adapter, AdapterSettings, Peft, PeftSettings
-from subtune.selections.embeddings import Embeddings, EmbeddingsSettings
+from subtune.selections.added import (
+    Adapter,
+    AdapterSettings,
+    Embeddings,
+    EmbeddingsSettings,
+    Peft,
+    PeftSettings,
+)
 from subtune.selections.entries import (
     DiffPruning,
     DiffPruningSettings,

@@ -14,7 +14,7 @@ def test_a_name_that_a_terminal_would_obey_is_quoted():
     assert one_of("cat", ["\x1b[31m", "dog"]) == r"found 'cat', expected one of '\x1b[31m', dog"
 
 
-@pytest.mark.parametrize("letter", ["\x1b[31m", "\r", "\u202e", "\udc80"])
+@pytest.mark.parametrize("letter", ["\x1b[31m", "\r", "\u202e"])
 def test_what_a_terminal_would_obey_is_spelled_out_in_every_message(letter):
     error = SubtuneError(f"{letter}.csv: found 'ä', expected\nanother line")
     assert str(error) == f"{repr(letter)[1:-1]}.csv: found 'ä', expected\nanother line"

@@ -7,7 +7,7 @@ from subtune import glue_server
 from subtune.analysis.reproduction import of_exhibits
 from subtune.core.errors import SubtuneError
 from subtune.papers import printed
-from subtune.planning import submissions as planned
+from subtune.planning import jobs as planned
 from subtune.tasks import TASKS
 from tests.helpers import examples
 from tests.helpers.exhibits import made

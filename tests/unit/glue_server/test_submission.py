@@ -10,8 +10,8 @@ from subtune.data import files
 from subtune.data.load import load, tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.glue_server import FILES, in_words
-from subtune.models.load import load_model
-from subtune.planning import submissions as planned
+from subtune.models.encoder import load_model
+from subtune.planning import jobs as planned
 from subtune.runs import recording, rescoring
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS

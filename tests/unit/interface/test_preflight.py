@@ -4,8 +4,6 @@ import pytest
 import yaml
 
 from subtune import cli
-from subtune.core.errors import SubtuneError
-from subtune.interface.preflight import require_no_braces
 from tests.helpers.tables import write
 
 COLUMNS = ("sentence", "label")
@@ -101,14 +99,6 @@ def test_what_cannot_be_run_gets_one_line(settings, capsys, change, message):
     assert status == 1
     assert message in said
     assert len(said.splitlines()) == 1
-
-
-def test_a_workflow_in_a_directory_with_braces_is_refused_in_one_line():
-    require_no_braces("/home/täst/my runs")
-    with pytest.raises(
-        SubtuneError, match=r"^/home/\{x\}: found a brace, which Snakemake fills in"
-    ):
-        require_no_braces("/home/{x}")
 
 
 def test_a_layer_range_takes_what_layers_there_are(settings, capsys):

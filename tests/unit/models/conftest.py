@@ -6,8 +6,7 @@ import shutil
 import pytest
 import safetensors.torch
 
-from subtune.models.configuration import CONFIG
-from subtune.models.files import WEIGHTS
+from subtune.models.files import CONFIG, WEIGHTS
 
 
 @pytest.fixture

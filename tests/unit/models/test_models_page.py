@@ -14,7 +14,7 @@ from subtune.families import FAMILIES, NAMINGS
 from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
 from subtune.models import files
 from subtune.models.dimensions import dimensions_in
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.selections import SELECTION
 from subtune.selections.methods import named
 from tests.helpers.families import DECODER, SHAPE, USUAL

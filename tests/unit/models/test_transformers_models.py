@@ -10,9 +10,9 @@ from subtune.core.errors import SubtuneError
 from subtune.data.load import read_tokenizer, tokenize
 from subtune.families.base import SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION
 from subtune.models import files, transformers_models
-from subtune.models.configuration import MANY, longest_text
 from subtune.models.dimensions import dimensions_in
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
+from subtune.models.files import MANY, longest_text
 from subtune.tasks import TASKS
 from tests.helpers import examples, families
 
@@ -80,7 +80,7 @@ def test_the_longest_text_is_told_by_the_configuration(fields, longest):
     assert longest_text(fields) == longest
 
 
-def test_a_model_that_has_no_head_for_sequences_is_loaded_with_that_for_words(tmp_path):
+def test_a_model_without_a_sequence_head_loads_with_a_token_head(tmp_path):
     fields = families.SHAPE | families.USUAL | families.DECODER
     config = AutoConfig.for_model("apertus", **fields)
     model = transformers_models.AUTO_CLASSES[TOKEN_CLASSIFICATION].from_config(config)

@@ -8,8 +8,7 @@ from subtune import config, papers
 from subtune.analysis.reproduction import of_exhibits
 from subtune.papers import printed
 from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
-from subtune.planning.cost import Estimates
-from subtune.planning.cost_table import cost_table
+from subtune.planning.cost import Estimates, cost_table
 from subtune.planning.plan import plan
 from subtune.selections.methods import is_built_in
 from tests.helpers.project import ROOT

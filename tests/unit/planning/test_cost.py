@@ -1,5 +1,7 @@
 """Costs of a configuration, from dimensions, sizes and assumptions."""
 
+import copy
+
 import pytest
 import yaml
 from torch.utils.flop_counter import FlopCounterMode
@@ -8,14 +10,12 @@ from transformers import AutoTokenizer
 from subtune import config
 from subtune.data import files
 from subtune.data.load import load, tokenize
-from subtune.data.sizes import size_of
+from subtune.data.sources import size_of
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
 from subtune.models.dimensions import dimensions_of, papers_models
-from subtune.models.load import load_model
-from subtune.planning import cost_table
-from subtune.planning.cost import Estimates
-from subtune.planning.jobs import trains_alone, work
+from subtune.models.encoder import load_model
+from subtune.planning.cost import TOTAL, Estimates, cost_table
 from subtune.planning.plan import Plan
 from subtune.planning.plan import plan as plan_of
 from subtune.selections.kind import Work
@@ -26,6 +26,7 @@ from subtune.tasks.examples import Examples
 from subtune.tasks.task import TaskSize
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
+from tests.helpers.plans import BASE, embedded
 from tests.helpers.project import ROOT
 
 
@@ -130,7 +131,7 @@ def test_every_task_has_a_size_before_any_download():
     assert (size.train_rows, size.evaluation_rows, size.test_rows) == (87_599, 10_570, 0)
 
 
-def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
+def test_papers_with_three_seeds_are_a_few_hundred_bounded_jobs():
     found, plan = estimates(papers(seeds=[0, 1, 2], precision="bf16"))
     assert 100 < len(plan.sweeps) < 600
     assert max(found.sweep(sweep).seconds for sweep in plan.sweeps) < 24 * 3600
@@ -142,9 +143,9 @@ def test_the_papers_with_three_seeds_are_a_few_hundred_jobs_of_bounded_length():
 def test_a_request_grows_with_model_task_runs_and_attempt():
     found, plan = estimates(bitfit(tasks=["cola", "qqp"]))
     runs = {
-        (plan.model_locations[spec.model.id].rpartition("/")[2], spec.tokens.data.task.name): run
+        (plan.locations[spec.model.id].rpartition("/")[2], spec.tokens.data.task.name): run
         for run, spec in plan.runs.items()
-        if METHODS["full"].work() is work(plan, run)
+        if METHODS["full"].work() is plan.work(run)
     }
     base, large, long = (
         found.run(runs[f"bert-{size}-cased", task])
@@ -171,10 +172,10 @@ def test_long_runs_are_cut_into_jobs_with_those_that_share_steps_together():
         by_task[sweep.task].append(sweep)
     assert len(by_task["mnli"]) > len(by_task["rte"])
     for sweep in by_task["mnli"]:
-        alone = {trains_alone(plan, run) for run in sweep.runs}
+        alone = {plan.trains_alone(run) for run in sweep.runs}
         assert len(alone) == 1
         assert len(sweep.runs) <= (1 if True in alone else 8)
-    assert any({trains_alone(plan, r) for r in s.runs} == {True, False} for s in by_task["rte"])
+    assert any({plan.trains_alone(r) for r in s.runs} == {True, False} for s in by_task["rte"])
 
 
 def test_a_search_costs_its_trials_and_two_whole_runs():
@@ -213,10 +214,29 @@ def test_a_long_context_costs_as_many_examples_as_it_has_windows():
 def test_what_papers_share_is_counted_once():
     checked = config.check(papers())
     plan = plan_of(checked)
-    found = cost_table.cost_table(checked, plan, Estimates(checked, plan), {"layernorm"})
+    found = cost_table(checked, plan, Estimates(checked, plan), {"layernorm"})
     table = found.set_index("experiment")
-    parts, every = table.drop(cost_table.TOTAL), table.loc[cost_table.TOTAL]
+    parts, every = table.drop(TOTAL), table.loc[TOTAL]
     assert every["runs"] < parts["runs"].sum()
     assert every["hours"] < parts["hours"].sum()
     # One model has Fisher information of 8 tasks; each model predicts all its test rows in one job.
     assert every["jobs"] == every["sweeps"] + 8 + (1 + 3 + 1 + 1 + 1 + 1 + 1) + 1
+
+
+def test_a_run_on_fewer_rows_costs_less():
+    data = copy.deepcopy(BASE)
+    data["experiments"]["layernorm"]["train_rows"] = [20, "all"]
+    checked = config.check(data)
+    made = plan_of(checked)
+    costs = Estimates(checked, made)
+    flops = {p.train_rows: costs.run(p.run.id).flops for p in made.experiments["layernorm"]
+             if (p.task, p.method, p.scope) == ("rte", "full", None)}  # fmt: skip
+    assert flops[20] < flops[200] / 2
+
+
+def test_embeddings_cost_less_than_one_epoch_of_full_fine_tuning():
+    made, planned = embedded(tasks=["rte"])
+    costs = Estimates(config.check(BASE), made)
+    [full, *_] = made.runs_on("layernorm", "minilm", "rte").values()
+    assert 0 < costs.run(planned[0].run.id).flops < costs.run(full).flops / 2
+    assert all(costs.sweep(sweep).seconds and costs.sweep_memory(sweep) for sweep in made.sweeps)

@@ -9,7 +9,7 @@ from subtune.core.errors import SubtuneError
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of
 from subtune.selections.specs import Fold
-from tests.unit.planning.test_plan import BASE
+from tests.helpers.plans import BASE
 
 EXPERIMENT = {
     "models": ["minilm"],

@@ -18,7 +18,7 @@ from subtune import cli
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.runs import listing, records, rescoring
 from subtune.runs.export import export_adapter, export_model
 from subtune.runs.integrity import write_checksums

@@ -9,9 +9,9 @@ import pytest
 
 from subtune.analysis import scores
 from subtune.core.errors import SubtuneError
-from subtune.data.folds import divided
+from subtune.data.batches import divided
 from subtune.data.load import tokenize
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.runs import listing, recording, records, rescoring
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Fit, Fold

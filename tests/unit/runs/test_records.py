@@ -15,7 +15,7 @@ from subtune import cli
 from subtune.analysis import scores
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.runs import listing, recording, records, rescoring, table_of_runs
 from subtune.runs.integrity import CHECKSUMS, write_checksums
 from subtune.selections.entries import Random

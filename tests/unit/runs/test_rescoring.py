@@ -7,7 +7,7 @@ import pytest
 
 from subtune.data.load import load, tokenize
 from subtune.families.base import HEADS
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.runs import records, rescoring
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec

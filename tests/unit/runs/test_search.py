@@ -15,7 +15,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.runs import listing, records
 from subtune.runs.job import Job
 from subtune.runs.search import Trial, finalists, outward

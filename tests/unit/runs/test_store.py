@@ -9,7 +9,7 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.runs import recording, records
 from subtune.training.recipe import Member
 from subtune.training.sweeps import train_sweep

@@ -11,7 +11,7 @@ from transformers import BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from subtune.data.load import read_tokenizer
 from subtune.families.base import QUESTION_ANSWERING
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.tasks import TASKS
 from subtune.tasks.examples import Examples
 from subtune.tasks.formats import squad

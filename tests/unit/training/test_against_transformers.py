@@ -20,7 +20,7 @@ from torch.nn import functional
 from transformers import get_scheduler
 
 from subtune.models import encoder, packed
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.selections.kind import Indices, LowRank
 from subtune.training import groups, recipe
 from subtune.training.delta import applied

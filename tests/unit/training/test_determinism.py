@@ -2,7 +2,7 @@
 
 import pytest
 
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model
 from subtune.training.sweeps import train_sweep
 from tests.helpers import examples
 from tests.unit.training.results import assert_same, member

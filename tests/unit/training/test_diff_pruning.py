@@ -11,8 +11,7 @@ from subtune.core.errors import SubtuneError
 from subtune.core.jobs import StoppedError
 from subtune.families.base import SEQUENCE_CLASSIFICATION, is_classifier
 from subtune.models.dimensions import dimensions_in
-from subtune.models.encoder import new_classifier
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model, new_classifier
 from subtune.runs.job import Job
 from subtune.selections import SELECTION
 from subtune.selections.entries import DiffPruningSettings

@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder
-from subtune.models.load import load_model
-from subtune.selections.rankings import ranks, summed
+from subtune.models.encoder import load_model
+from subtune.selections.entries import ranks, summed
 from subtune.training import fisher
 from subtune.training.fisher import fisher_information
 from tests.helpers import examples, reference

@@ -13,8 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch.nn.functional import cross_entropy
 
 from subtune.core.errors import SubtuneError
-from subtune.models.encoder import shapes_of, with_new_classifier
-from subtune.models.load import load_model
+from subtune.models.encoder import load_model, shapes_of, with_new_classifier
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.training.evaluation import logits_of

@@ -11,10 +11,10 @@ import torch
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models import encoder, transformers_models, transformers_pass
-from subtune.models.dropout import DropoutMasks
+from subtune.models.encoder import load_model
 from subtune.models.forward import logits
-from subtune.models.load import load_model
 from subtune.models.packed import micro_batches, pack
+from subtune.models.weights import DropoutMasks
 from subtune.runs import recording
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS

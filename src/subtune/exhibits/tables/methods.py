@@ -11,8 +11,7 @@ from subtune.analysis.scores import averages, trained_beside_classifier, whole_m
 from subtune.analysis.significance import wilcoxon
 from subtune.exhibits.tables.writing import EMPTY, MARK, Styled, cell
 from subtune.families.base import component_of, is_added, is_pretrained
-from subtune.models.dimensions import dimensions_in, shapes_for
-from subtune.models.parameter_counts import parameter_counts
+from subtune.models.dimensions import dimensions_in, parameter_counts, shapes_for
 from subtune.selections import SELECTION, Selection
 from subtune.selections.kind import Entry, Indices, LowRank, Shapes, Whole
 from subtune.selections.methods import LAYER_PARAMETERS, title_of

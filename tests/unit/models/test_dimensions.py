@@ -1,0 +1,123 @@
+"""Tables of `subtune params`: numbers of trained parameters, and tensors of a local model."""
+
+import json
+import re
+
+import pytest
+from transformers import AutoModelForSequenceClassification
+
+from subtune import cli
+from subtune.families.base import SEQUENCE_CLASSIFICATION
+from subtune.models.dimensions import dimensions_in, trained_tensors
+from subtune.selections.kind import Whole, count
+from subtune.selections.methods import named
+from subtune.selections.patterns import WholeTensors
+
+
+def params(capsys, *arguments):
+    status = cli.main(["params", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def cells(printed, first):
+    """Of the last table's row that begins with ``first``, the cells."""
+    [row] = [line for line in printed.splitlines() if line.startswith(f"| {first} ")]
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def names_in(directory):
+    return dimensions_in(directory).exported_names(SEQUENCE_CLASSIFICATION)
+
+
+def tensors(method, directory):
+    shapes = dimensions_in(directory).shapes(2)
+    entries = named(method, {}).resolve(shapes, seed=0)
+    table = trained_tensors(entries, shapes, names_in(directory))
+    assert table["trains"].sum() == count(entries, shapes)
+    return table
+
+
+def test_tensors_have_the_names_of_transformers_beside_them(directory_of, tiny_bert, capsys):
+    _, out, _ = params(capsys, "layernorm", "--model", directory_of("modernbert"))
+    found = cells(out, "encoder.layer.*.output.LayerNorm.weight × 2")
+    assert found[1:] == ["model.layers.*.mlp_norm.weight", "32", "64"]
+    # The classifier is called alike, and trains.
+    assert cells(out, "classifier.weight")[1:] == ["", "2 × 32", "64"]
+    _, out, _ = params(capsys, "b_q", "--model", tiny_bert)
+    found = cells(out, "encoder.layer.*.attention.self.query.bias × 2")
+    assert found[1:] == ["bert.encoder.layer.*.attention.self.query.bias", "32", "64"]
+
+
+def test_tensors_are_listed_of_one_method_of_one_model_only(tiny_bert, capsys):
+    in_model = ["--model", tiny_bert]
+    for arguments in (["bitfit"], in_model, ["bitfit", "layernorm", *in_model]):
+        status, out, _ = params(capsys, *arguments)
+        assert status == 0 and "in transformers" not in out
+
+
+def test_a_row_is_a_pattern_of_the_layers_that_train(minilm):
+    table = tensors("SPAFIT-1-3-I", minilm).set_index("tensor")
+    assert table.loc["encoder.layer.2-3.attention.self.query.bias", "times"] == 2
+    adapted = table.loc["encoder.layer.4-5.attention.self.query.weight"]
+    assert (adapted["times"], adapted["how"], adapted["trains"]) == (2, "rank 64", 2 * 64 * 768)
+    of_rows = [named_tensors(tensor, minilm) for tensor in table.index]
+    assert [len(names) for names in of_rows] == [*table["times"]]
+
+
+def named_tensors(pattern, directory):
+    """The tensors that a row of the table stands for, by the words of selections."""
+    shapes = dimensions_in(directory).shapes(2)
+    if pattern.startswith("classifier"):
+        return [pattern]
+    return WholeTensors(parameters=(pattern,)).names(shapes)
+
+
+def test_layers_with_a_gap_between_them_are_rows_of_their_own():
+    names = [f"encoder.layer.{layer}.output.dense.bias" for layer in range(6)]
+    shapes = dict.fromkeys(names, (4,))
+    entries = {name: Whole() for name in names if ".2." not in name}
+    table = trained_tensors(entries, shapes, {name: f"bert.{name}" for name in names})
+    assert [*table["tensor"]] == [
+        "encoder.layer.0-1.output.dense.bias",
+        "encoder.layer.3-5.output.dense.bias",
+    ]
+    assert [*table["own"]] == [f"bert.{tensor}" for tensor in table["tensor"]]
+
+
+def test_entries_of_a_tensor_are_counted(directory_of):
+    table = tensors("rand_bias", directory_of("electra"))
+    drawn = table[table["how"] == "in part"]
+    assert len(drawn) and (drawn["trains"] < drawn["times"] * drawn["shape"].str[0]).all()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "albert", "deberta-v2", "gemma2"])
+def test_the_names_of_transformers_are_its_models(family, directory_of):
+    directory = directory_of(family)
+    module = AutoModelForSequenceClassification.from_pretrained(directory)
+    assert set(names_in(directory).values()) == set(dict(module.named_parameters()))
+
+
+def test_what_a_model_lacks_is_said_below_the_table_and_has_no_number(directory_of, capsys):
+    in_model = ["--model", directory_of("modernbert")]
+    status, out, _ = params(capsys, "layernorm", "bitfit", *in_model)
+    assert status == 0
+    [line] = re.findall(r"^– (.*)$", out, re.MULTILINE)
+    message = "selection: pattern '**.bias' matches no parameter of the model"
+    assert line.startswith(f"bitfit: {message}")
+    assert "encoder.layer.*.output.LayerNorm.weight" in line
+    status, out, err = params(capsys, "bitfit", *in_model)
+    assert (status, out) == (1, "") and err.startswith(message) and err.count("\n") == 1
+    _, out, _ = params(capsys, "bitfit", "layernorm", *in_model, "--json")
+    lacking, counted = json.loads(out)
+    assert list(counted) == ["model", "method", "parameters", "classifier", "share"]
+    assert (lacking["parameters"], counted["parameters"]) == (None, 130)
+
+
+@pytest.mark.parametrize("labels", ["0", "-3", "²", "two", "100000000000", "9" * 5000])
+def test_a_number_of_labels_that_no_task_has_is_refused(labels, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["params", "--labels", labels])
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.endswith("expected a number from 1 to 1,000,000")
+    assert len(line) < 200

