@@ -20,7 +20,6 @@ from subtune.tasks import TASKS, Task
 
 # Headings that tables of scores have beside those of tasks.
 HEADINGS = ("scores of", "method", "parameters", "% of full", "model", "score", "task", "paper")
-AVERAGE = "average of "
 
 
 def problems_of(config: Config) -> Iterator[str]:
@@ -112,7 +111,7 @@ def _titles(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
     headings = set(HEADINGS)
     for task in _tasks(config, experiment):
         for _, title in task.columns():
-            if title in headings or title.startswith(AVERAGE):
+            if title in headings:
                 yield (
                     f"{path}.tasks: found {task.name!r} with the title {title!r}, expected a "
                     "`title` that no other column of a table has"
