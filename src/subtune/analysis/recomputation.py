@@ -1,7 +1,6 @@
 """Scores that are computed after training: from recorded predictions, and on training rows."""
 
 import os
-import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -24,13 +23,15 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
 
     A record has the predictions of the epoch that is best by its task's first metric. Every score
     of that epoch is compared. A paper may show another epoch, whose predictions are not on record.
-    Runs that diverged have none, and early records of spans lack the accepted answers.
+    Runs that diverged have none.
 
     Raises:
         SubtuneError: a score on record differs from that of its predictions by more than
             `TOLERANCE`, or a record cannot be read.
     """
-    evaluate = _imported_evaluate()
+    # Its modules are files here; nothing is looked up on the hub.
+    os.environ["HF_EVALUATE_OFFLINE"] = "1"
+    import evaluate
 
     @cache
     def metric_of(name: str) -> Any:
@@ -57,23 +58,6 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
                         f"expected {again}, as its predictions score; call `subtune verify "
                         f"--results {store.parent}`"
                     )
-
-
-def _imported_evaluate() -> Any:
-    """Import `evaluate`, without a network and without transformers' pipelines.
-
-    It imports those for a part that no metric needs, which takes three seconds.
-    """
-    os.environ["HF_EVALUATE_OFFLINE"] = "1"
-    imported = sys.modules.get("transformers")
-    sys.modules["transformers"] = None  # type: ignore[assignment]
-    try:
-        import evaluate
-    finally:
-        sys.modules.pop("transformers")
-        if imported:
-            sys.modules["transformers"] = imported
-    return evaluate
 
 
 def train_and_dev(chosen: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
