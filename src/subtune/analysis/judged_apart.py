@@ -64,41 +64,20 @@ def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.nda
 def predictions_by_epoch(
     store: Path, run: str, split: str
 ) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
-    """Return a run's task and its predictions on a split, with labels, by epoch.
-
-    Records of earlier versions have the best epoch's alone. Without predictions that have a score
-    there are none.
+    """Return the task of a run that did not diverge, and its predictions on a split by epoch.
 
     Raises:
         SubtuneError: the record cannot be read.
     """
-    task, table, best_epoch = scored_predictions(store, run)
-    if table is None or best_epoch is None:
-        return task, {}
-    tables, every = {best_epoch: table}, records.read_predictions_of_epochs(store, run)
-    if every:
-        epoch = every.pop("epoch")
-        tables = {
-            number: table.assign(
-                **{name: column[epoch == number] for name, column in every.items()}
-            )
-            for number in np.unique(epoch).tolist()
-        }
-    return task, {number: of[of["split"] == split] for number, of in tables.items()}
-
-
-def scored_predictions(store: Path, run: str) -> tuple[TaskSpec, pd.DataFrame | None, int | None]:
-    """Return a run's task, its recorded predictions, and the epoch that predicted them.
-
-    Without predictions that have a score there is no table: the run diverged, or it is an early
-    record of spans, which lacks the accepted answers.
-    """
-    outcome = records.read_outcome(store, run)
     task = records.read_spec(store, run).tokens.data.task
-    table = pd.DataFrame(records.read_predictions(store, run))
-    is_complete = task.of_kind.compares != "answers" or "answers" in table
-    has_scores = is_complete and not outcome["diverged"]
-    return task, table if has_scores else None, outcome["best_epoch"]
+    best = pd.DataFrame(records.read_predictions(store, run))
+    every = records.read_predictions_of_epochs(store, run)
+    epoch = every.pop("epoch")
+    is_of_split = (best["split"] == split).to_numpy()
+    return task, {
+        number: best.assign(**{name: every[name][epoch == number] for name in every})[is_of_split]
+        for number in np.unique(epoch).tolist()
+    }
 
 
 def _array(units: Sequence) -> np.ndarray:
@@ -111,8 +90,7 @@ def _array(units: Sequence) -> np.ndarray:
 def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
     """Return pseudo-values of the scores that judge, each part of the rows at its epoch.
 
-    Runs that diverged or have a single row are left out, and records of earlier versions that lack
-    the predictions of this epoch, as where a paper judges by another metric than the task's first.
+    Runs that diverged or have a single row are left out.
 
     Returns:
         A row per run: ``run``, ``rows`` (how many were scored), and `NUMBERS`, of which the last
@@ -126,10 +104,7 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
     for row in judged.to_dict("records"):
         task, tables = predictions_by_epoch(store, row["run"], split_of[row["column"]])
-        epochs = epochs_of(row["judged_at"])
-        if not tables.keys() >= set(epochs):
-            continue
-        table = assembled(tables, epochs)
+        table = assembled(tables, epochs_of(row["judged_at"]))
         if table["idx"].nunique() < 2:
             continue
         score = scorer(task, row["metric"], table)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.judged_apart import scored_predictions
 from subtune.analysis.scores import whole_methods
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
@@ -40,12 +39,12 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
         )
 
     for run in dict.fromkeys(runs):
-        task, predictions, best_epoch = scored_predictions(store, run)
-        if predictions is None:
+        outcome = records.read_outcome(store, run)
+        if outcome["diverged"]:
             continue
-        kind = task.of_kind
-        epochs = records.read_epochs(store, run)
-        [recorded] = [epoch for epoch in epochs if epoch["epoch"] == best_epoch]
+        task = records.read_spec(store, run).tokens.data.task
+        kind, predictions = task.of_kind, pd.DataFrame(records.read_predictions(store, run))
+        recorded = records.read_epochs(store, run)[outcome["best_epoch"] - 1]
         for split in task.evaluation:
             predicted, references = kind.compared(predictions[predictions["split"] == split])
             for name in task.metrics:

@@ -35,8 +35,7 @@ def collect(
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
             ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``, ``fold``
             and ``partition``.
-        apart: judge dev rows at epochs that other rows have chosen, where no test rows judge. All
-            runs of a model and task are judged so, or none: records of earlier versions cannot be.
+        apart: judge dev rows at epochs that other rows have chosen, where no test rows judge.
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
@@ -83,7 +82,7 @@ def collect(
             if epoch and apart and column.decides and column.judges:
                 curves[run] = [of_epoch[column.in_history] for of_epoch in history]
                 if entry["fold"] is None:
-                    found |= _by_other_parts(store, run, column, len(history))
+                    found |= _by_other_parts(store, run, column)
             rows.append(row)
     table = pd.DataFrame(rows).astype(DTYPES)
     if apart:
@@ -100,12 +99,13 @@ def _best_epoch(
     return max(scored, key=lambda epoch: epoch[deciding])
 
 
-def _by_other_parts(
-    store: Path, run: str, column: ScoreColumn, epochs: int
-) -> dict[str, tuple[float, str]]:
-    """Return a run's ``value`` and ``judged_at``, where parts of the rows choose for each other."""
+def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tuple[float, str]]:
+    """Return a run's ``value`` and ``judged_at``, where parts of the rows choose for each other.
+
+    Nothing with fewer rows than parts.
+    """
     task, tables = judged_apart.predictions_by_epoch(store, run, column.split)
-    if len(tables) < epochs or tables[1]["idx"].nunique() < judged_apart.PARTS:
+    if tables[1]["idx"].nunique() < judged_apart.PARTS:
         return {}
     table, chosen = judged_apart.judged_apart(task, column.metric, tables)
     value = judged_apart.scorer(task, column.metric, table)(np.full(len(table), True))
@@ -136,10 +136,8 @@ def _by_other_folds(
 
 
 def _judged_apart(table: pd.DataFrame, found: Mapping[str, tuple[float, str]]) -> pd.DataFrame:
-    """Judge the runs of a model and task apart, if all that have a score can be."""
-    judged = table["judges"] & table["judged_at"].notna()
-    able = ~judged | table["run"].isin(found)
-    apart = judged & able.groupby([table["model"], table["task"]]).transform("all")
+    """Return a table with ``value`` and ``judged_at`` of the runs that other rows judge."""
+    apart = table["judges"] & table["run"].isin(found)
     for number, name in enumerate(("value", "judged_at")):
         of_run = {run: of_found[number] for run, of_found in found.items()}
         table[name] = table[name].mask(apart, table["run"].map(of_run))

@@ -52,7 +52,7 @@ def tables_of(task, seed=0):
     return {epoch: table.assign(label=tables[1]["label"]) for epoch, table in tables.items()}
 
 
-def recorded(store, task, tables, best=1, early=False, seed=0):
+def recorded(store, task, tables, best=1, seed=0):
     """A record of these predictions; ``best`` is the epoch that it says is the best."""
     spec = examples.run_spec(task=task).replaced(seed=seed)
     of_task, folder = TASKS[task], store / spec.id
@@ -71,10 +71,9 @@ def recorded(store, task, tables, best=1, early=False, seed=0):
     (folder / records.DELTA).write_bytes(b"0")
     with_split = {e: table.assign(split="validation") for e, table in tables.items()}
     with_split[best].to_parquet(folder / "predictions.parquet", index=False)
-    if not early:
-        every = pd.concat(with_split, names=["epoch"]).reset_index("epoch")
-        every = every.drop(columns=["label", "answers"], errors="ignore")
-        every.to_parquet(folder / records.EPOCHS, index=False)
+    every = pd.concat(with_split, names=["epoch"]).reset_index("epoch")
+    every = every.drop(columns=["label", "answers"], errors="ignore")
+    every.to_parquet(folder / records.EPOCHS, index=False)
     write_checksums(folder)
     return spec.id
 
@@ -135,20 +134,11 @@ def test_an_experiment_of_ones_own_is_judged_apart_and_a_paper_at_the_best_epoch
     assert values[NUMBERS[0]] == pytest.approx(whole * score - (whole - 1) * without)
 
 
-def test_without_every_epoch_or_a_row_for_each_part_the_best_epoch_judges(tmp_path):
-    tables = tables_of("mrpc")
-    early = recorded(tmp_path, "mrpc", tables, early=True)
-    few = {epoch: table.head(PARTS - 1) for epoch, table in tables.items()}
-    short = recorded(tmp_path, "mrpc", few, seed=1)
-    assert records.read_predictions_of_epochs(tmp_path, early) is None
-    late = recorded(tmp_path, "mrpc", tables, seed=2)
-    # A run that could be judged apart is not, beside one that cannot.
-    for runs in ((early,), (short,), (early, late)):
-        table = collected(tmp_path, "mrpc", {run: {} for run in runs})
-        assert not table["judged_apart"].any()
-        assert table["judged_at"].tolist() == [str(epoch) for epoch in table["best_epoch"]]
-    others = {early: {"model": "small"}, late: {}}
-    assert collected(tmp_path, "mrpc", others)["judged_apart"].tolist() == [False, True]
+def test_without_a_row_for_each_part_the_best_epoch_judges(tmp_path):
+    few = {epoch: table.head(PARTS - 1) for epoch, table in tables_of("mrpc").items()}
+    table = collected(tmp_path, "mrpc", {recorded(tmp_path, "mrpc", few): {}})
+    assert not table["judged_apart"].any()
+    assert table["judged_at"].tolist() == [str(epoch) for epoch in table["best_epoch"]]
 
 
 def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
@@ -162,17 +152,13 @@ def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
     assert (table["judged_at"] == table["best_epoch"].astype(str)).all()
 
 
-@pytest.mark.parametrize("early", [False, True])
-def test_rows_are_scored_at_the_epoch_that_a_paper_shows_if_it_is_on_record(tmp_path, early):
-    tables = tables_of("mrpc")
-    run = recorded(tmp_path, "mrpc", tables, best=3, early=early)
+def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
+    run = recorded(tmp_path, "mrpc", tables_of("mrpc"), best=3)
     columns = columns_of([TASKS["mrpc"]], {"mrpc": "accuracy"})
     table = collected(tmp_path, "mrpc", {run: {}}, apart=False, columns=columns)
     assert table["best_epoch"].item() != 3
     found = row_scores(table, tmp_path, columns)
-    assert len(found) == (not early)
-    if not early:
-        assert found[NUMBERS].mean(axis=1).item() == pytest.approx(table["value"].item())
+    assert found[NUMBERS].mean(axis=1).item() == pytest.approx(table["value"].item())
 
 
 def test_a_fold_is_judged_at_the_epoch_that_other_folds_of_its_partition_choose(tmp_path):
