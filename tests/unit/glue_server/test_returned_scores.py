@@ -86,7 +86,6 @@ def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
         ({"score": "nan"}, "line 2: score: found 'nan', expected a number, 0 to 100"),
         ({"score": "-3"}, "line 2: score: found '-3', expected the server's scale, 0 to 100"),
         ({"score": "0.912"}, "line 2: score: found '0.912', expected the server's scale, 0 to"),
-        ({"task": "sst2"}, "line 3: entered twice, in line 2 too"),
     ],
 )
 def test_a_mistake_in_the_form_is_one_line(form, changed, message, tmp_path):
