@@ -215,8 +215,4 @@ def make(name: str, about: Mapping[str, Any], results: Results) -> Any:
     [exhibit] = [e for e in all_exhibits(papers.find(about["paper"])) if e.name == name]
     own = about["exhibits"][name]
     shown = results.without(own["left_out"])
-    try:
-        return exhibit.make(shown, own["style"]) if own["style"] else exhibit.make(shown)
-    except Exception as error:
-        error.add_note(f"This was {name}, {exhibit.title!r}.")
-        raise
+    return exhibit.make(shown, own["style"]) if own["style"] else exhibit.make(shown)
