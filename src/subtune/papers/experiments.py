@@ -114,12 +114,10 @@ def _are_printed(experiment: Experiment) -> bool:
 
 def tables_read(config: Config, experiment: Experiment) -> list[str]:
     """Return the tables of an experiment's runs that its exhibits are made of."""
-    sometimes = {
-        "sizes": Needs(sizes=2),
-        "test_scores": Needs(test_scores=True),
-    }
-    always = ("scores", "chosen", "row_scores", "learning_curves", "changes", "parameter_changes")
-    return [*always, *(n for n, needs in sometimes.items() if meets(config, experiment, needs))]
+    always = ["scores", "chosen", "row_scores", "learning_curves", "changes", "parameter_changes"]
+    if meets(config, experiment, Needs(sizes=2)):
+        always.append("sizes")
+    return [*always, "test_scores"] if config.test_scores else always
 
 
 def tables_made(config: Config, experiment: Experiment) -> list[str]:
@@ -168,19 +166,16 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
                 "title": exhibit.title,
                 "caption": exhibit.caption,
                 "left_out": left_out(experiment, exhibit),
-                "style": style_of(config, exhibit),
+                "style": (
+                    config.style(exhibit.style_name).model_dump()
+                    if isinstance(exhibit, Figure)
+                    else None
+                ),
             }
             for exhibit in exhibits_of(config, experiment).values()
             if exhibit is not SUBMISSION
         },
     }
-
-
-def style_of(config: Config, exhibit: Table) -> dict[str, Any] | None:
-    """Return the settings of a figure; a table has none."""
-    if not isinstance(exhibit, Figure):
-        return None
-    return config.style(exhibit.style_name).model_dump()
 
 
 def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
