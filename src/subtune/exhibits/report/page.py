@@ -186,17 +186,14 @@ def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
     columns = {"commit": "commit of subtune"}
     columns |= {c: c.removeprefix("versions.") for c in runs if c.startswith("versions.")}
     rows = [(title, _distinct(runs, column)) for column, title in columns.items()]
-    if "recorded" in runs:
-        times = runs["recorded"].dropna()
-        rows.append(("recorded", f"{times.min()} to {times.max()}" if len(times) else EMPTY))
-    return rows
+    times = runs["recorded"].dropna()
+    return [*rows, ("recorded", f"{times.min()} to {times.max()}" if len(times) else EMPTY)]
 
 
 def _distinct(runs: pd.DataFrame, column: str) -> str:
     """Return the values of a column, and the number of runs that lack one."""
-    values = runs[column] if column in runs else pd.Series(None, index=runs.index, dtype=object)
-    names = [str(value) for value in values.dropna().unique()]
-    missing = int(values.isna().sum())
+    names = [str(value) for value in runs[column].dropna().unique()]
+    missing = int(runs[column].isna().sum())
     return ", ".join(names + [f"not recorded ({missing} of {len(runs)} runs)"] * (missing > 0))
 
 
