@@ -111,16 +111,6 @@ def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
     return groups.sum(skipna=False).reset_index()
 
 
-def complete_layers(shares: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of layers for which a task has both weight and bias.
-
-    Args:
-        shares: ``task``, ``layer``, ``part``, ``share``, some of them missing.
-    """
-    known = shares["share"].notna().groupby([shares["task"], shares["layer"]]).transform("all")
-    return shares[known]
-
-
 def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Return `changes_by_component` for full fine-tuning on every task.
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.parameters import complete_layers
 from subtune.analysis.reproduction import AVERAGE
 from subtune.papers.paper import Paper
 
@@ -129,6 +128,7 @@ def data_like_ours(paper: Paper, name: str) -> pd.DataFrame:
     """
     rows = table(paper.name, name)
     if "value" in rows:
-        rows = complete_layers(rows.rename(columns={"value": "share"}))
+        known = rows["value"].notna().groupby([rows["task"], rows["layer"]]).transform("all")
+        rows = rows[known].rename(columns={"value": "share"})
         rows["share"] /= rows.groupby("task")["share"].transform("sum")
     return rows

@@ -77,6 +77,3 @@ def test_a_layer_of_which_a_cell_is_missing_is_missing_in_the_sum_and_no_zero():
     assert FIGURE_3["share"].isna().sum() == 6
     total = parameters.global_by_layer(FIGURE_3).set_index(["part", "layer"])["share"]
     assert total[total.isna()].index.tolist() == [("weight", layer) for layer in (2, 4, 7, 8, 17)]
-    left = parameters.complete_layers(FIGURE_3)
-    assert left["share"].notna().all()
-    assert len(left) == len(FIGURE_3) - 2 * 6
