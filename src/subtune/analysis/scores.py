@@ -168,8 +168,7 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     largest = groups["largest_rate"].transform("max")
     rates = scores["learning_rate"]
     at_edge = (smallest < largest) & (rates.eq(smallest) | rates.eq(largest))
-    searched = scores.get("searched", pd.Series(False, scores.index))
-    without_rate = searched | rates.isna()
+    without_rate = scores["searched"] | rates.isna()
     best = best_of(scores.assign(at_edge=at_edge), SETTING, rates.mask(without_rate, 0.0))
     return best.assign(at_edge=best["at_edge"] & best["value"].notna())
 
