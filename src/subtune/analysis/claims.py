@@ -1,18 +1,111 @@
-"""A paper's claims, and what our numbers and the printed ones say of them."""
+"""Claims of papers, and what our numbers and the printed ones say of them.
+
+A claim expects one of three things of a number ``x``. A number closer to 0 than the equivalence
+margin counts as no difference.
+
+* ``more``: x > 0
+* ``same``: x is within the margin
+* ``no less``: x is not below the negative margin
+
+Papers judge a single number: a mean, a count of table cells, an order or a p-value. The interval is
+Student's, at 95 %, for the mean over units. Units are seeds where there are at least
+`FEWEST_UNITS`: the mean of each seed over everything else. With fewer seeds, units are what else
+tells numbers apart, such as tasks, or models and tasks.
+
+* ``more``: supported if the whole interval is above 0; not supported if all of it is below the
+  margin.
+* ``same``: supported if the whole interval is within the margin; not supported if none of it is.
+* ``no less``: supported if the whole interval is not below the negative margin; not supported if
+  all of it is.
+
+Everything in between, and fewer than `FEWEST_UNITS`, is undecided.
+"""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from subtune.analysis import verdicts
-from subtune.analysis.crossed import LEVEL
-from subtune.analysis.significance import kruskal_wallis, scores_of
+from subtune.analysis import intervals
+from subtune.analysis.comparisons import kruskal_wallis, scores_of
+from subtune.analysis.intervals import LEVEL, Interval
 from subtune.analysis.statistics import minus
-from subtune.analysis.verdicts import EQUIVALENCE_MARGINS, Expectation, Measure
+
+Expectation = Literal["more", "same", "no less"]
+Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
+# A value closer to 0 than this counts as no difference: two points of a score, 5 % of a ratio, 2 %
+# of all information, a weak rank correlation.
+EQUIVALENCE_MARGINS: dict[Measure, float] = {
+    "score": 0.02,
+    "ratio": 0.05,
+    "share": 0.02,
+    "rank correlation": 0.1,
+    "epochs": 0.0,
+}
+FEWEST_UNITS = 3
+HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
+NOT_PRINTED = "not printed"
+SUPPORTED, NOT_SUPPORTED, UNDECIDED = "supported", "not supported", "undecided"
+
+
+def holds(expects: Expectation, value: float, equivalence_margin: float) -> bool:
+    """Return whether a number is as a claim expects."""
+    if expects == "more":
+        return value > 0
+    if expects == "same":
+        return abs(value) < equivalence_margin
+    return value >= -equivalence_margin
+
+
+def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
+    """Return what an interval is over: the unit in words, and a number per unit.
+
+    Args:
+        cells: from `subtune.analysis.statistics`. A seed without a cell that others have is left
+            out, so that all seeds are means over the same cells.
+    """
+    if "seed" not in cells.index.names or cells.index.nlevels == 1:
+        return _words(cells), cells
+    wide = cells.unstack("seed")
+    complete = wide.dropna(axis="columns")
+    if complete.shape[1] >= FEWEST_UNITS:
+        return "seed", complete.mean()
+    means = wide.mean(axis=1)
+    return _words(means), means
+
+
+def _words(cells: pd.Series) -> str:
+    """Return what tells cells apart, in words. MNLI has two columns; each counts as a task."""
+    levels = [level for level in cells.index.names if level]
+    several = [level for level in levels if cells.index.get_level_values(level).nunique() > 1]
+    names = several or levels[-1:]
+    return " × ".join("task" if name == "column" else str(name) for name in names)
+
+
+def interval_of(values: Sequence[float]) -> Interval:
+    """Return the mean of a claim's units and its interval."""
+    if len(values) < FEWEST_UNITS:
+        return Interval(float(np.mean(values)) if len(values) else math.nan, math.nan, math.nan)
+    return intervals.interval([intervals.study(values, None, 0)])
+
+
+def verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
+    """Return what an interval says of a claim."""
+    low, high, margin = interval.low, interval.high, equivalence_margin
+    if math.isnan(low):
+        return UNDECIDED
+    supported, refuted = {
+        "more": (low > 0, high < margin),
+        "same": (-margin < low and high < margin, low >= margin or high <= -margin),
+        "no less": (low >= -margin, high < -margin),
+    }[expects]
+    if supported:
+        return SUPPORTED
+    return NOT_SUPPORTED if refuted else UNDECIDED
+
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -25,7 +118,7 @@ class Claim:
         text: the claim in words.
         printed_in: the section and the exhibits.
         statistic: what is computed, in words.
-        expects: the result that supports it, as `subtune.analysis.verdicts` defines it.
+        expects: the result that supports it, as `subtune.analysis.claims` defines it.
         measure: what the statistic is a difference of; a ratio's is one of logarithms.
         reads: names of the tables that ``units`` takes first.
         units: the function that returns one number per cell, 0 where nothing differs.
@@ -82,7 +175,7 @@ class Judgement(NamedTuple):
 
 
 def _judgement(value: float, cells: int, holds: bool) -> Judgement:
-    return Judgement(value, cells, verdicts.HOLDS if holds else verdicts.DOES_NOT_HOLD)
+    return Judgement(value, cells, HOLDS if holds else DOES_NOT_HOLD)
 
 
 def claims_table(
@@ -129,10 +222,10 @@ def _row(claim: Claim, every: Sequence[Tables], tasks_apart: Collection[str]) ->
     if claim.at_least is None:
         # A mean over tasks is compared with printed averages, if there are any.
         of_print = judge(claim, of_averages) or of_print
-    of_print = of_print or Judgement(math.nan, 0, verdicts.NOT_PRINTED)
-    of_ours = judge(claim, ours) or Judgement(math.nan, 0, verdicts.UNDECIDED)
-    unit, units = verdicts.units(_cells(claim, ours))
-    interval = verdicts.interval(units.tolist())
+    of_print = of_print or Judgement(math.nan, 0, NOT_PRINTED)
+    of_ours = judge(claim, ours) or Judgement(math.nan, 0, UNDECIDED)
+    unit, units = interval_units(_cells(claim, ours))
+    interval = interval_of(units.tolist())
     # A mean says nothing of a claim that holds in less than half of all cells.
     is_rare = claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
     margin = claim.equivalence_margin()
@@ -149,7 +242,7 @@ def _row(claim: Claim, every: Sequence[Tables], tasks_apart: Collection[str]) ->
         **dict(zip(("mean", "low", "high"), shown, strict=True)),
         "unit": unit,
         "units": len(units),
-        "verdict": None if is_rare else verdicts.verdict(claim.expects, interval, margin),
+        "verdict": None if is_rare else verdict(claim.expects, interval, margin),
     }
 
 
@@ -191,8 +284,8 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     if claim.at_least is None:
         mean = float(cells.mean())
         value = math.exp(mean) if claim.measure == "ratio" else mean
-        return _judgement(value, len(cells), verdicts.holds(claim.expects, mean, margin))
-    number = sum(verdicts.holds(claim.expects, value, margin) for value in cells)
+        return _judgement(value, len(cells), holds(claim.expects, mean, margin))
+    number = sum(holds(claim.expects, value, margin) for value in cells)
     share = claim.at_least[0] / claim.at_least[1]
     return _judgement(number, len(cells), number / len(cells) >= share)
 
@@ -200,7 +293,7 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
 def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Judgement | None:
     """Return the test between two methods' scores; it holds if they do not differ."""
     wide = pd.concat([scores_of(groups, table) for table in data])
-    if len(wide) < verdicts.FEWEST_UNITS:
+    if len(wide) < FEWEST_UNITS:
         return None
     p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))
     return _judgement(p_value, len(wide), p_value >= 1 - LEVEL)

@@ -1,4 +1,4 @@
-"""Scores of an experiment's runs, and the choice of runs for the tables."""
+"""Scores of an experiment's runs, the choice of runs for the tables, and learning curves."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis import judged_apart
-from subtune.analysis.judged_apart import epochs_of
+from subtune.analysis import predictions
+from subtune.analysis.predictions import epochs_of
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
+from subtune.runs import curves as learning
 from subtune.runs import records
 from subtune.selections.specs import RunSpec
 from subtune.tasks import metrics
@@ -52,12 +53,12 @@ def collect(
         SubtuneError: a record is missing or cannot be read.
     """
     rows = []
-    curves: dict[str, list[float]] = {}
+    scores_by_epoch: dict[str, list[float]] = {}
     found: dict[str, tuple[float, str]] = {}
     for entry in planned:
         run, of_task = entry["run"], [column for column in columns if column.task == entry["task"]]
         outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
-        epoch = {} if outcome["diverged"] else _best_epoch(history, of_task)
+        best = {} if outcome["diverged"] else _best_epoch(history, of_task)
         sizes = records.read_sizes(store, run)
         searched, rates = "learning_rate" in outcome, [entry["learning_rate"]]
         if searched:
@@ -67,7 +68,7 @@ def collect(
             "searched": searched,
             "smallest_rate": min(rates),
             "largest_rate": max(rates),
-            "best_epoch": epoch.get("epoch"),
+            "best_epoch": best.get("epoch"),
             "trainable": outcome["trainable"],
             "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
             "seconds": records.seconds_of(history),
@@ -77,16 +78,16 @@ def collect(
         for column in of_task:
             row = of_run | {"column": column.key, "metric": column.metric}
             row |= {"decides": column.decides, "judges": column.judges, "judged_apart": False}
-            row |= {"value": epoch.get(column.in_history, math.nan)}
-            row |= {"judged_at": str(epoch["epoch"]) if epoch else None}
-            if epoch and apart and column.decides and column.judges:
-                curves[run] = [of_epoch[column.in_history] for of_epoch in history]
+            row |= {"value": best.get(column.in_history, math.nan)}
+            row |= {"judged_at": str(best["epoch"]) if best else None}
+            if best and apart and column.decides and column.judges:
+                scores_by_epoch[run] = [epoch[column.in_history] for epoch in history]
                 if entry["fold"] is None:
                     found |= _by_other_parts(store, run, column)
             rows.append(row)
     table = pd.DataFrame(rows).astype(DTYPES)
     if apart:
-        table = _judged_apart(table, found | _by_other_folds(table, curves))
+        table = _judged_apart(table, found | _by_other_folds(table, scores_by_epoch))
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
@@ -104,11 +105,11 @@ def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tup
 
     Nothing with fewer rows than parts.
     """
-    task, tables = judged_apart.predictions_by_epoch(store, run, column.split)
-    if tables[1]["idx"].nunique() < judged_apart.PARTS:
+    task, tables = predictions.predictions_by_epoch(store, run, column.split)
+    if tables[1]["idx"].nunique() < predictions.PARTS:
         return {}
-    table, chosen = judged_apart.judged_apart(task, column.metric, tables)
-    value = judged_apart.scorer(task, column.metric, table)(np.full(len(table), True))
+    table, chosen = predictions.judged_apart(task, column.metric, tables)
+    value = predictions.scorer(task, column.metric, table)(np.full(len(table), True))
     return {run: (value, " ".join(map(str, chosen)))}
 
 
@@ -225,8 +226,8 @@ def in_every_metric(
 
 def _of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -> dict[str, float]:
     """Return a task's metrics, named as in a history, of parts of the rows at their epochs."""
-    task, tables = judged_apart.predictions_by_epoch(store, run, split)
-    kind, table = task.of_kind, judged_apart.assembled(tables, epochs)
+    task, tables = predictions.predictions_by_epoch(store, run, split)
+    kind, table = task.of_kind, predictions.assembled(tables, epochs)
     scores = metrics.compute_all(kind.compares, task.metrics, *kind.compared(table))
     return {f"{split}/{metric}": score for metric, score in scores.items()}
 
@@ -309,3 +310,51 @@ def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
     if spec.recipe.searched:
         spec = spec.at(records.read_outcome(store, run)["learning_rate"])
     return spec.refit(epoch)
+
+
+def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
+    """Return the deciding score of every epoch.
+
+    Args:
+        scores: runs, from `subtune.analysis.scores.collect`.
+
+    Returns:
+        ``run``, ``epoch``, ``train_loss``, ``metric``, ``score``.
+
+    Raises:
+        SubtuneError: a record is missing.
+    """
+    rows = []
+    for run in scores[scores["decides"]].drop_duplicates("run").to_dict("records"):
+        split = records.read_spec(store, run["run"]).tokens.data.task.evaluation[0]
+        rows += [
+            {"run": run["run"], "epoch": epoch["epoch"], "train_loss": epoch["train_loss"]}
+            | {"metric": run["metric"], "score": epoch[f"{split}/{run['metric']}"]}
+            for epoch in records.read_epochs(store, run["run"])
+        ]
+    return pd.DataFrame(rows)
+
+
+def with_verdicts(
+    chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
+) -> pd.DataFrame:
+    """Return the runs with ``curve``: the verdict on their setting's learning curves of all seeds.
+
+    `subtune.runs.curves` has the verdicts. A setting that diverged has none.
+
+    Raises:
+        SubtuneError: a record is missing.
+    """
+    column_of = {column.task: column for column in columns if column.decides}
+    verdict_of: dict[str, str | None] = {}
+    deciding = chosen[chosen["decides"]].dropna(subset=["value"])
+    for _, runs in deciding.groupby(SETTING, sort=False, dropna=False):
+        column = column_of[runs["task"].iloc[0]]
+        scores = [
+            [epoch[column.in_history] for epoch in records.read_epochs(store, run)]
+            for run in runs["run"]
+        ]
+        predicted = records.read_predictions(store, runs["run"].iloc[0])
+        rows = records.number_of_rows(predicted, column.split)
+        verdict_of |= dict.fromkeys(runs["run"], learning.verdict(scores, rows))
+    return chosen.assign(curve=chosen["run"].map(verdict_of))

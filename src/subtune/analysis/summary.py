@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from subtune.analysis import crossed
-from subtune.analysis.crossed import Interval, Study
-from subtune.analysis.judged_apart import NO_ROWS, NUMBERS
+from subtune.analysis import intervals
+from subtune.analysis.intervals import Interval, Study
+from subtune.analysis.predictions import NO_ROWS, NUMBERS
 from subtune.analysis.scores import best_of, on_most_rows, trained_beside_classifier
 from subtune.runs.curves import FELL, STILL_RISING
 from subtune.selections.methods import title_of, with_mask
@@ -64,8 +64,8 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
                 | {"score": runs["value"].mean(skipna=False), "spread": runs["value"].std()}
                 | {"seeds": len(runs), "difference": difference.mean}
                 | {"low": difference.low, "high": difference.high}
-                | {"most_lost": crossed.most_lost(studies)}
-                | {"chance": crossed.chance(studies, margin), "margin": margin}
+                | {"most_lost": intervals.most_lost(studies)}
+                | {"chance": intervals.chance(studies, margin), "margin": margin}
                 | {"trained": int(trained), "share": trained / full if full else np.nan}
                 | {name: runs[name].median() for name in ("delta_bytes", "seconds")}
                 | {"one_answer": int(runs["one_answer"].sum())}
@@ -147,15 +147,15 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
     numbers, differences = row_scores.set_index("run"), runs["difference"].tolist()
     pairs = runs["run"], runs["run_of_full"]
     if not all(run.isin(numbers.index).all() for run in pairs):
-        return crossed.study(differences, None, 0) if len(runs) > 1 else None
+        return intervals.study(differences, None, 0) if len(runs) > 1 else None
     own, of_full = (numbers.loc[run, NUMBERS].to_numpy(float) for run in pairs)
     values, rows = own - of_full, numbers.loc[runs["run"], "rows"].tolist()
     if _folds_judge(runs):
         folds = runs["fold"].nunique()
-        study = crossed.nested_study(differences, values, sum(rows) * folds // len(rows), folds)
+        study = intervals.nested_study(differences, values, sum(rows) * folds // len(rows), folds)
     else:
         known = ~np.isnan(values).any(axis=0)
-        study = crossed.study(differences, values[:, known], rows[0])
+        study = intervals.study(differences, values[:, known], rows[0])
     return study if study.error()[0] or runs["metric"].iloc[0] in SHARES else None
 
 
@@ -233,8 +233,8 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 score=runs.groupby("task")["value"].mean().mean(),
                 full=reference.groupby("task")["value"].mean().mean(),
                 difference=difference,
-                most_lost=crossed.most_lost(studies),
-                chance=crossed.chance(studies, judged["margin"].min()),
+                most_lost=intervals.most_lost(studies),
+                chance=intervals.chance(studies, judged["margin"].min()),
                 seeds=tuple(sorted(min(of_tasks, key=len)["seed"])),
                 full_with_one_answer=int(reference["one_answer"].sum()),
                 studies=studies,
@@ -255,7 +255,7 @@ def _difference(
     if len(studies) < len(of_tasks):
         mean = float(np.mean([runs["difference"].mean(skipna=False) for runs in of_tasks]))
         return Interval(mean, np.nan, np.nan), ()
-    return crossed.interval(studies), studies
+    return intervals.interval(studies), studies
 
 
 def _over(studies: Sequence[Study], judged_by: str) -> str:
@@ -340,6 +340,6 @@ def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margi
         "train" if sure else "probably" if likely else "everything",
         sure or likely or nearest,
         max(better, key=lambda candidate: candidate.difference.mean, default=None),
-        more_seeds=crossed.more_seeds(studies, margin),
-        more_rows=crossed.more_rows(studies[0], margin) if len(studies) == 1 else None,
+        more_seeds=intervals.more_seeds(studies, margin),
+        more_rows=intervals.more_rows(studies[0], margin) if len(studies) == 1 else None,
     )

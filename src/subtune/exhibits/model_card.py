@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 
-from subtune.analysis import verdicts
+from subtune.analysis import claims
 from subtune.core import resources
 from subtune.core.errors import SubtuneError, printable
 from subtune.core.layout import Layout
@@ -50,7 +50,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     for split, by_metric in judged["scores"].items():
         for metric, score in by_metric.items():
             of_seeds = [other["scores"][split][metric] for other in seeds if not other["diverged"]]
-            interval = verdicts.interval(of_seeds)
+            interval = claims.interval_of(of_seeds)
             score = interval.mean if spec.recipe.refit else score
             results.append(EvalResult(*kind, metric, score, dataset_split=split))
             scores.append((split, metric, score, len(of_seeds), interval))

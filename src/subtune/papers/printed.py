@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.reproduction import AVERAGE
+from subtune.analysis.comparisons import AVERAGE
 from subtune.papers.paper import Paper
 
 # Columns of the tables that every paper has, if only empty ones.

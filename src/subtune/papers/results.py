@@ -10,8 +10,7 @@ import pandas as pd
 from subtune import papers
 from subtune.analysis import parameters
 from subtune.analysis.claims import claims_table
-from subtune.analysis.recomputation import train_and_dev
-from subtune.analysis.reproduction import reproduction
+from subtune.analysis.comparisons import reproduction, train_and_dev
 from subtune.analysis.scores import read_scores
 from subtune.papers import printed
 from subtune.papers.paper import DATA

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from subtune.analysis.significance import paired_tests
-from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
+from subtune.analysis.claims import EQUIVALENCE_MARGINS
+from subtune.analysis.comparisons import paired_tests
 from subtune.exhibits.figures.curves import learning_curves, score_by_train_rows
 from subtune.exhibits.figures.heat_maps import parameter_changes
 from subtune.exhibits.figures.points import critical_difference, reproduction, score_by_parameters

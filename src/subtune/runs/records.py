@@ -44,7 +44,6 @@ from subtune.runs.integrity import (
     damaged_files,
     how_to_repair,
     read_bytes,
-    read_checksums,
     write_checksums,
 )
 from subtune.selections.specs import RunSpec

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis import curves, scores, significance
+from subtune.analysis import comparisons, scores
 from subtune.analysis.statistics import family_minus, minus, scope_minus
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
@@ -94,7 +94,7 @@ def test_a_setting_that_diverged_is_in_no_mean_and_in_no_test():
     assert means["bitfit"] == 0.7 and math.isnan(means["full"])
     assert minus(chosen, "full", "bitfit").empty
     assert family_minus(chosen, "(full|bitfit)", "bitfit").empty
-    assert significance.paired_tests(chosen)["pairs"].tolist() == [0]
+    assert comparisons.paired_tests(chosen)["pairs"].tolist() == [0]
 
 
 def test_masks_that_diverged_leave_the_whole_method_its_claims_and_have_none_of_their_own():
@@ -194,7 +194,7 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
     (tmp_path / spec.id / "spec.json").write_text(spec.canonical())
     write_checksums(tmp_path / spec.id)
     table = collected(tmp_path, "spafit", "stsb", [(spec.id, 1e-3)])
-    curve = curves.learning_curves(table, tmp_path)
+    curve = scores.learning_curves(table, tmp_path)
     assert curve["metric"].unique().tolist() == ["pearsonr"]
     assert curve["score"].tolist() == [0.7, 0.8]
 
@@ -219,7 +219,7 @@ def test_all_seeds_of_a_method_have_one_verdict_by_the_metric_which_the_paper_sh
     table = collected(tmp_path, "spafit", "stsb", runs)
     table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
     columns = columns_of([TASKS["stsb"]], papers.find("spafit").metrics)
-    judged = curves.with_verdicts(scores.choose(table), tmp_path, columns)
+    judged = scores.with_verdicts(scores.choose(table), tmp_path, columns)
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 
 

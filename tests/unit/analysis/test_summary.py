@@ -10,8 +10,8 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subtune.analysis import crossed, summary
-from subtune.analysis.judged_apart import NO_ROWS, NUMBERS
+from subtune.analysis import intervals, summary
+from subtune.analysis.predictions import NO_ROWS, NUMBERS
 from subtune.exhibits.tables.answers import decisions, methods_by_score
 from tests.helpers.examples import scored
 
@@ -215,8 +215,8 @@ def test_rows_are_nested_in_folds_and_count_once_in_every_partition(partitions):
     values = numbers[NUMBERS].to_numpy()
     full, bitfit = np.split(values, 2)
     differences = [b - f for f, b in zip(*scores.values(), strict=True)] * partitions
-    study = crossed.nested_study(differences, bitfit - full, 400, 5)
-    assert row["chance"] == pytest.approx(crossed.chance([study], 0.02))
+    study = intervals.nested_study(differences, bitfit - full, 400, 5)
+    assert row["chance"] == pytest.approx(intervals.chance([study], 0.02))
 
 
 def test_test_rows_judge_the_runs_of_all_folds_and_are_crossed_with_them():

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from subtune import glue_server
-from subtune.analysis.reproduction import of_exhibits
+from subtune.analysis.comparisons import of_exhibits
 from subtune.core.errors import SubtuneError
 from subtune.papers import printed
 from subtune.planning import submissions as planned

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from subtune import config, papers
-from subtune.analysis.reproduction import of_exhibits
+from subtune.analysis.comparisons import of_exhibits
 from subtune.papers import printed
 from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
 from subtune.planning.cost import Estimates
@@ -131,5 +131,7 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
     costs = Estimates(day, plan_of_day)
     every = cost_table(day, plan_of_day, costs, with_information(day)).iloc[-1]
     assert every["hours"] <= 24 and every["sweeps"] <= 50
-    text = f"{every['hours']:.1f} hours of one A100 for {every['runs']} runs in {every['jobs']} jobs"
+    text = (
+        f"{every['hours']:.1f} hours of one A100 for {every['runs']} runs in {every['jobs']} jobs"
+    )
     assert text in DAY.read_text()

@@ -36,7 +36,7 @@ def learning_curves(
 
     Args:
         chosen: the runs of the best learning rates; only each method's best seed is drawn.
-        curves: from `subtune.analysis.curves.learning_curves`.
+        curves: from `subtune.analysis.scores.learning_curves`.
     """
     from matplotlib.ticker import MaxNLocator
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from subtune.analysis.reproduction import AVERAGE
-from subtune.analysis.significance import FEWEST_COLUMNS, FEWEST_METHODS, mean_ranks
+from subtune.analysis.comparisons import AVERAGE, FEWEST_COLUMNS, FEWEST_METHODS, mean_ranks
 from subtune.analysis.summary import QUESTION, REFERENCE, summary
 from subtune.exhibits.figures.drawing import (
     COLOURS,
@@ -130,7 +129,7 @@ def reproduction(
     Scores of test sets have half-filled markers.
 
     Args:
-        table: from `subtune.analysis.reproduction.reproduction`.
+        table: from `subtune.analysis.comparisons.reproduction`.
     """
     width = style["width"] * COLUMN
     figure = new_figure(width, width * 1.05)

@@ -13,9 +13,9 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import ALL_TASKS, METHOD, QUESTION, REFERENCE, title_with_mask
-from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
 from subtune.exhibits.figures.drawing import DOTS_PER_INCH
 from subtune.exhibits.tables.answers import from_the_smallest, in_brief, losses_of
 from subtune.exhibits.tables.choices import short
@@ -51,7 +51,7 @@ def page(
         answer: tables and figures of all experiments together, if there are several.
         sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
             order, and the files ``scores`` (of `subtune.analysis.scores.collect`) and ``curves``
-            (of `subtune.analysis.curves.learning_curves`).
+            (of `subtune.analysis.scores.learning_curves`).
         runs: from `subtune.runs.table_of_runs.table_of_runs`.
         config: the configuration as YAML.
     """

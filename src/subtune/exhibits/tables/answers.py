@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis.judged_apart import NO_ROWS
+from subtune.analysis.predictions import NO_ROWS
 from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import (
     ALL_TASKS,

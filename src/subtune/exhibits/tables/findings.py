@@ -6,10 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from subtune.analysis import parameters, significance
-from subtune.analysis.reproduction import of_exhibits
-from subtune.analysis.scores import whole_methods
-from subtune.analysis.verdicts import (
+from subtune.analysis import comparisons, parameters
+from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
     NOT_PRINTED,
@@ -17,6 +15,8 @@ from subtune.analysis.verdicts import (
     SUPPORTED,
     UNDECIDED,
 )
+from subtune.analysis.comparisons import of_exhibits
+from subtune.analysis.scores import whole_methods
 from subtune.exhibits.tables.writing import DIVERGED, EMPTY, Styled, wrapped
 
 # Columns that wrap in LaTeX, and their share of the text's width.
@@ -58,7 +58,7 @@ def kruskal_wallis(
     """
     names = [name.partition(" ")[0] for name in exhibits]
     parts = dict(exhibits) | {" + ".join(names): [e for some in exhibits.values() for e in some]}
-    ours = [significance.scores_of(methods, table) for table in (dev, test) if table is not None]
+    ours = [comparisons.scores_of(methods, table) for table in (dev, test) if table is not None]
     if test is not None:
         ours.append(pd.concat(ours))
     tested = [
@@ -76,7 +76,7 @@ def kruskal_wallis(
         groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
         tested.append((f"paper's {name}", groups, p_values[name]))
     rows = [
-        (name, *map(len, groups), significance.kruskal_wallis(*groups), reported)
+        (name, *map(len, groups), comparisons.kruskal_wallis(*groups), reported)
         for name, groups, reported in tested
     ]
     counts = [f"n_{method}" for method in methods]

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.reproduction import averaged_tasks, of_exhibits
+from subtune.analysis.comparisons import averaged_tasks, of_exhibits, wilcoxon
 from subtune.analysis.scores import averages, trained_beside_classifier, whole_methods
-from subtune.analysis.significance import wilcoxon
 from subtune.exhibits.tables.writing import EMPTY, MARK, Styled, cell
 from subtune.models.dimensions import dimensions_in
 from subtune.models.parameter_counts import parameter_counts
@@ -200,7 +199,7 @@ def generalisation_gap(
     """Return train score, dev score and their difference per model and method, task by task.
 
     Args:
-        scores: from `subtune.analysis.recomputation.train_and_dev`.
+        scores: from `subtune.analysis.comparisons.train_and_dev`.
         printed: what a paper says: ``method``, ``score`` (train, dev or gap), ``printed``.
     """
     of_paper = printed.set_index(["method", "score"])["printed"]

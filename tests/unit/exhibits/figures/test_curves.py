@@ -9,7 +9,7 @@ from subtune.exhibits.figures import curves, drawing, heat_maps
 from subtune.exhibits.figures.curves import score_by_train_rows
 from subtune.exhibits.figures.points import score_by_parameters
 from tests.helpers.examples import scored
-from tests.unit.analysis import test_sizes
+from tests.unit.analysis import test_statistics
 from tests.unit.analysis.test_summary import runs
 
 STYLE = {"width": 6.3, "colormap": "viridis"}
@@ -55,7 +55,7 @@ def sizes(metric="exact_match", seed=0, **methods):
     """Scores on SQuAD: method to its scores on 100, 1,000 … rows."""
     numbers = (100, 1000, 10_000)
     by_rows = {method: dict(zip(numbers, v, strict=False)) for method, v in methods.items()}
-    return test_sizes.sizes(by_rows, metric, decides=metric == "exact_match", seed=seed)
+    return test_statistics.sizes(by_rows, metric, decides=metric == "exact_match", seed=seed)
 
 
 def test_a_method_is_a_line_over_the_numbers_of_rows_on_a_logarithmic_axis():

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from subtune.analysis.reproduction import reproduction
+from subtune.analysis.comparisons import reproduction
 from subtune.exhibits.figures import drawing
 from subtune.exhibits.figures.points import reproduction as figure
 from subtune.exhibits.figures.points import score_by_parameters

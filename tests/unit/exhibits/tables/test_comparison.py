@@ -5,8 +5,8 @@ import math
 import pandas as pd
 import pytest
 
-from subtune.analysis import reproduction
-from subtune.analysis.reproduction import of_exhibits
+from subtune.analysis import comparisons
+from subtune.analysis.comparisons import of_exhibits
 from subtune.exhibits.tables import writing
 from subtune.exhibits.tables.methods import with_marks
 from subtune.papers import printed
@@ -40,7 +40,7 @@ AVERAGE = "average of CoLA, MRPC, RTE"
 
 def averaged(*rows, tasks=("cola", "mrpc", "rte")):
     table = scored(*[(task, "bitfit", 1.0, None, 1e-3, seed, v) for task, seed, v in rows])
-    return compared(table, "bitfit_plus", "figure3", tasks), reproduction.reproduction(
+    return compared(table, "bitfit_plus", "figure3", tasks), comparisons.reproduction(
         table, printed.scores("bitfit_plus")
     )
 

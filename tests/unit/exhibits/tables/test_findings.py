@@ -8,7 +8,7 @@ from subtune.exhibits.tables import findings
 from subtune.tasks import TASKS
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made, titled
-from tests.unit.analysis.test_sizes import sizes
+from tests.unit.analysis.test_statistics import sizes
 
 
 def test_the_kruskal_wallis_test_gives_the_printed_p_values_to_every_printed_digit():

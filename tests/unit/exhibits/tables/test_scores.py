@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from subtune.analysis import recomputation
+from subtune.analysis import comparisons
 from subtune.exhibits.tables.methods import scores_by_train_rows
 from subtune.tasks import TASKS
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made, titled
-from tests.unit.analysis.test_sizes import sizes
+from tests.unit.analysis.test_statistics import sizes
 
 COLUMNS = {"squad": "SQuAD"}
 
@@ -33,7 +33,7 @@ def test_the_table_says_train_minus_dev_beside_what_the_paper_says():
     chosen = scored(*rows)
     chosen["run"] = chosen["method"]
     trained = pd.DataFrame({"run": ["full", "bitfit"], "accuracy": [0.99, 0.71], "f1": 0.1})
-    scores = recomputation.train_and_dev(chosen, trained)
+    scores = comparisons.train_and_dev(chosen, trained)
     rte = titled(TASKS["rte"])
     table = made("bitfit", "generalisation_gap", {"train_scores": scores}, tasks=rte)
     assert table[["method", "score", "RTE", "paper"]].to_numpy().tolist() == [

@@ -1,13 +1,15 @@
-"""Scores at epochs that other rows have chosen, beside slow and obvious loops."""
+"""Recorded predictions: their scores, and epochs that other rows have chosen."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.analysis import judged_apart, scores
-from subtune.analysis.judged_apart import NUMBERS, PARTS, row_scores
+from subtune.analysis import predictions, scores
+from subtune.analysis.predictions import NUMBERS, PARTS, require_scores_of_predictions, row_scores
+from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS, metrics
@@ -90,7 +92,7 @@ def collected(store, task, runs, apart=True, columns=None):
 def test_each_row_is_judged_at_the_epoch_that_all_rows_of_other_parts_choose(task, seed):
     spec, tables = TASKS[task].spec(), tables_of(task, seed)
     kind, metric = spec.of_kind, spec.metrics[0]
-    found, epochs = judged_apart.judged_apart(spec, metric, tables)
+    found, epochs = predictions.judged_apart(spec, metric, tables)
     part_of = np.random.default_rng(0).permutation(ROWS) % PARTS
     for row in range(ROWS):
         best, highest = None, None
@@ -117,8 +119,8 @@ def test_an_experiment_of_ones_own_is_judged_apart_and_a_paper_at_the_best_epoch
 
     table = collected(tmp_path, task, {run: {}})
     [own] = table.to_dict("records")
-    found, epochs = judged_apart.judged_apart(spec, metric, tables)
-    score = judged_apart.scorer(spec, metric, found)(np.full(len(found), True))
+    found, epochs = predictions.judged_apart(spec, metric, tables)
+    score = predictions.scorer(spec, metric, found)(np.full(len(found), True))
     assert (own["value"], own["judged_apart"]) == (score, True)
     assert scores.epochs_of(own["judged_at"]) == epochs
     assert own["best_epoch"] == paper["best_epoch"]
@@ -130,7 +132,7 @@ def test_an_experiment_of_ones_own_is_judged_apart_and_a_paper_at_the_best_epoch
     [values] = row_scores(table, tmp_path, columns).to_dict("records")
     whole = len(found["idx"].unique())
     without = found[found["idx"] != np.argmin(np.random.default_rng(0).permutation(whole))]
-    without = judged_apart.scorer(spec, metric, without)(np.full(len(without), True))
+    without = predictions.scorer(spec, metric, without)(np.full(len(without), True))
     assert values[NUMBERS[0]] == pytest.approx(whole * score - (whole - 1) * without)
 
 
@@ -184,3 +186,80 @@ def test_a_fold_is_judged_at_the_epoch_that_other_folds_of_its_partition_choose(
     assert table.loc[alone, "value"] == max(curves[alone])
     assert table["judged_apart"].all() and table["judged_apart"].dtype == bool
     assert not collected(tmp_path, "mrpc", planned, apart=False)["judged_apart"].any()
+
+
+# Predictions of four rows by task, and their scores, worked out by hand.
+PREDICTED = {
+    "mrpc": (
+        {"label": [1, 0, 1, 1], "logit_0": [0.0, 1, 1, 0], "logit_1": [1.0, 0, 0, 1]},
+        {"f1": 0.8, "accuracy": 0.75},
+    ),
+    "stsb": (
+        {"label": [1.0, 2.0, 3.0, 4.0], "logit_0": [2.0, 4.0, 6.0, 8.0]},
+        {"spearmanr": 1.0, "pearsonr": 1.0},
+    ),
+    "ud_ewt": ({"word": 0, "label": [3, 4, 5, 6], "prediction": [3, 4, 5, 5]}, {"accuracy": 0.75}),
+    "squad": (
+        {
+            "label": ["a cat", "dogs", "b", "c"],
+            "prediction": ["cat", "dogs run", "x", "no"],
+            "answers": [["a cat"], ["no", "dogs"], ["b"], ["c"]],
+        },
+        {"exact_match": 0.25, "f1": (1 + 2 / 3) / 4},
+    ),
+}
+
+
+def recorded_by_hand(store, task, *, diverged=False, **changed):
+    """A record of two epochs, of which the second is the best, with some scores changed."""
+    predicted, scores = PREDICTED[task]
+    spec = examples.run_spec(task=task)
+    folder = store / spec.id
+    folder.mkdir()
+    (folder / "spec.json").write_text(spec.canonical())
+    of_epochs = [dict.fromkeys(scores, 0.1), scores | changed]
+    rows = [
+        {"epoch": number, "train_loss": 0.5, "seconds": 1.0}
+        | {f"validation/{name}": value for name, value in of_epoch.items()}
+        for number, of_epoch in enumerate(of_epochs, start=1)
+    ]
+    pd.DataFrame(rows).to_csv(folder / "history.csv", index=False)
+    outcome = {"best_epoch": 2, "scores": {"validation": scores}, "diverged": diverged}
+    (folder / "scores.json").write_text(json.dumps(outcome))
+    table = pd.DataFrame({"split": "validation", "idx": range(4)} | predicted)
+    table.to_parquet(folder / "predictions.parquet", index=False)
+    every = pd.concat({1: table, 2: table}, names=["epoch"]).reset_index("epoch")
+    every = every.drop(columns=["label", "answers"], errors="ignore")
+    every.to_parquet(folder / records.EPOCHS, index=False)
+    write_checksums(folder)
+    return spec.id
+
+
+@pytest.mark.parametrize("task", PREDICTED)
+def test_a_score_must_be_that_of_the_recorded_predictions(task, tmp_path):
+    (tmp_path / "good").mkdir()
+    run = recorded_by_hand(tmp_path / "good", task)
+    require_scores_of_predictions([run, run], tmp_path / "good")
+    name, value = next(iter(PREDICTED[task][1].items()))
+    run = recorded_by_hand(tmp_path, task, **{name: value - 2e-9})
+    words = f"run {run}: {task}: found {name} {value - 2e-9} of valid.*expected {value}"
+    with pytest.raises(SubtuneError, match=f"{words}.*`subtune verify --res"):
+        require_scores_of_predictions([run], tmp_path)
+
+
+def test_runs_that_diverged_are_left_out(tmp_path):
+    diverged = recorded_by_hand(tmp_path, "mrpc", diverged=True, f1=0.1)
+    require_scores_of_predictions([diverged], tmp_path)
+
+
+@pytest.mark.parametrize("task", PREDICTED)
+def test_parts_of_the_rows_have_values_whose_mean_is_near_the_score(task, tmp_path):
+    run = recorded_by_hand(tmp_path, task)
+    [column] = columns_of([TASKS[task]], {})
+    score = PREDICTED[task][1][column.metric]
+    about = {"run": run, "judges": True, "judged_at": "2", "column": column.key}
+    chosen = pd.DataFrame([about | {"value": score, "metric": column.metric}])
+    [row] = row_scores(chosen, tmp_path, [column]).to_dict("records")
+    values = [row[number] for number in NUMBERS if not math.isnan(row[number])]
+    assert (row["run"], row["rows"], len(values)) == (run, 4, 4)
+    assert sum(values) / 4 == pytest.approx(score, abs=0.2)

@@ -1,25 +1,29 @@
-"""Predictions of epochs that other rows have chosen, and scores of parts of the dev rows.
+"""Recorded predictions: their scores, and the epochs at which rows are judged.
 
 The dev rows are put into parts. Each part is judged at the epoch at which all other parts score
 best: a row that judges has no say in its epoch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from subtune.analysis import crossed
+from subtune.analysis import intervals
+from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.tasks import TaskSpec, metrics
+from subtune.tasks.metrics import MODULE
 from subtune.tasks.task import ScoreColumn
 
 # More parts make the score more variable, fewer let fewer rows choose.
 PARTS = 5
 # Columns of `row_scores`.
-NUMBERS = [str(part) for part in range(crossed.PARTS)]
+NUMBERS = [str(part) for part in range(intervals.PARTS)]
 NO_ROWS = pd.DataFrame(columns=["run", "rows", *NUMBERS])
 
 
@@ -51,7 +55,7 @@ def epochs_of(judged_at: str) -> list[int]:
 
 def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
     """Return the part of each prediction, drawn by its row's number: the same for every run."""
-    return crossed.part_of_units(pd.factorize(table["idx"])[0], parts)
+    return intervals.part_of_units(pd.factorize(table["idx"])[0], parts)
 
 
 def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.ndarray], float]:
@@ -108,6 +112,52 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
         if table["idx"].nunique() < 2:
             continue
         score = scorer(task, row["metric"], table)
-        values, rows = crossed.pseudo_values(score, pd.factorize(table["idx"])[0])
-        found.append([row["run"], rows, *values, *[np.nan] * (crossed.PARTS - len(values))])
+        values, rows = intervals.pseudo_values(score, pd.factorize(table["idx"])[0])
+        found.append([row["run"], rows, *values, *[np.nan] * (intervals.PARTS - len(values))])
     return pd.DataFrame(found, columns=NO_ROWS.columns)
+
+
+# Processors add up in different orders; a wrong prediction changes a score by far more.
+TOLERANCE = 1e-9
+
+
+def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
+    """Compute the scores of runs again from their predictions, and refuse a difference.
+
+    A record has the predictions of the epoch that is best by its task's first metric. Every score
+    of that epoch is compared. A paper may show another epoch, whose predictions are not on record.
+    Runs that diverged have none.
+
+    Raises:
+        SubtuneError: a score on record differs from that of its predictions by more than
+            `TOLERANCE`, or a record cannot be read.
+    """
+    # Its modules are files here; nothing is looked up on the hub.
+    os.environ["HF_EVALUATE_OFFLINE"] = "1"
+    import evaluate
+
+    @cache
+    def metric_of(name: str) -> Any:
+        return evaluate.load(
+            str(MODULE), config_name=name, keep_in_memory=True, experiment_id=str(os.getpid())
+        )
+
+    for run in dict.fromkeys(runs):
+        outcome = records.read_outcome(store, run)
+        if outcome["diverged"]:
+            continue
+        task = records.read_spec(store, run).tokens.data.task
+        kind, predictions = task.of_kind, pd.DataFrame(records.read_predictions(store, run))
+        recorded = records.read_epochs(store, run)[outcome["best_epoch"] - 1]
+        for split in task.evaluation:
+            predicted, references = kind.compared(predictions[predictions["split"] == split])
+            for name in task.metrics:
+                metric = metric_of(f"{kind.compares}.{name}")
+                again = metric.compute(predictions=predicted, references=references)[name]
+                found = recorded[f"{split}/{name}"]
+                if not abs(found - again) <= TOLERANCE:
+                    raise SubtuneError(
+                        f"run {run}: {task.name}: found {name} {found} of {split} on record, "
+                        f"expected {again}, as its predictions score; call `subtune verify "
+                        f"--results {store.parent}`"
+                    )
