@@ -19,7 +19,7 @@ from scipy import stats
 from subtune.analysis import intervals
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.intervals import LEVEL, PARTS, Study
-from subtune.exhibits.figures.drawing import COLOURS, new_figure
+from subtune.exhibits.output import COLOURS, new_figure
 
 MARGIN = EQUIVALENCE_MARGINS["score"]
 METRICS = ("accuracy", "F1", "Matthews", "real")

@@ -14,7 +14,7 @@ from subtune.analysis import claims
 from subtune.core import resources
 from subtune.core.errors import SubtuneError, printable
 from subtune.core.layout import Layout
-from subtune.exhibits.tables.writing import escaped, share
+from subtune.exhibits.output import escaped, share
 from subtune.families.base import MEAN_CLASSIFICATION, is_classifier
 from subtune.models.configuration import has_token_types, head_by, read_config
 from subtune.models.dimensions import dimensions_in
@@ -72,7 +72,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     facts |= {"token_types": has_token_types(config)}
     facts["fitted"] = isinstance(spec.recipe, Fit)
     facts["averages"] = head == MEAN_CLASSIFICATION or facts["fitted"]
-    template = resources.path_of("subtune.exhibits", "model_card.md").read_text("utf-8")
+    template = resources.path_of("subtune.exhibits", "templates/model_card.md").read_text("utf-8")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 
 

@@ -20,7 +20,7 @@ from subtune.analysis.claims import (
     Interval,
 )
 from subtune.analysis.statistics import rank_of_layers
-from subtune.exhibits.tables import findings as table
+from subtune.exhibits import findings as table
 from subtune.papers import printed
 from subtune.papers.layernorm.claims import bias_minus_weight
 

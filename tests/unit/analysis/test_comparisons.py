@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import comparisons
-from subtune.exhibits.figures.points import joined
+from subtune.exhibits.points import joined
 from subtune.papers import printed
 from tests.helpers.examples import scored
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from subtune.analysis import intervals, summary
 from subtune.analysis.predictions import NO_ROWS, NUMBERS
-from subtune.exhibits.tables.answers import decisions, methods_by_score
+from subtune.exhibits.answers import decisions, methods_by_score
 from tests.helpers.examples import scored
 
 CLASSIFIER = 10

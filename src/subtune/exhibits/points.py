@@ -9,16 +9,16 @@ import pandas as pd
 
 from subtune.analysis.comparisons import AVERAGE, FEWEST_COLUMNS, FEWEST_METHODS, mean_ranks
 from subtune.analysis.summary import QUESTION, REFERENCE, summary
-from subtune.exhibits.figures.drawing import (
+from subtune.exhibits.output import (
     COLOURS,
     COLUMN,
+    EMPTY,
     MARKERS,
     name_panel,
     new_figure,
     panels_of,
     without_numbers,
 )
-from subtune.exhibits.tables.writing import EMPTY
 from subtune.selections.methods import title_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ import base64
 import math
 import re
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from markupsafe import Markup
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import ALL_TASKS, METHOD, QUESTION, REFERENCE, title_with_mask
-from subtune.exhibits.figures.drawing import DOTS_PER_INCH
-from subtune.exhibits.tables.answers import from_the_smallest, in_brief, losses_of
-from subtune.exhibits.tables.choices import short
-from subtune.exhibits.tables.writing import EMPTY, cell, interval
+from subtune.core import resources
+from subtune.exhibits.answers import from_the_smallest, in_brief, losses_of
+from subtune.exhibits.findings import short
+from subtune.exhibits.output import DOTS_PER_INCH, EMPTY, cell, interval
 
 MEDIA_TYPES = {
     ".csv": "text/csv",
@@ -56,7 +55,7 @@ def page(
         config: the configuration as YAML.
     """
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("subtune.exhibits", "report"),
+        loader=jinja2.PackageLoader("subtune.exhibits", "templates"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -70,7 +69,7 @@ def page(
         "width": width_of,
     }
     style, script = (
-        resources.files(__package__).joinpath(f"page.{ending}").read_text(encoding="utf-8")
+        resources.path_of("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
         for ending in ("css", "js")
     )
     shown = []

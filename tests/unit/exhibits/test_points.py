@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 from subtune.analysis.comparisons import reproduction
-from subtune.exhibits.figures import drawing
-from subtune.exhibits.figures.points import reproduction as figure
-from subtune.exhibits.figures.points import score_by_parameters
+from subtune.exhibits import output
+from subtune.exhibits.points import reproduction as figure
+from subtune.exhibits.points import score_by_parameters
 from subtune.papers import printed
 from tests.helpers.examples import scored
 from tests.unit.analysis.test_summary import runs
@@ -33,12 +33,12 @@ def test_every_task_has_a_panel_and_a_file_is_written_twice_alike(tmp_path):
     for name in ("a", "b"):
         figure = score_by_parameters(table, TITLES, STYLE)
         assert [panel.get_title() for panel in figure.axes] == ["RTE", "CoLA"]
-        drawing.save(figure, [tmp_path / f"{name}.png"])
+        output.save_figure(figure, [tmp_path / f"{name}.png"])
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
 def test_of_more_tasks_than_a_figure_has_panels_the_first_are_drawn_and_it_says_so(monkeypatch):
-    monkeypatch.setattr(drawing, "MOST_PANELS", 2)
+    monkeypatch.setattr(output, "MOST_PANELS", 2)
     titles = {name: name.upper() for name in ("a", "b", "c")}
     table = pd.concat([runs(SCORES, task=task) for task in titles], ignore_index=True)
     figure = score_by_parameters(table, titles, STYLE)

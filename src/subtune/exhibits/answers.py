@@ -21,7 +21,7 @@ from subtune.analysis.summary import (
     summary,
     title_with_mask,
 )
-from subtune.exhibits.tables.writing import (
+from subtune.exhibits.output import (
     DIVERGED,
     EMPTY,
     Styled,

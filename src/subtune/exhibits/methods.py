@@ -7,7 +7,7 @@ import pandas as pd
 
 from subtune.analysis.comparisons import averaged_tasks, of_exhibits, wilcoxon
 from subtune.analysis.scores import averages, trained_beside_classifier, whole_methods
-from subtune.exhibits.tables.writing import EMPTY, MARK, Styled, cell
+from subtune.exhibits.output import EMPTY, MARK, Styled, cell
 from subtune.models.dimensions import dimensions_in
 from subtune.models.parameter_counts import parameter_counts
 from subtune.selections import SELECTION

@@ -1,5 +1,6 @@
-"""Methods task by task, ours above a paper's."""
+"""Methods task by task, ours above a paper's, by training rows, and with what they train."""
 
+import json
 import math
 
 import pandas as pd
@@ -7,13 +8,16 @@ import pytest
 
 from subtune.analysis import comparisons
 from subtune.analysis.comparisons import of_exhibits
-from subtune.exhibits.tables import writing
-from subtune.exhibits.tables.methods import with_marks
+from subtune.exhibits import output
+from subtune.exhibits.methods import scores_by_train_rows, with_marks
+from subtune.models.dimensions import papers_models
 from subtune.papers import printed
+from subtune.selections.methods import named
 from subtune.tasks import TASKS
 from subtune.tasks.task import columns_of
 from tests.helpers.examples import scored
 from tests.helpers.exhibits import made, titled
+from tests.unit.analysis.test_statistics import sizes
 
 PAPER_ORDER = [
     TASKS[name] for name in ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
@@ -152,7 +156,7 @@ def test_a_method_that_diverged_says_so_in_every_format_and_is_never_best(tmp_pa
     assert shown.table.iloc[1, 4:6].tolist() == ["diverged", "0.2000"]
     assert shown.bold.iloc[:2, :2].to_numpy().tolist() == [[True, False], [False, True]]
     for ending in ("csv", "md", "tex"):
-        writing.write(shown, [tmp_path / f"table2.{ending}"])
+        output.write_table(shown, [tmp_path / f"table2.{ending}"])
         text = (tmp_path / f"table2.{ending}").read_text()
         assert text.count("diverged") == 2 and "nan" not in text
 
@@ -180,3 +184,59 @@ def test_scores_on_a_treebank_stand_beside_or_above_the_printed_ones_under_its_n
     table = compared(scored(("ptb", "full", 1.0, None, 1e-3, 0, 0.9)), "bitfit", "pos", ["ptb"])
     assert list(table)[4:] == ["POS (PTB)"]
     assert table["POS (PTB)"].tolist()[:2] == ["0.9000", "0.9720"]
+
+
+COLUMNS = {"squad": "SQuAD"}
+
+
+def test_a_row_is_a_number_of_training_rows_and_a_column_a_method():
+    table = sizes({"full": {1000: 0.9, 100: 0.5}, "bitfit": {100: 0.6}})
+    shown = scores_by_train_rows(table, COLUMNS)
+    assert shown.table.to_numpy().tolist() == [
+        ["minilm", "SQuAD", "exact match", "100", "0.5000", "0.6000"],
+        ["minilm", "SQuAD", "exact match", "1,000", "0.9000", "–"],
+    ]
+    assert list(shown.table)[-2:] == ["Full", "BitFit"]
+    assert shown.bold[["Full", "BitFit"]].to_numpy().tolist() == [[False, True], [True, False]]
+    assert list(scores_by_train_rows(table, COLUMNS, ["bitfit"]).table)[-1:] == ["BitFit"]
+    diverged = pd.concat([table, sizes({"full": {100: float("nan")}}, seed=1)])
+    shown = scores_by_train_rows(diverged, COLUMNS)
+    assert shown.table["Full"].tolist() == ["diverged", "0.9000"]
+    assert shown.bold["BitFit"].tolist() == [True, False]
+
+
+def test_the_table_says_train_minus_dev_beside_what_the_paper_says():
+    rows = [("rte", method, 1.0, None, 1e-5, 0, 0.7) for method in ("full", "bitfit")]
+    chosen = scored(*rows)
+    chosen["run"] = chosen["method"]
+    trained = pd.DataFrame({"run": ["full", "bitfit"], "accuracy": [0.99, 0.71], "f1": 0.1})
+    scores = comparisons.train_and_dev(chosen, trained)
+    rte = titled(TASKS["rte"])
+    table = made("bitfit", "generalisation_gap", {"train_scores": scores}, tasks=rte)
+    assert table[["method", "score", "RTE", "paper"]].to_numpy().tolist() == [
+        ["Full", "train", "0.9900", "nearly 100 %"],
+        ["Full", "dev", "0.7000", "–"],
+        ["Full", "train − dev", "0.2900", "–"],
+        ["BitFit", "train", "0.7100", "–"],
+        ["BitFit", "dev", "0.7000", "–"],
+        ["BitFit", "train − dev", "0.0100", "often less than 2 %"],
+    ]
+
+
+def test_table_1_has_the_papers_columns_and_counts(tmp_path):
+    fields = papers_models()["bert-large-cased"]
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    methods = printed.table("spafit", "parameter_counts")["method"]
+    styled = made(
+        "spafit",
+        "table1",
+        {},
+        models={"bert-large-cased": tmp_path},
+        selections={method: named(method, {}).canonical() for method in methods},
+    )
+    table = styled.table
+    ours, papers = "parameters: bert-large-cased", "paper: bert-large-cased"
+    assert list(table) == ["method", "trains", ours, papers]
+    assert list(table[ours]) == list(table[papers])
+    assert table["trains"].tolist() == [named(method, {}).in_words() for method in methods]
+    assert set(styled.wide) <= set(table)

@@ -5,9 +5,9 @@ import math
 import pandas as pd
 import pytest
 
-from subtune.exhibits.figures import curves, drawing, heat_maps
-from subtune.exhibits.figures.curves import score_by_train_rows
-from subtune.exhibits.figures.points import score_by_parameters
+from subtune.exhibits import curves, heat_maps, output
+from subtune.exhibits.curves import score_by_train_rows
+from subtune.exhibits.points import score_by_parameters
 from tests.helpers.examples import scored
 from tests.unit.analysis import test_statistics
 from tests.unit.analysis.test_summary import runs
@@ -16,7 +16,7 @@ STYLE = {"width": 6.3, "colormap": "viridis"}
 
 
 def drawn_without_complaint(figure, path, recwarn):
-    drawing.save(figure, [path / "figure.png"])
+    output.save_figure(figure, [path / "figure.png"])
     assert not list(recwarn)
 
 

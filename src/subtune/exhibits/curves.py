@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from subtune.analysis.scores import best_of_seeds, masked, whole_methods, with_whole_selection
-from subtune.exhibits.figures.drawing import COLOURS, COLUMN, MARKERS, name_panel, panels_of
+from subtune.exhibits.output import COLOURS, COLUMN, MARKERS, name_panel, panels_of
 from subtune.selections.methods import title_of
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from subtune.exhibits.tables import writing
-from subtune.exhibits.tables.answers import (
+from subtune.exhibits import output
+from subtune.exhibits.answers import (
     answers_in_lines,
     chance_in_words,
     decisions,
@@ -20,7 +20,7 @@ SCORES = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "frozen": [0.5, 0.6, float("n
 
 def test_programs_read_numbers_and_people_words(tmp_path):
     made = methods_by_score(runs(SCORES), TITLES)
-    writing.write(made, [tmp_path / "summary.csv", tmp_path / "summary.md"])
+    output.write_table(made, [tmp_path / "summary.csv", tmp_path / "summary.md"])
     numbers = pd.read_csv(tmp_path / "summary.csv")
     assert numbers["score"].tolist()[:2] == pytest.approx([0.9, 0.89])
     lines = (tmp_path / "summary.md").read_text().splitlines()
@@ -75,7 +75,7 @@ def test_a_chance_is_never_certain(chance, words):
 def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     path = tmp_path / "answers.csv"
-    writing.write(decisions(runs(SCORES), TITLES), [path])
+    output.write_table(decisions(runs(SCORES), TITLES), [path])
     lines = answers_in_lines(path).splitlines()
     assert lines[1] == "Which few parameters are worth fine-tuning?"
     assert "  RTE: Train BitFit (400 parameters" in answers_in_lines(path)
@@ -84,7 +84,7 @@ def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
 
 def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
     for name, make in (("answers", decisions), ("summary", methods_by_score)):
-        writing.write(make(runs(SCORES), TITLES), [tmp_path / f"{name}.csv"])
+        output.write_table(make(runs(SCORES), TITLES), [tmp_path / f"{name}.csv"])
     table = answers_in_lines(tmp_path / "answers.csv").split("\n\n")[-2].splitlines()
     assert table[0].split()[:4] == ["method", "parameters", "score", "loss"]
     assert table[2].split()[:4] == ["BitFit", "400", "0.8900", "0.0100"]
