@@ -154,7 +154,7 @@ def judged(studies: list, place: int, count: int) -> pd.DataFrame:
             FIVE_RUNS: nested,
             "folds as seeds": intervals.study(first, of_first, count),
             "Student over folds": intervals.study(first, None, 0),
-            "rows alone": nested._replace(of_seeds=0.0),
+            "rows alone": nested._replace(seed_variance=0.0),
         } | {
             f"{FIVE_RUNS}, {runs} runs": intervals.nested_study(
                 differences[:runs].tolist(), values[:runs], count, FOLDS

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from subtune import glue_server
-from subtune.analysis.comparisons import of_exhibits
+from subtune.analysis.comparisons import exhibit_scores
 from subtune.core.errors import SubtuneError
 from subtune.data import files
 from subtune.data.load import load, tokenize
@@ -151,7 +151,9 @@ def form():
 
 def as_ours(exhibit):
     """Return a printed table of the LayerNorm paper, as if it were ours."""
-    table = of_exhibits(printed.scores("layernorm"), [exhibit]).rename(columns={"task": "column"})
+    table = exhibit_scores(printed.scores("layernorm"), [exhibit]).rename(
+        columns={"task": "column"}
+    )
     return table.assign(
         run=table["method"] + "/" + table["column"].str.partition("_")[0],
         task=table["column"].str.partition("_")[0],
@@ -164,7 +166,7 @@ def as_ours(exhibit):
 
 def entered(form, path, **changed):
     """Write the form, filled with the paper's Table 3."""
-    scores = of_exhibits(printed.scores("layernorm"), ["table3"]).set_index(["method", "task"])[
+    scores = exhibit_scores(printed.scores("layernorm"), ["table3"]).set_index(["method", "task"])[
         "value"
     ]
     form["score"] = [100 * scores[key] for key in zip(form["method"], form["task"], strict=True)]

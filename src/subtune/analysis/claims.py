@@ -200,8 +200,8 @@ def claims_table(
         ``high`` (the mean over units and its interval), ``unit``, ``units`` (how many) and
         ``verdict``.
     """
-    every = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
-    return pd.DataFrame([_row(claim, every, tasks_apart) for claim in claims])
+    tables_of_each = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
+    return pd.DataFrame([_row(claim, tables_of_each, tasks_apart) for claim in claims])
 
 
 def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
@@ -216,14 +216,18 @@ def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list
     return [] if any(table.empty for table in data) else data
 
 
-def _row(claim: Claim, every: Sequence[Tables], tasks_apart: Collection[str]) -> dict[str, Any]:
-    ours, of_tasks, of_averages = (_data_of(claim, tables, tasks_apart) for tables in every)
-    of_print = judge(claim, of_tasks)
+def _row(
+    claim: Claim, tables_of_each: Sequence[Tables], tasks_apart: Collection[str]
+) -> dict[str, Any]:
+    ours, task_tables, average_tables = (
+        _data_of(claim, tables, tasks_apart) for tables in tables_of_each
+    )
+    printed_judgement = judge(claim, task_tables)
     if claim.at_least is None:
         # A mean over tasks is compared with printed averages, if there are any.
-        of_print = judge(claim, of_averages) or of_print
-    of_print = of_print or Judgement(math.nan, 0, NOT_PRINTED)
-    of_ours = judge(claim, ours) or Judgement(math.nan, 0, UNDECIDED)
+        printed_judgement = judge(claim, average_tables) or printed_judgement
+    printed_judgement = printed_judgement or Judgement(math.nan, 0, NOT_PRINTED)
+    our_judgement = judge(claim, ours) or Judgement(math.nan, 0, UNDECIDED)
     unit, units = interval_units(_cells(claim, ours))
     interval = interval_of(units.tolist())
     # A mean says nothing of a claim that holds in less than half of all cells.
@@ -236,8 +240,8 @@ def _row(claim: Claim, every: Sequence[Tables], tasks_apart: Collection[str]) ->
         "printed_in": claim.printed_in,
         "statistic": claim.statistic,
         "judged_by": _judged_by(claim),
-        **dict(zip(("paper", "paper_cells", "paper_judged"), of_print, strict=True)),
-        **dict(zip(("ours", "cells", "judged"), of_ours, strict=True)),
+        **dict(zip(("paper", "paper_cells", "paper_judged"), printed_judgement, strict=True)),
+        **dict(zip(("ours", "cells", "judged"), our_judgement, strict=True)),
         "contradicted_by": claim.contradicted_by or None,
         **dict(zip(("mean", "low", "high"), shown, strict=True)),
         "unit": unit,

@@ -125,8 +125,8 @@ def reproduction(
 def _means(scores: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     """Return our scores by model, method and column, and their averages over a paper's tasks."""
     whole = whole_methods(scores).dropna(subset=["value"])
-    of_split = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
-    groups = pd.concat([whole.assign(is_average=False), of_split])
+    means = averages(whole, averaged_tasks(printed)).assign(column=AVERAGE, is_average=True)
+    groups = pd.concat([whole.assign(is_average=False), means])
     groups = groups.groupby(["model", "method", "column", "is_average"])["value"]
     return groups.agg(ours="mean", standard_deviation="std", seeds="size").reset_index()
 
@@ -138,7 +138,7 @@ def averaged_tasks(printed: pd.DataFrame) -> list[str]:
     return list(printed.loc[~printed["is_average"], "task"].unique())
 
 
-def of_exhibits(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
+def exhibit_scores(printed: pd.DataFrame, exhibits: Collection[str]) -> pd.DataFrame:
     """Return the printed scores of some of a paper's exhibits, in the order of these."""
     parts = [printed[printed["exhibit"] == exhibit] for exhibit in exhibits]
     return pd.concat([printed[:0], *parts], ignore_index=True)

@@ -37,9 +37,9 @@ class Study(NamedTuple):
     """
 
     mean: float
-    of_seeds: float
-    of_parts: float
-    of_rest: float
+    seed_variance: float
+    part_variance: float
+    residual_variance: float
     seeds: int
     parts: float
     rows: int
@@ -48,20 +48,21 @@ class Study(NamedTuple):
     def error(self, more_seeds: int = 0, times_the_rows: float = 1) -> tuple[float, float]:
         """Return the variance of the mean and its degrees of freedom, as it would be of more."""
         seeds, parts = self.seeds + more_seeds, self.parts
-        of_seeds = self.of_seeds / seeds
+        seed_share = self.seed_variance / seeds
         # Each mean square's contribution to the variance, and its degrees of freedom. If the
         # variance of seeds is 0, theirs adds nothing.
-        shares: list[tuple[float, float]] = [(of_seeds, seeds - 1)]
+        shares: list[tuple[float, float]] = [(seed_share, seeds - 1)]
         if parts:
-            of_parts = self.of_parts / times_the_rows / parts
-            rest = self.of_rest / times_the_rows / (seeds * parts)
-            shares = [(of_parts + rest, parts - 1)]
-            if self.of_seeds:
-                shares += [(of_seeds + rest, seeds - 1), (-rest, (seeds - 1) * (parts - 1))]
+            part_share = self.part_variance / times_the_rows / parts
+            residual = self.residual_variance / times_the_rows / (seeds * parts)
+            shares = [(part_share + residual, parts - 1)]
+            if self.seed_variance:
+                shares += [(seed_share + residual, seeds - 1)]
+                shares += [(-residual, (seeds - 1) * (parts - 1))]
             if self.folds:
-                once = of_parts / min(seeds, self.folds)
-                again = of_parts / seeds if self.of_seeds else 0
-                shares = [(once - again, seeds * (parts - 1)), (of_seeds + again, seeds - 1)]
+                once = part_share / min(seeds, self.folds)
+                again = part_share / seeds if self.seed_variance else 0
+                shares = [(once - again, seeds * (parts - 1)), (seed_share + again, seeds - 1)]
         variance = sum(share for share, _ in shares)
         spread = sum(share**2 / degrees for share, degrees in shares if share)
         return variance, variance**2 / spread if spread else math.inf
@@ -85,11 +86,11 @@ def study(differences: Sequence[float], values: np.ndarray | None, rows: int) ->
     by_seed, by_part = values.mean(1, keepdims=True), values.mean(0, keepdims=True)
     if seeds == 1:
         return Study(mean, 0, float(by_part.var(ddof=1)), 0, seeds, parts, rows)
-    rest = values - by_seed - by_part + values.mean()
-    of_rest = float((rest**2).sum() / ((seeds - 1) * (parts - 1)))
-    of_seeds = max(0.0, float(by_seed.var(ddof=1)) - of_rest / parts)
-    of_parts = max(0.0, float(by_part.var(ddof=1)) - of_rest / seeds)
-    return Study(mean, of_seeds, of_parts, of_rest, seeds, parts, rows)
+    residuals = values - by_seed - by_part + values.mean()
+    residual_variance = float((residuals**2).sum() / ((seeds - 1) * (parts - 1)))
+    seed_variance = max(0.0, float(by_seed.var(ddof=1)) - residual_variance / parts)
+    part_variance = max(0.0, float(by_part.var(ddof=1)) - residual_variance / seeds)
+    return Study(mean, seed_variance, part_variance, residual_variance, seeds, parts, rows)
 
 
 def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, folds: int) -> Study:
@@ -108,12 +109,12 @@ def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, fo
     seeds, mean, counts = len(differences), float(np.mean(differences)), np.isfinite(values).sum(1)
     if counts.min() < 2:
         return study(differences, None, 0)
-    of_means = float((np.nanvar(values, 1, ddof=1) / counts).mean())
-    of_seeds = float(np.var(differences, ddof=1)) - of_means
+    mean_variance = float((np.nanvar(values, 1, ddof=1) / counts).mean())
+    seed_variance = float(np.var(differences, ddof=1)) - mean_variance
     # NaN stays so: it is not below 0.
-    of_seeds = 0.0 if of_seeds < 0 else of_seeds
+    seed_variance = 0.0 if seed_variance < 0 else seed_variance
     parts = float(counts.mean())
-    return Study(mean, of_seeds, of_means * parts, 0, seeds, parts, rows, folds)
+    return Study(mean, seed_variance, mean_variance * parts, 0, seeds, parts, rows, folds)
 
 
 def interval(studies: Sequence[Study]) -> Interval:

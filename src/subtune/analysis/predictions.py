@@ -75,11 +75,13 @@ def predictions_by_epoch(
     """
     task = records.read_spec(store, run).tokens.data.task
     best = pd.DataFrame(records.read_predictions(store, run))
-    every = records.read_predictions_of_epochs(store, run)
-    epoch = every.pop("epoch")
+    columns = records.read_predictions_of_epochs(store, run)
+    epoch = columns.pop("epoch")
     is_of_split = (best["split"] == split).to_numpy()
     return task, {
-        number: best.assign(**{name: every[name][epoch == number] for name in every})[is_of_split]
+        number: best.assign(**{name: columns[name][epoch == number] for name in columns})[
+            is_of_split
+        ]
         for number in np.unique(epoch).tolist()
     }
 
@@ -104,7 +106,7 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
         SubtuneError: a record cannot be read.
     """
     split_of = {column.key: column.split for column in columns}
-    found = []
+    parts_of_runs = []
     judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
     for row in judged.to_dict("records"):
         task, tables = predictions_by_epoch(store, row["run"], split_of[row["column"]])
@@ -113,8 +115,10 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
             continue
         score = scorer(task, row["metric"], table)
         values, rows = intervals.pseudo_values(score, pd.factorize(table["idx"])[0])
-        found.append([row["run"], rows, *values, *[np.nan] * (intervals.PARTS - len(values))])
-    return pd.DataFrame(found, columns=NO_ROWS.columns)
+        parts_of_runs.append(
+            [row["run"], rows, *values, *[np.nan] * (intervals.PARTS - len(values))]
+        )
+    return pd.DataFrame(parts_of_runs, columns=NO_ROWS.columns)
 
 
 # Processors add up in different orders; a wrong prediction changes a score by far more.
@@ -154,10 +158,10 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
             for name in task.metrics:
                 metric = metric_of(f"{kind.compares}.{name}")
                 again = metric.compute(predictions=predicted, references=references)[name]
-                found = recorded[f"{split}/{name}"]
-                if not abs(found - again) <= TOLERANCE:
+                on_record = recorded[f"{split}/{name}"]
+                if not abs(on_record - again) <= TOLERANCE:
                     raise SubtuneError(
-                        f"run {run}: {task.name}: found {name} {found} of {split} on record, "
+                        f"run {run}: {task.name}: found {name} {on_record} of {split} on record, "
                         f"expected {again}, as its predictions score; call `subtune verify "
                         f"--results {store.parent}`"
                     )

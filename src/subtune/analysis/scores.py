@@ -56,14 +56,17 @@ def collect(
     scores_by_epoch: dict[str, list[float]] = {}
     found: dict[str, tuple[float, str]] = {}
     for entry in planned:
-        run, of_task = entry["run"], [column for column in columns if column.task == entry["task"]]
+        run, task_columns = (
+            entry["run"],
+            [column for column in columns if column.task == entry["task"]],
+        )
         outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
-        best = {} if outcome["diverged"] else _best_epoch(history, of_task)
+        best = {} if outcome["diverged"] else _best_epoch(history, task_columns)
         sizes = records.read_sizes(store, run)
         searched, rates = "learning_rate" in outcome, [entry["learning_rate"]]
         if searched:
             rates = [trial["learning_rate"] for trial in records.read_trials(store, run)]
-        of_run = dict(entry) | {
+        about = dict(entry) | {
             "learning_rate": outcome.get("learning_rate", entry["learning_rate"]),
             "searched": searched,
             "smallest_rate": min(rates),
@@ -75,8 +78,8 @@ def collect(
             "one_answer": records.gives_one_answer(records.read_predictions(store, run)),
             "delta_bytes": records.delta_bytes(store, run),
         }
-        for column in of_task:
-            row = of_run | {"column": column.key, "metric": column.metric}
+        for column in task_columns:
+            row = about | {"column": column.key, "metric": column.metric}
             row |= {"decides": column.decides, "judges": column.judges, "judged_apart": False}
             row |= {"value": best.get(column.in_history, math.nan)}
             row |= {"judged_at": str(best["epoch"]) if best else None}
@@ -124,10 +127,10 @@ def _by_other_folds(
         curves: the judging score of each epoch, by run.
     """
     found: dict[str, tuple[float, str]] = {}
-    of_folds = table[table["run"].isin(curves) & table["fold"].notna()]
-    if of_folds.empty:
+    fold_runs = table[table["run"].isin(curves) & table["fold"].notna()]
+    if fold_runs.empty:
         return found
-    for _, runs in of_folds.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
+    for _, runs in fold_runs.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
         for run, fold in zip(runs["run"], runs["fold"], strict=True):
             choose = runs.loc[runs["fold"] != fold, "run"].tolist() or [run]
             epochs = min(len(curves[name]) for name in (run, *choose))
@@ -140,8 +143,8 @@ def _judged_apart(table: pd.DataFrame, found: Mapping[str, tuple[float, str]]) -
     """Return a table with ``value`` and ``judged_at`` of the runs that other rows judge."""
     apart = table["judges"] & table["run"].isin(found)
     for number, name in enumerate(("value", "judged_at")):
-        of_run = {run: of_found[number] for run, of_found in found.items()}
-        table[name] = table[name].mask(apart, table["run"].map(of_run))
+        about = {run: pair[number] for run, pair in found.items()}
+        table[name] = table[name].mask(apart, table["run"].map(about))
     return table.assign(judged_apart=apart)
 
 

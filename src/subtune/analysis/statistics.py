@@ -252,7 +252,11 @@ def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> p
     return (
         totals.dropna()
         .groupby(level="task")
-        .apply(lambda of_task: rank_correlation(of_task.index.get_level_values("layer"), of_task))
+        .apply(
+            lambda task_layers: rank_correlation(
+                task_layers.index.get_level_values("layer"), task_layers
+            )
+        )
     )
 
 
@@ -278,8 +282,8 @@ def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: s
     differences = {number: cells for number, cells in differences.items() if len(cells)}
     if not differences:
         return NOTHING
-    of_cell = pd.concat(differences, names=["train_rows"]).groupby(level=CELL)
-    return of_cell.apply(
+    cells = pd.concat(differences, names=["train_rows"]).groupby(level=CELL)
+    return cells.apply(
         lambda cell: rank_correlation(cell.index.get_level_values("train_rows"), cell)
     ).dropna()
 

@@ -54,11 +54,11 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
     """
     judged = with_differences(chosen)
     rows = []
-    for question, of_question in judged.groupby(QUESTION, sort=False):
-        full = _of_reference(of_question)["trained"].median()
-        for method, runs in of_question.groupby(METHOD, sort=False, dropna=False):
+    for question, runs_of_question in judged.groupby(QUESTION, sort=False):
+        full = _of_reference(runs_of_question)["trained"].median()
+        for method, runs in runs_of_question.groupby(METHOD, sort=False, dropna=False):
             difference, studies = _difference([runs], row_scores)
-            margin, trained = of_question["margin"].min(), runs["trained"].median()
+            margin, trained = runs_of_question["margin"].min(), runs["trained"].median()
             rows.append(
                 dict(zip([*QUESTION, *METHOD], [*question, *method], strict=True))
                 | {"score": runs["value"].mean(skipna=False), "spread": runs["value"].std()}
@@ -101,7 +101,7 @@ def on_front(table: pd.DataFrame) -> pd.Series:
     return fronts.reindex(table.index).astype(bool)
 
 
-def of_all_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def merged_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the runs of several experiments as one table.
 
     If experiments share a setting, the one in which it scores best counts. Only the runs on the
@@ -148,8 +148,8 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
     pairs = runs["run"], runs["run_of_full"]
     if not all(run.isin(numbers.index).all() for run in pairs):
         return intervals.study(differences, None, 0) if len(runs) > 1 else None
-    own, of_full = (numbers.loc[run, NUMBERS].to_numpy(float) for run in pairs)
-    values, rows = own - of_full, numbers.loc[runs["run"], "rows"].tolist()
+    own, full_scores = (numbers.loc[run, NUMBERS].to_numpy(float) for run in pairs)
+    values, rows = own - full_scores, numbers.loc[runs["run"], "rows"].tolist()
     if _folds_judge(runs):
         folds = runs["fold"].nunique()
         study = intervals.nested_study(differences, values, sum(rows) * folds // len(rows), folds)
@@ -217,15 +217,15 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
     if _folds_judge(judged):
         judged_by = "rows"
     full = reference["trained"].median()
-    made = []
+    smaller = []
     for method, runs in judged.groupby(METHOD, sort=False, dropna=False):
         trained = int(runs["trained"].median())
-        of_tasks = [of_task for _, of_task in runs.groupby(["task", "metric"], sort=False)]
-        if trained >= full or runs["difference"].isna().any() or len(of_tasks) != tasks:
+        runs_by_task = [task_runs for _, task_runs in runs.groupby(["task", "metric"], sort=False)]
+        if trained >= full or runs["difference"].isna().any() or len(runs_by_task) != tasks:
             continue
-        difference, studies = _difference(of_tasks, row_scores)
+        difference, studies = _difference(runs_by_task, row_scores)
         both = [(title_with_mask(*method), runs), (title_of(REFERENCE), reference)]
-        made.append(
+        smaller.append(
             Candidate(
                 title=title_with_mask(*method),
                 trained=trained,
@@ -235,7 +235,7 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 difference=difference,
                 most_lost=intervals.most_lost(studies),
                 chance=intervals.chance(studies, judged["margin"].min()),
-                seeds=tuple(sorted(min(of_tasks, key=len)["seed"])),
+                seeds=tuple(sorted(min(runs_by_task, key=len)["seed"])),
                 full_with_one_answer=int(reference["one_answer"].sum()),
                 studies=studies,
                 judged_by=judged_by,
@@ -244,16 +244,16 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 still_rising=tuple(t for t, rows in both if STILL_RISING in set(rows["curve"])),
             )
         )
-    return sorted(made, key=lambda candidate: (candidate.trained, -candidate.score))
+    return sorted(smaller, key=lambda candidate: (candidate.trained, -candidate.score))
 
 
 def _difference(
-    of_tasks: Sequence[pd.DataFrame], row_scores: pd.DataFrame
+    runs_by_task: Sequence[pd.DataFrame], row_scores: pd.DataFrame
 ) -> tuple[Interval, tuple[Study, ...]]:
     """Return a method's difference to full over tasks, and one study per task."""
-    studies = tuple(s for runs in of_tasks if (s := study_of(runs, row_scores)))
-    if len(studies) < len(of_tasks):
-        mean = float(np.mean([runs["difference"].mean(skipna=False) for runs in of_tasks]))
+    studies = tuple(s for runs in runs_by_task if (s := study_of(runs, row_scores)))
+    if len(studies) < len(runs_by_task):
+        mean = float(np.mean([runs["difference"].mean(skipna=False) for runs in runs_by_task]))
         return Interval(mean, np.nan, np.nan), ()
     return intervals.interval(studies), studies
 
@@ -302,7 +302,7 @@ def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[An
 
     Where experiments have different margins, the smallest counts.
     """
-    found = []
+    answers_found = []
     for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
         questions = [*runs_of_model.groupby(QUESTION, sort=False)]
         for (_, task, metric), runs in questions:
@@ -311,18 +311,18 @@ def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[An
             full = runs.loc[runs["method"] == REFERENCE, "value"]
             smaller = candidates(runs, row_scores)
             if full.empty:
-                found.append(Answer(*question, margin, missing="full"))
+                answers_found.append(Answer(*question, margin, missing="full"))
             elif full.isna().any():
-                found.append(Answer(*question, margin, missing="score of full"))
+                answers_found.append(Answer(*question, margin, missing="score of full"))
             elif not smaller:
-                found.append(Answer(*question, margin, missing="smaller method"))
+                answers_found.append(Answer(*question, margin, missing="smaller method"))
             else:
-                found.append(_decided(smaller, question, margin))
+                answers_found.append(_decided(smaller, question, margin))
         together = candidates(runs_of_model, row_scores) if len(questions) > 1 else []
         if together:
             margin = float(runs_of_model["margin"].min())
-            found.append(_decided(together, (str(model), ALL_TASKS, "mean"), margin))
-    return found
+            answers_found.append(_decided(together, (str(model), ALL_TASKS, "mean"), margin))
+    return answers_found
 
 
 def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margin: float) -> Answer:

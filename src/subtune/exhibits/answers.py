@@ -197,8 +197,8 @@ def in_brief(answers: pd.DataFrame) -> str:
     names = names.mask(answers["decision"] == "everything", "everything")
     sentences = []
     for decision, beginning in beginnings.items():
-        of_decision = answers.loc[answers["decision"] == decision, "title"].groupby(names)
-        named = [f"{name} on {', '.join(titles)}" for name, titles in of_decision]
+        titles_by_method = answers.loc[answers["decision"] == decision, "title"].groupby(names)
+        named = [f"{name} on {', '.join(titles)}" for name, titles in titles_by_method]
         sentences += [f"{beginning} {'; '.join(named)}."] if named else []
     # No task has a decision if full fine-tuning has no score.
     sentences += answers.loc[answers["decision"].isna(), "answer"].unique().tolist()

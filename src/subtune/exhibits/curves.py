@@ -114,8 +114,8 @@ def score_by_train_rows(
         metric: the metric to show; by default the one that each task's runs are chosen by.
         methods: the methods to show, in order; by default all.
     """
-    of_task = sizes[sizes["decides"]].groupby("task")["metric"].first()
-    shown = sizes[sizes["metric"] == (metric or sizes["task"].map(of_task))]
+    deciding_metric = sizes[sizes["decides"]].groupby("task")["metric"].first()
+    shown = sizes[sizes["metric"] == (metric or sizes["task"].map(deciding_metric))]
     methods = [m for m in methods or shown["method"].unique() if m in set(shown["method"])]
     several = shown["model"].nunique() > 1
     panels = _in_panels(shown, ["model", "task", "column"], task_titles)

@@ -15,7 +15,7 @@ from subtune.analysis.claims import (
     SUPPORTED,
     UNDECIDED,
 )
-from subtune.analysis.comparisons import of_exhibits
+from subtune.analysis.comparisons import exhibit_scores
 from subtune.analysis.scores import whole_methods
 from subtune.analysis.summary import remarks
 from subtune.exhibits.output import DIVERGED, EMPTY, Styled, wrapped
@@ -69,8 +69,8 @@ def best_learning_rates(
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
     table = pd.DataFrame({"task": [*task_titles.values()]})
     for model in runs["model"].unique():
-        of_model = runs[runs["model"] == model].set_index("task")
-        rates = of_model["learning_rate"].map(short).where(of_model["value"].notna(), DIVERGED)
+        model_runs = runs[runs["model"] == model].set_index("task")
+        rates = model_runs["learning_rate"].map(short).where(model_runs["value"].notna(), DIVERGED)
         table[f"this run: {model}"] = [rates.get(task) for task in task_titles]
     papers = printed.set_index("task")
     for model in papers:
@@ -157,7 +157,7 @@ def kruskal_wallis(
     ]
     p_values = printed.set_index("scores")["p_value"]
     for name, tables in parts.items():
-        scores = of_exhibits(printed_scores, tables)
+        scores = exhibit_scores(printed_scores, tables)
         groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
         tested.append((f"paper's {name}", groups, p_values[name]))
     rows = [
@@ -204,8 +204,8 @@ def choice_by_information(
         A row per model, task and number of training rows: both orders, and how much less the
         first by information scores than the best. Runs that diverged have no rank.
     """
-    of_methods = parameter_information[parameter_information["parameter"].isin(methods)]
-    wide = of_methods.pivot(index="task", columns="parameter", values="information")
+    rows_of_methods = parameter_information[parameter_information["parameter"].isin(methods)]
+    wide = rows_of_methods.pivot(index="task", columns="parameter", values="information")
     shares = wide.div(wide.sum(axis=1), axis=0)
     rows = []
     decide = sizes[sizes["decides"] & sizes["method"].isin(methods)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.comparisons import averaged_tasks, of_exhibits, wilcoxon
+from subtune.analysis.comparisons import averaged_tasks, exhibit_scores, wilcoxon
 from subtune.analysis.scores import averages, trained_beside_classifier, whole_methods
 from subtune.exhibits.output import EMPTY, MARK, Styled, cell
 from subtune.models.dimensions import dimensions_in
@@ -57,7 +57,7 @@ def comparison(
     """
     others = [TASKS[task] for task in printed_tasks if task not in column_titles]
     titles = {**column_titles, **{c.key: c.title for c in columns_of(others, {})}}
-    below = of_exhibits(printed, exhibits)
+    below = exhibit_scores(printed, exhibits)
     if split:
         below = below[below["split"] == split]
     if not printed_tasks and not set(column_titles) <= set(printed["task"]):
@@ -89,15 +89,17 @@ def _rows_of_runs(
 ) -> list[list[str]]:
     """Return a row of cells per model and method. ``means``: columns of each average."""
     rows = []
-    for model, of_model in runs.groupby("model", sort=False):
+    for model, model_runs in runs.groupby("model", sort=False):
         # Counts include the most usual classifier; of equally usual ones, the largest.
-        largest = of_model.groupby("task")["trainable"].max()
+        largest = model_runs.groupby("task")["trainable"].max()
         usual = largest[largest == largest.mode().iloc[-1]].index[0]
-        of_task = of_model[of_model["task"] == usual].drop_duplicates("method").set_index("method")
-        trained, beside = of_task["trainable"], trained_beside_classifier(of_task)
+        task_runs = (
+            model_runs[model_runs["task"] == usual].drop_duplicates("method").set_index("method")
+        )
+        trained, beside = task_runs["trainable"], trained_beside_classifier(task_runs)
         full = beside.get("full")
-        for method in of_model["method"].drop_duplicates():
-            scores = of_model[of_model["method"] == method]
+        for method in model_runs["method"].drop_duplicates():
+            scores = model_runs[model_runs["method"] == method]
             values = [scores.loc[scores["column"] == key, "value"] for key in keys]
             values += [averages(scores, over)["value"] for over in means]
             share = f"{beside[method] / full:.3%}" if full else EMPTY
@@ -152,9 +154,9 @@ def _printed_elsewhere(printed: pd.DataFrame, below: pd.DataFrame, tasks: list[s
 
     An exhibit of nothing but averages is of all tasks.
     """
-    of_averages = printed["is_average"].groupby(printed["exhibit"]).transform("all")
-    of_tasks = printed["task"].isin(tasks) | of_averages
-    return set(printed.loc[of_tasks, "method"]) - set(below["method"])
+    only_averages = printed["is_average"].groupby(printed["exhibit"]).transform("all")
+    on_tasks = printed["task"].isin(tasks) | only_averages
+    return set(printed.loc[on_tasks, "method"]) - set(below["method"])
 
 
 def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
@@ -179,8 +181,8 @@ def scores_by_train_rows(
     methods = methods or list(sizes["method"].unique())
     cells, means = [], []
     for column, title in column_titles.items():
-        of_column = sizes[sizes["column"] == column]
-        for (model, metric), scores in of_column.groupby(["model", "metric"], sort=False):
+        column_scores = sizes[sizes["column"] == column]
+        for (model, metric), scores in column_scores.groupby(["model", "metric"], sort=False):
             for rows, same in scores.groupby("train_rows"):
                 values = [same.loc[same["method"] == method, "value"] for method in methods]
                 about = [model, title, TITLES[str(metric)], f"{rows:,}"]
@@ -202,7 +204,7 @@ def generalisation_gap(
         scores: from `subtune.analysis.comparisons.train_and_dev`.
         printed: what a paper says: ``method``, ``score`` (train, dev or gap), ``printed``.
     """
-    of_paper = printed.set_index(["method", "score"])["printed"]
+    statements = printed.set_index(["method", "score"])["printed"]
     rows = []
     for (model, method), rows_of_method in scores.groupby(["model", "method"], sort=False):
         for name, title in GAP_TITLES.items():
@@ -210,7 +212,7 @@ def generalisation_gap(
                 rows_of_method.loc[rows_of_method["column"] == key, name] for key in column_titles
             ]
             about = [model, title_of(method), title]
-            statement = of_paper.get((method, name), EMPTY)
+            statement = statements.get((method, name), EMPTY)
             rows.append([*about, *map(cell, values), statement])
     return pd.DataFrame(
         rows, columns=["model", "method", "score", *column_titles.values(), "paper"]

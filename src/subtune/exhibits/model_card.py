@@ -49,11 +49,13 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     judged = next(iter(seeds), outcome) if spec.recipe.refit else outcome
     for split, by_metric in judged["scores"].items():
         for metric, score in by_metric.items():
-            of_seeds = [other["scores"][split][metric] for other in seeds if not other["diverged"]]
-            interval = claims.interval_of(of_seeds)
+            seed_scores = [
+                other["scores"][split][metric] for other in seeds if not other["diverged"]
+            ]
+            interval = claims.interval_of(seed_scores)
             score = interval.mean if spec.recipe.refit else score
             results.append(EvalResult(*kind, metric, score, dataset_split=split))
-            scores.append((split, metric, score, len(of_seeds), interval))
+            scores.append((split, metric, score, len(seed_scores), interval))
     shapes = dimensions_in(pretrained).shapes(task.outputs, head)
     before = sum(math.prod(shapes[name]) for name in shapes if not is_classifier(name))
     of_head = sum(n for name, n in records.read_sizes(store, run).items() if is_classifier(name))

@@ -51,9 +51,9 @@ class Styled:
     wide: Mapping[str, float] = field(default_factory=dict)
 
 
-def write_table(made: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
+def write_table(table: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
     """Write a table to each output, in the format of its suffix: .csv, .md or .tex."""
-    styled = made if isinstance(made, Styled) else Styled(made)
+    styled = table if isinstance(table, Styled) else Styled(table)
     shown = styled.table if styled.shown is None else styled.shown
     cells = shown.astype(object).where(shown.notna(), EMPTY)
     cells = cells.map(lambda value: f"{value:.5g}" if isinstance(value, float) else str(value))

@@ -62,8 +62,8 @@ def score_by_parameters(
     share = COLUMN if len(questions) == 1 else 1
     figure, panels = panels_of(len(questions), share * style["width"], height_of_panel=0.75)
     trained = rows.loc[rows["trained"] > 0, "trained"]
-    for panel, ((model, task, metric), of_question) in zip(panels, questions, strict=False):
-        _draw(panel, of_question, labels)
+    for panel, ((model, task, metric), methods) in zip(panels, questions, strict=False):
+        _draw(panel, methods, labels)
         panel.set_xscale("log")
         if len(trained):
             panel.set_xlim(trained.min() / 2, trained.max() * 2)

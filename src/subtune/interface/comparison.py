@@ -104,10 +104,10 @@ class Comparison:
     @cached_property
     def _chosen(self) -> "pd.DataFrame":
         from subtune.analysis.scores import read_scores
-        from subtune.analysis.summary import of_all_experiments
+        from subtune.analysis.summary import merged_experiments
 
         paths = sorted(self.results.glob(Layout(".").data("*", "chosen")))
-        return of_all_experiments([read_scores(path) for path in paths])
+        return merged_experiments([read_scores(path) for path in paths])
 
     def _read(self, name: str) -> "pd.DataFrame":
         import pandas as pd

@@ -108,8 +108,8 @@ def meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
 
 def _are_printed(experiment: Experiment) -> bool:
     paper, tasks = paper_of(experiment), set(experiment.tasks)
-    of_print = set(printed.scores(paper.name)["task"])
-    return bool(of_print & tasks if tasks <= set(paper.tasks_apart) else of_print)
+    printed_tasks = set(printed.scores(paper.name)["task"])
+    return bool(printed_tasks & tasks if tasks <= set(paper.tasks_apart) else printed_tasks)
 
 
 def tables_read(config: Config, experiment: Experiment) -> list[str]:

@@ -90,11 +90,11 @@ def tables_like_ours(paper: Paper, *, averages: bool) -> dict[str, pd.DataFrame]
         averages: whether scores are averages over tasks, or those of single tasks.
     """
     scores = scores_like_ours(paper)
-    of_kind = scores[scores["is_average"] == averages]
-    of_kind = of_kind.drop_duplicates(["split", "model", "method", "column"])
+    wanted = scores[scores["is_average"] == averages]
+    wanted = wanted.drop_duplicates(["split", "model", "method", "column"])
     return {
-        "chosen": of_kind[of_kind["split"] == "validation"],
-        "test_scores": of_kind[of_kind["split"] == "test"],
+        "chosen": wanted[wanted["split"] == "validation"],
+        "test_scores": wanted[wanted["split"] == "test"],
         "printed": scores,
         **{data: data_like_ours(paper, name) for data, name in paper.printed_data.items()},
     }
@@ -117,8 +117,8 @@ def scores_like_ours(paper: Paper) -> pd.DataFrame:
     ]
     if not rates:
         return rows
-    of_methods = pd.concat(rates).astype({"learning_rate": float})
-    return rows.merge(of_methods, on=[*keys, "task"], how="left")
+    printed_rates = pd.concat(rates).astype({"learning_rate": float})
+    return rows.merge(printed_rates, on=[*keys, "task"], how="left")
 
 
 def data_like_ours(paper: Paper, name: str) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Results of an experiment: all that its tables, figures and claims are made of."""
+"""Results of an experiment: all that its tables, figures and claims read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -87,28 +87,28 @@ def further_tables(about: Mapping[str, Any], files: Mapping[str, Any]) -> dict[s
     """
     paper, tasks, wanted = papers.find(about["paper"]), about["tasks"], about["tables"]
     ours = read_results(about, files).tables
-    made: dict[str, pd.DataFrame] = {}
+    tables: dict[str, pd.DataFrame] = {}
     if "component_shares" in wanted:
-        made |= information(dict(zip(tasks, files["fisher_sums"], strict=True)))
+        tables |= information(dict(zip(tasks, files["fisher_sums"], strict=True)))
     if "train_scores" in wanted:
         trained = [pd.DataFrame(columns=["run"])]
         trained += [pd.read_csv(path, dtype={"run": str}) for path in files["scored"]]
-        made["train_scores"] = train_and_dev(ours["chosen"], pd.concat(trained))
+        tables["train_scores"] = train_and_dev(ours["chosen"], pd.concat(trained))
     if "reproduction" in wanted:
         scores = printed.scores(paper.name)
-        made["reproduction"] = reproduction(ours["chosen"], scores, ours.get("test_scores"))
+        tables["reproduction"] = reproduction(ours["chosen"], scores, ours.get("test_scores"))
     # Tables that may have no row are begun with columns of no type.
-    made = {name: table.infer_objects() for name, table in made.items()}
+    tables = {name: table.infer_objects() for name, table in tables.items()}
     if "claims" in wanted:
         rows = {"task": [*tasks], "rows": [about["train_rows"] for about in tasks.values()]}
-        made["claims"] = claims_table(
+        tables["claims"] = claims_table(
             paper.claims_on(tasks),
-            {**ours, **made, "train_rows": pd.DataFrame(rows)},
+            {**ours, **tables, "train_rows": pd.DataFrame(rows)},
             printed.tables_like_ours(paper, averages=False),
             printed.tables_like_ours(paper, averages=True),
             paper.tasks_apart,
         )
-    return {name: made[name] for name in wanted}
+    return {name: tables[name] for name in wanted}
 
 
 def information(sums: Mapping[str, str]) -> dict[str, pd.DataFrame]:

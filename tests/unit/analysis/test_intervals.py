@@ -27,9 +27,9 @@ def test_the_variances_are_those_of_a_slow_and_obvious_analysis_of_variance():
     of_rest = (rest**2).sum() / (3 * 8)
     study = intervals.study(values.mean(1).tolist(), values, 90)
     assert study.mean == pytest.approx(mean)
-    assert study.of_rest == pytest.approx(of_rest)
-    assert study.of_seeds == pytest.approx(seeds.var() - of_rest / 9)
-    assert study.of_parts == pytest.approx(parts.var() - of_rest / 4)
+    assert study.residual_variance == pytest.approx(of_rest)
+    assert study.seed_variance == pytest.approx(seeds.var() - of_rest / 9)
+    assert study.part_variance == pytest.approx(parts.var() - of_rest / 4)
 
 
 def test_without_rows_the_interval_is_students_over_seeds():
@@ -58,7 +58,7 @@ def test_seeds_that_do_not_differ_leave_an_interval_over_parts_of_rows():
     values = generator.normal(0, 0.3, 50) + generator.normal(0, 0.2, (3, 50))
     values -= values.mean(1, keepdims=True)
     study = intervals.study([0.0] * 3, values, 50)
-    assert study.of_seeds == 0
+    assert study.seed_variance == 0
     assert intervals.half_width([study]) == pytest.approx(students(values.mean(0)))
 
 

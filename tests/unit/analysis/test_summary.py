@@ -336,5 +336,5 @@ def test_a_setting_of_several_experiments_counts_once_where_it_scores_best_in_an
     shared = runs({"full": [0.8, 0.9], "bitfit": [0.7, 0.6]})
     better = runs({"full": [0.85, 0.95], "layernorm": [0.7, 0.7]})
     for order in itertools.permutations([shared, shared.iloc[:2], shared.iloc[2:], better]):
-        together = summary.of_all_experiments(order)
+        together = summary.merged_experiments(order)
         assert sorted(together["value"]) == [0.6, 0.7, 0.7, 0.7, 0.85, 0.95]

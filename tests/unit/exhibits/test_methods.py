@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.analysis import comparisons
-from subtune.analysis.comparisons import of_exhibits
+from subtune.analysis.comparisons import exhibit_scores
 from subtune.exhibits import output
 from subtune.exhibits.methods import scores_by_train_rows, with_marks
 from subtune.models.dimensions import papers_models
@@ -25,7 +25,7 @@ PAPER_ORDER = [
 
 
 def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
-    table = of_exhibits(printed.scores("layernorm"), ["table2"])
+    table = exhibit_scores(printed.scores("layernorm"), ["table2"])
     assert len(table) == 36
     columns = [column.key for column in columns_of(PAPER_ORDER, {})]
     assert list(table["task"].drop_duplicates()) == columns

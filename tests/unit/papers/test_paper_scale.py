@@ -5,7 +5,7 @@ import re
 import pytest
 
 from subtune import config, papers
-from subtune.analysis.comparisons import of_exhibits
+from subtune.analysis.comparisons import exhibit_scores
 from subtune.papers import printed
 from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
 from subtune.planning.cost import Estimates
@@ -93,7 +93,7 @@ def test_experiments_train_as_their_papers_say(paper, recipe, planned):
 
 
 def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned):
-    printed_runs = of_exhibits(printed.scores("bitfit"), ["pos"])
+    printed_runs = exhibit_scores(printed.scores("bitfit"), ["pos"])
     expected = set(zip(printed_runs["model"], printed_runs["method"], strict=True))
     assert {(run.model, run.method) for run in planned["bitfit_pos"]} == expected
     assert {run.task for run in planned["bitfit_pos"]} <= {"ptb", "ud_ewt"}
