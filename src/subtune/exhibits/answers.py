@@ -1,4 +1,4 @@
-"""The method to train, as a table, in sentences and on a terminal; what each method costs."""
+"""Answers as a table, in sentences and on a terminal, and the costs of each method."""
 
 import itertools
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ def decisions(
 
 
 def _numbers(answer: Answer, title: str) -> dict[str, Any]:
-    """Return the cells of an answer, and more; those of a method are missing if it has none."""
+    """Return at least the cells of an answer; without a method its cells are missing."""
     numbers: dict[str, Any] = {}
     if candidate := answer.candidate:
         mean, low, high = candidate.difference
@@ -91,9 +91,9 @@ def _numbers(answer: Answer, title: str) -> dict[str, Any]:
 
 
 def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Return what each method scores and loses, in words, from rows of `summary`.
+    """Return the score and loss of each method as text, from rows of `summary`.
 
-    Without the titles of tasks, neither model nor task is shown.
+    Model and task are shown only if the titles of tasks are given.
     """
     rows = []
     for row in methods.to_dict("records"):
@@ -104,13 +104,13 @@ def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = Non
                 "method": title_with_mask(*(row[name] for name in METHOD)),
                 "parameters": f"{row['trained']:,}",
                 "score": _digits(row["score"], DIVERGED),
-                # A small gain is no "-0.0000".
+                # Adding 0.0 turns -0.0 into 0.0.
                 "loss": _digits(0.0 - round(row["difference"], 4)),
                 "at most": _digits(row["most_lost"]),
                 f"within {row['margin']:g}": chance_in_words(row["chance"]),
             }
         )
-    # Where margins differ, each has a column.
+    # Each margin has a column of its own.
     return pd.DataFrame(rows).fillna(EMPTY)
 
 
@@ -119,7 +119,7 @@ def _digits(value: float, missing: str = EMPTY) -> str:
 
 
 def chance_in_words(chance: float) -> str:
-    """Return a chance in whole percents, never as if it were certain."""
+    """Return a chance in whole percents: never 0 % or 100 %."""
     if pd.isna(chance):
         return EMPTY
     percent = round(100 * chance)
@@ -176,7 +176,7 @@ def _described(candidate: Candidate) -> str:
 
 
 def _what_tells(answer: Answer, candidate: Candidate) -> str:
-    """Return a sentence about the safe choice, and the seeds or rows that would make sure."""
+    """Return a sentence about the safe choice, and the seeds or rows that would decide."""
     if len(candidate.seeds) == 1:
         return "Full fine-tuning is the safe choice; `seeds: [0, 1, 2]` would tell more."
     more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
@@ -189,7 +189,7 @@ def _what_tells(answer: Answer, candidate: Candidate) -> str:
 
 
 def in_brief(answers: pd.DataFrame) -> str:
-    """Return a single answer, or what to train on each task, from rows of `decisions`."""
+    """Return a single answer, or the method to train on each task, from rows of `decisions`."""
     if len(answers) == 1:
         return answers["answer"].item()
     beginnings = {"train": "Train", "probably": "Probably", "everything": "Train"}
@@ -200,7 +200,7 @@ def in_brief(answers: pd.DataFrame) -> str:
         titles_by_method = answers.loc[answers["decision"] == decision, "title"].groupby(names)
         named = [f"{name} on {', '.join(titles)}" for name, titles in titles_by_method]
         sentences += [f"{beginning} {'; '.join(named)}."] if named else []
-    # No task has a decision if full fine-tuning has no score.
+    # Without a score of full fine-tuning there is no decision.
     sentences += answers.loc[answers["decision"].isna(), "answer"].unique().tolist()
     if (answers["seeds"] == 1).all():
         sentences.append("Only one seed was trained: how seeds differ is not in it.")
@@ -210,7 +210,7 @@ def in_brief(answers: pd.DataFrame) -> str:
 def answers_in_lines(path: Path) -> str:
     """Return the answers of a CSV file as lines, as wide as the terminal.
 
-    A single question has the table of `summary` below it, which stands beside the file.
+    A single answer is followed by the table `summary`, whose file lies in the same folder.
     """
     table = read_scores(path)
     lines = ["", QUESTION, ""]
@@ -229,9 +229,9 @@ def answers_in_lines(path: Path) -> str:
 def methods_by_score(
     chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
 ) -> Styled:
-    """Return a row per model, task and method; a task's methods stand from the highest score.
+    """Return a row per model, task and method; the highest score of a task is first.
 
-    Methods on the front of score against parameters are bold.
+    Methods on the Pareto front of score and parameters are bold.
     """
     rows = summary(chosen, row_scores)
     shown = pd.DataFrame([_shown(row, task_titles) for row in rows.to_dict("records")])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LINE_STYLES = ("-", "--", ":", "-.")
-# Each kind of mask. Line styles and markers carry the meaning too, so that figures read in grey.
+# The look of each kind of mask. Line styles and markers also differ, for print in grey.
 SCOPES: dict[str, dict[str, Any]] = {
     "individual": {"label": "individual", "color": "#0072b2", "linestyle": "-", "marker": "o"},
     "global": {"label": "global", "color": "#d55e00", "linestyle": "--", "marker": "s"},

@@ -36,7 +36,7 @@ def metrics(tasks: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return the learning rate and epoch behind every score of a table."""
+    """Return the learning rate and epoch of every score in a table."""
     table = whole_methods(chosen)
     table = table[table["decides"]]
     return pd.DataFrame(
@@ -63,7 +63,7 @@ def best_learning_rates(
 
     Args:
         printed: ``task``, and one column per model of the paper.
-        method: whose learning rates the paper prints.
+        method: the method whose learning rates the paper prints.
     """
     runs = whole_methods(chosen)
     runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
@@ -138,7 +138,7 @@ def kruskal_wallis(
         printed: ``scores`` and ``p_value``, which stands as ``reported`` where it is printed.
         printed_scores: the paper's scores.
         methods: the two.
-        exhibits: what the paper's scores are called, dev first, to where they are printed.
+        exhibits: names of the paper's scores, dev first, to the exhibits that print them.
         test: as ``dev``, with test scores.
     """
     names = [name.partition(" ")[0] for name in exhibits]
@@ -201,8 +201,8 @@ def choice_by_information(
         methods: their names, which are those of the parameters.
 
     Returns:
-        A row per model, task and number of training rows: both orders, and how much less the
-        first by information scores than the best. Runs that diverged have no rank.
+        A row per model, task and number of training rows: both orders, and the best score minus
+        that of the method with the most information. Runs that diverged have no rank.
     """
     rows_of_methods = parameter_information[parameter_information["parameter"].isin(methods)]
     wide = rows_of_methods.pivot(index="task", columns="parameter", values="information")
@@ -239,11 +239,10 @@ def checklist(claims: pd.DataFrame) -> Styled:
 
 
 def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
-    """Return what became of each paper's claims, as lines that are as wide as the terminal.
+    """Return how many of each paper's claims hold, as lines that are as wide as the terminal.
 
     Args:
-        papers: citations to files of `subtune.analysis.claims.claims_table`, in their experiments'
-            ``data``.
+        papers: citations to files of `subtune.analysis.claims.claims_table`.
     """
     lines, verdicts = [], []
     for citation, paths in papers.items():

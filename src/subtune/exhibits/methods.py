@@ -40,19 +40,18 @@ def comparison(
 ) -> Styled:
     """Return a row per model and method, a column per task, and the average if the paper has one.
 
-    Ours are the methods that the paper's exhibits have, of their models; where no model of ours is
-    one of the paper's, of all our models. Methods that the paper prints for none of these tasks
-    are ours too. Where the paper's average is over tasks that we have not run, ours has a column of
-    its own.
+    Show our runs of the paper's models. If we have none, show all our models. Leave out methods
+    that only other exhibits of the paper print for these tasks. If the paper averages over tasks
+    that we have not run, our average has a column of its own.
 
     Args:
         printed: the paper's scores, from `subtune.papers.printed.scores`.
         counts: its numbers of parameters, from the paper's table `parameter_counts`.
-        source: of which rows our scores are.
+        source: the rows of our scores, in words.
         exhibits: where the paper prints its scores.
-        split: those of one split only.
-        printed_tasks: tasks whose printed scores are shown where ours are of other ones.
-        quoted: methods whose scores the paper quotes, to what its rows are called.
+        split: show printed scores of this split only.
+        printed_tasks: further tasks whose printed scores are shown.
+        quoted: methods whose scores the paper quotes, to the names of its rows.
         not_competing: methods that do not compete for the best score.
     """
     others = [TASKS[task] for task in printed_tasks if task not in column_titles]
@@ -111,7 +110,7 @@ def _rows_of_runs(
 def _rows_of_paper(
     below: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
 ) -> list[list[str]]:
-    """Return a row of cells per printed one. ``is_printed``: which averages the paper has."""
+    """Return a row of cells per printed row. ``is_printed``: which averages the paper has."""
     rows = []
     printed_counts = counts.set_index(["model", "method"])["printed"]
     several = below["exhibit"].nunique() > 1
@@ -137,7 +136,7 @@ def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
     """Return a table with marks after the methods whose scores differ from full fine-tuning's.
 
     The test is Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `DIFFERS`,
-    uncorrected. It finds no difference in fewer than six columns. ``numbers`` are the scores.
+    uncorrected. With fewer than six columns it never marks a method. ``numbers`` are the scores.
     """
     marked = table.copy()
     for _, block in numbers.groupby(table["scores of"]):
@@ -152,7 +151,7 @@ def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
 def _printed_elsewhere(printed: pd.DataFrame, below: pd.DataFrame, tasks: list[str]) -> set[str]:
     """Return the methods that only other exhibits of the paper print for these tasks.
 
-    An exhibit of nothing but averages is of all tasks.
+    An exhibit that prints only averages counts for all tasks.
     """
     only_averages = printed["is_average"].groupby(printed["exhibit"]).transform("all")
     on_tasks = printed["task"].isin(tasks) | only_averages

@@ -39,13 +39,13 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     names = {key: row[key] for key in ("model", "task", "method")}
     names |= {"selection": spec.selection.in_words()}
     names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}
-    # The hub's names of what models do are those of their heads, but for one.
+    # The hub names pipelines as heads are named here, except "text classification".
     pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
-    # The hub takes no other letters in the name of a dataset.
+    # The hub allows no other characters in the name of a dataset.
     kind = pipeline, re.sub(r"[^A-Za-z0-9_.-]+", "-", task.name), names["task"]
     seeds = list(_outcomes_of_seeds(store, spec))
     results, scores = [], []
-    # A run on the rows of all folds has no scores of its own.
+    # A run on the rows of all folds has no own scores.
     judged = next(iter(seeds), outcome) if spec.recipe.refit else outcome
     for split, by_metric in judged["scores"].items():
         for metric, score in by_metric.items():
@@ -79,9 +79,9 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
 
 
 def _outcomes_of_seeds(store: Path, spec: RunSpec) -> Iterator[dict[str, Any]]:
-    """Yield the outcomes of all recorded runs that differ from a run in no more than the seed.
+    """Yield the outcomes of all recorded runs that equal a run except for its seed.
 
-    Those of a run on the rows of all folds are the runs of the folds.
+    For a run on the rows of all folds, these are the runs of the folds.
     """
     refit = spec.recipe.refit
     for run in records.all_runs(store):

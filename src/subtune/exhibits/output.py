@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 EMPTY = "–"
-# Stands for the score of a run that diverged.
+# The score of a run that diverged.
 DIVERGED = "diverged"
-# Stands after the name of a method whose scores differ.
+# A mark after the name of a method whose scores differ from full fine-tuning's.
 MARK = "†"
 PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
 NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
@@ -70,7 +70,7 @@ def write_table(table: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> 
 
 
 def _markdown(table: pd.DataFrame, bold: pd.DataFrame) -> str:
-    # Names have stars, which would make text bold. Titles must not become links or pictures.
+    # Stars in names would make text bold, and titles must not become links or pictures.
     cells = table.replace(MARKDOWN, r"\\\1", regex=True)
     headings = [escaped(str(heading)) for heading in table]
     cells = cells.where(~bold, "**" + cells + "**").set_axis(headings, axis=1)
@@ -103,12 +103,12 @@ def wrapped(text: str) -> list[str]:
 
 
 def signed(value: float) -> str:
-    """Return a difference with its sign, or nothing."""
+    """Return a difference with its sign; a dash if it is missing."""
     return EMPTY if pd.isna(value) else f"{value:+.4f}"
 
 
 def interval(low: float, high: float) -> str:
-    """Return the ends of an interval, or nothing."""
+    """Return the ends of an interval; a dash if they are missing."""
     return EMPTY if pd.isna(low) else f"{signed(low)} to {signed(high)}"
 
 
@@ -119,7 +119,7 @@ def share(value: float) -> str:
 
 
 def cell(values: pd.Series) -> str:
-    """Return a score, or mean and standard deviation over seeds, or *diverged*, or nothing."""
+    """Return a score, or its mean and standard deviation over seeds; *diverged*, or a dash."""
     if values.empty:
         return EMPTY
     if values.isna().any():
@@ -129,7 +129,7 @@ def cell(values: pd.Series) -> str:
     return f"{values.mean():.4f} ± {values.std():.4f}"
 
 
-# Sizes for a figure that stands in a paper's text. PDF files hold whole TrueType fonts.
+# Sizes for a figure in a paper's text. PDF files hold whole TrueType fonts.
 SETTINGS: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -146,7 +146,7 @@ DOTS_PER_INCH = 220
 COLUMN = 0.5
 # More panels than this take minutes to lay out.
 MOST_PANELS = 60
-# Okabe and Ito's colours, which the colour-blind tell apart. Further lines differ by style.
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS = "osD^v<>P*X"
 
@@ -165,7 +165,7 @@ def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
     for path in map(Path, outputs):
         metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
-        # The other formats are laid out as the first.
+        # Further formats keep the layout of the first.
         figure.set_layout_engine("none")
 
 
@@ -202,7 +202,7 @@ def without_numbers(
 def name_panel(
     panel: "Axes", title: str, metric: str, model: str | None = None, grid: str = "0.9"
 ) -> None:
-    """Write a panel's title, its model, if there are several, and its metric. Draw its grid."""
+    """Write a panel's title, with its model if one is given, and its metric. Draw its grid."""
     panel.set_title(f"{title} ({model})" if model else title)
     panel.set_ylabel(TITLES[metric], fontsize=7)
     panel.grid(color=grid)

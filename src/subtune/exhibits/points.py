@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The lines of the method that trains everything, and of those that train nothing of the encoder.
+# The lines of full fine-tuning, and of methods that train nothing of the encoder.
 FULL: dict[str, Any] = {"color": "0.35", "linestyle": "-"}
 FLOORS = {"frozen": ("classifier alone", ":"), "embeddings": ("embeddings", "--")}
-# Widths in letters: of a page's text, and of the mark before each label of a legend.
+# Widths in letters: of a page's text, and of the marker before each label of a legend.
 LETTERS_OF_A_LINE, LETTERS_OF_A_MARK = 110, 7
 FRONT: dict[str, Any] = {"color": "0.75", "linewidth": 3, "zorder": 1}
 CELL = ["split", "model", "method", "task"]
 SPLITS = ("validation", "test")
-# Inches of a line of text, and of what stands above the first one.
+# Inches of a line of text, and of the space above the first one.
 LINE, TOP = 0.18, 0.9
-# A bar of methods that do not differ ends so far beyond its outermost ranks.
+# How far a bar reaches beyond its outermost ranks.
 BEYOND = 0.04
 
 
@@ -46,8 +46,8 @@ def score_by_parameters(
 
     A method is a point, with a bar of one standard deviation if it has several seeds. The masks of
     one method and kind are points of one colour, joined. Full fine-tuning, the classifier alone and
-    embeddings are horizontal lines. The grey line is the front: the best score with at most so many
-    parameters.
+    embeddings are horizontal lines. The grey line is the Pareto front: the best score with at most
+    so many parameters.
     """
     from matplotlib.lines import Line2D
 
@@ -56,7 +56,7 @@ def score_by_parameters(
         return without_numbers(style["width"])
     rows["label"] = rows.apply(_label, axis=1)
     rows["is_point"] = (rows["trained"] > 0) & (rows["label"] != title_of(REFERENCE))
-    # One colour each: a method, or its masks of one kind.
+    # Each method, or its masks of one kind, has one colour.
     labels = rows[rows["is_point"]].sort_values("trained")["label"].unique()
     questions = [*rows.groupby(QUESTION, sort=False)]
     share = COLUMN if len(questions) == 1 else 1
@@ -124,9 +124,9 @@ def _draw(panel: "Axes", rows: pd.DataFrame, labels: Iterable[str]) -> None:
 def reproduction(
     table: pd.DataFrame, column_titles: Mapping[str, str], style: Mapping[str, Any]
 ) -> "Figure":
-    """Draw a point per score that a paper prints and that we have; the diagonal is agreement.
+    """Draw a point per score that a paper prints and that we have.
 
-    Scores of test sets have half-filled markers.
+    Points on the diagonal agree. Scores of test sets have half-filled markers.
 
     Args:
         table: from `subtune.analysis.comparisons.reproduction`.

@@ -26,10 +26,10 @@ MEDIA_TYPES = {
     ".pdf": "application/pdf",
     ".png": "image/png",
 }
-# The place of the width in a PNG file, and the pixels of a page per inch.
+# The bytes of a PNG file that hold its width, and the pixels of a page per inch.
 WIDTH_IN_PNG = slice(16, 20)
 PIXELS_PER_INCH = 96
-# Pixels of a learning curve that fits in a row of a table.
+# Pixels of a learning curve in a row of a table.
 WIDTH, HEIGHT, PADDING = 96, 24, 3
 NUMBERED = re.compile(r"(table|figure)(\d+)")
 # Units of a small picture.
@@ -104,7 +104,7 @@ def markdown_table(text: str) -> Markup:
 
 
 def data_address(path: Path) -> str:
-    """Return an address that holds the whole file."""
+    """Return a data URL that holds the whole file."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:{MEDIA_TYPES[path.suffix]};base64,{content}"
 
@@ -162,7 +162,7 @@ def sparkline(scores: Sequence[float], best_epoch: int) -> str:
 
 
 def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
-    """Return the cost of every experiment, and of all; runs that they share count once there."""
+    """Return the cost of each experiment, and of all together, where shared runs count once."""
     users = runs["experiments"].str.split(" ")
     names = dict.fromkeys(name for used in users for name in used)
     parts = {name: runs[[name in used for used in users]] for name in names}
@@ -181,7 +181,7 @@ def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
 
 
 def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return the commits and versions that trained the runs, and the times."""
+    """Return the commits, package versions and times of the runs."""
     columns = {"commit": "commit of subtune"}
     columns |= {c: c.removeprefix("versions.") for c in runs if c.startswith("versions.")}
     rows = [(title, _distinct(runs, column)) for column, title in columns.items()]
@@ -197,10 +197,10 @@ def _distinct(runs: pd.DataFrame, column: str) -> str:
 
 
 def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the ``sentence`` and the ``pictures`` of the tables `answers` and `summary`.
+    """Return the ``sentence`` and ``pictures`` of the answers, and a ``table`` if there is one.
 
-    A single question has the ``table`` of what each method loses. None if the tables are not among
-    the exhibits.
+    The table has each method's loss; only a single answer has one. None without the tables
+    `answers` and `summary`.
     """
     files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
     if not {"answers", "summary"} <= files.keys():
@@ -222,9 +222,9 @@ def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
 
 
 def picture(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the places of points and lines in a small picture.
+    """Return the positions of points and lines in a small picture.
 
-    Lines are full fine-tuning, the front, and the best score that trains nothing of the encoder.
+    Lines are full fine-tuning, the Pareto front, and the best score without training the encoder.
     """
     full = rows.loc[rows["method"] == REFERENCE, "score"]
     floor = rows.loc[rows["trained"] == 0, "score"].nlargest(1)
