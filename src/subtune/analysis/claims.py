@@ -1,4 +1,4 @@
-"""Claims of papers, and what our numbers and the printed ones say of them.
+"""Claims of papers, tested on our numbers and on the printed ones.
 
 A claim expects one of three things of a number ``x``. A number closer to 0 than the equivalence
 margin counts as no difference.
@@ -9,8 +9,8 @@ margin counts as no difference.
 
 Papers judge a single number: a mean, a count of table cells, an order or a p-value. The interval is
 Student's, at 95 %, for the mean over units. Units are seeds where there are at least
-`FEWEST_UNITS`: the mean of each seed over everything else. With fewer seeds, units are what else
-tells numbers apart, such as tasks, or models and tasks.
+`FEWEST_UNITS`: the mean of each seed over everything else. With fewer seeds, units are tasks, or
+models and tasks.
 
 * ``more``: supported if the whole interval is above 0; not supported if all of it is below the
   margin.
@@ -61,7 +61,7 @@ def holds(expects: Expectation, value: float, equivalence_margin: float) -> bool
 
 
 def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
-    """Return what an interval is over: the unit in words, and a number per unit.
+    """Return the units of an interval: the unit in words, and a number per unit.
 
     Args:
         cells: from `subtune.analysis.statistics`. A seed without a cell that others have is left
@@ -78,7 +78,7 @@ def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
 
 
 def _words(cells: pd.Series) -> str:
-    """Return what tells cells apart, in words. MNLI has two columns; each counts as a task."""
+    """Return the levels that differ between cells. Each of MNLI's two columns counts as a task."""
     levels = [level for level in cells.index.names if level]
     several = [level for level in levels if cells.index.get_level_values(level).nunique() > 1]
     names = several or levels[-1:]
@@ -93,7 +93,7 @@ def interval_of(values: Sequence[float]) -> Interval:
 
 
 def verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
-    """Return what an interval says of a claim."""
+    """Return whether an interval supports a claim, or the opposite, or neither."""
     low, high, margin = interval.low, interval.high, equivalence_margin
     if math.isnan(low):
         return UNDECIDED
@@ -119,20 +119,19 @@ class Claim:
         printed_in: the section and the exhibits.
         statistic: what is computed, in words.
         expects: the result that supports it, as `subtune.analysis.claims` defines it.
-        measure: what the statistic is a difference of; a ratio's is one of logarithms.
+        measure: the quantity whose difference the statistic is; for ratios, their logarithms.
         reads: names of the tables that ``units`` takes first.
         units: the function that returns one number per cell, 0 where nothing differs.
         of: its other arguments.
-        tasks: the tasks that the claim is about; without them all but those that the paper treats
-            apart.
-        at_least: in how many cells, out of how many, the paper finds what it expects; the same
-            share decides about ours. Without it the mean decides.
+        tasks: the tasks of the claim; by default all but those that the paper treats apart.
+        at_least: the number of cells that are as expected in the paper, and of all its cells; the
+            same share decides about ours. Without it the mean decides.
         order: a function of the same arguments that decides instead of the mean.
         groups: two methods; the Kruskal–Wallis test between their scores decides instead.
         margin: the equivalence margin, if it is not that of ``measure``.
         is_printed: whether the paper prints numbers that can test the claim.
         contradicted_by: the printed number that contradicts the claim, if one does.
-        is_main: whether it is one of the few that the paper is known for.
+        is_main: whether it is one of the paper's best-known claims.
     """
 
     text: str
@@ -164,9 +163,9 @@ class Claim:
 
 
 class Judgement(NamedTuple):
-    """The number that decides, its number of cells, and in words whether the claim holds.
+    """The deciding number, its number of cells, and in words whether the claim holds.
 
-    The value is a mean, a number of cells or a p-value; an order has none.
+    The number is a mean, a count of cells or a p-value; an order has none.
     """
 
     value: float
@@ -230,7 +229,7 @@ def _row(
     our_judgement = judge(claim, ours) or Judgement(math.nan, 0, UNDECIDED)
     unit, units = interval_units(_cells(claim, ours))
     interval = interval_of(units.tolist())
-    # A mean says nothing of a claim that holds in less than half of all cells.
+    # A mean cannot test a claim that holds in less than half of all cells.
     is_rare = claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
     margin = claim.equivalence_margin()
     shown = [float(np.exp(value)) if claim.measure == "ratio" else value for value in interval]
@@ -259,7 +258,7 @@ def _judged_by(claim: Claim) -> str:
 
 
 def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
-    """Return the statistic: a number per model, task and seed, as far as they are told apart."""
+    """Return the statistic: a number per model, task and seed, as far as there are several."""
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
@@ -276,7 +275,7 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     if claim.groups:
         return _kruskal_wallis(claim.groups, data)
     if claim.at_least:
-        # A method that diverged is not better than another anywhere.
+        # A method that diverged counts as worse than every other.
         data = [t.assign(value=t["value"].fillna(-np.inf)) if "value" in t else t for t in data]
     cells = _cells(claim, data)
     if cells.empty:

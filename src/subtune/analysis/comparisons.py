@@ -10,7 +10,7 @@ import pandas as pd
 from subtune.analysis.scores import averages, by_method, whole_methods
 
 SIGNIFICANCE = 0.05
-# Fewer have no order to test.
+# The fewest methods and columns with an order to test.
 FEWEST_METHODS, FEWEST_COLUMNS = 3, 2
 
 
@@ -91,8 +91,8 @@ def reproduction(
 ) -> pd.DataFrame:
     """Return printed scores with ours and the difference.
 
-    Ours are empty where we have not run the cell, or the run diverged. If none of our models is the
-    paper's and we have a single one, its scores are used.
+    Ours are missing if we have not run the cell, or the run diverged. If we have a single model and
+    it is not the paper's, its scores are used.
 
     Args:
         printed: a paper's scores, from `subtune.papers.printed.scores`.

@@ -1,10 +1,10 @@
 """Intervals and chances of a mean over seeds and rows, which are crossed: all seeds have all rows.
 
-A value is the grand mean plus an effect of its seed, one of its row, and a rest. Their variances
-are estimated by the analysis of variance with random effects (Searle, Casella and McCulloch, 1992,
-section 4.3), a negative one being 0, and degrees of freedom by Satterthwaite (1946). By
-cross-validation every seed has rows of its own, which are nested in it. A metric that
-is no mean over rows has the jackknife's pseudo-values (Tukey, 1958) in their place.
+A value is the grand mean plus an effect of its seed, an effect of its row, and a residual. Their
+variances are estimated by the analysis of variance with random effects (Searle, Casella and
+McCulloch, 1992, section 4.3); negative estimates count as 0. Degrees of freedom are Satterthwaite's
+(1946). In cross-validation, rows are nested in seeds. If a metric is not a mean over rows, the
+jackknife's pseudo-values (Tukey, 1958) replace the values of rows.
 """
 
 import math
@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 LEVEL = 0.95
-# Rows are put into so many parts, so that a metric is computed fifty times and not a thousand.
+# The number of parts of the rows: a metric is computed once per part, not once per row.
 PARTS = 50
 # Larger studies are not suggested.
 MOST_SEEDS, MOST_TIMES_THE_ROWS = 50, 50
 
 
 class Interval(NamedTuple):
-    """A mean and its interval; NaN where there is too little to tell."""
+    """A mean and the ends of its interval, which are NaN if there are too few values."""
 
     mean: float
     low: float
@@ -29,11 +29,11 @@ class Interval(NamedTuple):
 
 
 class Study(NamedTuple):
-    """A mean, and the variances of its seeds, of its parts of rows, and of the rest.
+    """A mean, and the variances of its seeds, of its parts of rows, and of the residuals.
 
-    ``parts`` is 0 where rows are unknown. The interval is then over seeds alone. Where ``folds`` is
-    not 0, each seed has one of so many folds of the rows to itself, and ``parts`` is the mean
-    number of a fold. Seeds beyond the first ``folds`` have the same rows again, otherwise divided.
+    If ``parts`` is 0, rows are unknown, and the interval is over seeds alone. If ``folds`` is not
+    0, each seed has one of so many folds of the rows to itself, and ``parts`` is the mean number of
+    parts of a fold. Seeds beyond the first ``folds`` have the same rows in another partition.
     """
 
     mean: float
@@ -46,11 +46,11 @@ class Study(NamedTuple):
     folds: int = 0
 
     def error(self, more_seeds: int = 0, times_the_rows: float = 1) -> tuple[float, float]:
-        """Return the variance of the mean and its degrees of freedom, as it would be of more."""
+        """Return the variance of the mean, with more seeds or rows, and its degrees of freedom."""
         seeds, parts = self.seeds + more_seeds, self.parts
         seed_share = self.seed_variance / seeds
-        # Each mean square's contribution to the variance, and its degrees of freedom. If the
-        # variance of seeds is 0, theirs adds nothing.
+        # Each mean square's contribution to the variance, and its degrees of freedom. The mean
+        # square of seeds contributes nothing if their variance is 0.
         shares: list[tuple[float, float]] = [(seed_share, seeds - 1)]
         if parts:
             part_share = self.part_variance / times_the_rows / parts
@@ -71,13 +71,13 @@ class Study(NamedTuple):
 def study(differences: Sequence[float], values: np.ndarray | None, rows: int) -> Study:
     """Estimate the variances of a mean difference.
 
-    Of one seed, the variance is that of its parts: how seeds differ is not in it.
+    With one seed, the variance is that of its parts, without the differences between seeds.
 
     Args:
-        differences: one per seed, at least two where rows are unknown.
-        values: ``[seeds, parts]``, whose means over parts are the differences, or nearly; without
-            them rows are unknown.
-        rows: how many rows the parts hold together.
+        differences: one per seed, at least two if rows are unknown.
+        values: ``[seeds, parts]``; their means over parts are nearly the differences. Without them
+            rows are unknown.
+        rows: the number of rows in all parts.
     """
     mean, seeds = float(np.mean(differences)), len(differences)
     if values is None:
@@ -94,24 +94,24 @@ def study(differences: Sequence[float], values: np.ndarray | None, rows: int) ->
 
 
 def nested_study(differences: Sequence[float], values: np.ndarray, rows: int, folds: int) -> Study:
-    """Estimate the variances of a mean difference by cross-validation: rows lie within seeds.
+    """Estimate the variances of a mean difference in cross-validation: rows lie within seeds.
 
     If a fold has no score, there is no interval. If a fold has too few rows to have parts, the
     interval is over seeds alone.
 
     Args:
         differences: one per seed, at least two, each of its own fold.
-        values: ``[seeds, parts]``, whose means over parts are the differences, or nearly. A fold
-            with fewer parts has NaN in place of the others.
-        rows: how many rows all folds hold together.
-        folds: how many make up all rows.
+        values: ``[seeds, parts]``; their means over parts are nearly the differences. If a fold
+            has fewer parts, the others are NaN.
+        rows: the number of rows in all folds.
+        folds: the number of folds.
     """
     seeds, mean, counts = len(differences), float(np.mean(differences)), np.isfinite(values).sum(1)
     if counts.min() < 2:
         return study(differences, None, 0)
     mean_variance = float((np.nanvar(values, 1, ddof=1) / counts).mean())
     seed_variance = float(np.var(differences, ddof=1)) - mean_variance
-    # NaN stays so: it is not below 0.
+    # Unlike max, this keeps NaN.
     seed_variance = 0.0 if seed_variance < 0 else seed_variance
     parts = float(counts.mean())
     return Study(mean, seed_variance, mean_variance * parts, 0, seeds, parts, rows, folds)
@@ -135,7 +135,7 @@ def half_width(studies: Sequence[Study]) -> float:
 
 
 def chance(studies: Sequence[Study], margin: float) -> float:
-    """Return the chance that the mean over studies is not below 0 by more than ``margin``.
+    """Return the chance that the mean over studies is at least minus ``margin``.
 
     NaN without studies.
     """
@@ -152,10 +152,9 @@ def chance(studies: Sequence[Study], margin: float) -> float:
 
 
 def most_lost(studies: Sequence[Study], more_seeds: int = 0, times_the_rows: float = 1) -> float:
-    """Return the smallest margin whose chance is at least `LEVEL`: what is lost at most.
+    """Return the smallest margin whose chance is at least `LEVEL`: the largest likely loss.
 
-    It can be that of more seeds, or of more rows, if the mean and the variances stay. NaN without
-    studies.
+    With more seeds or rows, mean and variances are assumed to stay. NaN without studies.
     """
     from scipy import stats
 
@@ -173,23 +172,23 @@ def _mean(
 ) -> tuple[float, float, float]:
     """Return the mean over studies, its standard error, and the error's degrees of freedom.
 
-    Where no row differs the error is 0, and the rule of three holds: what happens in a share p of
-    rows is not seen in n of them with a chance of exp(-n p) (Hanley and Lippman-Hand, 1983).
+    If no row differs, the error is 0, and the rule of three holds: an event with rate p is unseen
+    in n rows with a chance of exp(-n p) (Hanley and Lippman-Hand, 1983).
     """
     mean = float(np.mean([study.mean for study in studies]))
     errors = [study.error(more_seeds, times_the_rows) for study in studies]
     variance = sum(v for v, _ in errors)
     spread = sum(v**2 / degrees for v, degrees in errors)
-    # The square of a variance so small is 0.
+    # A variance so small that its square is 0 counts as 0.
     if spread == 0:
         return mean, 0.0, math.inf
     return mean, math.sqrt(variance) / len(errors), variance**2 / spread
 
 
 def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
-    """Return how many more seeds make the margin's chance at least `LEVEL`.
+    """Return how many more seeds give the margin a chance of at least `LEVEL`.
 
-    With folds they are those of whole partitions. None: more than are suggested, or unknown.
+    With folds it is a number of whole partitions. None if it is unknown or above `MOST_SEEDS`.
     """
     seeds = min((study.seeds for study in studies), default=1)
     step = max((study.folds for study in studies), default=0) or 1
@@ -198,7 +197,10 @@ def more_seeds(studies: Sequence[Study], margin: float) -> int | None:
 
 
 def more_rows(study: Study, margin: float) -> int | None:
-    """Return how many more rows do, to two digits. None: more than are suggested, or unknown."""
+    """Return how many more rows give the margin that chance, rounded up to two digits.
+
+    None if it is unknown or above `MOST_TIMES_THE_ROWS`.
+    """
     if not study.parts:
         return None
     for times in np.geomspace(1.05, MOST_TIMES_THE_ROWS, 100):
@@ -210,7 +212,7 @@ def more_rows(study: Study, margin: float) -> int | None:
 
 
 def part_of_units(row_of_unit: np.ndarray, parts: int) -> np.ndarray:
-    """Return the part of each unit ``[u]``, drawn by its row's number: the same for every run."""
+    """Return the part of each unit ``[u]``, drawn by its row's number, so that runs agree."""
     rows = int(row_of_unit.max()) + 1
     return (np.random.default_rng(0).permutation(rows) % parts)[row_of_unit]
 
@@ -221,8 +223,8 @@ def pseudo_values(
     """Return a score's pseudo-value for each part of the rows ``[parts]``, and the number of rows.
 
     Args:
-        score: the metric of some of the units, ``True`` in a mask ``[u]``.
-        row_of_unit: the row, from 0, of each unit that the metric compares, such as a word ``[u]``.
+        score: the metric of the units that are ``True`` in a mask ``[u]``.
+        row_of_unit: the row, from 0, of each unit ``[u]`` that the metric compares, such as a word.
     """
     rows = int(row_of_unit.max()) + 1
     parts = min(PARTS, rows)

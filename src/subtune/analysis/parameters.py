@@ -32,7 +32,7 @@ def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def parameter_information(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the information of each parameter that a layer has: the mean over all its entries.
+    """Return the information of each kind of layer parameter: the mean over all its entries.
 
     Args:
         sums: as in `component_shares`.

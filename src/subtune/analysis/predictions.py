@@ -1,7 +1,7 @@
 """Recorded predictions: their scores, and the epochs at which rows are judged.
 
-The dev rows are put into parts. Each part is judged at the epoch at which all other parts score
-best: a row that judges has no say in its epoch.
+The dev rows are divided into parts. Each part is judged at the epoch that is best on all other
+parts, so no row helps to choose its own epoch.
 """
 
 import os
@@ -30,7 +30,7 @@ NO_ROWS = pd.DataFrame(columns=["run", "rows", *NUMBERS])
 def judged_apart(
     task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
 ) -> tuple[pd.DataFrame, list[int]]:
-    """Return predictions of which each row is at its part's epoch, and the epoch of each part.
+    """Return predictions with each row at its part's epoch, and the epoch of each part.
 
     Args:
         tables: a split's predictions by epoch, as `predictions_by_epoch` returns them.
@@ -54,12 +54,12 @@ def epochs_of(judged_at: str) -> list[int]:
 
 
 def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
-    """Return the part of each prediction, drawn by its row's number: the same for every run."""
+    """Return the part of each prediction, drawn by its row's number, so that runs agree."""
     return intervals.part_of_units(pd.factorize(table["idx"])[0], parts)
 
 
 def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.ndarray], float]:
-    """Return the metric of recorded predictions, as a function of a mask of what is compared."""
+    """Return the metric of recorded predictions as a function of a mask of the compared units."""
     predicted, expected = map(_array, task.of_kind.compared(table))
     compute = partial(metrics.compute_all, task.of_kind.compares, [metric])
     return lambda mask: compute(predicted[mask], expected[mask])[metric]
@@ -87,7 +87,7 @@ def predictions_by_epoch(
 
 
 def _array(units: Sequence) -> np.ndarray:
-    """Return units as an array that a mask can choose from, also where they are lists."""
+    """Return units, even lists, as an array that a mask can select from."""
     if isinstance(units, list):
         return np.fromiter(units, dtype=object, count=len(units))
     return np.asarray(units)
@@ -99,8 +99,8 @@ def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
     Runs that diverged or have a single row are left out.
 
     Returns:
-        A row per run: ``run``, ``rows`` (how many were scored), and `NUMBERS`, of which the last
-        are missing if there are fewer rows.
+        A row per run: ``run``, ``rows`` (the number of scored rows), and `NUMBERS`. If there are
+        fewer rows than numbers, the last numbers are missing.
 
     Raises:
         SubtuneError: a record cannot be read.
@@ -128,9 +128,8 @@ TOLERANCE = 1e-9
 def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
     """Compute the scores of runs again from their predictions, and refuse a difference.
 
-    A record has the predictions of the epoch that is best by its task's first metric. Every score
-    of that epoch is compared. A paper may show another epoch, whose predictions are not on record.
-    Runs that diverged have none.
+    All scores of the epoch that is best by the task's first metric are compared. Runs that diverged
+    have no predictions.
 
     Raises:
         SubtuneError: a score on record differs from that of its predictions by more than

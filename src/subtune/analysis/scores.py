@@ -36,7 +36,7 @@ def collect(
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
             ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``, ``fold``
             and ``partition``.
-        apart: judge dev rows at epochs that other rows have chosen, where no test rows judge.
+        apart: unless test rows judge, judge dev rows at epochs that other rows have chosen.
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
@@ -104,9 +104,9 @@ def _best_epoch(
 
 
 def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tuple[float, str]]:
-    """Return a run's ``value`` and ``judged_at``, where parts of the rows choose for each other.
+    """Return a run's ``value`` and ``judged_at`` if parts of its rows choose epochs for each other.
 
-    Nothing with fewer rows than parts.
+    Nothing if there are fewer rows than parts.
     """
     task, tables = predictions.predictions_by_epoch(store, run, column.split)
     if tables[1]["idx"].nunique() < predictions.PARTS:
@@ -119,9 +119,9 @@ def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tup
 def _by_other_folds(
     table: pd.DataFrame, curves: Mapping[str, Sequence[float]]
 ) -> dict[str, tuple[float, str]]:
-    """Return ``value`` and ``judged_at`` of runs of folds, where folds choose for each other.
+    """Return ``value`` and ``judged_at`` of runs of folds if folds choose epochs for each other.
 
-    The epoch has the highest mean score of the runs that the other folds of a partition judge.
+    The epoch is the one with the highest mean score on the other folds of the partition.
 
     Args:
         curves: the judging score of each epoch, by run.
@@ -178,7 +178,7 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_of(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
-    """Return the rows of each setting's best candidate, as `choose` says it of learning rates."""
+    """Return the rows of each setting's best candidate, chosen as `choose` chooses rates."""
     groups = scores.groupby([*setting], sort=False, dropna=False)
     scores = scores.assign(setting=groups.ngroup(), candidate=candidate)
     keys = ["setting", "candidate"]
@@ -228,7 +228,7 @@ def in_every_metric(
 
 
 def _of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -> dict[str, float]:
-    """Return a task's metrics, named as in a history, of parts of the rows at their epochs."""
+    """Return all metrics of a task, named as in a history, with each part at its epoch."""
     task, tables = predictions.predictions_by_epoch(store, run, split)
     kind, table = task.of_kind, predictions.assembled(tables, epochs)
     scores = metrics.compute_all(kind.compares, task.metrics, *kind.compared(table))
@@ -251,7 +251,7 @@ def by_method(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def trained_beside_classifier(chosen: pd.DataFrame) -> pd.Series:
-    """Return how many pretrained parameters each run trains."""
+    """Return the number of pretrained parameters that each run trains."""
     return chosen["trainable"] - chosen.get("classifier", 0)
 
 
@@ -284,7 +284,7 @@ def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs, with the whole method as the end of every scope's curve."""
+    """Return the runs, with the whole method at the end of each scope's curve."""
     whole = whole_methods(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)

@@ -1,12 +1,12 @@
 """Statistics of claims: numbers in which 0 means no difference.
 
 Each one reads tables of numbers, ours or a paper's, and returns a series with a number per cell.
-Its index names the model, the column of the tables or the task, and the seed, as far as the table
-tells them apart. The numbers are differences of scores or of shares, rank correlations, and
-logarithms of ratios. The series is empty if a table lacks the numbers.
+Its index has the model, the column or task, and the seed, as far as the table has them. The numbers
+are differences of scores or of shares, rank correlations, and logarithms of ratios. The series is
+empty if a table lacks the numbers.
 
-A family of methods is a pattern that matches their names from the start. A statistic that a single
-claim needs lies beside that claim.
+A family of methods is a pattern that matches the start of their names. Statistics that only one
+paper needs are in its folder.
 """
 
 import re
@@ -81,10 +81,10 @@ def rounded_families(
 
 
 def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return `minus` of two methods: of each family the best in the mean over the columns.
+    """Return `minus` of the best methods of two families, by their means over the columns.
 
-    Methods of the first are left out of the second. A column where a method has no score is left
-    out.
+    Methods of the first are left out of the second. A column without a score of every method is
+    left out.
     """
     groups = _apart(chosen["method"].unique(), first, second)
     rows = whole_methods(chosen)

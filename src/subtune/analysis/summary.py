@@ -2,8 +2,8 @@
 
 Parameters are counted without the classifier, which every method trains. A difference is the
 method's score minus full's score with the same seed. Its interval is over seeds and rows, both
-paired; over rows alone with a single seed, and over seeds alone where no predictions are known. The
-chance that a method is within the margin of full is that of the same distribution.
+paired. With a single seed it is over rows alone, and without known predictions over seeds alone.
+The chance that a method is within the margin of full has the same distribution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from subtune.selections.methods import title_of, with_mask
 
 REFERENCE = "full"
 ALL_TASKS = "all tasks"
-# The chance from which a method is named without a doubt.
+# The chance at which the answer names a method without "probably".
 SURE = 0.95
 Decision = Literal["train", "probably", "everything"]
 # Metrics that are a share of rows.
@@ -117,7 +117,7 @@ def merged_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the judging columns, with ``trained``, ``difference``, ``run_of_full``.
 
-    Where a task has a test file, its rows judge. The difference is NaN for full itself, and if the
+    If a task has a test file, its rows judge. The difference is NaN for full itself, and if the
     method or full has no score with that seed and fold.
     """
     judged = chosen[chosen["judges"]]
@@ -136,8 +136,8 @@ def _of_reference(runs: pd.DataFrame) -> pd.DataFrame:
 def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
     """Return the differences of one method to full on one task.
 
-    None if a seed has no difference, with a single seed whose predictions are not known, and where
-    no row differs and the metric is no share of rows: nothing then tells how far it may differ.
+    None if a seed has no difference, if the predictions of a single seed are unknown, or if no row
+    differs and the metric is not a share of rows: nothing then tells how far scores may differ.
 
     Args:
         runs: rows of `with_differences`.
@@ -160,7 +160,7 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
 
 
 def _folds_judge(runs: pd.DataFrame) -> bool:
-    """Return whether each run is judged by its fold: a test file would judge all of them."""
+    """Return whether each run is judged by its fold, not by a test file."""
     return bool((runs["fold"].notna() & runs["decides"]).all())
 
 
@@ -181,9 +181,9 @@ class Candidate(NamedTuple):
     With a chance of 95 % the loss to full is at most ``most_lost``; ``chance`` is that of a loss
     within the margin. ``seeds`` are those of the task with the fewest; ``full_with_one_answer`` is
     the number of runs of full that predict the same for every row. ``studies`` has one per task; it
-    is empty, and there is no interval, if one is unknown. ``judged_by`` names the rows of the
-    scores, and ``over`` says in words what the interval is over. ``at_edge`` and ``still_rising``
-    have the titles of this method and full, as far as that holds on a task.
+    is empty, and there is no interval, if one is unknown. ``judged_by`` names the rows that judge,
+    and ``over`` the seeds and rows of the interval. ``at_edge`` and ``still_rising`` have the
+    titles of this method and of full if that holds for them on a task.
     """
 
     title: str
@@ -259,7 +259,7 @@ def _difference(
 
 
 def _over(studies: Sequence[Study], judged_by: str) -> str:
-    """Return in words what an interval is over."""
+    """Return the seeds and rows of an interval in words."""
     if not studies:
         return ""
     seeds = min(study.seeds for study in studies)
@@ -300,7 +300,7 @@ class Answer:
 def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[Answer]:
     """Return an answer per model and task, and one for all tasks of a model that has several.
 
-    Where experiments have different margins, the smallest counts.
+    If experiments have different margins, the smallest counts.
     """
     answers_found = []
     for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
@@ -326,10 +326,10 @@ def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[An
 
 
 def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margin: float) -> Answer:
-    """Return the answer from the methods smaller than full, which stand from the smallest."""
-    # The chance of a single seed leaves out the differences between seeds.
+    """Return the answer from the methods smaller than full, the smallest first."""
+    # With a single seed, the chance lacks the differences between seeds.
     sure = next((c for c in smaller if c.chance >= SURE and len(c.seeds) > 1), None)
-    # The distribution is symmetric, and the mean is known where there is no interval.
+    # The distribution is symmetric, and the mean is known even without an interval.
     likely = next((c for c in smaller if c.difference.mean >= -margin), None)
     nearest = max(smaller, key=lambda candidate: candidate.difference.mean)
     better = [c for c in smaller if c.difference.low > 0]
