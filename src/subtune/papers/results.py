@@ -18,11 +18,11 @@ from subtune.papers.paper import DATA
 
 @dataclass(frozen=True)
 class Results:
-    """Numbers of an experiment's runs, and what its configuration says of its tasks.
+    """Numbers of an experiment's runs, and facts about its tasks from the configuration.
 
     Attributes:
         paper: the name of the paper that it reproduces, or empty.
-        tables: names in `subtune.papers.paper.DATA` to tables; not every experiment has all.
+        tables: names in `subtune.papers.paper.DATA` to tables; an experiment may lack some.
         tasks: each task to its ``title``, the titles of its ``columns``, its ``metrics``, its
             splits for ``evaluation``, and the ``source`` of its rows in words.
         models: names to directories.
@@ -67,7 +67,7 @@ class Results:
 
 
 def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
-    """Return an experiment's results, of the files that the workflow made.
+    """Return an experiment's results from the files that the workflow made.
 
     Args:
         about: from `subtune.papers.experiments.about`.
@@ -97,7 +97,7 @@ def further_tables(about: Mapping[str, Any], files: Mapping[str, Any]) -> dict[s
     if "reproduction" in wanted:
         scores = printed.scores(paper.name)
         tables["reproduction"] = reproduction(ours["chosen"], scores, ours.get("test_scores"))
-    # Tables that may have no row are begun with columns of no type.
+    # Concatenating an empty table leaves columns without a type.
     tables = {name: table.infer_objects() for name, table in tables.items()}
     if "claims" in wanted:
         rows = {"task": [*tasks], "rows": [about["train_rows"] for about in tasks.values()]}

@@ -127,7 +127,7 @@ FRONT = Figure(
     "not shown.",
     make=lambda results, style: score_by_parameters(results["chosen"], results.task_titles, style),
 )
-# Those that are also made of the runs of all experiments together.
+# Exhibits that are also made from the runs of all experiments together.
 SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 CLAIMS = Table(
     "claims",
@@ -212,7 +212,7 @@ SCORES_BY_SIZE = Table(
     make=lambda results: scores_by_train_rows(results["sizes"], results.column_titles),
     needs=Needs(sizes=2),
 )
-# It is made with the files, which other tables and figures do not wait for.
+# It is made together with the zip files, so that other exhibits do not wait for them.
 SUBMISSION = Table(
     "submission/contents",
     "Files for the GLUE server",
