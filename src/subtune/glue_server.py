@@ -170,10 +170,8 @@ def _filled_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
         rows = list(tables.delimited_rows(path, needed, lambda cells: True))
     except SubtuneError as error:
         raise SubtuneError(f"test_scores: {error}") from None
-    if not rows:
-        raise SubtuneError(f"test_scores: {path}: found no rows, expected those of the form")
     for column in needed:
-        if column not in rows[0][1]:
+        if rows and column not in rows[0][1]:
             raise SubtuneError(f"test_scores: {path}: column {column!r} is missing, and needed")
     return [(line, cells) for line, cells in rows if cells["score"].strip()]
 

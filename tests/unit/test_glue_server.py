@@ -24,7 +24,7 @@ from tests.helpers.exhibits import made
 from tests.helpers.submissions import require_taken
 
 
-def test_classes_are_words_for_inference_and_numbers_elsewhere_and_scores_stay_in_range():
+def test_predictions_are_words_numbers_or_scores_in_range():
     logits = np.array([[2.0, 1.0], [0.0, 1.0]])
     assert in_words(FILES["RTE.tsv"], logits) == ["entailment", "not_entailment"]
     assert in_words(FILES["WNLI.tsv"], logits) == ["0", "1"]
@@ -44,7 +44,7 @@ def best_run(task, run, value=0.5):
     return pd.DataFrame([cells])
 
 
-def test_the_mnli_model_predicts_the_diagnostic_set_and_alike_makes_the_same_file(tmp_path):
+def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_path):
     files = [file for file in FILES.values() if file.task.name == "mnli"]
     assert [file.name for file in files] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
     predicted = pd.concat(predictions(file, "a1") for file in files)
@@ -116,7 +116,7 @@ def test_the_real_diagnostic_set_is_mnlis_third_test_split(glue_dir, tmp_path):
     assert rows[0]["premise"] == "The cat sat on the mat."
 
 
-def test_a_submission_is_named_after_its_method_and_where_models_are_several_after_both():
+def test_a_submission_is_named_after_its_method_or_model_and_method():
     one = experiment(methods={"bitfit": [1e-3], "full": [1e-4]})
     assert list(planned.submissions(config(one), one)) == ["bitfit", "full"]
     two = experiment(paper="bitfit", models=["bert-base-cased", "roberta-base"])
@@ -205,9 +205,6 @@ def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
         ({"task": "mnli"}, "line 2: task: found 'mnli', expected one of .*mnli_matched"),
         ({"experiment": "mine"}, "line 2: experiment: found 'mine', expected one of layernorm"),
         ({"score": "high"}, "line 2: score: found 'high', expected a number, 0 to 100"),
-        ({"score": "912"}, "line 2: score: found '912', expected a number, 0 to 100"),
-        ({"score": "nan"}, "line 2: score: found 'nan', expected a number, 0 to 100"),
-        ({"score": "-3"}, "line 2: score: found '-3', expected the server's scale, 0 to 100"),
         ({"score": "0.912"}, "line 2: score: found '0.912', expected the server's scale, 0 to"),
     ],
 )
@@ -217,33 +214,10 @@ def test_a_mistake_in_the_form_is_one_line(form, changed, message, tmp_path):
         glue_server.returned_scores(path, form)
 
 
-@pytest.mark.parametrize(
-    ("of_header", "of_line", "message"),
-    [
-        ("", lambda line: f"{line},", "line 2: found 7 cells, expected 6"),
-        ("", lambda line: line.rpartition(",")[0], "line 2: found 5 cells, expected 6"),
-        ("", lambda line: line.replace(",full,", ',"full,'), "line 2: ',' expected after"),
-        (",score", lambda line: f"{line},50", "line 1: found column 'score' twice"),
-    ],
-)
-def test_a_form_with_damaged_rows_is_refused(form, of_header, of_line, message, tmp_path):
-    path = entered(form.copy(), tmp_path / "scores.csv")
-    header, *lines = path.read_text().splitlines()
-    path.write_text("\n".join([header + of_header, *map(of_line, lines)]))
-    with pytest.raises(SubtuneError, match=f"test_scores: .*{message}"):
-        glue_server.returned_scores(path, form)
-
-
 def test_a_form_is_read_as_a_spreadsheet_saves_it(form, tmp_path):
     path = entered(form.copy(), tmp_path / "scores.csv")
     expected = glue_server.returned_scores(path, form)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n,,,,,\r\n")
-    pd.testing.assert_frame_equal(glue_server.returned_scores(path, form), expected)
-
-
-def test_a_form_may_have_any_ending(form, tmp_path):
-    expected = glue_server.returned_scores(entered(form.copy(), tmp_path / "scores.csv"), form)
-    path = (tmp_path / "scores.csv").rename(tmp_path / "scores.txt")
     pd.testing.assert_frame_equal(glue_server.returned_scores(path, form), expected)
 
 
@@ -261,12 +235,9 @@ def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
         glue_server.returned_scores(tmp_path / "scores.csv", form)
     with pytest.raises(SubtuneError, match="no such file"):
         glue_server.returned_scores(tmp_path / "none.csv", form)
-    (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(SubtuneError, match="found no rows, expected those of the form"):
-        glue_server.returned_scores(tmp_path / "empty.csv", form)
 
 
-def test_a_score_of_constants_in_place_of_a_run_that_diverged_counts_for_no_run(form, tmp_path):
+def test_a_score_of_constants_counts_for_no_run(form, tmp_path):
     scores = glue_server.returned_scores(entered(form.copy(), tmp_path / "scores.csv"), form)
     dev = as_ours("table2")
     diverged = (dev["method"] == "bitfit") & (dev["task"] == "rte")

@@ -152,7 +152,7 @@ def test_masks_are_compared_column_by_column():
     assert row["ours"] == pytest.approx(-0.01) and row["verdict"] == SUPPORTED
 
 
-def test_families_of_methods_are_compared_by_their_means_and_their_parameters():
+def test_families_are_compared_by_their_means_and_their_parameters():
     frame = scores(**{"lora-I": [0.5] * 3, "lora-II": [0.7] * 3, "SPAFIT-1-3-I": [0.65] * 3})
     frame.loc[frame["method"].str.startswith("SPAFIT"), "trainable"] = 40
     every = pd.concat([frame, scores(full=[0.64] * 3), scores(**{"full-bitfit": [0.1] * 3})])
@@ -243,7 +243,7 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     ]  # fmt: skip
 
 
-def test_a_printed_layer_with_an_unreadable_cell_counts_in_no_share_and_in_no_rank():
+def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
     """QNLI's weights lack four layers, whose biases would count for them too."""
     shares = printed.data_like_ours(papers.find("layernorm"), "figure3")
     layers = shares[shares["task"] == "qnli"]
@@ -266,7 +266,7 @@ def test_the_best_other_method_is_the_one_with_the_best_average():
     assert row["ours"] == pytest.approx(0.8 - 0.7) and row["judged"] == HOLDS
 
 
-def test_the_best_method_of_a_task_is_the_one_with_the_best_mean_over_seeds():
+def test_the_best_method_of_a_task_has_the_best_mean_over_seeds():
     """With every seed one of the others is better, and in the mean none is."""
     first = scores(**{"SPAFIT-4-9-II": [0.8], "lora-I": [0.9], "lora-II": [0.6]})
     second = scores(**{"SPAFIT-4-9-II": [0.8], "lora-I": [0.6], "lora-II": [0.9]})
@@ -306,7 +306,7 @@ def test_on_tagging_a_tenth_of_a_point_counts(bitfit, judged):
     assert row["paper"] == pytest.approx(-0.001 / 3) and row["paper_judged"] == HOLDS
 
 
-def test_a_claim_that_names_no_tasks_is_not_asked_of_those_that_a_paper_has_apart():
+def test_a_claim_without_tasks_leaves_out_tasks_that_a_paper_treats_apart():
     table = pd.concat([scores(full=[0.5], bitfit=[0.6]), tagged(0.9, 0.1)])
     row = verdict_of("bitfit", "scores as full fine-tuning does", chosen=table)
     assert (row["ours"], row["cells"]) == (pytest.approx(0.1), 1)

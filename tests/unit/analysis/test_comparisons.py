@@ -26,7 +26,7 @@ def test_methods_are_paired_by_task_and_equal_groups_do_not_differ():
     assert comparisons.kruskal_wallis([0.5, 0.5], [0.5, 0.5]) == 1.0
 
 
-def test_holm_multiplies_the_smallest_p_value_by_their_number_and_keeps_the_order():
+def test_holm_multiplies_p_values_and_keeps_their_order():
     p_values = pd.Series([0.04, 0.01, math.nan, 0.03, 0.5])
     # 4 × 0.01, 3 × 0.03, 2 × 0.04 (not below the one before), 1 × 0.5.
     expected = [0.09, 0.04, math.nan, 0.09, 0.5]
@@ -78,7 +78,7 @@ def test_a_score_of_the_papers_own_model_is_not_beside_another_models():
     assert set(table.dropna(subset=["ours"])["model"]) == {"roberta-base"}
 
 
-def test_returned_test_scores_are_beside_the_printed_ones_and_dev_scores_beside_dev_scores():
+def test_test_scores_are_compared_with_test_scores_and_dev_with_dev():
     rows = scored(("rte", "bitfit", 1.0, None, 1e-3, 0, 0.7))
     table = comparisons.reproduction(rows, printed.scores("bitfit"), rows.assign(value=0.6))
     ours = table.dropna(subset=["ours"])

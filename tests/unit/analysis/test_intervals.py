@@ -16,7 +16,7 @@ def crossed_values(generator, seeds, parts, of_seeds=0.1, of_parts=0.3, of_rest=
     return by_seed + by_part + generator.normal(0, of_rest, (seeds, parts))
 
 
-def test_the_variances_are_those_of_a_slow_and_obvious_analysis_of_variance():
+def test_variances_equal_a_slow_and_obvious_analysis_of_variance():
     values = crossed_values(np.random.default_rng(1), 4, 9)
     table = pd.DataFrame(
         [(s, p, values[s, p]) for s in range(4) for p in range(9)], columns=["seed", "part", "x"]
@@ -62,7 +62,7 @@ def test_seeds_that_do_not_differ_leave_an_interval_over_parts_of_rows():
     assert intervals.half_width([study]) == pytest.approx(students(values.mean(0)))
 
 
-def test_folds_that_differ_have_students_interval_and_others_that_of_their_rows():
+def test_folds_that_differ_have_students_interval_others_that_of_rows():
     generator = np.random.default_rng(0)
     rows = generator.normal(0, 1, (5, 40))
     alike = rows - rows.mean(1, keepdims=True)
@@ -105,7 +105,7 @@ def test_a_fold_without_a_score_leaves_no_interval_and_no_chance():
     assert np.isnan(numbers).all()
 
 
-def test_a_chance_is_students_and_what_is_lost_at_most_has_that_of_the_level():
+def test_a_chance_is_students_and_the_most_lost_has_the_levels_chance():
     differences = [0.01, 0.03, -0.02, 0.0]
     study = intervals.study(differences, None, 0)
     test = scipy.stats.ttest_1samp(differences, -0.02, alternative="greater")

@@ -28,7 +28,7 @@ def test_components_are_ranked_by_mean_information_normalised_per_task():
     assert table.loc["output.LayerNorm", "paper's rank"] == 1
 
 
-def test_a_parameters_information_is_the_mean_over_its_entries_in_all_layers():
+def test_a_parameters_information_is_the_mean_over_its_entries():
     table = sums()
     table.loc[table["parameter"] == "encoder.layer.0.attention.self.value.bias", "information"] = 5
     found = parameters.parameter_information({"a": table, "b": sums()})
@@ -38,7 +38,7 @@ def test_a_parameters_information_is_the_mean_over_its_entries_in_all_layers():
     assert set(found["parameter"]) == set(LAYER_PARAMETERS) and len(values) == 20
 
 
-def test_a_tasks_layernorm_shares_sum_to_1_and_the_global_ones_by_part_to_the_number_of_tasks():
+def test_layernorm_shares_sum_to_1_and_global_ones_to_the_number_of_tasks():
     shares = parameters.layernorm_by_layer({"a": sums(), "b": sums(output_LayerNorm=5.0)})
     assert shares.groupby("task")["share"].sum().to_dict() == pytest.approx({"a": 1, "b": 1})
     total = parameters.global_by_layer(shares)
@@ -57,7 +57,7 @@ def off_figure_4(shares):
     return (ours - FIGURE_4).unstack("part")
 
 
-def test_the_papers_figure_4_is_its_figure_3_with_weights_and_biases_normalised_apart():
+def test_figure_4_is_figure_3_with_weights_and_biases_normalised_apart():
     off = off_figure_4(FIGURE_3)
     assert off["bias"].notna().all() and off["bias"].abs().max().round(3) <= 0.005
     # Sums of weights lack what cannot be read, so that shares of them are too large.
@@ -65,7 +65,7 @@ def test_the_papers_figure_4_is_its_figure_3_with_weights_and_biases_normalised_
     assert off["weight"].dropna().between(0.005, 0.018).all()
 
 
-def test_values_between_0_and_1_in_the_unreadable_cells_explain_the_weights_of_figure_4():
+def test_values_in_the_unreadable_cells_explain_the_weights_of_figure_4():
     unreadable = FIGURE_3["share"].isna()
 
     def weights_off(values):
@@ -77,7 +77,7 @@ def test_values_between_0_and_1_in_the_unreadable_cells_explain_the_weights_of_f
     assert abs(weights_off(solved.x)).max() < 0.005
 
 
-def test_a_layer_of_which_a_cell_is_missing_is_missing_in_the_sum_and_no_zero():
+def test_a_layer_with_a_missing_cell_is_missing_in_the_sum():
     assert FIGURE_3["share"].isna().sum() == 6
     total = parameters.global_by_layer(FIGURE_3).set_index(["part", "layer"])["share"]
     assert total[total.isna()].index.tolist() == [("weight", layer) for layer in (2, 4, 7, 8, 17)]

@@ -89,7 +89,7 @@ def collected(store, task, runs, apart=True, columns=None):
 
 @pytest.mark.parametrize("task", KINDS)
 @pytest.mark.parametrize("seed", range(3))
-def test_each_row_is_judged_at_the_epoch_that_all_rows_of_other_parts_choose(task, seed):
+def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
     spec, tables = TASKS[task].spec(), tables_of(task, seed)
     kind, metric = spec.of_kind, spec.metrics[0]
     found, epochs = predictions.judged_apart(spec, metric, tables)
@@ -109,7 +109,7 @@ def test_each_row_is_judged_at_the_epoch_that_all_rows_of_other_parts_choose(tas
 
 
 @pytest.mark.parametrize("task", KINDS)
-def test_an_experiment_of_ones_own_is_judged_apart_and_a_paper_at_the_best_epoch(task, tmp_path):
+def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp_path):
     spec, tables = TASKS[task].spec(), tables_of(task)
     run, metric = recorded(tmp_path, task, tables), spec.metrics[0]
     [paper] = collected(tmp_path, task, {run: {}}, apart=False).to_dict("records")
@@ -163,7 +163,7 @@ def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
     assert found[NUMBERS].mean(axis=1).item() == pytest.approx(table["value"].item())
 
 
-def test_a_fold_is_judged_at_the_epoch_that_other_folds_of_its_partition_choose(tmp_path):
+def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):
     places = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 1)]
     runs = {
         recorded(tmp_path, "mrpc", tables_of("mrpc", seed), seed=seed): place

@@ -36,9 +36,7 @@ def at_rates(rates, method="full", task="rte", **columns):
     ],
     ids=["highest mean", "smaller of equals", "diverged", "all diverged"],
 )
-def test_the_best_learning_rate_has_the_highest_mean_over_seeds_and_none_that_diverged(
-    rates, best, values
-):
+def test_the_best_rate_has_the_highest_mean_and_no_diverged_seed(rates, best, values):
     # Another method and another task, whose best learning rates are others.
     others = [at_rates({1e-3: [0.7]}, "bitfit"), at_rates({1e-5: [0.3], 3e-5: [0.2]}, task="cola")]
     table = scores.choose(pd.concat([at_rates(rates), *others], ignore_index=True))
@@ -97,7 +95,7 @@ def test_a_setting_that_diverged_is_in_no_mean_and_in_no_test():
     assert comparisons.paired_tests(chosen)["pairs"].tolist() == [0]
 
 
-def test_masks_that_diverged_leave_the_whole_method_its_claims_and_have_none_of_their_own():
+def test_diverged_masks_do_not_touch_the_claims_of_the_whole_method():
     masks = [
         ("rte", "layernorm", fraction, scope, 1e-3, 0, value)
         for scope, last in (("cv", math.nan), ("global", 0.6), ("individual", 0.6))
@@ -169,7 +167,7 @@ def collected(store, paper, task, runs):
         ("spafit", "qqp", 2, 0.8, "b"),
     ],
 )
-def test_epoch_and_learning_rate_are_best_by_the_metric_which_the_paper_shows(
+def test_epoch_and_rate_are_best_by_the_metric_that_the_paper_shows(
     tmp_path, paper, task, best_epoch, value, best_run
 ):
     # Spearman, then Pearson; F1, then accuracy.
@@ -207,7 +205,7 @@ def test_a_search_knows_its_edge_by_the_rates_on_record(tmp_path, tried, at_edge
     assert (run.learning_rate, run.at_edge) == (1e-2, at_edge)
 
 
-def test_all_seeds_of_a_method_have_one_verdict_by_the_metric_which_the_paper_shows(tmp_path):
+def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     """The task's own metric, Spearman, falls in every seed."""
     pearson = {"a": [0.1, 0.4, 0.7], "b": [0.2, 0.5, 0.8], "c": [0.1, 0.5, 0.8]}
     for run, curve in pearson.items():
@@ -223,7 +221,7 @@ def test_all_seeds_of_a_method_have_one_verdict_by_the_metric_which_the_paper_sh
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 
 
-def test_every_number_of_training_rows_has_a_best_learning_rate_and_tasks_have_their_own_most():
+def test_each_number_of_training_rows_has_its_best_learning_rate():
     small = at_rates({1e-5: [0.6], 3e-5: [0.5]}, train_rows=10)
     large = at_rates({1e-5: [0.7], 3e-5: [0.9]}, train_rows=100)
     other = at_rates({1e-5: [0.5]}, task="cola", train_rows=50)
@@ -245,7 +243,7 @@ def test_every_metric_is_that_of_the_epoch_that_was_chosen(tmp_path):
     assert table["decides"].to_dict() == {"spearmanr": True, "pearsonr": False}
 
 
-def test_a_run_on_record_that_diverged_has_no_score_in_any_metric_and_is_not_chosen(tmp_path):
+def test_a_recorded_run_that_diverged_has_no_score_and_is_not_chosen(tmp_path):
     recorded(tmp_path, "a", "stsb", [(0.6, 0.8)], diverged=True)
     table = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)])
     assert table[["value", "best_epoch"]].isna().all(axis=None)

@@ -48,14 +48,14 @@ def changes(method, **changes):
     return pd.DataFrame(rows, columns=columns)
 
 
-def test_a_difference_is_told_apart_by_model_task_and_seed_and_lacks_what_diverged():
+def test_a_difference_is_per_model_task_and_seed_without_diverged_runs():
     rows = [("rte", "a", 0.7, 0), ("rte", "a", 0.8, 1), ("rte", "b", 0.5, 0), ("rte", "b", 0.5, 1)]
     cells = minus(scores([*rows, ("cola", "a", np.nan), ("cola", "b", 0.1)]), "a", "b")
     assert cells.index.names == ["model", "column", "seed"]
     assert cells.tolist() == pytest.approx([0.2, 0.3])
 
 
-def test_fewer_parameters_are_fewer_where_even_the_largest_method_has_fewer():
+def test_a_family_trains_fewer_parameters_if_its_largest_method_does():
     """The smallest of the one family is set beside the largest of the other."""
     rows = [("rte", name, 0.5) for name in ("big-1", "big-2", "small-1", "small-2")]
     table = scores(rows).assign(trainable=[400, 100, 50, 10])
@@ -195,7 +195,7 @@ def sizes(values, metric="exact_match", **columns):
 CROSSING = {"full": {10: 0.1, 100: 0.4, 1000: 0.8}, "bitfit": {10: 0.3, 100: 0.5, 1000: 0.7}}
 
 
-def test_methods_are_compared_on_the_fewest_and_on_the_most_rows_and_over_all():
+def test_methods_are_compared_on_the_fewest_most_and_all_numbers_of_rows():
     """A difference that grows with every number of rows has the rank correlation 1."""
     table = sizes(CROSSING)
     fewest = minus_on_rows(table, "exact_match", "min", "bitfit", "full")

@@ -46,7 +46,7 @@ def test_what_is_not_tuned_or_not_done_has_a_remark(tmp_path, at_edge, curve, re
     assert made.table[["at_edge", "curve"]].to_numpy().tolist() == [[at_edge, curve]]
 
 
-def test_methods_stand_from_the_smallest_with_what_they_lose_and_the_chance_of_the_margin():
+def test_methods_are_listed_from_the_smallest_with_loss_and_chance():
     made = decisions(runs(SCORES), TITLES)
     assert made.shown[["method", *LOSSES]].to_numpy().tolist() == [
         ["Frozen", "0", "diverged", "–", "–", "–"],
@@ -54,14 +54,6 @@ def test_methods_stand_from_the_smallest_with_what_they_lose_and_the_chance_of_t
         ["Full", "10,000", "0.9000", "–", "–", "–"],
     ]
     assert made.bold["method"].tolist() == [False, True, False]
-
-
-@pytest.mark.parametrize(
-    ("apart", "note"),
-    [(True, "Each row is judged at an epoch that other rows"), (False, "have also chosen epochs")],
-)
-def test_a_note_says_which_rows_have_chosen_epochs(apart, note):
-    assert note in decisions(runs(SCORES).assign(judged_apart=apart), TITLES).note
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.helpers.exhibits import made, titled
 from tests.unit.analysis.test_statistics import sizes
 
 
-def test_the_papers_best_learning_rates_are_beside_ours_unless_all_diverged():
+def test_the_papers_best_learning_rates_are_beside_ours():
     rows = [
         ("rte", "bitfit", 1.0, None, 7e-4, 0, math.nan),
         ("cola", "bitfit", 1.0, None, 1e-3, 0, 0.5),
@@ -25,7 +25,7 @@ def test_the_papers_best_learning_rates_are_beside_ours_unless_all_diverged():
     assert findings.choices(scored(*rows), tasks)["dev score"].tolist() == ["diverged", 0.5]
 
 
-def test_a_chosen_learning_rate_at_the_edge_has_a_remark_and_none_is_needed_without_a_rate():
+def test_a_chosen_learning_rate_at_the_edge_has_a_remark():
     rows = [
         ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.5),
         ("cola", "frozen", 1, None, math.nan, 0, 0.5),
@@ -43,7 +43,7 @@ def test_table_4_names_the_metrics_of_the_paper():
     assert (table["STS-B"], table["QQP"]) == ("Spearman correlation", "F1")
 
 
-def test_the_kruskal_wallis_test_gives_the_printed_p_values_to_every_printed_digit():
+def test_the_kruskal_wallis_test_gives_every_printed_digit():
     chosen = scored(
         ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.5), ("rte", "layernorm", 1.0, None, 1e-3, 0, 0.6)
     )
@@ -54,7 +54,7 @@ def test_the_kruskal_wallis_test_gives_the_printed_p_values_to_every_printed_dig
     assert table.loc["paper's table2 + table3", "n_bitfit"] == 18
 
 
-def test_what_diverged_is_in_no_test_and_says_so_where_its_mean_would_stand():
+def test_diverged_runs_are_in_no_test_and_have_no_mean():
     rows = [("rte", "layernorm", 1.0, None, 1e-3, seed, 0.6 + seed / 5) for seed in (0, 1)]
     rows += [("rte", "bitfit", 1.0, None, 1e-3, seed, math.nan) for seed in (0, 1)]
     rows.append(("rte", "frozen", 1.0, None, 1e-3, 0, 0.5))
@@ -66,7 +66,7 @@ def test_what_diverged_is_in_no_test_and_says_so_where_its_mean_would_stand():
     assert spread.loc["layernorm", "variance"] == 0.02
 
 
-def test_the_choice_by_information_is_compared_with_the_best_for_each_number_of_rows():
+def test_the_choice_by_information_is_compared_with_the_best_method():
     scores = {
         "b_q": {10: 0.5, 100: 0.9},
         "b_k": {10: 0.4, 100: math.nan},

@@ -60,7 +60,7 @@ def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
     assert table.iloc[4].tolist() == [paper, "LayerNorm", "51,202", "0.015%", "0.7401"]
 
 
-def test_beside_a_task_of_ones_own_stand_the_papers_rows_of_the_same_methods_only():
+def test_with_an_own_task_the_paper_shows_only_the_same_methods():
     weather = TASKS["rte"].model_copy(update={"name": "weather", "title": "Weather"})
     rows = [(task, "layernorm", 1.0, None, 1e-3, 0, 0.8) for task in ("weather", "rte")]
     table = styled(scored(*rows), weather, TASKS["rte"]).table
@@ -81,7 +81,7 @@ def test_beside_a_task_of_ones_own_stand_the_papers_rows_of_the_same_methods_onl
         ("bitfit_plus", "figure3", "rte", ["bitfit", "g_LN1,g_LN2"], ["BitFit"]),
     ],
 )
-def test_ours_are_without_the_methods_that_another_exhibit_prints_for_these_tasks(
+def test_methods_that_another_exhibit_prints_are_left_out_of_ours(
     paper, exhibit, task, trained, shown
 ):
     rows = [(task, name, 1.0, None, 1e-3, 0, 0.9) for name in trained]
@@ -89,7 +89,7 @@ def test_ours_are_without_the_methods_that_another_exhibit_prints_for_these_task
     assert table[table["scores of"].str.startswith("this run")]["method"].tolist() == shown
 
 
-def test_a_papers_shares_of_parameters_are_shown_where_it_prints_them_beside_the_scores_or_not():
+def test_a_papers_shares_of_parameters_are_shown():
     table = compared(scored(("rte", "g_LN1", 1.0, None, 1e-3, 0, 0.5)), "bitfit_plus", "figure7")
     theirs = table[table["scores of"].str.startswith("paper")].set_index("method")["% of full"]
     assert theirs["BitFit"] == "0.09%"
@@ -126,7 +126,7 @@ def test_an_average_over_other_tasks_is_not_beside_the_papers():
     assert reproduced.query("task == 'average'")["ours"].isna().all()
 
 
-def test_the_best_score_of_a_block_is_marked_and_full_does_not_compete_in_spafit():
+def test_the_best_score_is_bold_and_full_does_not_compete_in_spafit():
     methods = {"full": 0.9, "lora-I": 0.7, "lora-II": 0.7, "full-bitfit": 0.6}
     chosen = scored(*[("rte", m, 1.0, None, 1e-3, 0, value) for m, value in methods.items()])
     best = styled(chosen, TASKS["rte"], paper="spafit").bold
@@ -168,7 +168,7 @@ def test_an_average_over_a_task_that_diverged_has_diverged():
     assert reproduced.query("task == 'cola'")["ours"].notna().any()
 
 
-def test_scores_on_a_treebank_stand_beside_or_above_the_printed_ones_under_its_name():
+def test_scores_on_a_treebank_are_in_the_column_of_its_name():
     ours = scored(("ud_ewt", "bitfit", 1.0, None, 1e-3, 0, 0.9))
     table = compared(ours, "bitfit", "pos", ["ud_ewt"])
     assert list(table)[4:] == ["POS (UD-EWT)", "POS (PTB)"]

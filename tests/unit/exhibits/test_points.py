@@ -16,7 +16,7 @@ TITLES = {"rte": "RTE", "cola": "CoLA"}
 SCORES = {"full": [1.0, 0.75], "bitfit": [0.8, 0.7], "layernorm": [0.8, 0.8], "frozen": [0.5, 0.5]}
 
 
-def test_full_and_the_classifier_alone_are_lines_and_the_front_leaves_out_what_is_beaten():
+def test_full_and_the_classifier_are_lines_and_the_front_is_not_beaten():
     [panel] = score_by_parameters(runs(SCORES), TITLES, STYLE).axes
     assert panel.get_xscale() == "log" and panel.get_title() == "RTE"
     levels = [line.get_ydata()[0] for line in panel.lines if list(line.get_xdata()) == [0, 1]]
@@ -37,7 +37,7 @@ def test_every_task_has_a_panel_and_a_file_is_written_twice_alike(tmp_path):
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
-def test_of_more_tasks_than_a_figure_has_panels_the_first_are_drawn_and_it_says_so(monkeypatch):
+def test_a_figure_of_too_many_tasks_draws_the_first_and_counts_the_others(monkeypatch):
     monkeypatch.setattr(output, "MOST_PANELS", 2)
     titles = {name: name.upper() for name in ("a", "b", "c")}
     table = pd.concat([runs(SCORES, task=task) for task in titles], ignore_index=True)

@@ -34,7 +34,7 @@ def plan_of_day(day):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_every_method_that_a_paper_prints_is_trained_with_its_model_on_its_tasks(paper, planned):
+def test_every_printed_method_is_trained_with_its_model_on_its_tasks(paper, planned):
     scores = printed.scores(paper)
     scores = scores[~scores["is_average"] & scores["method"].map(is_built_in)]
     tasks = scores["task"].str.partition("_")[0]
