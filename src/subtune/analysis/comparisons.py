@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pandas as pd
 
-from subtune.analysis.scores import averages, by_method, whole_methods
+from subtune.analysis.scores import by_method, whole_methods
 
 SIGNIFICANCE = 0.05
 # The fewest methods and columns with an order to test.
@@ -120,6 +120,18 @@ def reproduction(
     table["our_model"] = table["our_model"].where(table["ours"].notna())
     table["difference"] = table["ours"] - table["reported"]
     return table.drop(columns="is_average").astype({"seeds": "Int64"})
+
+
+def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return each seed's mean over columns, for models, methods and seeds that have them all.
+
+    Returns:
+        ``model``, ``method``, ``seed``, ``value``, missing if the method diverged on a column.
+    """
+    seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
+    means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
+    whole = means[means["columns"] == len(columns)]
+    return whole.drop(columns="columns").reset_index()
 
 
 def _means(scores: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:

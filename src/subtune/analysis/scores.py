@@ -265,24 +265,6 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
     return best.drop_duplicates(["model", "task", "method"]).sort_index()
 
 
-def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of models and columns on which no method diverged."""
-    scores = chosen["value"].notna()
-    return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
-
-
-def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return each seed's mean over columns, for models, methods and seeds that have them all.
-
-    Returns:
-        ``model``, ``method``, ``seed``, ``value``, missing if the method diverged on a column.
-    """
-    seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
-    means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
-    whole = means[means["columns"] == len(columns)]
-    return whole.drop(columns="columns").reset_index()
-
-
 def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the runs, with the whole method at the end of each scope's curve."""
     whole = whole_methods(chosen)

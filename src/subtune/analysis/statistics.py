@@ -22,7 +22,6 @@ from subtune.analysis.scores import (
     masked,
     trained_beside_classifier,
     whole_methods,
-    without_diverged,
 )
 
 NOTHING = pd.Series(dtype=float)
@@ -34,6 +33,12 @@ FEWEST_PAIRS = 3
 def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return scores of whole methods: a row per model, column of the tables and seed."""
     return whole_methods(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
+
+
+def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of models and columns on which no method diverged."""
+    scores = chosen["value"].notna()
+    return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
 
 
 def matching(names: Iterable[str], pattern: str) -> list[str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.comparisons import averaged_tasks, exhibit_scores, wilcoxon
-from subtune.analysis.scores import averages, trained_beside_classifier, whole_methods
+from subtune.analysis.comparisons import averaged_tasks, averages, exhibit_scores, wilcoxon
+from subtune.analysis.scores import trained_beside_classifier, whole_methods
 from subtune.exhibits.output import EMPTY, MARK, Styled, cell
 from subtune.models.dimensions import dimensions_in
 from subtune.models.parameter_counts import parameter_counts

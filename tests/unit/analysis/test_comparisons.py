@@ -85,3 +85,13 @@ def test_test_scores_are_compared_with_test_scores_and_dev_with_dev():
     assert dict(ours.groupby("split")["ours"].mean()) == {"validation": 0.7, "test": 0.6}
     [test] = ours[ours["split"] == "test"].to_dict("records")
     assert test["difference"] == pytest.approx(0.6 - test["reported"])
+
+
+def test_an_average_over_a_column_that_diverged_is_none():
+    rows = [
+        ("rte", "full", 1.0, None, 1e-5, 0, 0.9),
+        ("cola", "full", 1.0, None, 1e-5, 0, math.nan),
+        ("rte", "bitfit", 1.0, None, 1e-3, 0, 0.9),
+    ]
+    [row] = comparisons.averages(scored(*rows), ["rte", "cola"]).to_dict("records")
+    assert row["method"] == "full" and math.isnan(row["value"])

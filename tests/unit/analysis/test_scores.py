@@ -108,13 +108,6 @@ def test_diverged_masks_do_not_touch_the_claims_of_the_whole_method():
     assert scope_minus(table, "global", "individual").tolist() == [0.0]
 
 
-def test_an_average_over_a_column_that_diverged_is_none():
-    full = [at_rates({1e-5: [0.9]}), at_rates({1e-5: [math.nan]}, task="cola")]
-    table = pd.concat([*full, at_rates({1e-3: [0.9]}, "bitfit")])
-    [row] = scores.averages(table, ["rte", "cola"]).to_dict("records")
-    assert row["method"] == "full" and math.isnan(row["value"])
-
-
 def test_scores_are_read_as_they_were_written(tmp_path):
     epochs = pd.array([pd.NA, 2], "Int64")
     table = at_rates({1e-5: [math.nan, 0.5]}, task="NA", best_epoch=epochs)
