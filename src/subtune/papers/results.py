@@ -89,7 +89,12 @@ def further_tables(about: Mapping[str, Any], files: Mapping[str, Any]) -> dict[s
     ours = read_results(about, files).tables
     tables: dict[str, pd.DataFrame] = {}
     if "component_shares" in wanted:
-        tables |= information(dict(zip(tasks, files["fisher_sums"], strict=True)))
+        sums = dict(zip(tasks, map(pd.read_csv, files["fisher_sums"]), strict=True))
+        layers = parameters.layernorm_by_layer(sums)
+        tables["layernorm_information"] = layers
+        tables["global_layernorm_information"] = parameters.global_by_layer(layers)
+        tables["component_shares"] = parameters.component_shares(sums)
+        tables["parameter_information"] = parameters.parameter_information(sums)
     if "train_scores" in wanted:
         trained = [pd.DataFrame(columns=["run"])]
         trained += [pd.read_csv(path, dtype={"run": str}) for path in files["scored"]]
@@ -109,19 +114,3 @@ def further_tables(about: Mapping[str, Any], files: Mapping[str, Any]) -> dict[s
             paper.tasks_apart,
         )
     return {name: tables[name] for name in wanted}
-
-
-def information(sums: Mapping[str, str]) -> dict[str, pd.DataFrame]:
-    """Return the tables of Fisher information, by task, layer and component.
-
-    Args:
-        sums: each task to the file with its parameters' sums.
-    """
-    by_task = {task: pd.read_csv(path) for task, path in sums.items()}
-    layers = parameters.layernorm_by_layer(by_task)
-    return {
-        "layernorm_information": layers,
-        "global_layernorm_information": parameters.global_by_layer(layers),
-        "component_shares": parameters.component_shares(by_task),
-        "parameter_information": parameters.parameter_information(by_task),
-    }
