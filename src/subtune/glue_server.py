@@ -156,15 +156,15 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
     """
     form = pd.DataFrame(forms, columns=FORM)
     entered = []
-    for line, cells in _filled_rows(path):
+    for place, cells in _filled_rows(path):
         if problem := _problem(cells, form):
-            raise SubtuneError(f"test_scores: {path}: line {line}: {problem}")
+            raise SubtuneError(f"test_scores: {path}: {place}: {problem}")
         entered.append([*map(cells.get, NAMES), float(cells["score"]) / SCALE])
     return pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
 
 
-def _filled_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """Return the rows that have a score, each with its line."""
+def _filled_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
+    """Return the rows that have a score, each with its place."""
     needed = [*NAMES, "score"]
     try:
         rows = list(tables.delimited_rows(path, needed, lambda cells: True))
@@ -173,7 +173,7 @@ def _filled_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     for column in needed:
         if rows and column not in rows[0][1]:
             raise SubtuneError(f"test_scores: {path}: column {column!r} is missing, and needed")
-    return [(line, cells) for line, cells in rows if cells["score"].strip()]
+    return [(place, cells) for place, cells in rows if cells["score"].strip()]
 
 
 def _problem(cells: Mapping[str, str], form: pd.DataFrame) -> str | None:

@@ -1,12 +1,15 @@
 """Small inputs that several tests build on."""
 
 import random
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import datasets
 import numpy as np
 import pandas as pd
 
+from subtune import tasks
 from subtune.config import Config, Experiment
 from subtune.data.load import split_from_rows, tokenize
 from subtune.families.base import COMPONENTS, HEADS
@@ -15,9 +18,19 @@ from subtune.selections import Selection
 from subtune.selections.entries import Ranked, Top
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import DataSpec, ModelSpec, Recipe, RunSpec, TokensSpec
-from subtune.tasks import TASKS, Task
+from subtune.tasks import Task
 from subtune.tasks.examples import Examples
 
+# A task of any number of labels, beside the built-in ones.
+TOXIC = Task(
+    name="toxic",
+    title="Toxic",
+    text=("text",),
+    kind="multilabel",
+    labels=("toxic", "insult", "threat"),
+    metrics=("f1_micro", "f1_macro", "accuracy"),
+)
+TASKS = tasks.TASKS | {"toxic": TOXIC}
 # The part of BERT that trains under every method.
 CLASSIFIER = ("classifier.weight", "classifier.bias")
 WORDS = "film story good bad great dull warm cold happy sad dog cat runs sleeps sings"
@@ -55,10 +68,12 @@ def doc_stride_of(task: Task) -> int | None:
 def labelled(task: Task, count: int, seed: int, rng: random.Random) -> list[dict]:
     """Random sentences with random labels, for any task of one or two texts."""
     columns = [sentences(count, seed + i) for i in range(len(task.text))]
-    labels = [
-        f"{rng.random() * 5:.2f}" if task.labels is None else rng.choice(task.labels)
-        for _ in range(count)
-    ]
+    draw: dict[str, Callable[[], Any]] = {
+        "regression": lambda: f"{rng.random() * 5:.2f}",
+        "multilabel": lambda: rng.sample(task.labels, rng.randrange(3)),
+        "classification": lambda: rng.choice(task.labels),
+    }
+    labels = [draw[task.kind]() for _ in range(count)]
     return [
         dict(zip(task.text, texts, strict=True)) | {task.label: label}
         for *texts, label in zip(*columns, labels, strict=True)

@@ -8,13 +8,12 @@ from subtune.models.load import load_model
 from subtune.runs import recording
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Fit, RunSpec
-from subtune.tasks import TASKS
 from tests.helpers import examples
 
 
 def record(store: Path, specs, directory: Path, checkpoints=None) -> list[str]:
     """Train runs of one task on its example rows and record them. Return the lines of the log."""
-    task = TASKS[specs[0].tokens.data.task.name]
+    task = examples.TASKS[specs[0].tokens.data.task.name]
     model = load_model(directory, task.of_kind.head, task.outputs, specs[0].model.pooling)
     tokens = examples.tokens(task, directory)
     lines: list = []
@@ -37,13 +36,13 @@ def recorded(
     spec = spec.replaced(model=spec.model.replaced(pooling=pooling))
     shutil.copytree(directory, results / "models" / spec.model.id, dirs_exist_ok=True)
     record(results / "runs", [spec.replaced(seed=seed) for seed in range(seeds)], directory)
-    return spec, examples.tokens(TASKS[task], directory)
+    return spec, examples.tokens(examples.TASKS[task], directory)
 
 
 def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None) -> RunSpec:
     """A regression on embeddings on record in ``results``, beside its model."""
     trained = examples.run_spec(task=task)
-    is_pair = len(TASKS[task].text) > 1
+    is_pair = len(examples.TASKS[task].text) > 1
     spec = RunSpec(
         model=trained.model.replaced(pooling=pooling),
         tokens=trained.tokens.replaced(apart=is_pair),
@@ -51,7 +50,7 @@ def recorded_embeddings(results: Path, directory: Path, task="rte", pooling=None
         recipe=Fit(),
         seed=0,
     )
-    of_task = TASKS[task]
+    of_task = examples.TASKS[task]
     tokens = tokenize(of_task, examples.rows_of(of_task), directory, 24, apart=is_pair)
     model = load_model(directory, of_task.of_kind.head, of_task.outputs, pooling)
     recording.train_and_record([spec], results / "runs", model, tokens, {}, lambda line: None)

@@ -19,6 +19,8 @@ from transformers import AutoModelForSequenceClassification
 import subtune
 from subtune.core.errors import SubtuneError
 from subtune.core.workflow_files import snakemake_command
+from subtune.runs.predict import exported_spec
+from subtune.runs.records import read_predictions
 from tests.helpers.project import ROOT
 
 TRAIN, DEV = (pd.read_csv(ROOT / "examples" / f"weather-{split}.csv") for split in ("train", "dev"))
@@ -80,7 +82,15 @@ def test_the_results_are_objects_to_work_with(killed_and_called_again, tmp_path)
     assert answer.report.is_file()
     assert answer.front().axes
     assert "<table>" in answer._repr_html_()
-    AutoModelForSequenceClassification.from_pretrained(answer.export("bitfit", tmp_path / "model"))
+    model = answer.export("bitfit", tmp_path / "model")
+    AutoModelForSequenceClassification.from_pretrained(model)
+    run = exported_spec(model)
+    predicted = answer.predict("bitfit", DEV)["prediction"].tolist()
+    table = pd.DataFrame(read_predictions(results / "runs", run.id))
+    logits = table[table["split"] == "validation"].filter(like="logit_").to_numpy()
+    assert predicted == [run.tokens.data.task.labels[k] for k in logits.argmax(axis=1)]
+    [text] = run.tokens.data.task.text
+    assert answer.predict("bitfit", DEV[text])["prediction"].tolist() == predicted
     with pytest.raises(SubtuneError, match="did you mean 'bitfit'"):
         answer.export("bitfix", tmp_path / "other")
 
@@ -148,7 +158,7 @@ def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"train": TRAIN.rename(columns={"label": "mood"})}, "^label: missing, and no column of"),
+        ({"train": TRAIN.drop(columns="label")}, "^label: missing, and of the columns of"),
         ({"minutes": 0}, "^minutes: found 0, expected a positive number"),
         ({"minutes": float("nan")}, "^minutes: found nan, expected a positive number"),
         ({"minutes": "ten"}, "^minutes: found ten, expected a positive number"),

@@ -8,7 +8,7 @@ from functools import partial
 from pydantic import ValidationError
 
 from subtune.config.messages import text_of
-from subtune.config.schema import Config, Experiment, Fractions
+from subtune.config.schema import Config, Experiment, Fractions, TaskSettings
 from subtune.core.errors import SubtuneError, listed, one_of
 from subtune.data.builtin import MINI_TASKS
 from subtune.data.files import RELEASES, is_on_hub
@@ -56,7 +56,7 @@ def _experiment(config: Config, path: str, experiment: Experiment) -> Iterator[s
     yield from _without_rows(config, f"{path}.tasks", experiment.tasks)
     yield from _too_short(config, f"{path}.max_length", experiment)
     yield from _without_pooling(config, experiment)
-    yield from _without_numbers(config, path, experiment)
+    yield from _of_other_labels(config, path, experiment)
     yield from _unknown(f"{path}.by_task", experiment.by_task, experiment.tasks)
     yield from _unknown(f"{path}.by_model", experiment.by_model, experiment.models)
     # Someone who takes a method out need not look for its settings.
@@ -141,16 +141,22 @@ def _without_pooling(config: Config, experiment: Experiment) -> Iterator[str]:
             )
 
 
-def _without_numbers(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
-    """Yield a line per setting of standardised labels for tasks whose labels are no numbers."""
+def _of_other_labels(config: Config, path: str, experiment: Experiment) -> Iterator[str]:
+    """Yield a line per setting of numbers for tasks of label words, or the other way round."""
     tasks = _tasks(config, experiment)
-    classes = [task.name for task in tasks if not task.of_kind.has_numbers]
-    own = {name: experiment.by_task[name].labels for name in classes if name in experiment.by_task}
-    places = [f"{path}.by_task.{name}.labels" for name in own if own[name] == "standard"]
-    if tasks and len(classes) == len(tasks) and experiment.labels == "standard":
-        places.append(f"{path}.labels")
-    for place in places:
-        yield f"{place}: found 'standard' without a regression, expected 'raw'"
+    for key, value, suits, problem in (
+        ("labels", "standard", "has_numbers", "a regression, expected 'raw'"),
+        ("class_weights", "balanced", "has_label_words", "label words, expected none"),
+    ):
+        others = [task.name for task in tasks if not getattr(task.of_kind, suits)]
+        own = [name for name in others if name in experiment.by_task]
+        places: list[tuple[str, TaskSettings | Experiment]]
+        places = [(f"by_task.{name}.", experiment.by_task[name]) for name in own]
+        if tasks and len(others) == len(tasks):
+            places.append(("", experiment))
+        for place, settings in places:
+            if getattr(settings, key) == value:
+                yield f"{path}.{place}{key}: found {value!r} without {problem}"
 
 
 def _tasks(config: Config, experiment: Experiment) -> list[Task]:

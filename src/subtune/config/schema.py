@@ -21,7 +21,13 @@ from subtune.selections import NamedSelection
 from subtune.selections.entries import Fraction
 from subtune.selections.methods import MASKED_METHOD, named
 from subtune.selections.rankings import SCOPES, Scope
-from subtune.selections.specs import LEARNING_RATES_BELOW, Fold, Labels, Precision
+from subtune.selections.specs import (
+    LEARNING_RATES_BELOW,
+    ClassWeights,
+    Fold,
+    Labels,
+    Precision,
+)
 from subtune.tasks import TASKS, Task
 from subtune.tasks.fields import KindName, kind_of_unnamed
 from subtune.tasks.kinds import KINDS
@@ -108,7 +114,7 @@ FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 MethodName = Annotated[str, Field(pattern=METHOD, max_length=200)]
 LearningRate = Annotated[float, Field(gt=0, lt=LEARNING_RATES_BELOW)]
 # Names of the forms of learning rates, which pydantic writes into the path of a mistake.
-LIST, WORD, SEARCH = "[list]", "[word]", "[search]"
+LIST, WORD, SEARCH, COLUMN = "[list]", "[word]", "[search]", "[column]"
 ListOfRates = Annotated[
     tuple[LearningRate, ...], Field(min_length=1), AfterValidator(_distinct), Tag(LIST)
 ]
@@ -158,6 +164,11 @@ LearningRatesOfMethod = Annotated[
 LearningRatesOfTask = Annotated[
     LearningRates | None,
     Field(description="for methods and fractions without learning rates of their own"),
+]
+LabelColumns = Annotated[
+    Annotated[ColumnName, Tag(COLUMN)]
+    | Annotated[tuple[ColumnName, ...], Field(min_length=2), AfterValidator(_distinct), Tag(LIST)],
+    Discriminator(lambda given: LIST if isinstance(given, list | tuple) else COLUMN),
 ]
 LabelWords = Annotated[tuple[str, ...], Field(min_length=2), AfterValidator(_distinct)]
 Names = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_distinct)]
@@ -213,19 +224,26 @@ class OwnTask(Section):
     """default: `classification` if the task has `labels`, else `regression`"""
     files: dict[str, str]
     """the file of each split, which are `train`, `validation`, which chooses epochs and learning
-    rates, and perhaps `test`, which then judges. Texts: .csv, .tsv or .jsonl; a cell that begins
-    with a quotation mark is quoted. Tokens: .conllu, whose columns have names; .conll or .txt,
-    whose columns are 1, 2, …; or .jsonl with lists. Spans: .json in SQuAD's format"""
+    rates, and perhaps `test`, which then judges. Texts: .csv or .tsv, where a cell that begins with
+    a quotation mark is quoted; .jsonl; .json with a list; .xlsx or .parquet. Tokens: .conllu, whose
+    columns have names; .conll or .txt, whose columns are 1, 2, …; or .jsonl with lists. Spans:
+    .json in SQuAD's format"""
     encoding: str | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-8, or UTF-16 if a file begins
     with its mark"""
+    sheet: str | None = None
+    """sheet of .xlsx files; default: the first"""
+    merge_labels: bool = False
+    """label words that differ in capitals alone are one"""
     text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = ()
     """one or two columns with texts; for tokens, the column with the words. Leave it out for spans,
     whose format names `question` and `context`"""
-    label: ColumnName | None = None
-    """column with the label; default: `label`, for spans `answers`"""
+    label: LabelColumns | None = None
+    """column with the label; default: `label`, for spans `answers`. Of a multi-label task a column
+    of lists, such as `["toxic", "insult"]` or `toxic;insult`, or a list of columns of 0 and 1"""
     labels: LabelWords | None = None
-    """the label words in order; leave them out for regression and spans. Files of texts may hold
+    """the label words in order; leave them out for regression and spans; default for several label
+    columns: their names. Files of texts may hold
     the words' numbers, from 0, if no word is a number"""
     metrics: Annotated[tuple[Metric, ...], AfterValidator(_distinct)] = ()
     """metrics, the deciding one first; default for tokens and spans: the usual ones"""
@@ -234,11 +252,12 @@ class OwnTask(Section):
 
     @model_validator(mode="after")
     def _label_is_no_text(self) -> Self:
-        label = self.label or KINDS[self.kind_name].label
-        if label in self.text:
-            raise ValueError(
-                f"found column {label!r} as text and as label, expected different columns"
-            )
+        given = self.label or KINDS[self.kind_name].label
+        for label in (given,) if isinstance(given, str) else given:
+            if label in self.text:
+                raise ValueError(
+                    f"found column {label!r} as text and as label, expected different columns"
+                )
         return self
 
     @property
@@ -253,11 +272,13 @@ class OwnTask(Section):
             title=self.title or name,
             text=self.text or kind.text,
             label=self.label or kind.label,
-            labels=self.labels,
+            labels=self.labels or (self.label if isinstance(self.label, tuple) else None),
             kind=self.kind_name,
             metrics=self.metrics or kind.default_metrics,
             evaluation=("validation", TEST) if TEST in self.files else ("validation",),
             encoding=self.encoding,
+            sheet=self.sheet,
+            merge_labels=self.merge_labels,
         )
 
 
@@ -300,6 +321,8 @@ class TaskSettings(Section):
     """number of training rows, `all`, or a list of them"""
     labels: Labels | None = None
     """labels on which a regression trains: `raw` or `standard`"""
+    class_weights: ClassWeights | None = None
+    """`balanced`: rarer labels count more"""
 
 
 class MethodSettings(Section):
@@ -369,6 +392,10 @@ class Experiment(Section):
     """labels on which a regression trains: as they are, or `standard`: minus their mean, divided by
     their standard deviation, both of the rows that train. Scores, predictions, losses and exported
     models are in the labels' own unit"""
+    class_weights: ClassWeights | None = None
+    """`balanced`: labels count in the loss by the inverse of their frequency among the rows that
+    train, rows/(labels × rows of the label); of a multi-label task, rows without a label/rows with
+    it, where a row has it. Default: each row counts as much as any other"""
     patience: Count | None = None
     """a run ends after so many epochs without a better score; default: it never ends early"""
     margin: float = Field(default=MARGIN, gt=0, lt=1)

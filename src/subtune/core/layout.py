@@ -136,7 +136,7 @@ def new_directory(target: Path) -> Iterator[Path]:
 def require_new(target: Path) -> None:
     """Raise a `SubtuneError` if something has this name."""
     if target.exists():
-        raise SubtuneError(f"{target} is there already; move it away or name a new directory")
+        raise SubtuneError(f"{target} is there already; move it away or name another place")
 
 
 def flush(path: Path) -> None:

@@ -45,7 +45,7 @@ def rows_of_folds(train: Examples, task: TaskSpec, folds: int, partition: int) -
     if task.of_kind.head != SEQUENCE_CLASSIFICATION:
         parts = GroupKFold(**settings).split(places, groups=texts)
     else:
-        labels = train.labels_of_rows
+        labels = task.of_kind.strata(train.labels_of_rows)
         if task.of_kind.has_numbers:
             # A bin needs a row for each fold.
             bins = min(BINS, len(labels) // folds)

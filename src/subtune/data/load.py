@@ -72,7 +72,8 @@ def read_parquet(
         rows = map(repository.row, rows)
         return split_from_rows(task, rows, labelled=labelled, source=repository.name)
     # GLUE's labels are numbers on the hub.
-    new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False)) | {task.label: "label"}
+    new_names = dict(zip(task.text, ("text_a", "text_b"), strict=False))
+    new_names |= dict.fromkeys(task.label_columns, "label")
     rows = rows.rename_columns({old: new for old, new in new_names.items() if old != new})
     columns = features(task)
     return rows.select_columns(list(columns)).cast(columns)

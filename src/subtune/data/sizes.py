@@ -4,10 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from operator import itemgetter
 
-from subtune.core.errors import cut
+import numpy as np
+
+from subtune.core.errors import SubtuneError, cut
 from subtune.data import builtin, files
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.tasks import Task
+from subtune.tasks.sentences import NO_LABEL
 from subtune.tasks.task import USUAL_SIZE, TaskSize
 from subtune.tasks.task_kind import Columns
 
@@ -43,10 +46,19 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
     texts = {split: list(task.of_kind.texts(of_split)) for split, of_split in columns.items()}
     train, evaluation = texts["train"], sum(len(texts.get(s, ())) for s in task.evaluation)
     counts = {"different texts": len(set(map(tuple, train)))}
-    if task.labels and task.of_kind.head == SEQUENCE_CLASSIFICATION:
-        # Rows of rarer labels are spread over some of the folds.
-        [(label, rows)] = Counter(columns["train"]["label"]).most_common(1)
-        counts[f"rows of label {cut(task.labels[label])!r}"] = rows
+    weighed = None
+    if task.labels:
+        of_rows, every = task.of_kind.head == SEQUENCE_CLASSIFICATION, columns["train"]["label"]
+        labels = np.array(every) if of_rows else np.concatenate(every)
+        if of_rows:
+            # Rows of rarer labels are spread over some of the folds.
+            [(label, rows)] = Counter(task.of_kind.strata(labels).tolist()).most_common(1)
+            name = "none" if label == NO_LABEL else cut(task.labels[label])
+            counts[f"rows of label {name!r}"] = rows
+        try:
+            task.of_kind.balanced(task, labels)
+        except SubtuneError as error:
+            weighed = str(error)
     words = sum(len(text.split()) for row in train for text in row)
     return TaskSize(
         train_rows=len(train),
@@ -54,4 +66,5 @@ def size_of_columns(task: Task, columns: Mapping[str, Columns]) -> TaskSize:
         test_rows=sum(map(len, texts.values())) - len(train) - evaluation,
         tokens=SPECIAL_TOKENS + TOKENS_PER_WORD * words / len(train),
         scarcest=min(counts.items(), key=itemgetter(1)),
+        weighed=weighed,
     )

@@ -72,6 +72,7 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     facts |= {"provenance": records.read_provenance(store, run), "outcome": outcome, "row": row}
     facts |= {"seeds": seeds, "scores": scores, "spec": spec, "task_spec": task}
     facts |= {"token_types": has_token_types(config)}
+    facts["several"] = task.of_kind.problem_type == "multi_label_classification"
     facts["fitted"] = isinstance(spec.recipe, Fit)
     facts["averages"] = head == MEAN_CLASSIFICATION or facts["fitted"]
     template = resources.path_of("subtune.exhibits", "templates/model_card.md").read_text("utf-8")

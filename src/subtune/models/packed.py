@@ -49,9 +49,9 @@ class Packed:
     ``example`` ``[t]``: the example of each token. ``first`` ``[n]``: each example's first token.
     ``reads`` ``[q]``: numbers of the tokens that the head reads, or None if it reads each example's
     first token only. ``read_of`` ``[q]``: the example of each token that the head reads.
-    ``labels``: for examples ``[n]`` numbers or ``[n, 2]`` positions, or for read tokens ``[q]``.
-    ``grids``: for attention; together they hold every example once, in order. ``longest``: the
-    number of tokens of the longest example.
+    ``labels``: for examples ``[n]`` numbers, ``[n, 2]`` positions or ``[n, o]`` of 0 and 1, or for
+    read tokens ``[q]``. ``grids``: for attention; together they hold every example once, in order.
+    ``longest``: the number of tokens of the longest example.
     """
 
     ids: Tensor
@@ -83,11 +83,6 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
         positions = [examples.reads[number] for number in index]
         read_of = numbers.repeat([len(of_example) for of_example in positions])
         reads = np.concatenate(positions).astype(np.int64) + first[read_of]
-    labels = examples.labels
-    if isinstance(labels, list):
-        labels = np.concatenate([labels[number] for number in index]).astype(np.int64)
-    else:
-        labels = labels[index]
     cost = PAIRS_OF_A_GRID.get(model.device.type)
     alike = [lengths] if cost is None else parts(lengths, cost, power=2)
     if model.transformers is not None:
@@ -109,7 +104,7 @@ def pack(examples: Examples, index: np.ndarray, model: Encoder) -> Packed:
         first=tensor(first),
         reads=None if reads is None else tensor(reads),
         read_of=tensor(read_of),
-        labels=tensor(labels),
+        labels=tensor(examples.labels_at(index)),
         grids=tuple(_grid(part, model.config.num_attention_heads, tensor) for part in alike),
         longest=int(lengths.max()),
     )

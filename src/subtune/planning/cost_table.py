@@ -23,7 +23,8 @@ def cost_table(
     ``with_information`` names the experiments that show Fisher information.
 
     Columns: `COLUMNS`. ``jobs`` are those that the Slurm profile submits: one per sweep, one per
-    task's Fisher information, one per model that predicts test rows, one for all token ids. ``tokens`` are trained on or evaluated, ``flops`` floating-point operations,
+    task's Fisher information, one per model that predicts test rows, one for all token ids.
+    ``tokens`` are trained on or evaluated, ``flops`` floating-point operations,
     ``hours`` those of the assumed device, ``gigabytes`` what the run records take.
     """
     fishers: dict[str, set[str]] = {}

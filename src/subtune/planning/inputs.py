@@ -215,6 +215,9 @@ def add_tokens(grid: Grid, config: Config, name: str, model: ModelSpec, task: Ta
             f"experiments.{name}.folds: found {folds} with {scarcest[1]} {scarcest[0]} to train on "
             f"in task {task.name!r}, expected at least one for each fold"
         )
+    if experiment.settings(task.name).class_weights and grid.sizes[rows.key].weighed:
+        problem = grid.sizes[rows.key].weighed
+        raise SubtuneError(f"experiments.{name}.class_weights: task {task.name!r}: {problem}")
     if directory:
         grid.directories[rows.key] = directory
     if users_files:

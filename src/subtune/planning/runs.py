@@ -166,12 +166,14 @@ def _planned(
     task = fisher.tokens.data.task.name
     settings, fold = experiment.settings(task, method), experiment.fold_of(seed)
     limit = settings.limits_of_rows(size.train_rows)[train_rows]
+    has_words = fisher.tokens.data.task.of_kind.has_label_words
+    class_weights = settings.class_weights if has_words else None
     if learning_rate is None:
         run = RunSpec(
             model=fisher.model,
             tokens=fisher.tokens.replaced(apart=len(fisher.tokens.data.task.text) > 1),
             selection=selection,
-            recipe=Fit(train_rows=limit, fold=fold),
+            recipe=Fit(train_rows=limit, fold=fold, class_weights=class_weights),
             seed=0 if limit is None else seed,
         )
         return Planned(run, model, task, method, train_rows, seed)
@@ -181,6 +183,7 @@ def _planned(
         "labels": fisher.labels,
         "train_rows": limit,
         "fold": fold,
+        "class_weights": class_weights,
     }
     if isinstance(learning_rate, tuple):
         searching = size

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import safetensors.numpy
-from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
+from pyarrow.parquet import ParquetFile
 
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError
@@ -164,7 +164,10 @@ def gives_one_answer(predicted: Mapping[str, np.ndarray]) -> bool:
     predicts nothing.
     """
     logits = [values for name, values in predicted.items() if name.startswith("logit_")]
-    if len(logits) > 1:
+    if len(logits) > 1 and predicted["label"].dtype == object:
+        # Any number of labels: an answer is the set of them.
+        answers = np.unique(np.array(logits) > 0, axis=1, return_inverse=True)[1]
+    elif len(logits) > 1:
         answers = np.argmax(logits, axis=0)
     else:
         answers = logits[0] if logits else predicted.get("prediction", predicted["label"])

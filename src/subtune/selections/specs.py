@@ -36,6 +36,8 @@ LEARNING_RATES_BELOW = 10
 Precision = Literal["fp32", "tf32", "bf16"]
 # A regression trains on its labels as they are, or on labels with mean 0 and deviation 1.
 Labels = Literal["raw", "standard"]
+# Label words may weigh more the fewer of the rows that train have them.
+ClassWeights = Literal["balanced"]
 LearningRate = Annotated[float, Field(gt=0)]
 Searched = Annotated[tuple[LearningRate, ...], Field(min_length=2)]
 
@@ -149,9 +151,10 @@ class Recipe(Value):
     ``warmup`` is the share of all steps in which the learning rate rises from 0. With
     ``train_rows`` only the first rows of the training set's first shuffle train. With ``patience``
     a run ends after so many epochs without a better score. A regression with ``standard`` labels
-    trains on labels with mean 0 and standard deviation 1. With a ``fold`` all this is of the rows
-    outside it, and the run judges itself by the rows inside. With ``refit`` nothing judges: the run
-    ends after so many epochs of its schedule, and keeps the last.
+    trains on labels with mean 0 and standard deviation 1. With ``class_weights`` the loss is a
+    weighted mean, in which label words count by the inverse of their frequency. With a ``fold`` all
+    this is of the rows outside it, and the run judges itself by the rows inside. With ``refit``
+    nothing judges: the run ends after so many epochs of its schedule, and keeps the last.
     """
 
     learning_rate: LearningRate | Searched
@@ -171,6 +174,7 @@ class Recipe(Value):
     fold: Fold | None = None
     search_folds: int | None = Field(default=None, ge=2)
     refit: int | None = Field(default=None, ge=1)
+    class_weights: ClassWeights | None = None
 
     @property
     def one_learning_rate(self) -> float:
@@ -188,12 +192,13 @@ class Fit(Value):
     """The recipe of a run that trains nothing: a regression is fitted to frozen embeddings.
 
     With ``train_rows`` it reads those rows that train a run of the same seed, and with a ``fold``
-    those outside it. With ``refit`` nothing judges.
+    those outside it. With ``refit`` nothing judges. ``class_weights`` are those of a `Recipe`.
     """
 
     train_rows: int | None = Field(default=None, ge=1)
     fold: Fold | None = None
     refit: int | None = Field(default=None, ge=1)
+    class_weights: ClassWeights | None = None
 
     # Answers to what plans and tables ask of every recipe.
     learning_rate: ClassVar[None] = None

@@ -112,11 +112,11 @@ class Examples:
         starts = (first - counts.cumsum() + counts).repeat(counts)
         return starts + np.arange(counts.sum())
 
-    def units(self, index: np.ndarray) -> int:
-        """Return how many losses some examples have: one each, or one for each of their words."""
+    def labels_at(self, index: np.ndarray) -> np.ndarray:
+        """Return the labels of some examples: one each, or one for each of their words."""
         if isinstance(self.labels, list):
-            return sum(len(self.labels[example]) for example in index)
-        return len(index)
+            return np.concatenate([self.labels[number] for number in index]).astype(np.int64)
+        return self.labels[index]
 
     def column(self, name: str) -> list:
         """Return another column of the split."""

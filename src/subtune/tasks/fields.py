@@ -7,7 +7,7 @@ from pydantic import Field
 
 from subtune.core.content_ids import Value
 
-KindName = Literal["classification", "regression", "tokens", "span"]
+KindName = Literal["classification", "multilabel", "regression", "tokens", "span"]
 
 
 def kind_of_unnamed(labels: Sequence[str] | None) -> KindName:
@@ -19,15 +19,17 @@ class TaskFields(Value):
     """The fields that a kind of task may ask of its task.
 
     ``labels`` holds the label words in the order of their numbers, where its kind has some; without
-    them and without a ``kind`` the task is a regression. The first of ``metrics`` decides, on the
-    first of ``evaluation``, the epoch that a record keeps. Where a paper shows no other metric, it
-    also decides the epochs and learning rates of tables. ``encoding`` is that of the rows' files,
-    where these do not tell it.
+    them and without a ``kind`` the task is a regression. ``label`` is a column, or one of 0 and 1
+    for each label word. The first of ``metrics`` decides, on the first of ``evaluation``, the epoch
+    that a record keeps. Where a paper shows no other metric, it also decides the epochs and
+    learning rates of tables. ``encoding`` is that of the rows' files, where these do not tell it,
+    and ``sheet`` that of Excel files. With ``merge_labels`` label words that differ in capitals
+    alone are one.
     """
 
     name: str
     text: tuple[str, ...]
-    label: str = "label"
+    label: str | tuple[str, ...] = "label"
     labels: tuple[str, ...] | None = Field(default=None, min_length=2)
     kind: KindName = Field(
         default_factory=lambda data: kind_of_unnamed(data.get("labels")),
@@ -37,12 +39,19 @@ class TaskFields(Value):
     metrics: tuple[str, ...]
     evaluation: tuple[str, ...] = ("validation",)
     encoding: str | None = None
+    sheet: str | None = None
+    merge_labels: bool = False
 
     @property
     def labelled(self) -> tuple[str, ...]:
         """The splits whose rows have labels: those that train, and those that evaluate."""
         return ("train", *self.evaluation)
 
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns of the label: one, or one for each label word."""
+        return (self.label,) if isinstance(self.label, str) else self.label
+
     def columns_read(self, labelled: bool) -> tuple[str, ...]:
         """Return the columns that are read of rows with or without labels."""
-        return (*self.text, self.label) if labelled else self.text
+        return (*self.text, *self.label_columns) if labelled else self.text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -24,27 +24,21 @@ if TYPE_CHECKING:
 
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
-FORMATS = (".csv", ".tsv", ".jsonl")
 # Squared errors and their gradients are added up in float32.
 LARGEST_SCORE = 1e9
 
 
-def rows_of(
-    path: Path,
-    columns: Collection[str],
-    is_row: Callable[[Mapping[str, str]], bool],
-    encoding: str | None = None,
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read the rows of a file in one of `FORMATS`, by column, each with its line.
-
-    `delimited.rows` explains the arguments.
+def cell_of(row: Row, column: str, place: str) -> str:
+    """Return the text of a cell. Messages name the ``place``.
 
     Raises:
-        SubtuneError: the file cannot be read as what its ending says.
+        SubtuneError: it is no text.
     """
-    if path.suffix == ".jsonl":
-        return tables.json_rows(path)
-    return tables.delimited_rows(path, columns, is_row, encoding)
+    cell = row[column]
+    if not isinstance(cell, str):
+        expected = "expected text or a number"
+        raise SubtuneError(f"{place}: column {column!r}: found {in_words(cell)}, {expected}")
+    return cell
 
 
 def texts_apart(pairs: Columns) -> Columns:
@@ -54,18 +48,37 @@ def texts_apart(pairs: Columns) -> Columns:
     return {TEXTS[0]: [text for of_pair in texts for text in of_pair], "label": labels}
 
 
+def number_of(text: str, task: TaskFields, place: str) -> int:
+    """Return the number of a label word. Messages name the ``place``.
+
+    Where no label word contains a digit, the words' numbers, from 0, stand for them too.
+
+    Raises:
+        SubtuneError: there is no such word.
+    """
+    text, words = text.strip(), task.labels or ()
+    if task.merge_labels:
+        text, words = text.casefold(), tuple(map(str.casefold, words))
+    numbers = {word: number for number, word in enumerate(words)}
+    if not any(letter.isdigit() for word in words for letter in word):
+        numbers |= {str(number): number for number in range(len(words))}
+    if text not in numbers:
+        raise SubtuneError(f"{place}: label: {one_of(text, numbers)}")
+    return numbers[text]
+
+
 class Sentences(TaskKind):
     """Texts or pairs of texts with one label each. Each row is one example."""
 
     text_columns = (1, 2)
-    formats = FORMATS
+    formats = tables.FORMATS
     head = "sequence_classification"
     # The type of the column of labels.
-    label_type: str
+    label_type: ClassVar[str | list[str]]
 
     @abstractmethod
-    def parse_label(self, task: TaskFields, text: str, place: str) -> float:
-        """Return the number of a label, from its text. Messages name the ``place``.
+    def parse_label(self, task: TaskFields, text: str, place: str) -> Any:
+        """Return a label's number or numbers, from its text. Messages name the ``place``.
 
         Raises:
             SubtuneError: it is no label of the task.
@@ -74,36 +87,42 @@ class Sentences(TaskKind):
     def columns(self, task: TaskFields) -> Mapping[str, Any]:
         return dict.fromkeys(TEXTS[: len(task.text)], "string") | {"label": self.label_type}
 
-    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-        """Read CSV, TSV, or JSON lines."""
+    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterable[PlacedRow]:
+        """Read a table. Rows without a label are left out if they are few."""
 
         def is_row(cells: Mapping[str, str]) -> bool:
-            """Return whether the label's cell holds a label and nothing else."""
-            cell = cells.get(task.label, "")
+            """Return whether the label's cells hold a label and nothing else."""
             try:
-                self.parse_label(task, cell, "")
-            except SubtuneError:
+                self.label_of(task, cells, "")
+            except (KeyError, SubtuneError):
                 return False
-            return labelled and cell == cell.strip()
+            of_label = [cells[column] for column in task.label_columns]
+            return labelled and of_label == [cell.strip() for cell in of_label]
 
-        rows = rows_of(path, task.columns_read(labelled), is_row, task.encoding)
-        return ((f"line {line}", row) for line, row in rows)
+        read = task.columns_read(labelled)
+        rows = [*tables.rows_of(path, read, is_row, task.encoding, task.sheet)]
+        if self.has_label_columns or not labelled:
+            return rows
+        [column] = task.label_columns
+        return tables.with_labels(rows, column)[0]
 
     def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
-        """Return a text or two, and the label; without labels it is -1, as on the hub."""
-        for column in task.columns_read(labelled):
-            if not isinstance(row[column], str):
-                raise SubtuneError(
-                    f"{place}: column {column!r}: found {in_words(row[column])}, "
-                    "expected text or a number"
-                )
-        texts = [row[column] for column in task.text]
+        """Return a text or two, and the label."""
+        texts = [cell_of(row, column, place) for column in task.text]
         if not "".join(texts).strip():
             raise SubtuneError(f"{place}: found no text, expected some to learn from")
         if no_character := NO_CHARACTER.search("".join(texts)):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
-        label = self.parse_label(task, row[task.label], place) if labelled else NO_LABEL
-        return (*texts, label)
+        return (*texts, self.label_of(task, row, place) if labelled else self.no_label(task))
+
+    def label_of(self, task: TaskFields, row: Row, place: str) -> Any:
+        """Return a row's label, as `parse_label` does of its cell."""
+        [column] = task.label_columns
+        return self.parse_label(task, cell_of(row, column, place), place)
+
+    def no_label(self, task: TaskFields) -> Any:
+        """Return -1, as on the hub: the label of a row without one."""
+        return NO_LABEL
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
         return zip(*(columns[name] for name in TEXTS if name in columns), strict=True)
@@ -130,7 +149,9 @@ class Sentences(TaskKind):
         """Return ``idx`` (the row's number), ``label`` and a logit per output."""
         import pandas as pd
 
-        columns = {"idx": examples.row_numbers, "label": examples.labels_of_rows}
+        labels = examples.labels_of_rows
+        # A cell may hold a list.
+        columns = {"idx": examples.row_numbers, "label": [*labels] if labels.ndim > 1 else labels}
         columns |= {f"logit_{k}": predictions[:, k] for k in range(predictions.shape[1])}
         return pd.DataFrame(columns)
 
@@ -145,17 +166,8 @@ class Classification(Sentences):
     label_type = "int32"
 
     def parse_label(self, task: TaskFields, text: str, place: str) -> int:
-        """Return the number of a label word.
-
-        Where no label word contains a digit, the words' numbers, from 0, stand for them too.
-        """
-        text, words = text.strip(), task.labels or ()
-        numbers = {word: number for number, word in enumerate(words)}
-        if not any(letter.isdigit() for word in words for letter in word):
-            numbers |= {str(number): number for number in range(len(words))}
-        if text not in numbers:
-            raise SubtuneError(f"{place}: label: {one_of(text, numbers)}")
-        return numbers[text]
+        """Return the number of a label word, as `number_of` does."""
+        return number_of(text, task, place)
 
     def compared(self, table: pd.DataFrame) -> tuple[Sequence, Sequence]:
         return table.filter(like="logit_").to_numpy().argmax(axis=1), table["label"].to_numpy()
@@ -169,12 +181,14 @@ class Regression(Sentences):
     compares = "numbers"
     has_label_words = False
     problem_type = "regression"
-    # log p is −½·(y−ŷ)² for a unit variance: half the squared error.
-    nats = 0.5
     label_type = "float32"
 
     def outputs(self, task: TaskFields) -> int:
         return 1
+
+    def nats(self, outputs: int) -> float:
+        """Return ½: log p is −½·(y−ŷ)² for a unit variance, half the squared error."""
+        return 0.5
 
     def parse_label(self, task: TaskFields, text: str, place: str) -> float:
         """Return the number that a label is. It must be finite, and not too large to train on."""
@@ -191,7 +205,9 @@ class Regression(Sentences):
             )
         return score
 
-    def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
+    def losses(
+        self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
         """Return each run's summed squared error of logits ``[k, n, 1]`` and scores ``[n]``."""
         return (logits.squeeze(2) - labels).square().sum(1)
 

@@ -48,14 +48,16 @@ class Span(TaskKind):
     labels_are = ""
     formats = (".json",)
     head = "question_answering"
-    # Start and end are independent: log p is the sum of both.
-    nats = 2.0
     # RoBERTa's four special tokens, one token of the question and one of the context.
     least_length = 6
     overlaps = True
 
     def outputs(self, task: TaskFields) -> int:
         return 2
+
+    def nats(self, outputs: int) -> float:
+        """Return 2: start and end are independent, and log p is the sum of both."""
+        return 2.0
 
     def columns(self, task: TaskFields) -> Mapping[str, Any]:
         texts = {"question": "string", "context": "string", "answers": ["string"]}
@@ -67,7 +69,7 @@ class Span(TaskKind):
 
     def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
         """Return question, context, and the accepted answers: their texts and where they begin."""
-        accepted = row[task.label] if labelled else {"text": [], "answer_start": []}
+        accepted = row[self.label] if labelled else {"text": [], "answer_start": []}
         return (*(row[text] for text in task.text), accepted["text"], accepted["answer_start"])
 
     def texts(self, columns: Columns) -> Iterable[Sequence[str]]:
@@ -110,7 +112,9 @@ class Span(TaskKind):
                 examples.append(of_row | of_window)
         return {name: [example[name] for example in examples] for name in examples[0]}
 
-    def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
+    def losses(
+        self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
         """Return the mean of start's and end's cross-entropy, of logits ``[k, q, 2]`` and labels
         ``[n, 2]``."""
         tokens = labels.new_zeros(len(labels)).index_add(0, example, labels.new_ones(len(example)))

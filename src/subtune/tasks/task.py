@@ -28,6 +28,11 @@ class TaskSpec(TaskFields):
         if kind.has_label_words != (self.labels is not None):
             words = "label words" if kind.has_label_words else "none"
             raise _mistake("labels", self.labels, words)
+        if not isinstance(self.label, str) and not (
+            kind.has_label_columns and len(self.label) == self.outputs
+        ):
+            of_words = f" or one for each of {self.outputs} labels" * kind.has_label_columns
+            raise _mistake("label", self.label, f"one column{of_words}")
         if len(self.text) not in kind.text_columns:
             counts = " or ".join(map(str, kind.text_columns))
             raise _mistake("text", self.text, f"{counts} column{'' if counts == '1' else 's'}")
@@ -68,7 +73,8 @@ class TaskSize(Value):
 
     ``tokens`` is the mean number of tokens of a training row, and often an estimate. ``scarcest``
     is the number that limits folds, in words and as a number, if rows are read before training:
-    that of different texts, or of the commonest label's rows.
+    that of different texts, or of the commonest label's rows. ``weighed`` says why labels cannot
+    be weighed by their frequency, if so.
     """
 
     train_rows: int
@@ -76,6 +82,7 @@ class TaskSize(Value):
     test_rows: int
     tokens: float
     scarcest: tuple[str, int] | None = None
+    weighed: str | None = None
 
     @property
     def all_rows(self) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from subtune.core.errors import SubtuneError, one_of
+from subtune.core.errors import SubtuneError, cut, one_of
 from subtune.tasks import metrics
 from subtune.tasks.examples import Examples
 from subtune.tasks.fields import TaskFields
@@ -46,6 +46,8 @@ class TaskKind(ABC):
     # The column of labels of a task that names none, and whether its tasks list label words.
     label: str = "label"
     has_label_words: bool
+    # Whether each label word may have a column of its own.
+    has_label_columns: bool = False
     # Where messages say that labels are, if they may not all be the same.
     labels_are: str = "in every row"
     # Endings of the files that users have.
@@ -54,8 +56,6 @@ class TaskKind(ABC):
     head: str
     # The problem type of exported models, as transformers calls it.
     problem_type: str | None = None
-    # A loss times this is −log p(y|x).
-    nats: float = 1.0
     # The least `max_length` at which every model reads a part of each text.
     least_length: int = 4
     # True if long rows are cut into examples that overlap.
@@ -69,6 +69,10 @@ class TaskKind(ABC):
     def outputs(self, task: TaskFields) -> int:
         """Return the head's width ``o``: the number of label words, if its tasks list some."""
         return len(task.labels or ())
+
+    def nats(self, outputs: int) -> float:
+        """Return the factor by which a loss of a head with so many outputs is −log p(y|x)."""
+        return 1.0
 
     @abstractmethod
     def columns(self, task: TaskFields) -> Mapping[str, Any]:
@@ -146,14 +150,40 @@ class TaskKind(ABC):
         example.
         """
 
-    def losses(self, logits: Tensor, labels: Tensor, example: Tensor) -> Tensor:
+    def losses(
+        self, logits: Tensor, labels: Tensor, example: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
         """Return each run's sum of losses ``[k]``, of logits ``[k, q, o]`` and a batch's labels.
 
-        ``example`` ``[q]`` is the example of each token that is read. The loss is the cross-entropy
-        of labels ``[q]``, if a kind does not say another.
+        ``example`` ``[q]`` is the example of each token that is read. ``weights`` ``[o]`` are those
+        of label words, from `balanced`. The loss is the cross-entropy of labels ``[q]``, if a kind
+        does not say another.
         """
         per_run = labels.expand(len(logits), 1, -1)
-        return -logits.mT.log_softmax(1).gather(1, per_run).sum((1, 2))
+        each = -logits.mT.log_softmax(1).gather(1, per_run)
+        if weights is not None:
+            each = each * weights[labels].to(each.dtype)
+        return each.sum((1, 2))
+
+    def total(self, labels: Tensor, weights: Tensor | None) -> float:
+        """Return what makes a sum of losses their mean: the number of labels, or their weight."""
+        return float(len(labels) if weights is None else weights[labels].sum())
+
+    def balanced(self, task: TaskFields, labels: np.ndarray) -> np.ndarray:
+        """Return a weight for each label word ``[o]``, inverse to its frequency in ``labels``.
+
+        They are scikit-learn's, whose mean over labels is 1.
+
+        Raises:
+            SubtuneError: a word is none of the labels, or they are all this word.
+        """
+        counts = np.bincount(labels, minlength=self.outputs(task))
+        require_some(task, counts, len(labels))
+        return len(labels) / (len(counts) * counts)
+
+    def strata(self, labels: np.ndarray) -> np.ndarray:
+        """Return the number of each row's stratum, of which each fold has about the same share."""
+        return labels
 
     @abstractmethod
     def predict(self, examples: Examples, logits: np.ndarray) -> np.ndarray:
@@ -173,6 +203,20 @@ class TaskKind(ABC):
         """Return the task's metrics of what `predict` returned."""
         compared = self.compared(self.table(examples, predictions))
         return metrics.compute_all(self.compares, task.metrics, *compared)
+
+
+def require_some(task: TaskFields, counts: np.ndarray, labels: int) -> None:
+    """Refuse label words that all of so many labels are, or none, for weights by frequency.
+
+    Raises:
+        SubtuneError: a word's count says so.
+    """
+    for word, count in zip(task.labels or (), counts, strict=True):
+        if count in (0, labels):
+            raise SubtuneError(
+                f"found label {cut(word)!r} in {'all' if count else 'none'} of {labels:,} rows to "
+                "train on, expected some with and some without it"
+            )
 
 
 class SpecialTokens:

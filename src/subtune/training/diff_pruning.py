@@ -26,7 +26,7 @@ from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State, below
 from subtune.training.delta import ChangedEntries, ChangedTensor, Delta
 from subtune.training.evaluation import autocast
-from subtune.training.labels import in_training
+from subtune.training.labels import in_training, weights_of
 from subtune.training.recipe import examples_that_train, learning_rate_at
 
 # Section 4.3: the ends l and r of the stretched distribution, and the first α. The published code
@@ -141,6 +141,7 @@ def first_training(
     order = np.random.default_rng(seed)
     chosen = examples_that_train(train, recipe, order)
     train, _ = in_training(train, chosen, recipe.labels)
+    of_labels = weights_of(task, train, chosen, recipe, model.device)
     epochs = [shuffled(len(chosen), recipe.batch_size, order) for _ in range(recipe.epochs)]
     batches = [chosen[batch] for epoch in epochs for batch in epoch]
     steps = math.ceil(share * len(batches))
@@ -172,14 +173,14 @@ def first_training(
         index = by_length(batches[step], train.lengths)
         alike = micro_batches(index, train.lengths[index], model)
         parts = [pack(train, part, model) for part in alike]
-        labels = sum(len(packed.labels) for packed in parts)
+        labels = sum(task.of_kind.total(packed.labels, of_labels) for packed in parts)
         drawn = differences.drawn(draws)
         loss = settings.penalty * differences.expected_size()
         with autocast(model.device, recipe.precision):
             weights = {name: pretrained[name] + change for name, change in drawn.items()}
             for packed in parts:
                 predicted = logits(model, packed, weights, masks)
-                of_part = task.of_kind.losses(predicted, packed.labels, packed.read_of)
+                of_part = task.of_kind.losses(predicted, packed.labels, packed.read_of, of_labels)
                 loss = loss + of_part.sum() / labels
         loss.backward()
         for group in optimizer.param_groups:

@@ -1,7 +1,7 @@
 """The method that trains nothing of the encoder: a regression on frozen, pooled embeddings.
 
-Classes have scikit-learn's logistic regression, numbers its ridge regression. Both choose their
-penalty on parts of the training rows.
+Classes have scikit-learn's logistic regression, any number of labels one each, numbers its ridge
+regression. All choose their penalty on parts of the training rows.
 
 Shapes: ``n`` rows, ``t`` texts of each row, ``h`` hidden size, ``f`` features, ``o`` outputs.
 """
@@ -24,6 +24,7 @@ from subtune.tasks import TaskSpec, metrics
 from subtune.tasks.examples import Examples, Reads
 from subtune.training.delta import ChangedTensor
 from subtune.training.evaluation import Evaluation, without_padding_where_it_is_seen
+from subtune.training.labels import weights_of
 from subtune.training.recipe import examples_that_train
 from subtune.training.run import Result
 
@@ -67,13 +68,23 @@ def fit(
     train = examples["train"]
     index = examples_that_train(train, recipe, np.random.default_rng(seed))
     read = features(model, train, index)
-    labels = train.labels[index[:: len(index) // len(read)]]
-    weight, bias = (
-        _ridge(read, labels) if task.labels is None else _logistic(read, labels, task, seed)
-    )
-    logits = torch.from_numpy(read @ weight.T + bias)
-    losses = task.of_kind.losses(logits[None], torch.from_numpy(labels), torch.arange(len(labels)))
-    row = {"epoch": 1, "train_loss": losses.item() / len(labels)}
+    of_rows = index[:: len(index) // len(read)]
+    labels, weights = train.labels[of_rows], weights_of(task, train, of_rows, recipe)
+    first = task.metrics[0]
+    if task.labels is None:
+        weight, bias = _ridge(read, labels)
+    elif labels.ndim == 1:
+        weight, bias = _logistic(read, labels, task.outputs, first, recipe, seed)
+    else:
+        # A label by itself has the F1 of one class.
+        first = "accuracy" if first == "accuracy" else "f1"
+        each = [_logistic(read, label, 2, first, recipe, seed) for label in labels.T]
+        weight, bias = (
+            np.stack([yes - no for no, yes in part]) for part in zip(*each, strict=True)
+        )
+    logits, expected = torch.from_numpy(read @ weight.T + bias), torch.from_numpy(labels)
+    losses = task.of_kind.losses(logits[None], expected, torch.arange(len(labels)), weights)
+    row = {"epoch": 1, "train_loss": losses.item() / task.of_kind.total(expected, weights)}
     scores, predictions = {}, {}
     for split in filter(examples.__contains__, task.evaluation):
         rows = examples[split]
@@ -107,7 +118,11 @@ def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarra
         )
     if len(examples) == examples.rows:
         return embedded
-    u, v = embedded[::2], embedded[1::2]
+    return features_of(embedded[::2], embedded[1::2])
+
+
+def features_of(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return the numbers that a regression reads of pairs, from their embeddings ``[n, h]``."""
     return np.hstack([u, v, np.abs(u - v), u * v])
 
 
@@ -140,31 +155,30 @@ def _ridge(read: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _logistic(
-    read: np.ndarray, labels: np.ndarray, task: TaskSpec, seed: int
+    read: np.ndarray, labels: np.ndarray, outputs: int, metric: str, recipe: Fit, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the weight ``[o, f]`` and bias ``[o]`` of a logistic regression.
 
-    The penalty has the best mean of the task's first metric over folds. With fewer than two rows of
-    a class it is scikit-learn's usual one.
+    The penalty has the best mean of a metric of classes over folds. With fewer than two rows of a
+    class it is scikit-learn's usual one.
     """
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
     from sklearn.model_selection import StratifiedKFold
 
     def score(regression: Any, read: np.ndarray, labels: Any) -> float:
-        found, first = regression.predict(read), task.metrics[:1]
-        [score] = metrics.compute_all(task.of_kind.compares, first, found, labels).values()
-        return score
+        return metrics.compute_all("classes", [metric], regression.predict(read), labels)[metric]
 
-    weight, bias = np.zeros((task.outputs, read.shape[1]), "f"), np.full(task.outputs, ABSENT, "f")
+    weight, bias = np.zeros((outputs, read.shape[1]), "f"), np.full(outputs, ABSENT, "f")
     classes, counts = np.unique(labels, return_counts=True)
     bias[classes] = 0
     if len(classes) == 1:
         return weight, bias
-    regression = LogisticRegression(max_iter=STEPS)
+    settings: dict[str, Any] = {"max_iter": STEPS, "class_weight": recipe.class_weights}
+    regression = LogisticRegression(**settings)
     if counts.min() > 1:
         folds = StratifiedKFold(min(FOLDS, counts.min()), shuffle=True, random_state=seed)
         usual = {"l1_ratios": (0,), "use_legacy_attributes": False}
-        regression = LogisticRegressionCV(cv=folds, scoring=score, max_iter=STEPS, **usual)
+        regression = LogisticRegressionCV(cv=folds, scoring=score, **settings, **usual)
     regression.fit(read, labels)
     # Two classes have one row of coefficients, of the difference of their logits.
     halves = np.array([[-0.5], [0.5]]) if len(classes) == 2 else np.eye(len(classes))

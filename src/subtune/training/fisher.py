@@ -77,14 +77,14 @@ def fisher_information(
         in_full: names of the matrices whose single entries are needed.
         labels: those of log p: a regression's labels as they are, or standardised.
     """
-    kind = task.of_kind
+    kind, factor = task.of_kind, task.of_kind.nats(task.outputs)
     if rows is not None:
         sample = np.random.default_rng(seed).permutation(len(tokens))[:rows]
         tokens = tokens.select(sorted(sample))
     model = with_new_classifier(model, seed)
 
     def nats(outputs: Tensor, batch: Packed) -> Tensor:
-        return kind.nats * kind.losses(outputs, batch.labels, batch.read_of).sum()
+        return factor * kind.losses(outputs, batch.labels, batch.read_of).sum()
 
     totals = {}
     for name, value in model.parameters.items():

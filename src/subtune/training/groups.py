@@ -118,5 +118,5 @@ def _shared_settings(model: Encoder, member: Member, number: int) -> tuple:
     of = member.recipe
     ranks = [(n, e) for n, e in member.entries.items() if isinstance(e, LowRank)]
     reaches_encoder = not all(map(is_classifier, member.entries))
-    settings = (of.batch_size, of.epochs, of.refit, of.train_rows, of.precision, of.labels)
-    return (member.seed, *settings, *ranks, reaches_encoder)
+    settings = (of.batch_size, of.epochs, of.refit, of.train_rows, of.precision)
+    return (member.seed, *settings, of.labels, of.class_weights, *ranks, reaches_encoder)

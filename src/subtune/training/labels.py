@@ -1,7 +1,7 @@
-"""Standardised labels, on which a regression starts well: its head predicts 0 at first.
+"""Standardised labels, on which a regression starts well, and the weights of label words.
 
-Training sees labels minus their mean, divided by their standard deviation. What leaves training is
-in the labels' own unit.
+The head of a regression predicts 0 at first. Training sees labels minus their mean, divided by
+their standard deviation. What leaves training is in the labels' own unit.
 """
 
 import copy
@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from subtune.core.errors import SubtuneError
-from subtune.selections.specs import Labels
+from subtune.selections.specs import Fit, Labels, Recipe
+from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.delta import ChangedTensor, Delta
 
@@ -48,6 +50,31 @@ def in_training(examples: Examples, rows: np.ndarray, labels: Labels) -> tuple[E
     standardised = copy.copy(examples)
     standardised.labels = ((every - unit.mean) / unit.deviation).astype(np.float32)
     return standardised, unit
+
+
+def weights_of(
+    task: TaskSpec,
+    examples: Examples,
+    rows: np.ndarray,
+    recipe: Recipe | Fit,
+    device: torch.device | None = None,
+) -> Tensor | None:
+    """Return the weight of each label word in the loss, ``[o]`` in float64; None without any.
+
+    Args:
+        examples: of the training split.
+        rows: numbers of the examples that train, whose labels count.
+
+    Raises:
+        SubtuneError: none of these rows has one of the labels, or all have it.
+    """
+    if recipe.class_weights is None:
+        return None
+    try:
+        weights = task.of_kind.balanced(task, examples.labels_at(rows))
+    except SubtuneError as error:
+        raise SubtuneError(f"class_weights: {error}") from None
+    return torch.from_numpy(weights).to(device)
 
 
 def in_own_unit(delta: Delta, parameters: Mapping[str, Tensor], unit: Unit) -> Delta:

@@ -22,7 +22,7 @@ from subtune.tasks import TaskSpec
 from subtune.tasks.examples import Examples
 from subtune.training.checkpoints import Keeper, State
 from subtune.training.evaluation import autocast, cast_once, evaluate, without_scores
-from subtune.training.labels import in_own_unit, in_training
+from subtune.training.labels import in_own_unit, in_training, weights_of
 from subtune.training.run import Result, Run
 from subtune.training.stacked import Matrices, StackedParameters
 
@@ -136,6 +136,8 @@ class _Group:
         self._training = examples_that_train(examples["train"], self._recipe, self._order)
         labels = self._recipe.labels
         self._train, self._unit = in_training(examples["train"], self._training, labels)
+        of_words = task, self._train, self._training, self._recipe
+        self._weights = weights_of(*of_words, model.device)
         self._batches = self._batches_of_epoch()
         self._masks = DropoutMasks(seed, model.device)
         # The state after the last step of all runs: a step that fails has drawn masks too.
@@ -171,13 +173,14 @@ class _Group:
         index = by_length(self._training[batch], train.lengths)
         alike = micro_batches(index, train.lengths[index], self._model)
         batches = [pack(train, part, self._model) for part in alike]
-        labels = sum(len(packed.labels) for packed in batches)
+        kind, weights = self._task.of_kind, self._weights
+        labels = sum(kind.total(packed.labels, weights) for packed in batches)
         losses = torch.zeros_like(self._losses)
         for packed in batches:
             with autocast(self.device, self._recipe.precision):
                 trained = self._stacked.weights() | self._matrices.weights()
                 predicted = logits(self._frozen, packed, trained, self._masks)
-            of_part = self._task.of_kind.losses(predicted, packed.labels, packed.read_of)
+            of_part = kind.losses(predicted, packed.labels, packed.read_of, weights)
             (of_part.sum() / labels).backward()
             losses += of_part.detach()
         self.is_whole = False
@@ -197,7 +200,9 @@ class _Group:
         done = self.step - (self.epoch - 1) * len(self._batches)
         trained = self._training[np.concatenate(self._batches[:done])]
         # Losses are sums over examples, or over their words.
-        mean = (self._losses[position] / self._train.units(trained)).item()
+        labels = torch.from_numpy(self._train.labels_at(trained)).to(self.device)
+        total = self._task.of_kind.total(labels, self._weights)
+        mean = (self._losses[position] / total).item()
         mean *= self._unit.deviation**2
         evaluation = without_scores(self._task)
         if math.isfinite(mean):

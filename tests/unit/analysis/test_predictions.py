@@ -12,22 +12,28 @@ from subtune.analysis.predictions import NUMBERS, PARTS, require_scores_of_predi
 from subtune.core.errors import SubtuneError
 from subtune.runs import records
 from subtune.runs.integrity import write_checksums
-from subtune.tasks import TASKS, metrics
+from subtune.tasks import metrics
 from subtune.tasks.task import ScoreColumn, columns_of
 from tests.helpers import examples
 
-KINDS = ["mrpc", "stsb", "ud_ewt", "squad"]
+KINDS = ["mrpc", "stsb", "toxic", "ud_ewt", "squad"]
+LOGITS = ("logit_0", "logit_1", "logit_2")
 EPOCHS, ROWS = 4, 23
 
 
 def predicted(task, generator):
     """A table of predictions, some of which are right: columns that are recorded, and labels."""
-    match TASKS[task].kind:
+    match examples.TASKS[task].kind:
         case "classification":
             label = generator.integers(0, 2, ROWS)
             right = generator.random(ROWS) < 0.7
             logit = np.where(label == right, 1.0, -1.0)
             return {"idx": np.arange(ROWS), "label": label, "logit_0": -logit, "logit_1": logit}
+        case "multilabel":
+            label = generator.integers(0, 2, (ROWS, 3))
+            right = generator.random(label.shape) < 0.7
+            logits = dict(zip(LOGITS, np.where(label == right, 1.0, -1.0).T, strict=True))
+            return {"idx": np.arange(ROWS), "label": [*label], **logits}
         case "regression":
             label = generator.normal(size=ROWS)
             logit = label + generator.normal(size=ROWS)
@@ -57,7 +63,7 @@ def tables_of(task, seed=0):
 def recorded(store, task, tables, best=1, seed=0):
     """A record of these predictions; ``best`` is the epoch that it says is the best."""
     spec = examples.run_spec(task=task).replaced(seed=seed)
-    of_task, folder = TASKS[task], store / spec.id
+    of_task, folder = examples.TASKS[task], store / spec.id
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text(spec.canonical())
     rows = []
@@ -84,13 +90,13 @@ def collected(store, task, runs, apart=True, columns=None):
     about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
     about |= {"train_rows": 12, "learning_rate": 1e-3}
     planned = [{**about, "run": run, "seed": 0, "fold": None, **more} for run, more in runs.items()]
-    return scores.collect(planned, store, columns or columns_of([TASKS[task]], {}), apart)
+    return scores.collect(planned, store, columns or columns_of([examples.TASKS[task]], {}), apart)
 
 
 @pytest.mark.parametrize("task", KINDS)
 @pytest.mark.parametrize("seed", range(3))
 def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
-    spec, tables = TASKS[task].spec(), tables_of(task, seed)
+    spec, tables = examples.TASKS[task].spec(), tables_of(task, seed)
     kind, metric = spec.of_kind, spec.metrics[0]
     found, epochs = predictions.judged_apart(spec, metric, tables)
     part_of = np.random.default_rng(0).permutation(ROWS) % PARTS
@@ -110,7 +116,7 @@ def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
 
 @pytest.mark.parametrize("task", KINDS)
 def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp_path):
-    spec, tables = TASKS[task].spec(), tables_of(task)
+    spec, tables = examples.TASKS[task].spec(), tables_of(task)
     run, metric = recorded(tmp_path, task, tables), spec.metrics[0]
     [paper] = collected(tmp_path, task, {run: {}}, apart=False).to_dict("records")
     curve = [epoch[f"validation/{metric}"] for epoch in records.read_epochs(tmp_path, run)]
@@ -125,7 +131,7 @@ def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp
     assert scores.epochs_of(own["judged_at"]) == epochs
     assert own["best_epoch"] == paper["best_epoch"]
 
-    columns = columns_of([TASKS[task]], {})
+    columns = columns_of([examples.TASKS[task]], {})
     every = scores.in_every_metric(scores.choose(table), tmp_path, columns)
     assert every.set_index("metric")["value"][metric] == score
     assert every["metric"].tolist() == list(spec.metrics)
@@ -156,7 +162,7 @@ def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
 
 def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
     run = recorded(tmp_path, "mrpc", tables_of("mrpc"), best=3)
-    columns = columns_of([TASKS["mrpc"]], {"mrpc": "accuracy"})
+    columns = columns_of([examples.TASKS["mrpc"]], {"mrpc": "accuracy"})
     table = collected(tmp_path, "mrpc", {run: {}}, apart=False, columns=columns)
     assert table["best_epoch"].item() != 3
     found = row_scores(table, tmp_path, columns)
@@ -197,6 +203,15 @@ PREDICTED = {
     "stsb": (
         {"label": [1.0, 2.0, 3.0, 4.0], "logit_0": [2.0, 4.0, 6.0, 8.0]},
         {"spearmanr": 1.0, "pearsonr": 1.0},
+    ),
+    "toxic": (
+        {
+            "label": [[1, 0, 1], [1, 0, 1], [0, 0, 0], [0, 1, 0]],
+            "logit_0": [1.0, 1.0, -1.0, -1.0],
+            "logit_1": [-1.0, 1.0, -1.0, -1.0],
+            "logit_2": [1.0, 1.0, -1.0, -1.0],
+        },
+        {"f1_micro": 0.8, "f1_macro": 2 / 3, "accuracy": 0.5},
     ),
     "ud_ewt": ({"word": 0, "label": [3, 4, 5, 6], "prediction": [3, 4, 5, 5]}, {"accuracy": 0.75}),
     "squad": (
@@ -255,7 +270,7 @@ def test_runs_that_diverged_are_left_out(tmp_path):
 @pytest.mark.parametrize("task", PREDICTED)
 def test_parts_of_the_rows_have_values_whose_mean_is_near_the_score(task, tmp_path):
     run = recorded_by_hand(tmp_path, task)
-    [column] = columns_of([TASKS[task]], {})
+    [column] = columns_of([examples.TASKS[task]], {})
     score = PREDICTED[task][1][column.metric]
     about = {"run": run, "judges": True, "judged_at": "2", "column": column.key}
     chosen = pd.DataFrame([about | {"value": score, "metric": column.metric}])

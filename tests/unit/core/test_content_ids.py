@@ -45,6 +45,8 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "labels": None,
         "evaluation": ("validation",),
         "encoding": None,
+        "sheet": None,
+        "merge_labels": False,
     },
     DataSpec: {"data_version": 1},
     TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},
@@ -60,9 +62,10 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "fold": None,
         "search_folds": None,
         "refit": None,
+        "class_weights": None,
     },
     Fold: {"partition": 0},
-    Fit: {"train_rows": None, "fold": None, "refit": None},
+    Fit: {"train_rows": None, "fold": None, "refit": None, "class_weights": None},
     RunSpec: {"recipe_version": 5},
     WholeTensors: {"without": None},
     Draw: {"as_many_as": None, "count": None, "within": ("**",)},
@@ -160,9 +163,10 @@ def test_every_setting_of_a_recipe_changes_the_id():
         run_spec(max_grad_norm=2.0).id,
         run_spec(precision="bf16").id,
         run_spec(train_rows=5).id,
+        run_spec(class_weights="balanced").id,
         run_spec(task="cola").id,
     }
-    assert len(ids) == 11
+    assert len(ids) == 12
 
 
 # Values of every kind. The texts are few, so that equal parts are frequent.

@@ -75,6 +75,7 @@ def shared(tmp_path_factory, tiny_bert):
         ("rte", "bert", "layernorm", False),
         ("rte", "bert", "lora-II", True),
         ("stsb", "roberta", "bitfit", False),
+        ("toxic", "bert", "bitfit", False),
         ("sst2", "roberta", "layernorm", True),
         ("sst2", "gpt2", "lora-I", True),
         ("sst2", "gpt2", "bitfit", False),
@@ -91,8 +92,8 @@ def test_a_cards_code_gives_the_logits_of_the_record(
     monkeypatch.chdir(tmp_path)
     said: dict = {}
     exec(code, said)
-    columns = examples.rows_of(TASKS[task])["validation"].to_dict()
-    texts = TASKS[task].of_kind.texts(columns)
+    columns = examples.rows_of(examples.TASKS[task])["validation"].to_dict()
+    texts = examples.TASKS[task].of_kind.texts(columns)
     with torch.inference_mode():
         logits = [
             said["model"](**said["tokenizer"](*row, truncation=True, **said["settings"])).logits[0]

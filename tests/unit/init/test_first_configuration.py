@@ -55,6 +55,32 @@ def written(capsys, *arguments) -> tuple[config.Config, Plan, str]:
     return checked, plan_of(checked), said
 
 
+FLAGS = ("text", "toxic", "insult", "threat")
+FLAGGED = [(f"this text is the one of number {n}", n % 2, n % 3 == 0, 0) for n in range(24)]
+
+
+@pytest.mark.parametrize("in_lists", [True, False])
+def test_any_number_of_labels_are_a_task_of_their_own(in_lists, here, capsys):
+    rows = [dict(zip(FLAGS, map(str, map(int_or_text, row)), strict=True)) for row in FLAGGED]
+    if in_lists:
+        rows = [
+            {"text": row["text"], "labels": json.dumps([w for w in FLAGS[1:3] if row[w] == "1"])}
+            for row in rows
+        ]
+    train = write(here / "train.csv", tuple(rows[0]), rows)
+    checked, _, said = written(capsys, "--train", train.name)
+    [task] = (task for task in checked.all_tasks().values() if task.kind == "multilabel")
+    assert task.label == ("labels" if in_lists else FLAGS[1:])
+    assert task.labels == (("insult", "toxic") if in_lists else FLAGS[1:])
+    assert "insult (8)" in said
+    assert "always answering toxic is right in 33% of the rows" in said
+    assert ("label 'threat' is in no training row" in said) is not in_lists
+
+
+def int_or_text(cell):
+    return cell if isinstance(cell, str) else int(cell)
+
+
 # GLUE's task, its rows, its label words, and which metric and how many epochs suit it.
 REAL = [
     ("sst2", 200, ("0", "1"), "accuracy", 20),
@@ -97,7 +123,9 @@ def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
         "films-train.csv: 12 rows to train on; columns sentence, label",
         "text: column 'sentence' (a guess; --text names another)",
         "2 classes: bad (6), good (6)",
+        "2 classes in the dev rows: bad (6), good (6)",
         "always answering good is right in 50% of the dev rows",
+        "12 dev rows show differences in accuracy from about 0.32 at best",
         f"max_length {experiment.max_length}, which cuts none",
         f"{len(planned.runs) - 1} runs: methods (full, bitfit, layernorm, lora-I, frozen) × 5 ",
         " × 5 seeds, and embeddings; ",
@@ -125,7 +153,27 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, capsys, glue_dir, mo
     assert seconds[600] > seconds[60] > seconds[0.1]
     # Not even the shortest settings take seconds.
     assert experiment.train_rows == (1000,)
-    assert "without lora-I, frozen, 1,000 of 2,000 rows train, 3 epochs in place of 10" in said
+    assert "without lora-I, frozen; 1,000 of 2,000 rows train; 3 epochs in place of 10\n" in said
+
+
+@pytest.mark.slow
+def test_long_texts_have_a_shorter_window_before_methods_are_dropped(here, capsys, monkeypatch):
+    speed = Assumptions(device="usual", teraflops={"fp32": 0.2, "bf16": 0.4})
+    monkeypatch.setattr(machine_speed, "estimate_speed", lambda: speed)
+    monkeypatch.setattr(machine_speed, "count_jobs_at_once", lambda: 2)
+    columns, arguments = ("sentence", "label"), tables(here)
+    write(here / "films-train.csv", columns, rows_of(rows=100, about="long " * 1390))
+    found = {}
+    for minutes in (10_000, 30, 10, 3):
+        checked, _, said = written(capsys, *arguments, "--minutes", minutes)
+        experiment, text = checked.experiments["mine"], MINE.read_text()
+        MINE.unlink()
+        found[minutes] = experiment.max_length, len(experiment.methods)
+        assert "max_length 512, which cuts 100.0% of them and reads 36.6% of their tokens" in said
+    assert found == {10_000: (512, 6), 30: (256, 6), 10: (128, 6), 3: (64, 4)}
+    what_is_read = "which cuts 100.0% of them and reads 4.6% of their tokens"
+    assert f"; max_length 64 in place of 512, {what_is_read}\n" in said
+    assert f"    max_length: 64  # tokens of a text, {what_is_read}\n" in text
 
 
 def test_what_is_named_is_not_guessed(here, capsys, tiny_bert):

@@ -1,4 +1,4 @@
-"""Labels: classes or numbers, remarks and refusals."""
+"""Labels: classes or numbers, and refusals."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from subtune.core.errors import SubtuneError
-from subtune.init.labels import Labels, labels_of, remarks
+from subtune.init.labels import Labels, columns_of, labels_of, rows_of_words
 from subtune.init.tables import Table
 
 
 def table_of(labels, name="train.csv"):
-    rows = [(line, {"label": label}) for line, label in enumerate(labels, start=2)]
+    rows = [(f"line {line}", {"label": label}) for line, label in enumerate(labels, start=2)]
     return Table(Path(name), ("label",), rows)
 
 
@@ -46,8 +46,8 @@ def test_a_guess_can_be_overridden():
     [
         (["a", ""], None, "train.csv: line 3: found no text or number in column 'label', "),
         (["a", "b"], ["a", None], "dev.csv: line 3: found no text or number in column 'label'"),
-        (["a", "a"], None, "train.csv: found the label 'a' in every row, expected at least two"),
-        (["a", "b"], ["A", "B"], "dev.csv: column 'label': found A, B in most rows, expected lab"),
+        (["a", "a"], None, "train.csv: found no label but a, expected at least two"),
+        (["a", "b"], ["c", "d"], "dev.csv: column 'label': found c, d in most rows, expected lab"),
         ([f"w{n}" for n in range(12)], None, "--label: found 12 different labels in 12 rows of"),
     ],
 )
@@ -75,9 +75,65 @@ def test_a_regression_is_judged_by_correlations():
     assert read(["0.5", "1.25"]).metrics == ("spearmanr", "pearsonr")
 
 
-def test_what_may_be_a_mistake_is_said():
-    assert list(remarks(read(["a", "b", "NaN"], ["a", "a", "NaN", "c"]))) == [
-        "label 'NaN' looks like a missing value; here it is a class",
-        "label 'b' is in no dev row: no score includes it",
-        "label 'c' is in no training row: no run can learn it",
-    ]
+LISTS = ['["b", "a"]', "[]", '["a"]']
+
+
+@pytest.mark.parametrize(
+    ("cells", "sets"),
+    [
+        (LISTS, [("a", "b"), (), ("a",)]),
+        ([["b", "a"], [], ["a"]], [("a", "b"), (), ("a",)]),
+        (["['b', 'a']", "[]", "['a']"], [("a", "b"), (), ("a",)]),
+        (["b|a", "", "a", "b"], [("a", "b"), (), ("a",), ("b",)]),
+        (["b;a", "a", "b"], [("a", "b"), ("a",), ("b",)]),
+    ],
+)
+def test_lists_are_any_number_of_labels(cells, sets):
+    labels = read(cells)
+    assert (labels.kind, labels.words) == ("multilabel", ("a", "b"))
+    assert labels.train == Counter(sets)
+    assert labels.metrics == ("f1_micro", "f1_macro", "accuracy")
+    assert rows_of_words(labels.train) == Counter(word for words in sets for word in words)
+
+
+@pytest.mark.parametrize("cells", [["a;b", "c|d"], ["[a]", "[b]"], ["a [1]", "b [2]"]])
+def test_signs_in_classes_make_no_lists_of_them(cells):
+    assert read(cells).words == tuple(cells)
+    assert read(LISTS, kind="classification").kind == "classification"
+
+
+def columns(*rows, names=("text", "a", "b")):
+    cells = (dict(zip(names, row, strict=True)) for row in rows)
+    table = [(f"line {line}", row) for line, row in enumerate(cells, start=2)]
+    return Table(Path("train.csv"), names, table)
+
+
+def test_columns_of_0_and_1_are_labels():
+    table = columns(("t", "0", "1"), ("t", "1", True), ("t", "0", "0"))
+    assert columns_of(table, None) == ("a", "b")
+    assert columns_of(table, "b, a") == columns_of(table, ["b", "a"]) == ("b", "a")
+    assert columns_of(table, "b") == "b"
+    assert columns_of(columns(("t", "0", "1"), names=("t", "a,b", "c")), "a,b") == "a,b"
+    assert labels_of(table, None, ("b", "a")).train == {("b",): 1, ("a", "b"): 1, (): 1}
+    with pytest.raises(SubtuneError, match="--label: missing, and of the columns of "):
+        columns_of(columns(("t", "0", "yes")), None)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["[]", "a", ["b"], None], "train.csv: line 5: column label: found None, expected a list"),
+        (["[]", '["a"]'], "train.csv: found no label but a, expected at least two"),
+        (["[]", ""], "train.csv: found no label but none, expected at least two"),
+    ],
+)
+def test_lists_that_nothing_can_be_learnt_from_are_refused(cells, message):
+    with pytest.raises(SubtuneError) as error:
+        read(cells, kind="multilabel")
+    assert str(error.value).startswith(message)
+
+
+def test_columns_that_are_no_0_and_1_are_refused():
+    table = columns(("t", "0", "1"), ("t", "2", "1"))
+    with pytest.raises(SubtuneError, match="line 3: column a, b: found 2, 1, expected a list, la"):
+        labels_of(table, None, ("a", "b"))

@@ -28,19 +28,39 @@ ROWS = [(f"a film of {number} words", ["good", "bad"][number % 2]) for number in
 def plan(tmp_path):
     """Plan an experiment on a table, with other settings."""
 
-    def planned(rows=ROWS, files=("train",), **changes):
+    def planned(rows=ROWS, files=("train",), task=TASK, **changes):
         paths = {split: str(tmp_path / f"{split}.csv") for split in files}
         for number, path in enumerate(paths.values()):
             with open(path, "w", newline="") as file:
                 csv.writer(file).writerows([("text", "label"), *rows[number:]])
         models, experiment = BASE["models"], EXPERIMENT | changes
-        tasks = {"mood": TASK | {"files": paths}}
+        tasks = {"mood": task | {"files": paths}}
         checked = config.check(
             {"models": models, "tasks": tasks, "experiments": {"mine": experiment}}
         )
         return checked, plan_of(checked)
 
     return planned
+
+
+def test_weights_of_a_label_without_a_row_are_one_line(plan):
+    task = TASK | {"labels": ["bad", "fair", "good"]}
+    message = (
+        r"experiments.mine.class_weights: task 'mood': found label 'fair' in none of 20 rows to "
+        "train on, expected some with and some without it"
+    )
+    with pytest.raises(SubtuneError, match=message):
+        plan(task=task, class_weights="balanced")
+    plan(class_weights="balanced")
+    plan(task=task)
+
+
+def test_every_run_of_label_words_has_the_class_weights(plan):
+    _, planned = plan(class_weights="balanced")
+    runs = [of.run for of in planned.experiments["mine"]]
+    assert {run.recipe.class_weights for run in runs} == {"balanced"}
+    searching = runs[0].candidate(1e-3)
+    assert searching.recipe.class_weights == "balanced"
 
 
 def test_the_fold_follows_from_the_place_of_the_seed(plan):

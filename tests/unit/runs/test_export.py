@@ -11,6 +11,7 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
+import transformers
 from transformers import AutoModelForSequenceClassification, BertModel, PreTrainedTokenizerFast
 
 from subtune import cli
@@ -159,6 +160,20 @@ def test_an_exported_regression_has_one_output_and_labels_have_their_words(tmp_p
     export_model(Layout(str(tmp_path)), spec.id, tmp_path / "rte")
     config = json.loads((tmp_path / "rte" / "config.json").read_text())
     assert list(config["id2label"].values()) == list(TASKS["rte"].labels)
+
+
+@pytest.mark.slow
+def test_a_pipeline_reads_an_export_of_any_number_of_labels(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["bitfit"], "toxic")
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["problem_type"] == "multi_label_classification"
+    texts = examples.rows_of(examples.TOXIC)["validation"]["text_a"][:]
+    classify = transformers.pipeline("text-classification", str(tmp_path / "out"), top_k=None)
+    shares = [{of["label"]: of["score"] for of in said} for said in classify(texts)]
+    found = [[of_text[label] for label in examples.TOXIC.labels] for of_text in shares]
+    expected = 1 / (1 + np.exp(-logits_on_record(tmp_path, spec)))
+    assert np.array(found) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.slow

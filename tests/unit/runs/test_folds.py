@@ -44,10 +44,11 @@ def without_seconds(store, run):
         ("stsb", "bitfit"),
         ("ud_ewt", "bitfit"),
         ("squad", "bitfit"),
+        ("toxic", "bitfit"),
     ],
 )
 def test_runs_of_folds_are_runs_on_tables_divided_by_hand(task, method, tmp_path, tiny_bert):
-    of_task, specs = TASKS[task], specs_of(task, method)
+    of_task, specs = examples.TASKS[task], specs_of(task, method)
     model = load_model(tiny_bert, of_task.of_kind.head, of_task.outputs)
     whole = examples.tokens(of_task, tiny_bert, rows=20)
     only_train = datasets.DatasetDict({"train": whole["train"]})

@@ -173,6 +173,9 @@ READERS = {
 }
 
 
+SETS = [[0, 1], [1, 1], [0, 0]]
+
+
 @pytest.mark.parametrize(
     ("predicted", "one_answer"),
     [
@@ -180,6 +183,9 @@ READERS = {
         ({"logit_0": [0.1, 2.0, 0.3], "logit_1": [0.2, 1.0, 0.9]}, False),
         ({"logit_0": [2.5, 2.5, 2.5]}, True),
         ({"logit_0": [2.5, 2.5, 2.6]}, False),
+        # Any number of labels: each is so or not.
+        ({"label": SETS, "logit_0": [0.1, 2.0, 0.3], "logit_1": [-0.2, -1.0, -0.9]}, True),
+        ({"label": SETS, "logit_0": [0.1, 2.0, 0.3], "logit_1": [0.2, -1.0, -0.9]}, False),
         ({"prediction": ["", "", ""]}, True),
         ({"prediction": [3, 3, 4]}, False),
     ],

@@ -15,12 +15,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.utils.class_weight import compute_class_weight
+from torch.nn import functional
 from transformers import get_scheduler
 
 from subtune.models import encoder, packed
 from subtune.models.load import load_model
 from subtune.selections.kind import Indices, LowRank
-from subtune.tasks import TASKS
 from subtune.training import groups, recipe
 from subtune.training.delta import applied
 from subtune.training.evaluation import Evaluation, evaluate
@@ -38,6 +39,7 @@ KINDS = ["full", "bitfit", "layernorm", "top", "random", "rand_row_col", "lora-I
 OF_PACKED = [
     *itertools.product(["sst2", "stsb"], KINDS),
     *itertools.product(["ud_ewt", "squad"], ["full", "bitfit", "top", "random", "lora-II"]),
+    *itertools.product(["toxic"], ["full", "layernorm", "lora-II"]),
 ]
 # Every family outside the packed ones trains on sentences, and two of them on numbers, words and
 # questions too. Kinds that cannot share a pass train as one run, the others as three.
@@ -54,7 +56,7 @@ OF_OTHERS = [
     for kind in (ALONE + BESIDE if task == "sst2" else ["full", "layernorm"])
     if not (family in NO_BIASES and kind == "bitfit")
     if task == "sst2" or family in ("modernbert", "qwen2")
-]
+] + [("electra", ("toxic", "layernorm"), runs) for runs in (1, 3)]
 
 
 def is_tried_every_time(model, task, kind, runs):
@@ -77,7 +79,7 @@ CASES = [
     for model, case, runs in OF_PACKED_MODELS + OF_OTHERS
 ]
 # A question makes several examples.
-ROWS = {"classification": 10, "regression": 10, "tokens": 10, "span": 5}
+ROWS = {"classification": 10, "multilabel": 10, "regression": 10, "tokens": 10, "span": 5}
 # Transformers leaves words with this label out of the loss.
 IGNORED = -100
 # The last for one run, all for three side by side.
@@ -134,11 +136,23 @@ def batches(task, train, index):
             labels[example, train.reads[number]] = torch.as_tensor(train.labels[number])
     else:
         labels = torch.from_numpy(train.labels[index])
-        labels = labels.double() if task.kind == "regression" else labels
+        labels = labels if task.kind == "classification" else labels.double()
     yield kwargs | {"labels": labels}
 
 
-def parameters_after(model, rows, task, member):
+def loss_of(task, outputs, labels, weights):
+    """The loss of a batch; ``weights``, if there are some, are those that torch's losses take."""
+    if weights is None:
+        return outputs.loss
+    if task.kind == "multilabel":
+        return functional.binary_cross_entropy_with_logits(
+            outputs.logits, labels, pos_weight=weights
+        )
+    logits = outputs.logits.view(-1, task.outputs)
+    return functional.cross_entropy(logits, labels.view(-1), weights, ignore_index=IGNORED)
+
+
+def parameters_after(model, rows, task, member, weights=None):
     """Every parameter after the last epoch, by canonical name."""
     recipe, train = member.recipe, rows["train"]
     theirs = transformers_own(model, task, member.seed)
@@ -175,20 +189,24 @@ def parameters_after(model, rows, task, member):
         return by_name | added
 
     optimizer = torch.optim.AdamW(leaves, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    steps = -(-len(train) // recipe.batch_size) * recipe.epochs
+    order = np.random.default_rng(member.seed)
+    rows_that_train = order.permutation(train.rows)[: recipe.train_rows]
+    chosen = np.concatenate([np.flatnonzero(train.row == row) for row in rows_that_train])
+    steps = -(-len(chosen) // recipe.batch_size) * recipe.epochs
     name = {"constant": "constant_with_warmup", "linear": "linear"}[recipe.schedule]
     schedule = get_scheduler(name, optimizer, math.ceil(recipe.warmup * steps), steps)
-    order = np.random.default_rng(member.seed)
-    chosen = np.concatenate(
-        [np.flatnonzero(train.row == row) for row in order.permutation(train.rows)]
-    )
     for _ in range(recipe.epochs):
         permutation = order.permutation(len(chosen))
         for first in range(0, len(chosen), recipe.batch_size):
             index = chosen[permutation[first : first + recipe.batch_size]]
             current = {exported[n]: as_theirs(model, n, v) for n, v in values().items()}
             losses = [
-                torch.func.functional_call(theirs, current, kwargs=kwargs).loss
+                loss_of(
+                    task,
+                    torch.func.functional_call(theirs, current, kwargs=kwargs),
+                    kwargs.get("labels"),
+                    weights,
+                )
                 for kwargs in batches(task, train, index)
             ]
             torch.stack(losses).mean().backward()
@@ -203,11 +221,9 @@ def parameters_after(model, rows, task, member):
     return {name: value.detach() for name, value in values().items()}
 
 
-@pytest.mark.parametrize(("model", "case", "runs"), CASES)
-def test_training_ends_where_transformers_and_adamw_end(
-    model, case, runs, request, directory_of, monkeypatch
-):
-    # Make the last epoch the best, because the loop ends there.
+@pytest.fixture
+def last_is_best(monkeypatch):
+    """The last epoch is the best, because the loop ends there."""
     order = itertools.count()
 
     def evaluated(*arguments):
@@ -217,23 +233,62 @@ def test_training_ends_where_transformers_and_adamw_end(
 
     monkeypatch.setattr(recipe, "evaluate", evaluated)
     monkeypatch.setattr(Evaluation, "first_score", property(lambda self: vars(self)["order"]))
+
+
+def assert_ends_there(model, rows, task, members, weights=None):
+    """Check that every member's parameters are those of the loop."""
+    atol = TOLERANCE_OF_ROUNDED if model.config.model_type in ROUNDED else TOLERANCE
+    for run, result in train_sweep(model, rows, task, members, lambda report: None):
+        assert result.best_epoch == members[run].recipe.epochs > 1
+        expected = parameters_after(model, rows, task, members[run], weights)
+        trained = applied(model.parameters, result.best.delta)
+        parameters = {name: trained[name] for name in expected}
+        torch.testing.assert_close(parameters, expected, rtol=0, atol=atol)
+
+
+@pytest.mark.usefixtures("last_is_best")
+@pytest.mark.parametrize(("model", "case", "runs"), CASES)
+def test_training_ends_where_transformers_and_adamw_end(
+    model, case, runs, request, directory_of, monkeypatch
+):
     # On a CPU such runs train one by one, to save time.
     monkeypatch.setattr(groups, "runs_at_once", lambda model, train, members: len(members))
     if runs == 1:
         # Every length of texts gets a pass.
         monkeypatch.setitem(packed.TOKENS_OF_A_PASS, "cpu", 1)
-    task, kind = TASKS[case[0]], case[1]
+    task, kind = examples.TASKS[case[0]], case[1]
     directory = request.getfixturevalue(model) if model in MODELS else directory_of(model)
     rows = examples.examples_of(task, examples.tokens(task, directory, rows=ROWS[task.kind]))
-    atol = TOLERANCE_OF_ROUNDED if model in ROUNDED else TOLERANCE
     model = pretrained(directory, task)
     members = {
         str(number): member(kind, model, seed=3, **settings)
         for number, settings in enumerate(SETTINGS[-runs:])
     }
-    for run, result in train_sweep(model, rows, task, members, lambda report: None):
-        assert result.best_epoch == members[run].recipe.epochs > 1
-        expected = parameters_after(model, rows, task, members[run])
-        trained = applied(model.parameters, result.best.delta)
-        parameters = {name: trained[name] for name in expected}
-        torch.testing.assert_close(parameters, expected, rtol=0, atol=atol)
+    assert_ends_there(model, rows, task, members)
+
+
+@pytest.mark.usefixtures("last_is_best")
+@pytest.mark.parametrize("kind", ["layernorm", "full"])
+@pytest.mark.parametrize("task", ["mnli", "toxic", "ud_ewt"])
+def test_training_with_class_weights_ends_where_torchs_weighted_losses_end(task, kind, tiny_bert):
+    task = examples.TASKS[task]
+    if task.kind == "tokens":
+        task = task.replaced(labels=("DT", "NN", "VB"))
+    rows = examples.examples_of(task, examples.tokens(task, tiny_bert, rows=14))
+    train = rows["train"]
+    # The rows that train decide the weights.
+    chosen = np.random.default_rng(3).permutation(14)[:12]
+    index = np.flatnonzero(np.isin(train.row, chosen))
+    if task.kind == "multilabel":
+        having = train.labels[index].sum(0)
+        weights = (12 - having) / having
+    else:
+        labels = np.concatenate([np.atleast_1d(train.labels[number]) for number in index])
+        weights = compute_class_weight("balanced", classes=np.arange(3), y=labels)
+    model = pretrained(tiny_bert, task)
+    settings = {"train_rows": 12, "class_weights": "balanced"}
+    members = {
+        str(number): member(kind, model, seed=3, **SETTINGS[number], **settings)
+        for number in range(2)
+    }
+    assert_ends_there(model, rows, task, members, torch.from_numpy(weights))

@@ -91,6 +91,45 @@ def test_predictions_are_scikit_learns(name, tiny_bert):
     assert result.history[0]["train_loss"] == pytest.approx(loss, abs=1e-5)
 
 
+def test_any_number_of_labels_is_a_logistic_regression_for_each(tiny_bert):
+    task = examples.TOXIC.spec()
+    model, rows = read(task, tiny_bert)
+    train, dev = (
+        embeddings.features(model, rows[split], np.arange(len(rows[split])))
+        for split in ("train", "validation")
+    )
+    order = np.random.default_rng(SEED).permutation(60)
+    train, labels = train[order], rows["train"].labels[order]
+    result = embeddings.fit(model, rows, task, Fit(), SEED)
+    found = 1 / (1 + np.exp(-result.best.predictions["validation"]))
+    folds = StratifiedKFold(5, shuffle=True, random_state=SEED)
+    settings = {"l1_ratios": (0,), "use_legacy_attributes": False, "max_iter": 1000}
+    for number in range(3):
+        expected = LogisticRegressionCV(cv=folds, scoring="f1", **settings)
+        expected.fit(train, labels[:, number])
+        shares = expected.predict_proba(dev)[:, 1]
+        np.testing.assert_allclose(found[:, number], shares, atol=1e-5)
+
+
+def test_class_weights_are_scikit_learns(tiny_bert):
+    task = TASKS["mnli"].spec()
+    model, rows = read(task, tiny_bert)
+    train, dev = (
+        embeddings.features(model, rows[split], np.arange(len(rows[split])))
+        for split in ("train", task.evaluation[0])
+    )
+    order = np.random.default_rng(SEED).permutation(60)
+    result = embeddings.fit(model, rows, task, Fit(class_weights="balanced"), SEED)
+    settings = {"l1_ratios": (0,), "use_legacy_attributes": False, "max_iter": 1000}
+    folds = StratifiedKFold(5, shuffle=True, random_state=SEED)
+    expected = LogisticRegressionCV(
+        cv=folds, scoring="accuracy", class_weight="balanced", **settings
+    )
+    expected.fit(train[order], rows["train"].labels_of_rows[order])
+    shares = torch.tensor(result.best.predictions[task.evaluation[0]]).softmax(-1)
+    np.testing.assert_allclose(shares, expected.predict_proba(dev), atol=1e-5)
+
+
 def test_what_is_recorded_as_changed_predicts_what_is_recorded(tiny_bert):
     task = TASKS["rte"].spec()
     model, rows = read(task, tiny_bert)

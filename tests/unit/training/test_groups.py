@@ -29,6 +29,7 @@ def test_runs_share_a_pass_whatever_vectors_they_train_and_however_fast(model, t
         {"kind": "layernorm", "epochs": 3},
         {"kind": "layernorm", "train_rows": 5},
         {"kind": "layernorm", "precision": "bf16"},
+        {"kind": "layernorm", "class_weights": "balanced"},
         {"kind": "lora-I"},
         {"kind": "full"},
         {"kind": "rand_row_col"},

@@ -1,4 +1,7 @@
-"""Standardised labels: training sees mean 0 and deviation 1, and everything else the own unit."""
+"""Standardised labels: training sees mean 0 and deviation 1, and everything else the own unit.
+
+Weights of labels: what they make of a loss, and labels that have none.
+"""
 
 import copy
 import re
@@ -6,14 +9,17 @@ import re
 import numpy as np
 import pytest
 import torch
+from sklearn.utils.class_weight import compute_class_weight
+from torch.nn.functional import cross_entropy
 
 from subtune.core.errors import SubtuneError
-from subtune.models.encoder import shapes_of
+from subtune.models.encoder import shapes_of, with_new_classifier
 from subtune.models.load import load_model
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
+from subtune.training.evaluation import logits_of
 from subtune.training.fisher import fisher_information
-from subtune.training.labels import Unit, in_own_unit, in_training
+from subtune.training.labels import Unit, in_own_unit, in_training, weights_of
 from subtune.training.recipe import Member, examples_that_train, train
 from tests.helpers import examples
 
@@ -87,6 +93,40 @@ def test_labels_that_are_all_equal_are_one_line(rows):
     rows["train"].labels[:] = 2.5
     with pytest.raises(SubtuneError, match=re.escape("labels: found 2.5 in all 3 rows that train")):
         in_training(rows["train"], np.arange(3), "standard")
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "message"),
+    [
+        ("mnli", [0, 2, 2], "'neutral' in none of 3 rows"),
+        ("toxic", [[1, 0, 1], [0, 0, 1], [0, 1, 1]], "'threat' in all of 3 rows"),
+        ("toxic", [[1, 0, 1], [0, 0, 1], [0, 0, 0]], "'insult' in none of 3 rows"),
+    ],
+)
+def test_a_label_without_a_row_cannot_be_weighed(task, labels, message):
+    # A row that does not train does not count.
+    rows = examples.packable([[1]] * 4, [labels[0], *labels])
+    recipe = examples.recipe(class_weights="balanced")
+    with pytest.raises(SubtuneError, match=f"class_weights: found label {message} to train on"):
+        weights_of(examples.TASKS[task], rows, np.arange(1, 4), recipe)
+
+
+def test_without_class_weights_there_are_none(rows):
+    assert weights_of(TASK, rows["train"], np.arange(4), examples.recipe()) is None
+
+
+def test_the_loss_of_a_curve_is_the_weighted_mean_over_all_rows(tiny_bert):
+    task = examples.TASKS["mnli"]
+    model = load_model(tiny_bert, task.of_kind.head, 3)
+    rows = examples.examples_of(task, examples.tokens(task, tiny_bert))
+    settings = {"batch_size": 5, "epochs": 1, "learning_rate": 1e-12, "class_weights": "balanced"}
+    one = Member(METHODS["bitfit"].resolve(shapes_of(model), 0), examples.recipe(**settings), 0)
+    [result] = train(model, rows, task, [one])
+    logits = torch.from_numpy(logits_of(with_new_classifier(model, 0), rows["train"], "fp32"))
+    labels = torch.from_numpy(rows["train"].labels)
+    weights = compute_class_weight("balanced", classes=np.arange(3), y=labels.numpy())
+    expected = cross_entropy(logits.double(), labels, torch.from_numpy(weights))
+    assert result.history[0]["train_loss"] == pytest.approx(expected.item(), rel=1e-6)
 
 
 def test_a_classifier_without_bias_is_refused():

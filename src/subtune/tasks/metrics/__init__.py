@@ -39,14 +39,16 @@ class Metric(NamedTuple):
 
 
 def accuracy(predictions: Sequence, labels: Sequence) -> float:
-    """Return the share of labels that are predicted."""
-    return float(np.mean(np.asarray(labels, int) == np.asarray(predictions, int)))
+    """Return the share of labels, or of sets of labels ``[u, o]``, that are predicted."""
+    equal = np.asarray(labels, int) == np.asarray(predictions, int)
+    return float(np.mean(equal.all(axis=1) if equal.ndim > 1 else equal))
 
 
 def f1(predictions: Sequence, labels: Sequence, average: str = "binary") -> float:
     """Return F1 of class 1, or the ``macro`` average over every class that is predicted or found.
 
-    It is 0 where nothing was predicted or found.
+    Of sets of labels ``[u, o]`` it is the mean over labels, or with ``micro`` that of all 0 and 1
+    together. It is 0 where nothing was predicted or found.
     """
     from sklearn.metrics import f1_score
 
@@ -116,7 +118,8 @@ def f1_of_words(prediction: str, answers: Sequence[str]) -> float:
     return best
 
 
-# Metrics by the predictions that they compare: classes, numbers, or answers in words.
+# Metrics by the predictions that they compare: classes, sets of labels as 0 and 1, numbers, or
+# answers in words.
 METRICS = {
     "classes": {
         "accuracy": Metric("accuracy", accuracy),
@@ -125,6 +128,10 @@ METRICS = {
         "matthews_correlation": Metric(
             "Matthews correlation", matthews_correlation, is_coefficient=True
         ),
+    },
+    "label_sets": {
+        **{f"f1_{of}": Metric(f"{of} F1", partial(f1, average=of)) for of in ("micro", "macro")},
+        "accuracy": Metric("accuracy", accuracy),
     },
     "numbers": {
         "pearsonr": Metric("Pearson correlation", pearsonr, is_coefficient=True),

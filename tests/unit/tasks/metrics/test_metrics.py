@@ -43,6 +43,8 @@ def test_evaluate_loads_the_same_metrics_by_their_path(compares, name, monkeypat
 
     rng = np.random.default_rng(0)
     labels, predictions = rng.integers(0, 3, 50) % 2, rng.integers(0, 3, 50) % 2
+    if compares == "label_sets":
+        labels, predictions = labels.reshape(10, 5), predictions.reshape(10, 5)
     if compares == "numbers":
         predictions = predictions + rng.standard_normal(50).astype(np.float32)
     if compares == "answers":
