@@ -19,8 +19,8 @@ from scipy import stats
 
 from benchmarks.inputs import MAX_LENGTH, MINILM
 from benchmarks.studies import markdown, percent, scored
-from subtune.analysis import crossed
-from subtune.analysis.crossed import LEVEL
+from subtune.analysis import intervals
+from subtune.analysis.intervals import LEVEL
 from subtune.data.load import load, tokenize
 from subtune.models.encoder import load_model
 from subtune.models.files import directory_of_package
@@ -149,14 +149,14 @@ def judged(studies: list, place: int, count: int) -> pd.DataFrame:
     rows = []
     for differences, values, _ in of_metric:
         first, of_first = differences[:FOLDS].tolist(), values[:FOLDS]
-        nested = crossed.nested_study(first, of_first, count, FOLDS)
+        nested = intervals.nested_study(first, of_first, count, FOLDS)
         several = {
             FIVE_RUNS: nested,
-            "folds as seeds": crossed.study(first, of_first, count),
-            "Student over folds": crossed.study(first, None, 0),
-            "rows alone": nested._replace(of_seeds=0.0),
+            "folds as seeds": intervals.study(first, of_first, count),
+            "Student over folds": intervals.study(first, None, 0),
+            "rows alone": nested._replace(seed_variance=0.0),
         } | {
-            f"{FIVE_RUNS}, {runs} runs": crossed.nested_study(
+            f"{FIVE_RUNS}, {runs} runs": intervals.nested_study(
                 differences[:runs].tolist(), values[:runs], count, FOLDS
             )
             for runs in RUNS

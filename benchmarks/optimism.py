@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from subtune.analysis.judged_apart import assembled, judged_apart, predictions_by_epoch, scorer
+from subtune.analysis.predictions import assembled, judged_apart, predictions_by_epoch, scorer
 from subtune.analysis.scores import read_scores
 from subtune.data import files
 from subtune.tasks import TASKS, TaskSpec

@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from subtune.analysis import crossed
-from subtune.analysis.crossed import LEVEL, PARTS, Study
-from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
-from subtune.exhibits.figures.drawing import COLOURS, new_figure
+from subtune.analysis import intervals
+from subtune.analysis.claims import EQUIVALENCE_MARGINS
+from subtune.analysis.intervals import LEVEL, PARTS, Study
+from subtune.exhibits.output import COLOURS, new_figure
 
 MARGIN = EQUIVALENCE_MARGINS["score"]
 METRICS = ("accuracy", "F1", "Matthews", "real")
@@ -88,33 +88,35 @@ def main() -> None:
 def covered(setting: Setting, studies: int) -> dict:
     """Return how often intervals hold a difference at the margin, and are sure of it falsely."""
     found = [*studied(setting, [-MARGIN] * studies, 0)]
-    alone = [crossed.study(d, None, 0) for d, _ in found] if setting.seeds > 1 else []
+    alone = [intervals.study(d, None, 0) for d, _ in found] if setting.seeds > 1 else []
     both = [study for _, study in found]
     return setting._asdict() | {
         "coverage": held(both),
         "seeds alone": held(alone) if alone else np.nan,
-        "half-width": np.mean([crossed.half_width([study]) for study in both]),
-        "falsely sure": np.mean([crossed.chance([study], MARGIN) >= LEVEL for study in both]),
+        "half-width": np.mean([intervals.half_width([study]) for study in both]),
+        "falsely sure": np.mean([intervals.chance([study], MARGIN) >= LEVEL for study in both]),
     }
 
 
 def held(studies: Sequence[Study]) -> float:
     """Return the share of studies whose interval holds a difference at the margin."""
-    intervals = [crossed.interval([study]) for study in studies]
+    intervals = [intervals.interval([study]) for study in studies]
     return float(np.mean([interval.low <= -MARGIN <= interval.high for interval in intervals]))
 
 
 def chances_of(setting: Setting, studies: int) -> pd.DataFrame:
     """Return each study's chance to be within the margin, and whether it is."""
     truths = setting.generator(1).normal(MEAN, SPREAD, studies).clip(None, MOST)
-    found = [crossed.chance([study], MARGIN) for _, study in studied(setting, truths, 2)]
+    found = [intervals.chance([study], MARGIN) for _, study in studied(setting, truths, 2)]
     table = pd.DataFrame({"chance": found, "within": truths >= -MARGIN})
     return table.assign(**setting._asdict())
 
 
 def named(setting: Setting, truth: float, studies: int) -> dict:
     """Return how often studies of a true difference are sure of it, or find it probable."""
-    found = [crossed.chance([study], MARGIN) for _, study in studied(setting, [truth] * studies, 3)]
+    found = [
+        intervals.chance([study], MARGIN) for _, study in studied(setting, [truth] * studies, 3)
+    ]
     return {"rows": setting.rows, "truth": truth} | {
         f"at least {level:.0%}": np.mean(np.array(found) >= level) for level in (LEVEL, 0.5)
     }
@@ -183,8 +185,8 @@ def truths_of_question(generator: np.random.Generator) -> np.ndarray:
 def question_chances(setting: Setting, scores: np.ndarray, parts: np.ndarray) -> np.ndarray:
     """Return the chance of each method, whose scores follow those of full."""
     of_methods = zip(scores[1:] - scores[0], parts[1:] - parts[0], strict=True)
-    found = [crossed.study(d.tolist(), values, setting.rows) for d, values in of_methods]
-    return np.array([crossed.chance([study], MARGIN) for study in found])
+    found = [intervals.study(d.tolist(), values, setting.rows) for d, values in of_methods]
+    return np.array([intervals.chance([study], MARGIN) for study in found])
 
 
 def studied(
@@ -195,7 +197,7 @@ def studied(
     for truth in truths:
         scores, parts = simulated(setting, [0.0, truth], generator)
         differences = (scores[1] - scores[0]).tolist()
-        yield differences, crossed.study(differences, parts[1] - parts[0], setting.rows)
+        yield differences, intervals.study(differences, parts[1] - parts[0], setting.rows)
 
 
 def simulated(
@@ -215,7 +217,7 @@ def simulated(
 def scored(metric: str, values: np.ndarray, is_one: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the metric of rows ``[..., rows]`` that are right above 0, and its pseudo-values.
 
-    They are those of `crossed.pseudo_values`, of all runs at once.
+    They are those of `intervals.pseudo_values`, of all runs at once.
     """
     rows = len(is_one)
     parts = min(PARTS, rows)

@@ -211,7 +211,7 @@ def _results_option(command: Command) -> None:
 
 
 def _compare(options: argparse.Namespace) -> None:
-    from subtune.exhibits.tables.answers import answers_in_lines
+    from subtune.exhibits.answers import answers_in_lines
     from subtune.interface.comparison import compare
 
     given = {n: value for n, value in vars(options).items() if n not in ("command", "others")}

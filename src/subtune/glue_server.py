@@ -30,9 +30,9 @@ ROWS = {
     "QQP.tsv": 390965,
     "AX.tsv": 1104,
 }
-# The server takes these tasks' labels as words, and the other tasks' as numbers.
+# Tasks whose labels are words in the server's files; the other labels are numbers.
 IN_WORDS = ("mnli", "qnli", "rte")
-# One time for all files, so that the same predictions make the same zip file.
+# The time of all files: the same predictions then give the same zip file.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 CONTENTS = ("file", "made_of", "learning_rate", "seed", "dev_score")
 # The server shows percentages, and correlations times 100.
@@ -59,7 +59,7 @@ class ServerFile(NamedTuple):
 
     @property
     def constant(self) -> str:
-        """The prediction for every row if no run can predict them."""
+        """The prediction for every row if no run predicts the file."""
         return self.labels[0] if self.labels else f"{(self.task.score_range or (0.0, 0.0))[0]:.3f}"
 
 
@@ -73,7 +73,7 @@ FILES = {name: _BY_NAME[name] for name in ROWS}
 
 
 def in_words(file: ServerFile, logits: np.ndarray) -> list[str]:
-    """Return predictions as the server takes them, from logits ``[n, o]``."""
+    """Return predictions in the server's form, from logits ``[n, o]``."""
     if file.labels:
         return [file.labels[number] for number in logits.argmax(axis=1)]
     low, high = file.task.score_range or (-np.inf, np.inf)
@@ -99,7 +99,7 @@ def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
 def submission(
     predicted: pd.DataFrame, best: pd.DataFrame
 ) -> tuple[dict[str, list[str]], pd.DataFrame]:
-    """Return one method's predictions per file, and what each file is made of.
+    """Return one method's predictions per file, and the origin of each file.
 
     Args:
         predicted: logits of all tasks' test splits, from `subtune.runs.rescoring.on_test_rows`.
@@ -125,7 +125,7 @@ def submission(
 def _logits(
     file: ServerFile, predicted: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[np.ndarray | None, str]:
-    """Return a file's logits and its run, or why it has none; ``runs`` by task."""
+    """Return a file's logits and its run, or the reason why it has none; ``runs`` by task."""
     task = file.task.name
     if task not in runs.index:
         return None, "the task was not run"
@@ -155,22 +155,12 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
         SubtuneError: the file cannot be read, or a row is not in a form.
     """
     form = pd.DataFrame(forms, columns=FORM)
-    place_of: dict[tuple[str, ...], str] = {}
     entered = []
     for place, cells in _filled_rows(path):
-        names = tuple(cells[name] for name in NAMES)
-        problem = _problem(cells, form)
-        if place_of.setdefault(names, place) != place:
-            problem = f"entered twice, in {place_of[names]} too"
-        if problem:
+        if problem := _problem(cells, form):
             raise SubtuneError(f"test_scores: {path}: {place}: {problem}")
-        entered.append((*names, float(cells["score"]) / SCALE))
-    table = pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
-    if 0 < table["value"].abs().max() <= 1 / SCALE:
-        raise SubtuneError(
-            f"test_scores: {path}: found no score above 1, expected the server's scale, {EXPECTED}"
-        )
-    return table
+        entered.append([*map(cells.get, NAMES), float(cells["score"]) / SCALE])
+    return pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
 
 
 def _filled_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
@@ -180,10 +170,8 @@ def _filled_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
         rows = list(tables.delimited_rows(path, needed, lambda cells: True))
     except SubtuneError as error:
         raise SubtuneError(f"test_scores: {error}") from None
-    if not rows:
-        raise SubtuneError(f"test_scores: {path}: found no rows, expected those of the form")
     for column in needed:
-        if column not in rows[0][1]:
+        if rows and column not in rows[0][1]:
             raise SubtuneError(f"test_scores: {path}: column {column!r} is missing, and needed")
     return [(place, cells) for place, cells in rows if cells["score"].strip()]
 
@@ -201,7 +189,7 @@ def _problem(cells: Mapping[str, str], form: pd.DataFrame) -> str | None:
         score = float("nan")
     if not -SCALE <= score <= SCALE:
         return f"score: found {text!r}, expected a number, {EXPECTED}"
-    # Only a coefficient may be near 0, or below.
+    # Only a coefficient can be near 0 or negative.
     if form["metric"].iloc[0] not in COEFFICIENTS and not (score == 0 or score > 1):
         return f"score: found {text!r}, expected the server's scale, {EXPECTED}"
     return None

@@ -7,10 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from subtune.analysis.scores import read_scores
-from subtune.exhibits.figures import drawing
-from subtune.exhibits.report import page as report
-from subtune.exhibits.tables import writing
-from subtune.exhibits.tables.answers import in_brief
+from subtune.exhibits import output, report
+from subtune.exhibits.answers import in_brief
 from tests.helpers.browser import opened
 
 
@@ -34,11 +32,11 @@ def runs(**columns):
 def section(tmp_path):
     table = pd.DataFrame({"method": ["<b>Full</b>", "a|b"], "score": [0.51234567, None]})
     files = [tmp_path / f"table2.{ending}" for ending in ("csv", "md", "tex")]
-    writing.write(table, files)
+    output.write_table(table, files)
     figure = Figure(figsize=(6.3, 2))
     figure.subplots().plot([1, 2])
     pictures = [tmp_path / "figure1.png", tmp_path / "figure1.pdf"]
-    drawing.save(figure, pictures)
+    output.save_figure(figure, pictures)
     scores = pd.DataFrame(
         {"run": ["a1", "b2"], "model": "tiny", "task": "rte", "method": ["full", "layernorm"],
          "fraction": [1.0, 0.2], "scope": [None, "cv"], "train_rows": 2490,
@@ -91,7 +89,7 @@ def test_cost_is_added_by_experiment_and_what_is_shared_counts_once():
 def test_what_was_not_recorded_is_said():
     [row] = report.cost(runs(experiments="one", device=None))
     assert row["device"] == "not recorded (3 of 3 runs)"
-    origin = dict(report.origin(runs().drop(columns="commit")))
+    origin = dict(report.origin(runs(commit=None)))
     assert origin["commit of subtune"] == "not recorded (3 of 3 runs)"
 
 
@@ -195,7 +193,7 @@ def page_with_answers(section, tmp_path):
         section["exhibits"].append({"name": name, "title": name, "caption": "", "files": files})
     numbers = pd.DataFrame({"name": [f"row {n}" for n in range(15)], "size": range(15, 0, -1)})
     long = [tmp_path / f"long.{ending}" for ending in ("csv", "md", "tex")]
-    writing.write(numbers.assign(size=[f"{1000 * n:,}" for n in numbers["size"]]), long)
+    output.write_table(numbers.assign(size=[f"{1000 * n:,}" for n in numbers["size"]]), long)
     files = [*map(str, long)]
     section["exhibits"].append({"name": "long", "title": "Long", "caption": "", "files": files})
     path = tmp_path / "report.html"

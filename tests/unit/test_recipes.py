@@ -51,7 +51,7 @@ exhibits = experiments.exhibits_of(checked, checked.experiments["toys"])
 assert {"table1", "figure1", "figure2", "claims", "reproduction"} <= set(exhibits)
 assert {run.recipe.beta2 for run in plan(checked).runs.values()} == {0.98}
 
-new_test = "tests/unit/exhibits/figures/test_score_bars.py"
+new_test = "tests/unit/exhibits/test_score_bars.py"
 assert pytest.main(["-q", "-p", "no:cacheprovider", new_test]) == 0
 """
 

@@ -12,8 +12,8 @@ from subtune import cli, config
 from subtune.analysis.scores import read_scores
 from subtune.config.schema import OwnTask
 from subtune.data import files
-from subtune.exhibits.tables import writing
-from subtune.exhibits.tables.answers import answers_in_lines, decisions, methods_by_score
+from subtune.exhibits import output
+from subtune.exhibits.answers import answers_in_lines, decisions, methods_by_score
 from subtune.models.dimensions import dimensions_in
 from subtune.selections import SELECTION
 from subtune.tasks.kinds import KINDS
@@ -57,7 +57,7 @@ def test_the_answer_shown_is_that_of_the_recorded_scores(tmp_path, monkeypatch):
     row_scores = pd.read_csv(example / "row_scores.csv", dtype={"run": str})
     for name, make in (("answers", decisions), ("summary", methods_by_score)):
         made = make(chosen, {"packages": "packages"}, row_scores)
-        writing.write(made, [tmp_path / f"{name}.csv"])
+        output.write_table(made, [tmp_path / f"{name}.csv"])
     lines = answers_in_lines(tmp_path / "answers.csv").splitlines()
     answer = "\n".join(lines[lines.index("minilm:") : -2])
     assert textwrap.indent(answer, "    ") in README.read_text(encoding="utf-8")

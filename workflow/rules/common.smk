@@ -17,8 +17,8 @@ from subtune.core import layout
 from subtune.planning.cost import Estimates
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import offer
-from subtune.exhibits.tables.answers import answers_in_lines
-from subtune.exhibits.tables.findings import papers_in_lines
+from subtune.exhibits.answers import answers_in_lines
+from subtune.exhibits.findings import papers_in_lines
 from subtune.interface.preflight import preflight
 from subtune.interface.progress import Jobs, say_progress
 from subtune.papers import experiments

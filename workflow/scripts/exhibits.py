@@ -5,8 +5,7 @@ printed scores and information that they are made of.
 from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
-    from subtune.exhibits.figures import drawing
-    from subtune.exhibits.tables import writing
+    from subtune.exhibits.output import save_figure, write_table
     from subtune.papers.experiments import make
     from subtune.papers.results import further_tables, read_results
 
@@ -17,5 +16,5 @@ with job(snakemake.log[0]):
         files[name] = path
     results = read_results(about, files)
     for name, exhibit in about["exhibits"].items():
-        write = drawing.save if exhibit["style"] else writing.write
+        write = save_figure if exhibit["style"] else write_table
         write(make(name, about, results), snakemake.output[name])

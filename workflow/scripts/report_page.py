@@ -8,7 +8,7 @@ with job(snakemake.log[0]):
     import pandas as pd
     import yaml
 
-    from subtune.exhibits.report.page import page
+    from subtune.exhibits.report import page
 
     config = yaml.safe_dump(snakemake.params.config, sort_keys=False, allow_unicode=True)
     runs = pd.read_parquet(snakemake.input.runs)

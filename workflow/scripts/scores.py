@@ -9,9 +9,8 @@ from subtune.core.jobs import job
 with job(snakemake.log[0]):
     from pathlib import Path
 
-    from subtune.analysis import curves, parameters, scores
-    from subtune.analysis.judged_apart import row_scores
-    from subtune.analysis.recomputation import require_scores_of_predictions
+    from subtune.analysis import parameters, scores
+    from subtune.analysis.predictions import require_scores_of_predictions, row_scores
     from subtune.tasks.task import ScoreColumn
 
     columns = [ScoreColumn(**column) for column in snakemake.params.columns]
@@ -20,7 +19,7 @@ with job(snakemake.log[0]):
     every = scores.collect(snakemake.params.runs, store, columns, apart)
     best = scores.choose(every)
     require_scores_of_predictions(best["run"], store)
-    chosen = curves.with_verdicts(scores.on_most_rows(best), store, columns)
+    chosen = scores.with_verdicts(scores.on_most_rows(best), store, columns)
     chosen = chosen.assign(margin=snakemake.params.margin)
     drawn = {(figure["method"], figure["task"]) for figure in snakemake.params.drawn}
     tables = {
@@ -28,7 +27,7 @@ with job(snakemake.log[0]):
         "chosen": chosen,
         "row_scores": row_scores(chosen, store, columns),
         "sizes": scores.in_every_metric(best, store, columns),
-        "learning_curves": curves.learning_curves(every, store),
+        "learning_curves": scores.learning_curves(every, store),
         "changes": parameters.changes_of_full_tuning(chosen, store),
         "parameter_changes": parameters.changes_of_methods(chosen, drawn, store),
     }

@@ -9,7 +9,7 @@ with job(snakemake.log[0]):
 
     from subtune import glue_server
     from subtune.analysis import scores
-    from subtune.exhibits.tables import writing
+    from subtune.exhibits.output import write_table
     from subtune.papers.shared import SUBMISSION
 
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
@@ -21,7 +21,7 @@ with job(snakemake.log[0]):
         predictions, part = glue_server.submission(predicted[submission["predicted"]], runs)
         glue_server.write_zip(Path(path), predictions)
         parts.append(part.assign(submission=f"{submission['name']}.zip"))
-    writing.write(
+    write_table(
         SUBMISSION.make({"submission": pd.concat(parts, ignore_index=True)}),
         snakemake.output.contents,
     )

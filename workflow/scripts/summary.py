@@ -6,18 +6,15 @@ with job(snakemake.log[0]):
     import pandas as pd
 
     from subtune.analysis.scores import read_scores
-    from subtune.analysis.summary import of_all_experiments
-    from subtune.exhibits.figures import drawing
-    from subtune.exhibits.figures.points import score_by_parameters
-    from subtune.exhibits.tables import writing
-    from subtune.exhibits.tables.answers import decisions, methods_by_score
+    from subtune.analysis.summary import merged_experiments
+    from subtune.exhibits.answers import decisions, methods_by_score
+    from subtune.exhibits.output import save_figure, write_table
+    from subtune.exhibits.points import score_by_parameters
 
-    chosen = of_all_experiments([read_scores(path) for path in snakemake.input.chosen])
+    chosen = merged_experiments([read_scores(path) for path in snakemake.input.chosen])
     rows = pd.concat(pd.read_csv(path, dtype={"run": str}) for path in snakemake.input.row_scores)
     rows = rows.drop_duplicates("run")
     titles = snakemake.params.task_titles
-    writing.write(decisions(chosen, titles, rows), snakemake.output.answers)
-    writing.write(methods_by_score(chosen, titles, rows), snakemake.output.summary)
-    drawing.save(
-        score_by_parameters(chosen, titles, snakemake.params.style), snakemake.output.front
-    )
+    write_table(decisions(chosen, titles, rows), snakemake.output.answers)
+    write_table(methods_by_score(chosen, titles, rows), snakemake.output.summary)
+    save_figure(score_by_parameters(chosen, titles, snakemake.params.style), snakemake.output.front)

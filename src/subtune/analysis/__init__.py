@@ -1,7 +1,7 @@
 """Numbers from run records and Fisher information.
 
-Arguments have the same names everywhere: ``chosen`` has the runs of the best learning rates, as
-`subtune.analysis.scores.choose` returns them, and ``row_scores`` the scores of parts of their dev
-rows, as `subtune.analysis.judged_apart` does. ``store`` is the directory of the run records, and
-``columns`` are the tables' columns.
+Arguments have the same names everywhere. ``chosen``: the runs of the best learning rates, from
+`subtune.analysis.scores.choose`. ``row_scores``: scores of parts of their dev rows, from
+`subtune.analysis.predictions.row_scores`. ``store``: the directory of the run records.
+``columns``: the columns of the tables.
 """

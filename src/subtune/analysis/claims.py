@@ -1,18 +1,111 @@
-"""A paper's claims, and what our numbers and the printed ones say of them."""
+"""Claims of papers, tested on our numbers and on the printed ones.
+
+A claim expects one of three things of a number ``x``. A number closer to 0 than the equivalence
+margin counts as no difference.
+
+* ``more``: x > 0
+* ``same``: x is within the margin
+* ``no less``: x is not below the negative margin
+
+Papers judge a single number: a mean, a count of table cells, an order or a p-value. The interval is
+Student's, at 95 %, for the mean over units. Units are seeds where there are at least
+`FEWEST_UNITS`: the mean of each seed over everything else. With fewer seeds, units are tasks, or
+models and tasks.
+
+* ``more``: supported if the whole interval is above 0; not supported if all of it is below the
+  margin.
+* ``same``: supported if the whole interval is within the margin; not supported if none of it is.
+* ``no less``: supported if the whole interval is not below the negative margin; not supported if
+  all of it is.
+
+Everything in between, and fewer than `FEWEST_UNITS`, is undecided.
+"""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from subtune.analysis import verdicts
-from subtune.analysis.crossed import LEVEL
-from subtune.analysis.significance import kruskal_wallis, scores_of
+from subtune.analysis import intervals
+from subtune.analysis.comparisons import kruskal_wallis, scores_of
+from subtune.analysis.intervals import LEVEL, Interval
 from subtune.analysis.statistics import minus
-from subtune.analysis.verdicts import EQUIVALENCE_MARGINS, Expectation, Measure
+
+Expectation = Literal["more", "same", "no less"]
+Measure = Literal["score", "ratio", "share", "rank correlation", "epochs"]
+# A value closer to 0 than this counts as no difference: two points of a score, 5 % of a ratio, 2 %
+# of all information, a weak rank correlation.
+EQUIVALENCE_MARGINS: dict[Measure, float] = {
+    "score": 0.02,
+    "ratio": 0.05,
+    "share": 0.02,
+    "rank correlation": 0.1,
+    "epochs": 0.0,
+}
+FEWEST_UNITS = 3
+HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
+NOT_PRINTED = "not printed"
+SUPPORTED, NOT_SUPPORTED, UNDECIDED = "supported", "not supported", "undecided"
+
+
+def holds(expects: Expectation, value: float, equivalence_margin: float) -> bool:
+    """Return whether a number is as a claim expects."""
+    if expects == "more":
+        return value > 0
+    if expects == "same":
+        return abs(value) < equivalence_margin
+    return value >= -equivalence_margin
+
+
+def interval_units(cells: pd.Series) -> tuple[str, pd.Series]:
+    """Return the units of an interval: the unit in words, and a number per unit.
+
+    Args:
+        cells: from `subtune.analysis.statistics`. A seed without a cell that others have is left
+            out, so that all seeds are means over the same cells.
+    """
+    if "seed" not in cells.index.names or cells.index.nlevels == 1:
+        return _words(cells), cells
+    wide = cells.unstack("seed")
+    complete = wide.dropna(axis="columns")
+    if complete.shape[1] >= FEWEST_UNITS:
+        return "seed", complete.mean()
+    means = wide.mean(axis=1)
+    return _words(means), means
+
+
+def _words(cells: pd.Series) -> str:
+    """Return the levels that differ between cells. Each of MNLI's two columns counts as a task."""
+    levels = [level for level in cells.index.names if level]
+    several = [level for level in levels if cells.index.get_level_values(level).nunique() > 1]
+    names = several or levels[-1:]
+    return " × ".join("task" if name == "column" else str(name) for name in names)
+
+
+def interval_of(values: Sequence[float]) -> Interval:
+    """Return the mean of a claim's units and its interval."""
+    if len(values) < FEWEST_UNITS:
+        return Interval(float(np.mean(values)) if len(values) else math.nan, math.nan, math.nan)
+    return intervals.interval([intervals.study(values, None, 0)])
+
+
+def verdict(expects: Expectation, interval: Interval, equivalence_margin: float) -> str:
+    """Return whether an interval supports a claim, or the opposite, or neither."""
+    low, high, margin = interval.low, interval.high, equivalence_margin
+    if math.isnan(low):
+        return UNDECIDED
+    supported, refuted = {
+        "more": (low > 0, high < margin),
+        "same": (-margin < low and high < margin, low >= margin or high <= -margin),
+        "no less": (low >= -margin, high < -margin),
+    }[expects]
+    if supported:
+        return SUPPORTED
+    return NOT_SUPPORTED if refuted else UNDECIDED
+
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -25,21 +118,20 @@ class Claim:
         text: the claim in words.
         printed_in: the section and the exhibits.
         statistic: what is computed, in words.
-        expects: the result that supports it, as `subtune.analysis.verdicts` defines it.
-        measure: what the statistic is a difference of; a ratio's is one of logarithms.
+        expects: the result that supports it, as `subtune.analysis.claims` defines it.
+        measure: the quantity whose difference the statistic is; for ratios, their logarithms.
         reads: names of the tables that ``units`` takes first.
         units: the function that returns one number per cell, 0 where nothing differs.
         of: its other arguments.
-        tasks: the tasks that the claim is about; without them all but those that the paper treats
-            apart.
-        at_least: in how many cells, out of how many, the paper finds what it expects; the same
-            share decides about ours. Without it the mean decides.
+        tasks: the tasks of the claim; by default all but those that the paper treats apart.
+        at_least: the number of cells that are as expected in the paper, and of all its cells; the
+            same share decides about ours. Without it the mean decides.
         order: a function of the same arguments that decides instead of the mean.
         groups: two methods; the Kruskal–Wallis test between their scores decides instead.
         margin: the equivalence margin, if it is not that of ``measure``.
         is_printed: whether the paper prints numbers that can test the claim.
         contradicted_by: the printed number that contradicts the claim, if one does.
-        is_main: whether it is one of the few that the paper is known for.
+        is_main: whether it is one of the paper's best-known claims.
     """
 
     text: str
@@ -71,9 +163,9 @@ class Claim:
 
 
 class Judgement(NamedTuple):
-    """The number that decides, its number of cells, and in words whether the claim holds.
+    """The deciding number, its number of cells, and in words whether the claim holds.
 
-    The value is a mean, a number of cells or a p-value; an order has none.
+    The number is a mean, a count of cells or a p-value; an order has none.
     """
 
     value: float
@@ -82,7 +174,7 @@ class Judgement(NamedTuple):
 
 
 def _judgement(value: float, cells: int, holds: bool) -> Judgement:
-    return Judgement(value, cells, verdicts.HOLDS if holds else verdicts.DOES_NOT_HOLD)
+    return Judgement(value, cells, HOLDS if holds else DOES_NOT_HOLD)
 
 
 def claims_table(
@@ -107,8 +199,8 @@ def claims_table(
         ``high`` (the mean over units and its interval), ``unit``, ``units`` (how many) and
         ``verdict``.
     """
-    every = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
-    return pd.DataFrame([_row(claim, every, tasks_apart) for claim in claims])
+    tables_of_each = {**ours, "printed": printed_tasks["printed"]}, printed_tasks, printed_averages
+    return pd.DataFrame([_row(claim, tables_of_each, tasks_apart) for claim in claims])
 
 
 def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list[pd.DataFrame]:
@@ -123,17 +215,21 @@ def _data_of(claim: Claim, tables: Tables, tasks_apart: Collection[str]) -> list
     return [] if any(table.empty for table in data) else data
 
 
-def _row(claim: Claim, every: Sequence[Tables], tasks_apart: Collection[str]) -> dict[str, Any]:
-    ours, of_tasks, of_averages = (_data_of(claim, tables, tasks_apart) for tables in every)
-    of_print = judge(claim, of_tasks)
+def _row(
+    claim: Claim, tables_of_each: Sequence[Tables], tasks_apart: Collection[str]
+) -> dict[str, Any]:
+    ours, task_tables, average_tables = (
+        _data_of(claim, tables, tasks_apart) for tables in tables_of_each
+    )
+    printed_judgement = judge(claim, task_tables)
     if claim.at_least is None:
         # A mean over tasks is compared with printed averages, if there are any.
-        of_print = judge(claim, of_averages) or of_print
-    of_print = of_print or Judgement(math.nan, 0, verdicts.NOT_PRINTED)
-    of_ours = judge(claim, ours) or Judgement(math.nan, 0, verdicts.UNDECIDED)
-    unit, units = verdicts.units(_cells(claim, ours))
-    interval = verdicts.interval(units.tolist())
-    # A mean says nothing of a claim that holds in less than half of all cells.
+        printed_judgement = judge(claim, average_tables) or printed_judgement
+    printed_judgement = printed_judgement or Judgement(math.nan, 0, NOT_PRINTED)
+    our_judgement = judge(claim, ours) or Judgement(math.nan, 0, UNDECIDED)
+    unit, units = interval_units(_cells(claim, ours))
+    interval = interval_of(units.tolist())
+    # A mean cannot test a claim that holds in less than half of all cells.
     is_rare = claim.at_least and 2 * claim.at_least[0] < claim.at_least[1]
     margin = claim.equivalence_margin()
     shown = [float(np.exp(value)) if claim.measure == "ratio" else value for value in interval]
@@ -143,13 +239,13 @@ def _row(claim: Claim, every: Sequence[Tables], tasks_apart: Collection[str]) ->
         "printed_in": claim.printed_in,
         "statistic": claim.statistic,
         "judged_by": _judged_by(claim),
-        **dict(zip(("paper", "paper_cells", "paper_judged"), of_print, strict=True)),
-        **dict(zip(("ours", "cells", "judged"), of_ours, strict=True)),
+        **dict(zip(("paper", "paper_cells", "paper_judged"), printed_judgement, strict=True)),
+        **dict(zip(("ours", "cells", "judged"), our_judgement, strict=True)),
         "contradicted_by": claim.contradicted_by or None,
         **dict(zip(("mean", "low", "high"), shown, strict=True)),
         "unit": unit,
         "units": len(units),
-        "verdict": None if is_rare else verdicts.verdict(claim.expects, interval, margin),
+        "verdict": None if is_rare else verdict(claim.expects, interval, margin),
     }
 
 
@@ -162,7 +258,7 @@ def _judged_by(claim: Claim) -> str:
 
 
 def _cells(claim: Claim, data: Sequence[pd.DataFrame]) -> pd.Series:
-    """Return the statistic: a number per model, task and seed, as far as they are told apart."""
+    """Return the statistic: a number per model, task and seed, as far as there are several."""
     return claim.units(*data, *claim.of).dropna() if data else pd.Series(dtype=float)
 
 
@@ -179,7 +275,7 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     if claim.groups:
         return _kruskal_wallis(claim.groups, data)
     if claim.at_least:
-        # A method that diverged is not better than another anywhere.
+        # A method that diverged counts as worse than every other.
         data = [t.assign(value=t["value"].fillna(-np.inf)) if "value" in t else t for t in data]
     cells = _cells(claim, data)
     if cells.empty:
@@ -191,8 +287,8 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
     if claim.at_least is None:
         mean = float(cells.mean())
         value = math.exp(mean) if claim.measure == "ratio" else mean
-        return _judgement(value, len(cells), verdicts.holds(claim.expects, mean, margin))
-    number = sum(verdicts.holds(claim.expects, value, margin) for value in cells)
+        return _judgement(value, len(cells), holds(claim.expects, mean, margin))
+    number = sum(holds(claim.expects, value, margin) for value in cells)
     share = claim.at_least[0] / claim.at_least[1]
     return _judgement(number, len(cells), number / len(cells) >= share)
 
@@ -200,7 +296,7 @@ def judge(claim: Claim, data: Sequence[pd.DataFrame]) -> Judgement | None:
 def _kruskal_wallis(groups: tuple[str, str], data: Sequence[pd.DataFrame]) -> Judgement | None:
     """Return the test between two methods' scores; it holds if they do not differ."""
     wide = pd.concat([scores_of(groups, table) for table in data])
-    if len(wide) < verdicts.FEWEST_UNITS:
+    if len(wide) < FEWEST_UNITS:
         return None
     p_value = kruskal_wallis(*(wide[group].tolist() for group in groups))
     return _judgement(p_value, len(wide), p_value >= 1 - LEVEL)

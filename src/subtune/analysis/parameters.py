@@ -21,7 +21,7 @@ def with_places(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table, columns], axis="columns")
 
 
-def of_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
+def with_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
     """Return `with_places`, with each ``parameter`` by its name in `LAYER_PARAMETERS`.
 
     Other parameters of the layers have no name, and those outside the layers no row.
@@ -32,7 +32,7 @@ def of_layer_parameters(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def parameter_information(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the information of each parameter that a layer has: the mean over all its entries.
+    """Return the information of each kind of layer parameter: the mean over all its entries.
 
     Args:
         sums: as in `component_shares`.
@@ -40,7 +40,9 @@ def parameter_information(sums: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns:
         ``task``, ``parameter`` (a name of `LAYER_PARAMETERS`), ``information``.
     """
-    table = pd.concat([of_layer_parameters(rows).assign(task=task) for task, rows in sums.items()])
+    table = pd.concat(
+        [with_layer_parameters(rows).assign(task=task) for task, rows in sums.items()]
+    )
     added = table.groupby(["task", "parameter"], sort=False)[["information", "size"]].sum()
     return (added["information"] / added["size"]).rename("information").reset_index()
 
@@ -111,16 +113,6 @@ def global_by_layer(shares: pd.DataFrame) -> pd.DataFrame:
     return groups.sum(skipna=False).reset_index()
 
 
-def complete_layers(shares: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of layers for which a task has both weight and bias.
-
-    Args:
-        shares: ``task``, ``layer``, ``part``, ``share``, some of them missing.
-    """
-    known = shares["share"].notna().groupby([shares["task"], shares["layer"]]).transform("all")
-    return shares[known]
-
-
 def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     """Return `changes_by_component` for full fine-tuning on every task.
 
@@ -130,8 +122,8 @@ def changes_of_full_tuning(chosen: pd.DataFrame, store: Path) -> pd.DataFrame:
     runs = whole_methods(chosen).dropna(subset=["value"]).query("decides and method == 'full'")
     return changes_by_component(
         {
-            task: [records.read_changes(store, run) for run in of_task["run"]]
-            for task, of_task in runs.groupby("task", sort=False)
+            task: [records.read_changes(store, run) for run in task_runs["run"]]
+            for task, task_runs in runs.groupby("task", sort=False)
         }
     )
 
@@ -183,6 +175,6 @@ def changes_by_parameter(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     Returns:
         ``parameter`` (a name of `LAYER_PARAMETERS`), ``layer``, ``change`` (the mean over seeds).
     """
-    table = of_layer_parameters(pd.concat(tables, ignore_index=True))
+    table = with_layer_parameters(pd.concat(tables, ignore_index=True))
     means = table.groupby(["parameter", "layer"], as_index=False)["mean_abs_change"].mean()
     return means.rename(columns={"mean_abs_change": "change"}).astype({"layer": int})

@@ -1,4 +1,4 @@
-"""Scores of an experiment's runs, and the choice of runs for the tables."""
+"""Scores of an experiment's runs, the choice of runs for the tables, and learning curves."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from subtune.analysis import judged_apart
-from subtune.analysis.judged_apart import epochs_of
+from subtune.analysis import predictions
+from subtune.analysis.predictions import epochs_of
 from subtune.core.errors import SubtuneError
 from subtune.families.base import is_classifier
+from subtune.runs import curves as learning
 from subtune.runs import records
 from subtune.selections.specs import RunSpec
 from subtune.tasks import metrics
@@ -35,8 +36,7 @@ def collect(
         planned: per run ``run``, ``model``, ``task``, ``method``, ``fraction``, ``scope``,
             ``train_rows``, ``learning_rate`` (or the candidates of a search), ``seed``, ``fold``
             and ``partition``.
-        apart: judge dev rows at epochs that other rows have chosen, where no test rows judge. All
-            runs of a model and task are judged so, or none: records of earlier versions cannot be.
+        apart: unless test rows judge, judge dev rows at epochs that other rows have chosen.
 
     Returns:
         One row per run and column of its task: the planned fields, with the ``learning_rate`` that
@@ -53,41 +53,44 @@ def collect(
         SubtuneError: a record is missing or cannot be read.
     """
     rows = []
-    curves: dict[str, list[float]] = {}
+    scores_by_epoch: dict[str, list[float]] = {}
     found: dict[str, tuple[float, str]] = {}
     for entry in planned:
-        run, of_task = entry["run"], [column for column in columns if column.task == entry["task"]]
+        run, task_columns = (
+            entry["run"],
+            [column for column in columns if column.task == entry["task"]],
+        )
         outcome, history = records.read_outcome(store, run), records.read_epochs(store, run)
-        epoch = {} if outcome["diverged"] else _best_epoch(history, of_task)
+        best = {} if outcome["diverged"] else _best_epoch(history, task_columns)
         sizes = records.read_sizes(store, run)
         searched, rates = "learning_rate" in outcome, [entry["learning_rate"]]
         if searched:
             rates = [trial["learning_rate"] for trial in records.read_trials(store, run)]
-        of_run = dict(entry) | {
+        about = dict(entry) | {
             "learning_rate": outcome.get("learning_rate", entry["learning_rate"]),
             "searched": searched,
             "smallest_rate": min(rates),
             "largest_rate": max(rates),
-            "best_epoch": epoch.get("epoch"),
+            "best_epoch": best.get("epoch"),
             "trainable": outcome["trainable"],
             "classifier": sum(size for name, size in sizes.items() if is_classifier(name)),
             "seconds": records.seconds_of(history),
             "one_answer": records.gives_one_answer(records.read_predictions(store, run)),
             "delta_bytes": records.delta_bytes(store, run),
         }
-        for column in of_task:
-            row = of_run | {"column": column.key, "metric": column.metric}
+        for column in task_columns:
+            row = about | {"column": column.key, "metric": column.metric}
             row |= {"decides": column.decides, "judges": column.judges, "judged_apart": False}
-            row |= {"value": epoch.get(column.in_history, math.nan)}
-            row |= {"judged_at": str(epoch["epoch"]) if epoch else None}
-            if epoch and apart and column.decides and column.judges:
-                curves[run] = [of_epoch[column.in_history] for of_epoch in history]
+            row |= {"value": best.get(column.in_history, math.nan)}
+            row |= {"judged_at": str(best["epoch"]) if best else None}
+            if best and apart and column.decides and column.judges:
+                scores_by_epoch[run] = [epoch[column.in_history] for epoch in history]
                 if entry["fold"] is None:
-                    found |= _by_other_parts(store, run, column, len(history))
+                    found |= _by_other_parts(store, run, column)
             rows.append(row)
     table = pd.DataFrame(rows).astype(DTYPES)
     if apart:
-        table = _judged_apart(table, found | _by_other_folds(table, curves))
+        table = _judged_apart(table, found | _by_other_folds(table, scores_by_epoch))
     return table.assign(fraction=table["fraction"].astype(float).fillna(1.0))
 
 
@@ -100,33 +103,34 @@ def _best_epoch(
     return max(scored, key=lambda epoch: epoch[deciding])
 
 
-def _by_other_parts(
-    store: Path, run: str, column: ScoreColumn, epochs: int
-) -> dict[str, tuple[float, str]]:
-    """Return a run's ``value`` and ``judged_at``, where parts of the rows choose for each other."""
-    task, tables = judged_apart.predictions_by_epoch(store, run, column.split)
-    if len(tables) < epochs or tables[1]["idx"].nunique() < judged_apart.PARTS:
+def _by_other_parts(store: Path, run: str, column: ScoreColumn) -> dict[str, tuple[float, str]]:
+    """Return a run's ``value`` and ``judged_at`` if parts of its rows choose epochs for each other.
+
+    Nothing if there are fewer rows than parts.
+    """
+    task, tables = predictions.predictions_by_epoch(store, run, column.split)
+    if tables[1]["idx"].nunique() < predictions.PARTS:
         return {}
-    table, chosen = judged_apart.judged_apart(task, column.metric, tables)
-    value = judged_apart.scorer(task, column.metric, table)(np.full(len(table), True))
+    table, chosen = predictions.judged_apart(task, column.metric, tables)
+    value = predictions.scorer(task, column.metric, table)(np.full(len(table), True))
     return {run: (value, " ".join(map(str, chosen)))}
 
 
 def _by_other_folds(
     table: pd.DataFrame, curves: Mapping[str, Sequence[float]]
 ) -> dict[str, tuple[float, str]]:
-    """Return ``value`` and ``judged_at`` of runs of folds, where folds choose for each other.
+    """Return ``value`` and ``judged_at`` of runs of folds if folds choose epochs for each other.
 
-    The epoch has the highest mean score of the runs that the other folds of a partition judge.
+    The epoch is the one with the highest mean score on the other folds of the partition.
 
     Args:
         curves: the judging score of each epoch, by run.
     """
     found: dict[str, tuple[float, str]] = {}
-    of_folds = table[table["run"].isin(curves) & table["fold"].notna()]
-    if of_folds.empty:
+    fold_runs = table[table["run"].isin(curves) & table["fold"].notna()]
+    if fold_runs.empty:
         return found
-    for _, runs in of_folds.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
+    for _, runs in fold_runs.groupby([*SETTING, "learning_rate", "partition"], dropna=False):
         for run, fold in zip(runs["run"], runs["fold"], strict=True):
             choose = runs.loc[runs["fold"] != fold, "run"].tolist() or [run]
             epochs = min(len(curves[name]) for name in (run, *choose))
@@ -136,13 +140,11 @@ def _by_other_folds(
 
 
 def _judged_apart(table: pd.DataFrame, found: Mapping[str, tuple[float, str]]) -> pd.DataFrame:
-    """Judge the runs of a model and task apart, if all that have a score can be."""
-    judged = table["judges"] & table["judged_at"].notna()
-    able = ~judged | table["run"].isin(found)
-    apart = judged & able.groupby([table["model"], table["task"]]).transform("all")
+    """Return a table with ``value`` and ``judged_at`` of the runs that other rows judge."""
+    apart = table["judges"] & table["run"].isin(found)
     for number, name in enumerate(("value", "judged_at")):
-        of_run = {run: of_found[number] for run, of_found in found.items()}
-        table[name] = table[name].mask(apart, table["run"].map(of_run))
+        about = {run: pair[number] for run, pair in found.items()}
+        table[name] = table[name].mask(apart, table["run"].map(about))
     return table.assign(judged_apart=apart)
 
 
@@ -170,14 +172,13 @@ def choose(scores: pd.DataFrame) -> pd.DataFrame:
     largest = groups["largest_rate"].transform("max")
     rates = scores["learning_rate"]
     at_edge = (smallest < largest) & (rates.eq(smallest) | rates.eq(largest))
-    searched = scores.get("searched", pd.Series(False, scores.index))
-    without_rate = searched | rates.isna()
+    without_rate = scores["searched"] | rates.isna()
     best = best_of(scores.assign(at_edge=at_edge), SETTING, rates.mask(without_rate, 0.0))
     return best.assign(at_edge=best["at_edge"] & best["value"].notna())
 
 
 def best_of(scores: pd.DataFrame, setting: Sequence[str], candidate: pd.Series) -> pd.DataFrame:
-    """Return the rows of each setting's best candidate, as `choose` says it of learning rates."""
+    """Return the rows of each setting's best candidate, chosen as `choose` chooses rates."""
     groups = scores.groupby([*setting], sort=False, dropna=False)
     scores = scores.assign(setting=groups.ngroup(), candidate=candidate)
     keys = ["setting", "candidate"]
@@ -227,9 +228,9 @@ def in_every_metric(
 
 
 def _of_parts(store: Path, run: str, split: str, epochs: Sequence[int]) -> dict[str, float]:
-    """Return a task's metrics, named as in a history, of parts of the rows at their epochs."""
-    task, tables = judged_apart.predictions_by_epoch(store, run, split)
-    kind, table = task.of_kind, judged_apart.assembled(tables, epochs)
+    """Return all metrics of a task, named as in a history, with each part at its epoch."""
+    task, tables = predictions.predictions_by_epoch(store, run, split)
+    kind, table = task.of_kind, predictions.assembled(tables, epochs)
     scores = metrics.compute_all(kind.compares, task.metrics, *kind.compared(table))
     return {f"{split}/{metric}": score for metric, score in scores.items()}
 
@@ -250,7 +251,7 @@ def by_method(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def trained_beside_classifier(chosen: pd.DataFrame) -> pd.Series:
-    """Return how many pretrained parameters each run trains."""
+    """Return the number of pretrained parameters that each run trains."""
     return chosen["trainable"] - chosen.get("classifier", 0)
 
 
@@ -264,26 +265,8 @@ def best_of_seeds(chosen: pd.DataFrame) -> pd.DataFrame:
     return best.drop_duplicates(["model", "task", "method"]).sort_index()
 
 
-def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of models and columns on which no method diverged."""
-    scores = chosen["value"].notna()
-    return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
-
-
-def averages(scores: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return each seed's mean over columns, for models, methods and seeds that have them all.
-
-    Returns:
-        ``model``, ``method``, ``seed``, ``value``, missing if the method diverged on a column.
-    """
-    seeds = scores[scores["column"].isin(columns)].groupby(["model", "method", "seed"])["value"]
-    means = pd.DataFrame({"value": seeds.mean(skipna=False), "columns": seeds.size()})
-    whole = means[means["columns"] == len(columns)]
-    return whole.drop(columns="columns").reset_index()
-
-
 def with_whole_selection(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs, with the whole method as the end of every scope's curve."""
+    """Return the runs, with the whole method at the end of each scope's curve."""
     whole = whole_methods(chosen)
     ends = [
         whole[whole["method"] == method].assign(scope=scope)
@@ -312,3 +295,51 @@ def refit_of(chosen: pd.DataFrame, store: Path, method: str) -> RunSpec:
     if spec.recipe.searched:
         spec = spec.at(records.read_outcome(store, run)["learning_rate"])
     return spec.refit(epoch)
+
+
+def learning_curves(scores: pd.DataFrame, store: Path) -> pd.DataFrame:
+    """Return the deciding score of every epoch.
+
+    Args:
+        scores: runs, from `subtune.analysis.scores.collect`.
+
+    Returns:
+        ``run``, ``epoch``, ``train_loss``, ``metric``, ``score``.
+
+    Raises:
+        SubtuneError: a record is missing.
+    """
+    rows = []
+    for run in scores[scores["decides"]].drop_duplicates("run").to_dict("records"):
+        split = records.read_spec(store, run["run"]).tokens.data.task.evaluation[0]
+        rows += [
+            {"run": run["run"], "epoch": epoch["epoch"], "train_loss": epoch["train_loss"]}
+            | {"metric": run["metric"], "score": epoch[f"{split}/{run['metric']}"]}
+            for epoch in records.read_epochs(store, run["run"])
+        ]
+    return pd.DataFrame(rows)
+
+
+def with_verdicts(
+    chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]
+) -> pd.DataFrame:
+    """Return the runs with ``curve``: the verdict on their setting's learning curves of all seeds.
+
+    `subtune.runs.curves` has the verdicts. A setting that diverged has none.
+
+    Raises:
+        SubtuneError: a record is missing.
+    """
+    column_of = {column.task: column for column in columns if column.decides}
+    verdict_of: dict[str, str | None] = {}
+    deciding = chosen[chosen["decides"]].dropna(subset=["value"])
+    for _, runs in deciding.groupby(SETTING, sort=False, dropna=False):
+        column = column_of[runs["task"].iloc[0]]
+        scores = [
+            [epoch[column.in_history] for epoch in records.read_epochs(store, run)]
+            for run in runs["run"]
+        ]
+        predicted = records.read_predictions(store, runs["run"].iloc[0])
+        rows = records.number_of_rows(predicted, column.split)
+        verdict_of |= dict.fromkeys(runs["run"], learning.verdict(scores, rows))
+    return chosen.assign(curve=chosen["run"].map(verdict_of))

@@ -1,12 +1,12 @@
 """Statistics of claims: numbers in which 0 means no difference.
 
 Each one reads tables of numbers, ours or a paper's, and returns a series with a number per cell.
-Its index names the model, the column of the tables or the task, and the seed, as far as the table
-tells them apart. The numbers are differences of scores or of shares, rank correlations, and
-logarithms of ratios. The series is empty if a table lacks the numbers.
+Its index has the model, the column or task, and the seed, as far as the table has them. The numbers
+are differences of scores or of shares, rank correlations, and logarithms of ratios. The series is
+empty if a table lacks the numbers.
 
-A family of methods is a pattern that matches their names from the start. A statistic that a single
-claim needs lies beside that claim.
+A family of methods is a pattern that matches the start of their names. Statistics that only one
+paper needs are in its folder.
 """
 
 import re
@@ -22,7 +22,6 @@ from subtune.analysis.scores import (
     masked,
     trained_beside_classifier,
     whole_methods,
-    without_diverged,
 )
 
 NOTHING = pd.Series(dtype=float)
@@ -34,6 +33,12 @@ FEWEST_PAIRS = 3
 def method_scores(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return scores of whole methods: a row per model, column of the tables and seed."""
     return whole_methods(chosen).groupby([*CELL, "method"])["value"].mean().unstack()
+
+
+def without_diverged(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of models and columns on which no method diverged."""
+    scores = chosen["value"].notna()
+    return chosen[scores.groupby([chosen["model"], chosen["column"]]).transform("all")]
 
 
 def matching(names: Iterable[str], pattern: str) -> list[str]:
@@ -81,10 +86,10 @@ def rounded_families(
 
 
 def best_on_average_minus(chosen: pd.DataFrame, first: str, second: str) -> pd.Series:
-    """Return `minus` of two methods: of each family the best in the mean over the columns.
+    """Return `minus` of the best methods of two families, by their means over the columns.
 
-    Methods of the first are left out of the second. A column where a method has no score is left
-    out.
+    Methods of the first are left out of the second. A column without a score of every method is
+    left out.
     """
     groups = _apart(chosen["method"].unique(), first, second)
     rows = whole_methods(chosen)
@@ -252,7 +257,11 @@ def rank_of_layers(layers: pd.DataFrame, value: str, component: str | None) -> p
     return (
         totals.dropna()
         .groupby(level="task")
-        .apply(lambda of_task: rank_correlation(of_task.index.get_level_values("layer"), of_task))
+        .apply(
+            lambda task_layers: rank_correlation(
+                task_layers.index.get_level_values("layer"), task_layers
+            )
+        )
     )
 
 
@@ -278,8 +287,8 @@ def minus_by_rows(sizes: pd.DataFrame, metric: str | None, first: str, second: s
     differences = {number: cells for number, cells in differences.items() if len(cells)}
     if not differences:
         return NOTHING
-    of_cell = pd.concat(differences, names=["train_rows"]).groupby(level=CELL)
-    return of_cell.apply(
+    cells = pd.concat(differences, names=["train_rows"]).groupby(level=CELL)
+    return cells.apply(
         lambda cell: rank_correlation(cell.index.get_level_values("train_rows"), cell)
     ).dropna()
 

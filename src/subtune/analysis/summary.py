@@ -2,8 +2,8 @@
 
 Parameters are counted without the classifier, which every method trains. A difference is the
 method's score minus full's score with the same seed. Its interval is over seeds and rows, both
-paired; over rows alone with a single seed, and over seeds alone where no predictions are known. The
-chance that a method is within the margin of full is that of the same distribution.
+paired. With a single seed it is over rows alone, and without known predictions over seeds alone.
+The chance that a method is within the margin of full has the same distribution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from subtune.analysis import crossed
-from subtune.analysis.crossed import Interval, Study
-from subtune.analysis.judged_apart import NO_ROWS, NUMBERS
+from subtune.analysis import intervals
+from subtune.analysis.intervals import Interval, Study
+from subtune.analysis.predictions import NO_ROWS, NUMBERS
 from subtune.analysis.scores import best_of, on_most_rows, trained_beside_classifier
 from subtune.runs.curves import FELL, STILL_RISING
 from subtune.selections.methods import title_of, with_mask
 
 REFERENCE = "full"
 ALL_TASKS = "all tasks"
-# The chance from which a method is named without a doubt.
+# The chance at which the answer names a method without "probably".
 SURE = 0.95
 Decision = Literal["train", "probably", "everything"]
 # Metrics that are a share of rows.
@@ -54,18 +54,18 @@ def summary(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> pd.Data
     """
     judged = with_differences(chosen)
     rows = []
-    for question, of_question in judged.groupby(QUESTION, sort=False):
-        full = _of_reference(of_question)["trained"].median()
-        for method, runs in of_question.groupby(METHOD, sort=False, dropna=False):
+    for question, runs_of_question in judged.groupby(QUESTION, sort=False):
+        full = _of_reference(runs_of_question)["trained"].median()
+        for method, runs in runs_of_question.groupby(METHOD, sort=False, dropna=False):
             difference, studies = _difference([runs], row_scores)
-            margin, trained = of_question["margin"].min(), runs["trained"].median()
+            margin, trained = runs_of_question["margin"].min(), runs["trained"].median()
             rows.append(
                 dict(zip([*QUESTION, *METHOD], [*question, *method], strict=True))
                 | {"score": runs["value"].mean(skipna=False), "spread": runs["value"].std()}
                 | {"seeds": len(runs), "difference": difference.mean}
                 | {"low": difference.low, "high": difference.high}
-                | {"most_lost": crossed.most_lost(studies)}
-                | {"chance": crossed.chance(studies, margin), "margin": margin}
+                | {"most_lost": intervals.most_lost(studies)}
+                | {"chance": intervals.chance(studies, margin), "margin": margin}
                 | {"trained": int(trained), "share": trained / full if full else np.nan}
                 | {name: runs[name].median() for name in ("delta_bytes", "seconds")}
                 | {"one_answer": int(runs["one_answer"].sum())}
@@ -101,7 +101,7 @@ def on_front(table: pd.DataFrame) -> pd.Series:
     return fronts.reindex(table.index).astype(bool)
 
 
-def of_all_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def merged_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the runs of several experiments as one table.
 
     If experiments share a setting, the one in which it scores best counts. Only the runs on the
@@ -117,7 +117,7 @@ def of_all_experiments(chosen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def with_differences(chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the judging columns, with ``trained``, ``difference``, ``run_of_full``.
 
-    Where a task has a test file, its rows judge. The difference is NaN for full itself, and if the
+    If a task has a test file, its rows judge. The difference is NaN for full itself, and if the
     method or full has no score with that seed and fold.
     """
     judged = chosen[chosen["judges"]]
@@ -136,8 +136,8 @@ def _of_reference(runs: pd.DataFrame) -> pd.DataFrame:
 def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
     """Return the differences of one method to full on one task.
 
-    None if a seed has no difference, with a single seed whose predictions are not known, and where
-    no row differs and the metric is no share of rows: nothing then tells how far it may differ.
+    None if a seed has no difference, if the predictions of a single seed are unknown, or if no row
+    differs and the metric is not a share of rows: nothing then tells how far scores may differ.
 
     Args:
         runs: rows of `with_differences`.
@@ -147,20 +147,20 @@ def study_of(runs: pd.DataFrame, row_scores: pd.DataFrame) -> Study | None:
     numbers, differences = row_scores.set_index("run"), runs["difference"].tolist()
     pairs = runs["run"], runs["run_of_full"]
     if not all(run.isin(numbers.index).all() for run in pairs):
-        return crossed.study(differences, None, 0) if len(runs) > 1 else None
-    own, of_full = (numbers.loc[run, NUMBERS].to_numpy(float) for run in pairs)
-    values, rows = own - of_full, numbers.loc[runs["run"], "rows"].tolist()
+        return intervals.study(differences, None, 0) if len(runs) > 1 else None
+    own, full_scores = (numbers.loc[run, NUMBERS].to_numpy(float) for run in pairs)
+    values, rows = own - full_scores, numbers.loc[runs["run"], "rows"].tolist()
     if _folds_judge(runs):
         folds = runs["fold"].nunique()
-        study = crossed.nested_study(differences, values, sum(rows) * folds // len(rows), folds)
+        study = intervals.nested_study(differences, values, sum(rows) * folds // len(rows), folds)
     else:
         known = ~np.isnan(values).any(axis=0)
-        study = crossed.study(differences, values[:, known], rows[0])
+        study = intervals.study(differences, values[:, known], rows[0])
     return study if study.error()[0] or runs["metric"].iloc[0] in SHARES else None
 
 
 def _folds_judge(runs: pd.DataFrame) -> bool:
-    """Return whether each run is judged by its fold: a test file would judge all of them."""
+    """Return whether each run is judged by its fold, not by a test file."""
     return bool((runs["fold"].notna() & runs["decides"]).all())
 
 
@@ -181,9 +181,9 @@ class Candidate(NamedTuple):
     With a chance of 95 % the loss to full is at most ``most_lost``; ``chance`` is that of a loss
     within the margin. ``seeds`` are those of the task with the fewest; ``full_with_one_answer`` is
     the number of runs of full that predict the same for every row. ``studies`` has one per task; it
-    is empty, and there is no interval, if one is unknown. ``judged_by`` names the rows of the
-    scores, and ``over`` says in words what the interval is over. ``at_edge`` and ``still_rising``
-    have the titles of this method and full, as far as that holds on a task.
+    is empty, and there is no interval, if one is unknown. ``judged_by`` names the rows that judge,
+    and ``over`` the seeds and rows of the interval. ``at_edge`` and ``still_rising`` have the
+    titles of this method and of full if that holds for them on a task.
     """
 
     title: str
@@ -217,15 +217,15 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
     if _folds_judge(judged):
         judged_by = "rows"
     full = reference["trained"].median()
-    made = []
+    smaller = []
     for method, runs in judged.groupby(METHOD, sort=False, dropna=False):
         trained = int(runs["trained"].median())
-        of_tasks = [of_task for _, of_task in runs.groupby(["task", "metric"], sort=False)]
-        if trained >= full or runs["difference"].isna().any() or len(of_tasks) != tasks:
+        runs_by_task = [task_runs for _, task_runs in runs.groupby(["task", "metric"], sort=False)]
+        if trained >= full or runs["difference"].isna().any() or len(runs_by_task) != tasks:
             continue
-        difference, studies = _difference(of_tasks, row_scores)
+        difference, studies = _difference(runs_by_task, row_scores)
         both = [(title_with_mask(*method), runs), (title_of(REFERENCE), reference)]
-        made.append(
+        smaller.append(
             Candidate(
                 title=title_with_mask(*method),
                 trained=trained,
@@ -233,9 +233,9 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 score=runs.groupby("task")["value"].mean().mean(),
                 full=reference.groupby("task")["value"].mean().mean(),
                 difference=difference,
-                most_lost=crossed.most_lost(studies),
-                chance=crossed.chance(studies, judged["margin"].min()),
-                seeds=tuple(sorted(min(of_tasks, key=len)["seed"])),
+                most_lost=intervals.most_lost(studies),
+                chance=intervals.chance(studies, judged["margin"].min()),
+                seeds=tuple(sorted(min(runs_by_task, key=len)["seed"])),
                 full_with_one_answer=int(reference["one_answer"].sum()),
                 studies=studies,
                 judged_by=judged_by,
@@ -244,22 +244,22 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 still_rising=tuple(t for t, rows in both if STILL_RISING in set(rows["curve"])),
             )
         )
-    return sorted(made, key=lambda candidate: (candidate.trained, -candidate.score))
+    return sorted(smaller, key=lambda candidate: (candidate.trained, -candidate.score))
 
 
 def _difference(
-    of_tasks: Sequence[pd.DataFrame], row_scores: pd.DataFrame
+    runs_by_task: Sequence[pd.DataFrame], row_scores: pd.DataFrame
 ) -> tuple[Interval, tuple[Study, ...]]:
     """Return a method's difference to full over tasks, and one study per task."""
-    studies = tuple(s for runs in of_tasks if (s := study_of(runs, row_scores)))
-    if len(studies) < len(of_tasks):
-        mean = float(np.mean([runs["difference"].mean(skipna=False) for runs in of_tasks]))
+    studies = tuple(s for runs in runs_by_task if (s := study_of(runs, row_scores)))
+    if len(studies) < len(runs_by_task):
+        mean = float(np.mean([runs["difference"].mean(skipna=False) for runs in runs_by_task]))
         return Interval(mean, np.nan, np.nan), ()
-    return crossed.interval(studies), studies
+    return intervals.interval(studies), studies
 
 
 def _over(studies: Sequence[Study], judged_by: str) -> str:
-    """Return in words what an interval is over."""
+    """Return the seeds and rows of an interval in words."""
     if not studies:
         return ""
     seeds = min(study.seeds for study in studies)
@@ -300,9 +300,9 @@ class Answer:
 def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[Answer]:
     """Return an answer per model and task, and one for all tasks of a model that has several.
 
-    Where experiments have different margins, the smallest counts.
+    If experiments have different margins, the smallest counts.
     """
-    found = []
+    answers_found = []
     for model, runs_of_model in with_differences(chosen).groupby("model", sort=False):
         questions = [*runs_of_model.groupby(QUESTION, sort=False)]
         for (_, task, metric), runs in questions:
@@ -311,25 +311,25 @@ def answers(chosen: pd.DataFrame, row_scores: pd.DataFrame = NO_ROWS) -> list[An
             full = runs.loc[runs["method"] == REFERENCE, "value"]
             smaller = candidates(runs, row_scores)
             if full.empty:
-                found.append(Answer(*question, margin, missing="full"))
+                answers_found.append(Answer(*question, margin, missing="full"))
             elif full.isna().any():
-                found.append(Answer(*question, margin, missing="score of full"))
+                answers_found.append(Answer(*question, margin, missing="score of full"))
             elif not smaller:
-                found.append(Answer(*question, margin, missing="smaller method"))
+                answers_found.append(Answer(*question, margin, missing="smaller method"))
             else:
-                found.append(_decided(smaller, question, margin))
+                answers_found.append(_decided(smaller, question, margin))
         together = candidates(runs_of_model, row_scores) if len(questions) > 1 else []
         if together:
             margin = float(runs_of_model["margin"].min())
-            found.append(_decided(together, (str(model), ALL_TASKS, "mean"), margin))
-    return found
+            answers_found.append(_decided(together, (str(model), ALL_TASKS, "mean"), margin))
+    return answers_found
 
 
 def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margin: float) -> Answer:
-    """Return the answer from the methods smaller than full, which stand from the smallest."""
-    # The chance of a single seed leaves out the differences between seeds.
+    """Return the answer from the methods smaller than full, the smallest first."""
+    # With a single seed, the chance lacks the differences between seeds.
     sure = next((c for c in smaller if c.chance >= SURE and len(c.seeds) > 1), None)
-    # The distribution is symmetric, and the mean is known where there is no interval.
+    # The distribution is symmetric, and the mean is known even without an interval.
     likely = next((c for c in smaller if c.difference.mean >= -margin), None)
     nearest = max(smaller, key=lambda candidate: candidate.difference.mean)
     better = [c for c in smaller if c.difference.low > 0]
@@ -340,6 +340,6 @@ def _decided(smaller: Sequence[Candidate], question: tuple[str, str, str], margi
         "train" if sure else "probably" if likely else "everything",
         sure or likely or nearest,
         max(better, key=lambda candidate: candidate.difference.mean, default=None),
-        more_seeds=crossed.more_seeds(studies, margin),
-        more_rows=crossed.more_rows(studies[0], margin) if len(studies) == 1 else None,
+        more_seeds=intervals.more_seeds(studies, margin),
+        more_rows=intervals.more_rows(studies[0], margin) if len(studies) == 1 else None,
     )

@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, metadata_load
 
-from subtune.analysis import verdicts
+from subtune.analysis import claims
 from subtune.core.errors import SubtuneError, printable
 from subtune.core.layout import Layout, path_of
-from subtune.exhibits.tables.writing import escaped, share
+from subtune.exhibits.output import escaped, share
 from subtune.families.base import MEAN_CLASSIFICATION, is_classifier
 from subtune.models.dimensions import dimensions_in
 from subtune.models.files import README, has_token_types, head_by, read_config
@@ -37,21 +37,23 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     names = {key: row[key] for key in ("model", "task", "method")}
     names |= {"selection": spec.selection.in_words()}
     names = {key: printable(" ".join(str(text).split())) for key, text in names.items()}
-    # The hub's names of what models do are those of their heads, but for one.
+    # The hub names pipelines as heads are named here, except "text classification".
     pipeline = task.of_kind.head.replace("_", "-").replace("sequence", "text")
-    # The hub takes no other letters in the name of a dataset.
+    # The hub allows no other characters in the name of a dataset.
     kind = pipeline, re.sub(r"[^A-Za-z0-9_.-]+", "-", task.name), names["task"]
     seeds = list(_outcomes_of_seeds(store, spec))
     results, scores = [], []
-    # A run on the rows of all folds has no scores of its own.
+    # A run on the rows of all folds has no own scores.
     judged = next(iter(seeds), outcome) if spec.recipe.refit else outcome
     for split, by_metric in judged["scores"].items():
         for metric, score in by_metric.items():
-            of_seeds = [other["scores"][split][metric] for other in seeds if not other["diverged"]]
-            interval = verdicts.interval(of_seeds)
+            seed_scores = [
+                other["scores"][split][metric] for other in seeds if not other["diverged"]
+            ]
+            interval = claims.interval_of(seed_scores)
             score = interval.mean if spec.recipe.refit else score
             results.append(EvalResult(*kind, metric, score, dataset_split=split))
-            scores.append((split, metric, score, len(of_seeds), interval))
+            scores.append((split, metric, score, len(seed_scores), interval))
     shapes = dimensions_in(pretrained).shapes(task.outputs, head)
     before = sum(math.prod(shapes[name]) for name in shapes if not is_classifier(name))
     of_head = sum(n for name, n in records.read_sizes(store, run).items() if is_classifier(name))
@@ -71,14 +73,14 @@ def model_card(layout: Layout, run: str, place: str, adapter: bool) -> str:
     facts["several"] = task.of_kind.problem_type == "multi_label_classification"
     facts["fitted"] = isinstance(spec.recipe, Fit)
     facts["averages"] = head == MEAN_CLASSIFICATION or facts["fitted"]
-    template = path_of("subtune.exhibits", "model_card.md").read_text("utf-8")
+    template = path_of("subtune.exhibits", "templates/model_card.md").read_text("utf-8")
     return f"{ModelCard.from_template(data, template_str=template, **facts)}".strip() + "\n"
 
 
 def _outcomes_of_seeds(store: Path, spec: RunSpec) -> Iterator[dict[str, Any]]:
-    """Yield the outcomes of all recorded runs that differ from a run in no more than the seed.
+    """Yield the outcomes of all recorded runs that equal a run except for its seed.
 
-    Those of a run on the rows of all folds are the runs of the folds.
+    For a run on the rows of all folds, these are the runs of the folds.
     """
     refit = spec.recipe.refit
     for run in records.all_runs(store):

@@ -73,7 +73,7 @@ class Comparison:
     def front(self) -> "Figure":
         """Return the figure of scores against trained parameters."""
         from subtune.config.schema import Style
-        from subtune.exhibits.figures.points import score_by_parameters
+        from subtune.exhibits.points import score_by_parameters
 
         _let_notebooks_show_figures()
         titles = dict(self._read("answers")[["task", "title"]].itertuples(index=False))
@@ -136,10 +136,10 @@ class Comparison:
     @cached_property
     def _chosen(self) -> "pd.DataFrame":
         from subtune.analysis.scores import read_scores
-        from subtune.analysis.summary import of_all_experiments
+        from subtune.analysis.summary import merged_experiments
 
         paths = sorted(self.results.glob(Layout(".").data("*", "chosen")))
-        return of_all_experiments([read_scores(path) for path in paths])
+        return merged_experiments([read_scores(path) for path in paths])
 
     def _read(self, name: str) -> "pd.DataFrame":
         import pandas as pd
@@ -151,7 +151,7 @@ class Comparison:
         return self.answer
 
     def _repr_html_(self) -> str:
-        from subtune.exhibits.report.page import data_address, markdown_table
+        from subtune.exhibits.report import data_address, markdown_table
 
         picture = data_address(Path(self._layout.of_all_experiments("front", "png")))
         answer = Path(self._layout.of_all_experiments("answers", "md")).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The papers: a folder each, which is all that another paper adds."""
+"""The papers, a folder each. A new paper adds nothing but its folder."""
 
 import importlib
 import pkgutil
@@ -10,7 +10,7 @@ NO_PAPER = Paper(name="", citation="")
 
 
 def names() -> list[str]:
-    """Return the names of all papers, in the order of the alphabet."""
+    """Return the names of all papers in alphabetical order."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
 
 

@@ -20,8 +20,8 @@ def with_papers(config: Config) -> Config:
     """Return a configuration in which an experiment with a paper's name reproduces that paper.
 
     Raises:
-        SubtuneError: a paper is not there, or its experiment has several models where it shows the
-            information of one; or a figure is not there.
+        SubtuneError: a paper or a figure is unknown, or an experiment has several models but its
+            paper shows the Fisher information of one.
     """
     problems, named = [], {}
     for name, experiment in config.experiments.items():
@@ -52,9 +52,9 @@ def metrics_of(config: Config) -> dict[str, dict[str, str]]:
 
 
 def score_columns(config: Config, experiment: Experiment) -> list[dict[str, Any]]:
-    """Return where an experiment's columns of scores are read from, as plain values.
+    """Return the sources of an experiment's columns of scores, as plain values.
 
-    Headings are left out, as they change no score.
+    Headings are left out because they change no score.
     """
     tasks = [config.all_tasks()[name] for name in experiment.tasks]
     columns = map(asdict, columns_of(tasks, paper_of(experiment).metrics))
@@ -72,7 +72,7 @@ def paper_of(experiment: Experiment) -> Paper:
 
 
 def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
-    """Return the tables and figures that an experiment has the runs for, by name, in order."""
+    """Return the tables and figures for which an experiment has the runs, by name, in order."""
     return {
         exhibit.name: exhibit
         for exhibit in all_exhibits(paper_of(experiment))
@@ -82,7 +82,7 @@ def exhibits_of(config: Config, experiment: Experiment) -> dict[str, Table]:
 
 
 def left_out(experiment: Experiment, exhibit: Table) -> list[str]:
-    """Return those of an experiment's tasks that one of its tables or figures does not show."""
+    """Return the tasks of an experiment that one of its tables or figures does not show."""
     paper = paper_of(experiment)
     if exhibit.tasks:
         return [task for task in experiment.tasks if task not in exhibit.tasks]
@@ -91,7 +91,7 @@ def left_out(experiment: Experiment, exhibit: Table) -> list[str]:
 
 
 def meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
-    """Return whether an experiment has these runs."""
+    """Return whether an experiment has the runs that an exhibit needs."""
     return (
         set(needs.methods) <= set(experiment.all_methods())
         and set(needs.tasks) <= set(experiment.tasks)
@@ -108,22 +108,20 @@ def meets(config: Config, experiment: Experiment, needs: Needs) -> bool:
 
 def _are_printed(experiment: Experiment) -> bool:
     paper, tasks = paper_of(experiment), set(experiment.tasks)
-    of_print = set(printed.scores(paper.name)["task"])
-    return bool(of_print & tasks if tasks <= set(paper.tasks_apart) else of_print)
+    printed_tasks = set(printed.scores(paper.name)["task"])
+    return bool(printed_tasks & tasks if tasks <= set(paper.tasks_apart) else printed_tasks)
 
 
 def tables_read(config: Config, experiment: Experiment) -> list[str]:
-    """Return the tables of an experiment's runs that its exhibits are made of."""
-    sometimes = {
-        "sizes": Needs(sizes=2),
-        "test_scores": Needs(test_scores=True),
-    }
-    always = ("scores", "chosen", "row_scores", "learning_curves", "changes", "parameter_changes")
-    return [*always, *(n for n, needs in sometimes.items() if meets(config, experiment, needs))]
+    """Return the tables of an experiment's runs that its exhibits read."""
+    always = ["scores", "chosen", "row_scores", "learning_curves", "changes", "parameter_changes"]
+    if meets(config, experiment, Needs(sizes=2)):
+        always.append("sizes")
+    return [*always, "test_scores"] if config.test_scores else always
 
 
 def tables_made(config: Config, experiment: Experiment) -> list[str]:
-    """Return the tables that are made with an experiment's exhibits, and kept beside them."""
+    """Return the further tables that are made and kept with an experiment's exhibits."""
     paper = paper_of(experiment)
     information = [
         "component_shares", "parameter_information", "layernorm_information",
@@ -138,9 +136,9 @@ def tables_made(config: Config, experiment: Experiment) -> list[str]:
 
 
 def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
-    """Return what decides how an experiment's exhibits look, beside its numbers, as plain values.
+    """Return everything but its numbers that decides how an experiment's exhibits look.
 
-    They are remade when one of them changes.
+    The exhibits are made again when one of these plain values changes.
     """
     experiment, tasks = config.experiments[name], config.all_tasks()
     paper, users = paper_of(experiment), {*config.tasks, *config.directories}
@@ -168,7 +166,11 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
                 "title": exhibit.title,
                 "caption": exhibit.caption,
                 "left_out": left_out(experiment, exhibit),
-                "style": style_of(config, exhibit),
+                "style": (
+                    config.style(exhibit.style_name).model_dump()
+                    if isinstance(exhibit, Figure)
+                    else None
+                ),
             }
             for exhibit in exhibits_of(config, experiment).values()
             if exhibit is not SUBMISSION
@@ -176,18 +178,11 @@ def about(config: Config, plan: Plan, name: str) -> dict[str, Any]:
     }
 
 
-def style_of(config: Config, exhibit: Table) -> dict[str, Any] | None:
-    """Return the settings of a figure; a table has none."""
-    if not isinstance(exhibit, Figure):
-        return None
-    return config.style(exhibit.style_name).model_dump()
-
-
 def scored_on_training_rows(config: Config, plan: Plan, name: str) -> set[str]:
     """Return the ids of an experiment's runs that are also scored on their training rows.
 
-    They are runs of the methods that its paper names, on the tasks that it does not treat apart,
-    with the most training rows.
+    These are runs with the most training rows, of the methods that its paper names, on the tasks
+    that the paper does not treat apart.
     """
     paper = paper_of(config.experiments[name])
     return {
@@ -215,8 +210,4 @@ def make(name: str, about: Mapping[str, Any], results: Results) -> Any:
     [exhibit] = [e for e in all_exhibits(papers.find(about["paper"])) if e.name == name]
     own = about["exhibits"][name]
     shown = results.without(own["left_out"])
-    try:
-        return exhibit.make(shown, own["style"]) if own["style"] else exhibit.make(shown)
-    except Exception as error:
-        error.add_note(f"This was {name}, {exhibit.title!r}.")
-        raise
+    return exhibit.make(shown, own["style"]) if own["style"] else exhibit.make(shown)

@@ -1,4 +1,4 @@
-"""Values that declare a paper: its tables, figures and claims, and what they read."""
+"""Values that declare a paper: its tables, figures and claims, and the tables they read."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,9 +12,9 @@ from subtune.analysis import statistics
 from subtune.analysis.claims import Claim
 from subtune.core.layout import read_yaml
 
-# Tables of numbers that exhibits and claims are made of. ``sizes`` has all numbers of training
-# rows, in every metric; ``chosen`` only the largest number. Claims can also read ``printed`` (the
-# paper's own scores) and ``train_rows`` (how many each task trains on).
+# Tables that exhibits and claims read. ``sizes`` has all numbers of training rows in every metric,
+# ``chosen`` only the largest number. Claims can also read ``printed`` (the paper's own scores) and
+# ``train_rows`` (the number of training rows of each task).
 DATA = (
     "scores", "chosen", "row_scores", "sizes", "learning_curves", "train_scores", "test_scores",
     "claims", "reproduction", "changes", "parameter_changes", "component_shares",
@@ -26,11 +26,10 @@ DATA = (
 class Needs:
     """The runs that an experiment must have for a table, a figure or data.
 
-    ``seeds`` and ``sizes`` are the least numbers of seeds and of numbers of training rows;
-    ``questions`` is the least number of tasks, each model's counted apart.
-    ``information`` is the Fisher information of one model on every task. ``printed`` are scores
-    that the paper prints of some of the tasks, ``test_scores`` those that the GLUE server
-    returned, ``submissions`` the files that it takes.
+    ``seeds``, ``sizes`` and ``questions`` are the least numbers of seeds, of different numbers of
+    training rows, and of pairs of model and task. ``information`` is the Fisher information of one
+    model on every task. ``printed`` means scores that the paper prints for some of the tasks,
+    ``test_scores`` scores that the GLUE server returned, ``submissions`` files for the server.
     """
 
     methods: tuple[str, ...] = ()
@@ -52,12 +51,12 @@ class Table:
     Attributes:
         name: the name of its files; ``table2`` is shown as Table 2.
         title: its heading.
-        caption: what a reader must know about it.
+        caption: everything that a reader must know about it.
         make: the function of `subtune.papers.results.Results` that returns it, as a data frame or
             a `Styled` table.
         needs: the runs without which an experiment does not have it.
-        tasks: the only tasks that it shows. Without them it shows all; a paper's own exhibit then
-            leaves out those that the paper treats apart.
+        tasks: the only tasks that it shows. By default it shows all; a paper's own exhibit then
+            leaves out the tasks that the paper treats apart.
     """
 
     name: str
@@ -90,18 +89,18 @@ class Paper:
 
     Attributes:
         name: the name of its folder, and in configurations.
-        citation: what the report calls it.
+        citation: its name in the report.
         exhibits: its tables and figures, in its order.
-        claims: what it claims.
-        metrics: tasks to the metric that the paper shows, if that is not their first. It also
-            chooses epochs and learning rates. Recorded predictions and changes are those of the
+        claims: its claims.
+        metrics: tasks to the metric that the paper shows, if it is not their first. This metric
+            also chooses epochs and learning rates. Recorded predictions and changes are from the
             epoch that is best by the task's first metric.
         scored_on_training_rows: methods whose runs are also scored on their training rows.
         printed_data: names of data to the paper's table of the same numbers; the workflow reads
             values as shares per task.
         printed_learning_rates: methods to the paper's table of their best learning rates.
-        tasks_apart: tasks with exhibits and claims of their own. Exhibits and claims that name no
-            tasks leave them out.
+        tasks_apart: tasks with exhibits and claims of their own. All other exhibits and claims
+            leave them out.
     """
 
     name: str

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from subtune.analysis.parameters import complete_layers
-from subtune.analysis.reproduction import AVERAGE
+from subtune.analysis.comparisons import AVERAGE
 from subtune.papers.paper import Paper
 
-# Columns of the tables that every paper has, if only empty ones.
+# Columns of the tables that every paper has, even if they are empty.
 COUNTS = ["model", "method", "printed"]
 COLUMNS = {
     "scores":
@@ -53,7 +52,7 @@ def scores(paper: str) -> pd.DataFrame:
     Returns:
         ``exhibit``, ``model``, ``split``, ``method`` (its name in `METHODS`, if any),
         ``params``, ``task`` (``mnli_matched`` and ``mnli_mismatched`` apart), ``metric``,
-        ``value`` and ``is_average``, true of means over the paper's tasks.
+        ``value`` and ``is_average`` (a mean over the paper's tasks).
     """
     rows = _read(paper, "scores")
     return rows.assign(
@@ -67,7 +66,7 @@ def scores(paper: str) -> pd.DataFrame:
 def trained_parameters(paper: str) -> pd.DataFrame:
     """Return numbers of trained parameters: ``model``, ``method``, ``trainable``.
 
-    They are counts, or shares of the model if the paper prints no counts.
+    Without printed counts they are shares of the model.
     """
     table = _read(paper, "parameter_counts")
     table = table[~table["printed"].astype(str).str.endswith("%")]
@@ -85,17 +84,17 @@ def _as_number(text: str) -> float:
 
 
 def tables_like_ours(paper: Paper, *, averages: bool) -> dict[str, pd.DataFrame]:
-    """Return a paper's numbers in the form of ours, by the name of the data.
+    """Return a paper's numbers in the form of ours, by the names of our tables.
 
     Args:
-        averages: whether scores are averages over tasks, or those of single tasks.
+        averages: return averages over tasks, not scores of single tasks.
     """
     scores = scores_like_ours(paper)
-    of_kind = scores[scores["is_average"] == averages]
-    of_kind = of_kind.drop_duplicates(["split", "model", "method", "column"])
+    wanted = scores[scores["is_average"] == averages]
+    wanted = wanted.drop_duplicates(["split", "model", "method", "column"])
     return {
-        "chosen": of_kind[of_kind["split"] == "validation"],
-        "test_scores": of_kind[of_kind["split"] == "test"],
+        "chosen": wanted[wanted["split"] == "validation"],
+        "test_scores": wanted[wanted["split"] == "test"],
         "printed": scores,
         **{data: data_like_ours(paper, name) for data, name in paper.printed_data.items()},
     }
@@ -118,17 +117,18 @@ def scores_like_ours(paper: Paper) -> pd.DataFrame:
     ]
     if not rates:
         return rows
-    of_methods = pd.concat(rates).astype({"learning_rate": float})
-    return rows.merge(of_methods, on=[*keys, "task"], how="left")
+    printed_rates = pd.concat(rates).astype({"learning_rate": float})
+    return rows.merge(printed_rates, on=[*keys, "task"], how="left")
 
 
 def data_like_ours(paper: Paper, name: str) -> pd.DataFrame:
     """Return a printed table with each ``value`` as a ``share`` of the task's sum.
 
-    A task's layers with a missing value are left out.
+    Layers with a missing value are left out.
     """
     rows = table(paper.name, name)
     if "value" in rows:
-        rows = complete_layers(rows.rename(columns={"value": "share"}))
+        known = rows["value"].notna().groupby([rows["task"], rows["layer"]]).transform("all")
+        rows = rows[known].rename(columns={"value": "share"})
         rows["share"] /= rows.groupby("task")["share"].transform("sum")
     return rows

@@ -1,4 +1,4 @@
-"""Results of an experiment: all that its tables, figures and claims are made of."""
+"""Results of an experiment: all that its tables, figures and claims read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,8 +10,7 @@ import pandas as pd
 from subtune import papers
 from subtune.analysis import parameters
 from subtune.analysis.claims import claims_table
-from subtune.analysis.recomputation import train_and_dev
-from subtune.analysis.reproduction import reproduction
+from subtune.analysis.comparisons import reproduction, train_and_dev
 from subtune.analysis.scores import read_scores
 from subtune.papers import printed
 from subtune.papers.paper import DATA
@@ -19,11 +18,11 @@ from subtune.papers.paper import DATA
 
 @dataclass(frozen=True)
 class Results:
-    """Numbers of an experiment's runs, and what its configuration says of its tasks.
+    """Numbers of an experiment's runs, and facts about its tasks from the configuration.
 
     Attributes:
         paper: the name of the paper that it reproduces, or empty.
-        tables: names in `subtune.papers.paper.DATA` to tables; not every experiment has all.
+        tables: names in `subtune.papers.paper.DATA` to tables; an experiment may lack some.
         tasks: each task to its ``title``, the titles of its ``columns``, its ``metrics``, its
             splits for ``evaluation``, and the ``source`` of its rows in words.
         models: names to directories.
@@ -68,7 +67,7 @@ class Results:
 
 
 def read_results(about: Mapping[str, Any], files: Mapping[str, Any]) -> Results:
-    """Return an experiment's results, of the files that the workflow made.
+    """Return an experiment's results from the files that the workflow made.
 
     Args:
         about: from `subtune.papers.experiments.about`.
@@ -88,41 +87,30 @@ def further_tables(about: Mapping[str, Any], files: Mapping[str, Any]) -> dict[s
     """
     paper, tasks, wanted = papers.find(about["paper"]), about["tasks"], about["tables"]
     ours = read_results(about, files).tables
-    made: dict[str, pd.DataFrame] = {}
+    tables: dict[str, pd.DataFrame] = {}
     if "component_shares" in wanted:
-        made |= information(dict(zip(tasks, files["fisher_sums"], strict=True)))
+        sums = dict(zip(tasks, map(pd.read_csv, files["fisher_sums"]), strict=True))
+        layers = parameters.layernorm_by_layer(sums)
+        tables["layernorm_information"] = layers
+        tables["global_layernorm_information"] = parameters.global_by_layer(layers)
+        tables["component_shares"] = parameters.component_shares(sums)
+        tables["parameter_information"] = parameters.parameter_information(sums)
     if "train_scores" in wanted:
         trained = [pd.DataFrame(columns=["run"])]
         trained += [pd.read_csv(path, dtype={"run": str}) for path in files["scored"]]
-        made["train_scores"] = train_and_dev(ours["chosen"], pd.concat(trained))
+        tables["train_scores"] = train_and_dev(ours["chosen"], pd.concat(trained))
     if "reproduction" in wanted:
         scores = printed.scores(paper.name)
-        made["reproduction"] = reproduction(ours["chosen"], scores, ours.get("test_scores"))
-    # Tables that may have no row are begun with columns of no type.
-    made = {name: table.infer_objects() for name, table in made.items()}
+        tables["reproduction"] = reproduction(ours["chosen"], scores, ours.get("test_scores"))
+    # Concatenating an empty table leaves columns without a type.
+    tables = {name: table.infer_objects() for name, table in tables.items()}
     if "claims" in wanted:
         rows = {"task": [*tasks], "rows": [about["train_rows"] for about in tasks.values()]}
-        made["claims"] = claims_table(
+        tables["claims"] = claims_table(
             paper.claims_on(tasks),
-            {**ours, **made, "train_rows": pd.DataFrame(rows)},
+            {**ours, **tables, "train_rows": pd.DataFrame(rows)},
             printed.tables_like_ours(paper, averages=False),
             printed.tables_like_ours(paper, averages=True),
             paper.tasks_apart,
         )
-    return {name: made[name] for name in wanted}
-
-
-def information(sums: Mapping[str, str]) -> dict[str, pd.DataFrame]:
-    """Return the tables of Fisher information, by task, layer and component.
-
-    Args:
-        sums: each task to the file with its parameters' sums.
-    """
-    by_task = {task: pd.read_csv(path) for task, path in sums.items()}
-    layers = parameters.layernorm_by_layer(by_task)
-    return {
-        "layernorm_information": layers,
-        "global_layernorm_information": parameters.global_by_layer(layers),
-        "component_shares": parameters.component_shares(by_task),
-        "parameter_information": parameters.parameter_information(by_task),
-    }
+    return {name: tables[name] for name in wanted}

@@ -3,16 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from subtune.analysis.significance import paired_tests
-from subtune.analysis.verdicts import EQUIVALENCE_MARGINS
-from subtune.exhibits.figures.curves import learning_curves, score_by_train_rows
-from subtune.exhibits.figures.heat_maps import parameter_changes
-from subtune.exhibits.figures.points import critical_difference, reproduction, score_by_parameters
-from subtune.exhibits.tables.answers import decisions, methods_by_score
-from subtune.exhibits.tables.choices import choices, contents, metrics
-from subtune.exhibits.tables.findings import checklist
-from subtune.exhibits.tables.methods import comparison, scores_by_train_rows
-from subtune.exhibits.tables.writing import Styled
+from subtune.analysis.claims import EQUIVALENCE_MARGINS
+from subtune.analysis.comparisons import paired_tests
+from subtune.exhibits.answers import decisions, methods_by_score
+from subtune.exhibits.curves import learning_curves, score_by_train_rows
+from subtune.exhibits.findings import checklist, choices, contents, metrics
+from subtune.exhibits.heat_maps import parameter_changes
+from subtune.exhibits.methods import comparison, scores_by_train_rows
+from subtune.exhibits.output import Styled
+from subtune.exhibits.points import critical_difference, reproduction, score_by_parameters
 from subtune.papers.paper import Figure, Needs, Paper, Table
 from subtune.papers.results import Results
 
@@ -40,7 +39,7 @@ def compared(scores: str, **options: Any) -> Callable[[Results], Styled]:
 
     Args:
         scores: the name of the table that has ours.
-        options: those of `subtune.exhibits.tables.methods.comparison`.
+        options: those of `subtune.exhibits.methods.comparison`.
     """
     return lambda results: comparison(
         results[scores],
@@ -128,7 +127,7 @@ FRONT = Figure(
     "not shown.",
     make=lambda results, style: score_by_parameters(results["chosen"], results.task_titles, style),
 )
-# Those that are also made of the runs of all experiments together.
+# Exhibits that are also made from the runs of all experiments together.
 SUMMARIES = (ANSWERS, FRONT, SUMMARY)
 CLAIMS = Table(
     "claims",
@@ -213,7 +212,7 @@ SCORES_BY_SIZE = Table(
     make=lambda results: scores_by_train_rows(results["sizes"], results.column_titles),
     needs=Needs(sizes=2),
 )
-# It is made with the files, which other tables and figures do not wait for.
+# It is made together with the zip files, so that other exhibits do not wait for them.
 SUBMISSION = Table(
     "submission/contents",
     "Files for the GLUE server",

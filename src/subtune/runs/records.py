@@ -9,7 +9,7 @@ A record is a directory named after the run's content id. It is written once, by
     predictions.parquet  split, idx, label and prediction (logits, labels of words, or spans with
                          all accepted answers) for the evaluation splits, at the best epoch
     epochs.parquet       epoch, split, idx and prediction of the same rows at every epoch; there is
-                         none if the run diverged, and in records of earlier versions
+                         none if the run diverged
     changes.csv          mean |change| and size of every trained tensor
     search.csv           if the run searched its learning rate: every rate, its score and loss on
                          trial, and where it trained whole the run and its score
@@ -44,7 +44,6 @@ from subtune.runs.integrity import (
     damaged_files,
     how_to_repair,
     read_bytes,
-    read_checksums,
     write_checksums,
 )
 from subtune.selections.specs import RunSpec
@@ -145,12 +144,12 @@ def read_predictions(store: Path, run: str) -> dict[str, np.ndarray]:
     return _columns(store, run, "predictions.parquet")
 
 
-def read_predictions_of_epochs(store: Path, run: str) -> dict[str, np.ndarray] | None:
-    """Return the columns of the predictions of every epoch; none of earlier versions' records.
+def read_predictions_of_epochs(store: Path, run: str) -> dict[str, np.ndarray]:
+    """Return the columns of the predictions of every epoch of a run that did not diverge.
 
     ``epoch`` counts from 1. An epoch's rows are those of `read_predictions`, in that order.
     """
-    return _columns(store, run, EPOCHS) if EPOCHS in read_checksums(store, run) else None
+    return _columns(store, run, EPOCHS)
 
 
 def number_of_rows(predicted: Mapping[str, np.ndarray], split: str) -> int:

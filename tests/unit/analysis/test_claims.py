@@ -10,16 +10,17 @@ from scipy import stats
 
 from subtune import papers
 from subtune.analysis import claims
-from subtune.analysis.statistics import rank_of_layers
-from subtune.analysis.verdicts import (
+from subtune.analysis.claims import (
     DOES_NOT_HOLD,
     HOLDS,
     NOT_PRINTED,
     NOT_SUPPORTED,
     SUPPORTED,
     UNDECIDED,
+    Interval,
 )
-from subtune.exhibits.tables import findings as table
+from subtune.analysis.statistics import rank_of_layers
+from subtune.exhibits import findings as table
 from subtune.papers import printed
 from subtune.papers.layernorm.claims import bias_minus_weight
 
@@ -151,7 +152,7 @@ def test_masks_are_compared_column_by_column():
     assert row["ours"] == pytest.approx(-0.01) and row["verdict"] == SUPPORTED
 
 
-def test_families_of_methods_are_compared_by_their_means_and_their_parameters():
+def test_families_are_compared_by_their_means_and_their_parameters():
     frame = scores(**{"lora-I": [0.5] * 3, "lora-II": [0.7] * 3, "SPAFIT-1-3-I": [0.65] * 3})
     frame.loc[frame["method"].str.startswith("SPAFIT"), "trainable"] = 40
     every = pd.concat([frame, scores(full=[0.64] * 3), scores(**{"full-bitfit": [0.1] * 3})])
@@ -242,7 +243,7 @@ def test_the_checklist_shows_numbers_intervals_and_what_is_missing():
     ]  # fmt: skip
 
 
-def test_a_printed_layer_with_an_unreadable_cell_counts_in_no_share_and_in_no_rank():
+def test_a_printed_layer_with_an_unreadable_cell_is_left_out():
     """QNLI's weights lack four layers, whose biases would count for them too."""
     shares = printed.data_like_ours(papers.find("layernorm"), "figure3")
     layers = shares[shares["task"] == "qnli"]
@@ -265,7 +266,7 @@ def test_the_best_other_method_is_the_one_with_the_best_average():
     assert row["ours"] == pytest.approx(0.8 - 0.7) and row["judged"] == HOLDS
 
 
-def test_the_best_method_of_a_task_is_the_one_with_the_best_mean_over_seeds():
+def test_the_best_method_of_a_task_has_the_best_mean_over_seeds():
     """With every seed one of the others is better, and in the mean none is."""
     first = scores(**{"SPAFIT-4-9-II": [0.8], "lora-I": [0.9], "lora-II": [0.6]})
     second = scores(**{"SPAFIT-4-9-II": [0.8], "lora-I": [0.6], "lora-II": [0.9]})
@@ -305,7 +306,7 @@ def test_on_tagging_a_tenth_of_a_point_counts(bitfit, judged):
     assert row["paper"] == pytest.approx(-0.001 / 3) and row["paper_judged"] == HOLDS
 
 
-def test_a_claim_that_names_no_tasks_is_not_asked_of_those_that_a_paper_has_apart():
+def test_a_claim_without_tasks_leaves_out_tasks_that_a_paper_treats_apart():
     table = pd.concat([scores(full=[0.5], bitfit=[0.6]), tagged(0.9, 0.1)])
     row = verdict_of("bitfit", "scores as full fine-tuning does", chosen=table)
     assert (row["ours"], row["cells"]) == (pytest.approx(0.1), 1)
@@ -339,3 +340,69 @@ def test_information_guides_well_if_its_bias_scores_as_the_best(most, ours):
     row = verdict_of("beft", "little guidance", **both)
     assert row["ours"] == pytest.approx(ours)
     assert row["judged"] == (HOLDS if ours else DOES_NOT_HOLD)
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "margin", "verdict"),
+    [
+        ("more", 0.01, 0.30, 0.02, SUPPORTED),
+        ("more", -0.10, 0.01, 0.02, NOT_SUPPORTED),
+        ("more", -0.10, 0.10, 0.02, UNDECIDED),
+        ("same", -0.01, 0.01, 0.02, SUPPORTED),
+        ("same", -0.30, -0.03, 0.02, NOT_SUPPORTED),
+        ("same", 0.03, 0.30, 0.02, NOT_SUPPORTED),
+        ("same", -0.30, 0.01, 0.02, UNDECIDED),
+        ("no less", -0.01, 0.30, 0.02, SUPPORTED),
+        ("no less", -0.30, -0.03, 0.02, NOT_SUPPORTED),
+        ("no less", -0.30, 0.30, 0.02, UNDECIDED),
+        ("no less", 0.0, 0.0, 0.0, SUPPORTED),
+    ],
+)
+def test_a_verdict_follows_from_where_the_interval_lies(kind, low, high, margin, verdict):
+    assert claims.verdict(kind, Interval((low + high) / 2, low, high), margin) == verdict
+
+
+def test_fewer_than_three_units_are_not_enough():
+    found = claims.interval_of([0.5, 0.6])
+    assert found.mean == 0.55 and math.isnan(found.low)
+    assert claims.verdict("more", found, 0.02) == UNDECIDED
+    assert math.isnan(claims.interval_of([]).mean)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "holds"),
+    [
+        ("more", 0.001, True),
+        ("more", 0.0, False),
+        ("same", 0.019, True),
+        ("same", -0.02, False),
+        ("no less", -0.02, True),
+        ("no less", -0.021, False),
+    ],
+)
+def test_a_number_holds_by_the_claims_kind(kind, value, holds):
+    assert claims.holds(kind, value, 0.02) is holds
+
+
+SEEDS_OF_TWO_TASKS = [("m", task, seed, n + seed / 10) for n, task in enumerate("ab")
+                      for seed in range(4)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cells", "unit", "means"),
+    [
+        # Each seed's mean over tasks; a seed that lacks one of the tasks is left out.
+        (SEEDS_OF_TWO_TASKS, "seed", [0.5, 0.6, 0.7, 0.8]),
+        (SEEDS_OF_TWO_TASKS[:-1], "seed", [0.5, 0.6, 0.7]),
+        ([("m", "a", 0, 0.2), ("m", "a", 1, 0.4), ("m", "b", 0, 0.1)], "task", [0.3, 0.1]),
+        (
+            [("m", "a", 0, 0.2), ("n", "a", 0, 0.4), ("n", "b", 0, 0.1)],
+            "model × task",
+            [0.2, 0.4, 0.1],
+        ),
+    ],
+)
+def test_units_are_seeds_where_there_are_three_and_otherwise_tasks(cells, unit, means):
+    table = pd.DataFrame(cells, columns=["model", "column", "seed", "value"])
+    found = claims.interval_units(table.set_index(["model", "column", "seed"])["value"])
+    assert found[0] == unit and found[1].tolist() == pytest.approx(means)

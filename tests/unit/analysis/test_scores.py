@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune import papers
-from subtune.analysis import curves, scores, significance
+from subtune.analysis import comparisons, scores
 from subtune.analysis.statistics import family_minus, minus, scope_minus
 from subtune.runs.integrity import write_checksums
 from subtune.tasks import TASKS
@@ -36,9 +36,7 @@ def at_rates(rates, method="full", task="rte", **columns):
     ],
     ids=["highest mean", "smaller of equals", "diverged", "all diverged"],
 )
-def test_the_best_learning_rate_has_the_highest_mean_over_seeds_and_none_that_diverged(
-    rates, best, values
-):
+def test_the_best_rate_has_the_highest_mean_and_no_diverged_seed(rates, best, values):
     # Another method and another task, whose best learning rates are others.
     others = [at_rates({1e-3: [0.7]}, "bitfit"), at_rates({1e-5: [0.3], 3e-5: [0.2]}, task="cola")]
     table = scores.choose(pd.concat([at_rates(rates), *others], ignore_index=True))
@@ -94,10 +92,10 @@ def test_a_setting_that_diverged_is_in_no_mean_and_in_no_test():
     assert means["bitfit"] == 0.7 and math.isnan(means["full"])
     assert minus(chosen, "full", "bitfit").empty
     assert family_minus(chosen, "(full|bitfit)", "bitfit").empty
-    assert significance.paired_tests(chosen)["pairs"].tolist() == [0]
+    assert comparisons.paired_tests(chosen)["pairs"].tolist() == [0]
 
 
-def test_masks_that_diverged_leave_the_whole_method_its_claims_and_have_none_of_their_own():
+def test_diverged_masks_do_not_touch_the_claims_of_the_whole_method():
     masks = [
         ("rte", "layernorm", fraction, scope, 1e-3, 0, value)
         for scope, last in (("cv", math.nan), ("global", 0.6), ("individual", 0.6))
@@ -108,13 +106,6 @@ def test_masks_that_diverged_leave_the_whole_method_its_claims_and_have_none_of_
     assert minus(table, "layernorm", "bitfit").tolist() == [pytest.approx(0.1)]
     assert scope_minus(table, "global", "cv").empty
     assert scope_minus(table, "global", "individual").tolist() == [0.0]
-
-
-def test_an_average_over_a_column_that_diverged_is_none():
-    full = [at_rates({1e-5: [0.9]}), at_rates({1e-5: [math.nan]}, task="cola")]
-    table = pd.concat([*full, at_rates({1e-3: [0.9]}, "bitfit")])
-    [row] = scores.averages(table, ["rte", "cola"]).to_dict("records")
-    assert row["method"] == "full" and math.isnan(row["value"])
 
 
 def test_scores_are_read_as_they_were_written(tmp_path):
@@ -169,7 +160,7 @@ def collected(store, paper, task, runs):
         ("spafit", "qqp", 2, 0.8, "b"),
     ],
 )
-def test_epoch_and_learning_rate_are_best_by_the_metric_which_the_paper_shows(
+def test_epoch_and_rate_are_best_by_the_metric_that_the_paper_shows(
     tmp_path, paper, task, best_epoch, value, best_run
 ):
     # Spearman, then Pearson; F1, then accuracy.
@@ -194,7 +185,7 @@ def test_a_learning_curve_is_in_the_metric_which_the_paper_shows(tmp_path):
     (tmp_path / spec.id / "spec.json").write_text(spec.canonical())
     write_checksums(tmp_path / spec.id)
     table = collected(tmp_path, "spafit", "stsb", [(spec.id, 1e-3)])
-    curve = curves.learning_curves(table, tmp_path)
+    curve = scores.learning_curves(table, tmp_path)
     assert curve["metric"].unique().tolist() == ["pearsonr"]
     assert curve["score"].tolist() == [0.7, 0.8]
 
@@ -207,7 +198,7 @@ def test_a_search_knows_its_edge_by_the_rates_on_record(tmp_path, tried, at_edge
     assert (run.learning_rate, run.at_edge) == (1e-2, at_edge)
 
 
-def test_all_seeds_of_a_method_have_one_verdict_by_the_metric_which_the_paper_shows(tmp_path):
+def test_a_curve_has_one_verdict_by_the_metric_that_the_paper_shows(tmp_path):
     """The task's own metric, Spearman, falls in every seed."""
     pearson = {"a": [0.1, 0.4, 0.7], "b": [0.2, 0.5, 0.8], "c": [0.1, 0.5, 0.8]}
     for run, curve in pearson.items():
@@ -219,11 +210,11 @@ def test_all_seeds_of_a_method_have_one_verdict_by_the_metric_which_the_paper_sh
     table = collected(tmp_path, "spafit", "stsb", runs)
     table["method"] = table["learning_rate"].map({1e-3: "full", 1e-2: "bitfit"})
     columns = columns_of([TASKS["stsb"]], papers.find("spafit").metrics)
-    judged = curves.with_verdicts(scores.choose(table), tmp_path, columns)
+    judged = scores.with_verdicts(scores.choose(table), tmp_path, columns)
     assert judged["curve"].fillna("").tolist() == ["still rising"] * 3 + [""] * 3
 
 
-def test_every_number_of_training_rows_has_a_best_learning_rate_and_tasks_have_their_own_most():
+def test_each_number_of_training_rows_has_its_best_learning_rate():
     small = at_rates({1e-5: [0.6], 3e-5: [0.5]}, train_rows=10)
     large = at_rates({1e-5: [0.7], 3e-5: [0.9]}, train_rows=100)
     other = at_rates({1e-5: [0.5]}, task="cola", train_rows=50)
@@ -245,7 +236,7 @@ def test_every_metric_is_that_of_the_epoch_that_was_chosen(tmp_path):
     assert table["decides"].to_dict() == {"spearmanr": True, "pearsonr": False}
 
 
-def test_a_run_on_record_that_diverged_has_no_score_in_any_metric_and_is_not_chosen(tmp_path):
+def test_a_recorded_run_that_diverged_has_no_score_and_is_not_chosen(tmp_path):
     recorded(tmp_path, "a", "stsb", [(0.6, 0.8)], diverged=True)
     table = collected(tmp_path, "bitfit", "stsb", [("a", 1e-3)])
     assert table[["value", "best_epoch"]].isna().all(axis=None)

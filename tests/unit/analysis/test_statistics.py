@@ -1,5 +1,7 @@
 """The statistics that claims are asked by."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,8 @@ from subtune.analysis.statistics import (
     best_minus,
     changes_to_largest_other,
     minus,
+    minus_by_rows,
+    minus_on_rows,
     minus_printed,
     parameters_of_families,
     rank_correlation,
@@ -44,14 +48,14 @@ def changes(method, **changes):
     return pd.DataFrame(rows, columns=columns)
 
 
-def test_a_difference_is_told_apart_by_model_task_and_seed_and_lacks_what_diverged():
+def test_a_difference_is_per_model_task_and_seed_without_diverged_runs():
     rows = [("rte", "a", 0.7, 0), ("rte", "a", 0.8, 1), ("rte", "b", 0.5, 0), ("rte", "b", 0.5, 1)]
     cells = minus(scores([*rows, ("cola", "a", np.nan), ("cola", "b", 0.1)]), "a", "b")
     assert cells.index.names == ["model", "column", "seed"]
     assert cells.tolist() == pytest.approx([0.2, 0.3])
 
 
-def test_fewer_parameters_are_fewer_where_even_the_largest_method_has_fewer():
+def test_a_family_trains_fewer_parameters_if_its_largest_method_does():
     """The smallest of the one family is set beside the largest of the other."""
     rows = [("rte", name, 0.5) for name in ("big-1", "big-2", "small-1", "small-2")]
     table = scores(rows).assign(trainable=[400, 100, 50, 10])
@@ -175,3 +179,52 @@ def test_models_agree_where_a_method_gains_on_the_same_tasks():
         parts.append(scores([*rows, *((t, "b", 0.5) for t in "xyz")]).assign(model=model))
     cells = agreement_of_models(pd.concat(parts), "a", "b")
     assert cells.to_dict() == pytest.approx({"m, n": 1, "m, o": -1, "n, o": -1})
+
+
+def sizes(values, metric="exact_match", **columns):
+    """Scores of methods on SQuAD: method to number of training rows to score."""
+    parts = [
+        scored(("squad", method, 1.0, None, 1e-3, 0, value)).assign(train_rows=rows)
+        for method, by_rows in values.items()
+        for rows, value in by_rows.items()
+    ]
+    return pd.concat(parts, ignore_index=True).assign(metric=metric, **columns)
+
+
+# The curves cross between 100 and 1,000 rows.
+CROSSING = {"full": {10: 0.1, 100: 0.4, 1000: 0.8}, "bitfit": {10: 0.3, 100: 0.5, 1000: 0.7}}
+
+
+def test_methods_are_compared_on_the_fewest_most_and_all_numbers_of_rows():
+    """A difference that grows with every number of rows has the rank correlation 1."""
+    table = sizes(CROSSING)
+    fewest = minus_on_rows(table, "exact_match", "min", "bitfit", "full")
+    assert fewest.tolist() == pytest.approx([0.2])
+    most = minus_on_rows(table, "exact_match", "max", "full", "bitfit")
+    assert most.tolist() == pytest.approx([0.1])
+    cells = minus_by_rows(table, "exact_match", "full", "bitfit")
+    assert cells.tolist() == pytest.approx([1])
+    assert cells.index.names == fewest.index.names == ["model", "column", "seed"]
+
+
+def test_scores_in_another_metric_are_not_compared():
+    table = pd.concat([sizes(CROSSING), sizes({"full": {10: 0.9}, "bitfit": {10: 0.1}}, "f1")])
+    fewest = minus_on_rows(table, "exact_match", "min", "bitfit", "full")
+    assert fewest.tolist() == pytest.approx([0.2])
+    assert minus_on_rows(table, "accuracy", "min", "bitfit", "full").empty
+    deciding = table.assign(decides=table["metric"] == "exact_match")
+    assert minus_on_rows(deciding, None, "min", "bitfit", "full").equals(fewest)
+
+
+@pytest.mark.parametrize(
+    ("curves", "ends"),
+    [
+        ({"full": {10: 0.1}, "bitfit": {10: 0.3}}, ["min", "max"]),
+        (CROSSING | {"bitfit": {10: math.nan, 100: 0.5, 1000: 0.7}}, ["min"]),
+    ],
+    ids=["one number of rows", "diverged on the fewest"],
+)
+def test_without_scores_on_the_fewest_and_on_more_rows_nothing_is_compared(curves, ends):
+    table = sizes(curves)
+    assert all(minus_on_rows(table, "exact_match", end, "bitfit", "full").empty for end in ends)
+    assert minus_by_rows(table, "exact_match", "bitfit", "full").empty

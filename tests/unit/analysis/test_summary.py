@@ -10,9 +10,9 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subtune.analysis import crossed, summary
-from subtune.analysis.judged_apart import NO_ROWS, NUMBERS
-from subtune.exhibits.tables.answers import decisions, methods_by_score
+from subtune.analysis import intervals, summary
+from subtune.analysis.predictions import NO_ROWS, NUMBERS
+from subtune.exhibits.answers import decisions, methods_by_score
 from tests.helpers.examples import scored
 
 CLASSIFIER = 10
@@ -46,7 +46,7 @@ def answer_of(table, task="rte", row_scores=NO_ROWS):
     return rows[rows["task"] == task].iloc[0]
 
 
-def test_methods_stand_from_the_highest_score_to_the_lowest_with_what_they_cost():
+def test_the_summary_has_methods_from_the_highest_score_with_their_costs():
     scores = {"bitfit": [0.6, 0.8], "full": [0.9, 0.9], "lora-I": [0.9, math.nan]}
     rows = summary.summary(runs(scores | {"frozen": [0.5, 0.5]})).set_index("method")
     assert list(rows.index) == ["full", "bitfit", "frozen", "lora-I"]
@@ -137,9 +137,7 @@ def test_on_the_front_is_what_nothing_beats_in_both_score_and_parameters(points)
     ],
     ids=["smallest", "none is near", "sure", "likely", "diverged", "nothing", "classifier"],
 )
-def test_the_answer_is_the_smallest_method_that_is_surely_or_probably_within_the_margin(
-    scores, decision, method, words
-):
+def test_the_answer_is_the_smallest_method_within_the_margin(scores, decision, method, words):
     row = answer_of(runs(scores))
     assert (row["decision"], row["method"]) == (decision, method)
     assert words in row["answer"]
@@ -215,8 +213,8 @@ def test_rows_are_nested_in_folds_and_count_once_in_every_partition(partitions):
     values = numbers[NUMBERS].to_numpy()
     full, bitfit = np.split(values, 2)
     differences = [b - f for f, b in zip(*scores.values(), strict=True)] * partitions
-    study = crossed.nested_study(differences, bitfit - full, 400, 5)
-    assert row["chance"] == pytest.approx(crossed.chance([study], 0.02))
+    study = intervals.nested_study(differences, bitfit - full, 400, 5)
+    assert row["chance"] == pytest.approx(intervals.chance([study], 0.02))
 
 
 def test_test_rows_judge_the_runs_of_all_folds_and_are_crossed_with_them():
@@ -306,7 +304,7 @@ def test_an_answer_over_all_tasks_says_that_some_tasks_are_at_the_edge():
     assert "LayerNorm's learning rate is at the edge of those tried on some tasks." in said
 
 
-def test_over_all_tasks_the_mean_over_tasks_counts_of_methods_that_all_tasks_have():
+def test_methods_on_all_tasks_are_compared_by_their_mean_over_tasks():
     parts = [
         runs({"full": [0.9] * 3, "bitfit": [value] * 3}, task=task)
         for task, value in (("rte", 0.85), ("cola", 0.92), ("mrpc", 0.91))
@@ -332,9 +330,9 @@ def test_what_keeps_full_from_being_compared_with_is_said(scores, part):
     assert part in answer_of(runs(scores))["answer"]
 
 
-def test_a_setting_of_several_experiments_counts_once_where_it_scores_best_in_any_order():
+def test_a_setting_of_several_experiments_counts_once_where_it_is_best():
     shared = runs({"full": [0.8, 0.9], "bitfit": [0.7, 0.6]})
     better = runs({"full": [0.85, 0.95], "layernorm": [0.7, 0.7]})
     for order in itertools.permutations([shared, shared.iloc[:2], shared.iloc[2:], better]):
-        together = summary.of_all_experiments(order)
+        together = summary.merged_experiments(order)
         assert sorted(together["value"]) == [0.6, 0.7, 0.7, 0.7, 0.85, 0.95]

@@ -97,7 +97,7 @@ def test_curves_over_training_rows_need_several_numbers_of_them(rows, there):
 
 
 @pytest.mark.parametrize("tasks", [["ptb"], ["ud_ewt"], ["squad"], ["ud_ewt", "squad"]])
-def test_tasks_that_a_paper_has_apart_have_no_exhibits_and_no_claims_of_the_others(tasks):
+def test_tasks_treated_apart_have_no_exhibits_or_claims_of_the_others(tasks):
     settings = experiment(paper="bitfit", tasks=tasks, methods={"full": [1e-3], "bitfit": [1e-3]})
     shown = set(names(settings))
     assert ("pos" in shown) is ("squad" not in tasks or "ud_ewt" in tasks)

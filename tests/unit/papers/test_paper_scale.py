@@ -5,7 +5,7 @@ import re
 import pytest
 
 from subtune import config, papers
-from subtune.analysis.reproduction import of_exhibits
+from subtune.analysis.comparisons import exhibit_scores
 from subtune.papers import printed
 from subtune.papers.experiments import exhibits_of, paper_of, with_information, with_papers
 from subtune.planning.cost import Estimates, cost_table
@@ -33,7 +33,7 @@ def plan_of_day(day):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_every_method_that_a_paper_prints_is_trained_with_its_model_on_its_tasks(paper, planned):
+def test_every_printed_method_is_trained_with_its_model_on_its_tasks(paper, planned):
     scores = printed.scores(paper)
     scores = scores[~scores["is_average"] & scores["method"].map(is_built_in)]
     tasks = scores["task"].str.partition("_")[0]
@@ -92,7 +92,7 @@ def test_experiments_train_as_their_papers_say(paper, recipe, planned):
 
 
 def test_parts_of_speech_are_tagged_with_the_printed_methods_and_models(planned):
-    printed_runs = of_exhibits(printed.scores("bitfit"), ["pos"])
+    printed_runs = exhibit_scores(printed.scores("bitfit"), ["pos"])
     expected = set(zip(printed_runs["model"], printed_runs["method"], strict=True))
     assert {(run.model, run.method) for run in planned["bitfit_pos"]} == expected
     assert {run.task for run in planned["bitfit_pos"]} <= {"ptb", "ud_ewt"}
@@ -130,5 +130,7 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
     costs = Estimates(day, plan_of_day)
     every = cost_table(day, plan_of_day, costs, with_information(day)).iloc[-1]
     assert every["hours"] <= 24 and every["sweeps"] <= 50
-    jobs = f"{every['runs']} runs in {every['jobs']} jobs"
-    assert f"{every['hours']:.1f} hours of one A100 for {jobs}" in DAY.read_text()
+    text = (
+        f"{every['hours']:.1f} hours of one A100 for {every['runs']} runs in {every['jobs']} jobs"
+    )
+    assert text in DAY.read_text()

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subtune.analysis import curves, recomputation, scores
-from subtune.exhibits.tables import choices
+from subtune.analysis import scores
+from subtune.analysis.predictions import require_scores_of_predictions
+from subtune.exhibits import findings
 from subtune.runs import listing, records, table_of_runs
 from subtune.selections.specs import Fit, RunSpec
 from subtune.tasks import TASKS
@@ -43,7 +44,7 @@ def test_a_record_has_one_prediction_for_each_row_and_no_change_of_the_encoder(r
     expected = np.array(examples.rows_of(TASKS["rte"])["validation"]["label"])
     assert (predictions["label"].to_numpy() == expected).all()
     assert set(records.read_sizes(store, spec.id)) == {"classifier.weight", "classifier.bias"}
-    recomputation.require_scores_of_predictions([spec.id], store)
+    require_scores_of_predictions([spec.id], store)
 
 
 def test_a_run_without_a_learning_rate_is_chosen_at_every_seed(results, spec):
@@ -57,10 +58,10 @@ def test_a_run_without_a_learning_rate_is_chosen_at_every_seed(results, spec):
 def test_tables_have_no_learning_rate_of_it(results, spec):
     store = results / "runs"
     chosen = scores.choose(scores.collect(planned(spec), store, COLUMNS))
-    chosen = curves.with_verdicts(chosen, store, COLUMNS)
-    table = choices.choices(chosen, {"rte": "RTE"})
+    chosen = scores.with_verdicts(chosen, store, COLUMNS)
+    table = findings.choices(chosen, {"rte": "RTE"})
     assert table["learning rate"].isna().all()
-    assert choices.short(chosen["learning_rate"].iloc[0]) is None
+    assert findings.short(chosen["learning_rate"].iloc[0]) is None
 
 
 def test_it_is_a_row_of_the_tables_of_runs(results, spec):

@@ -19,8 +19,8 @@ def minus_most_informed(
     rows = information[information["parameter"].isin(methods)]
     most = rows.loc[rows.groupby("task")["information"].idxmax()].set_index("task")["parameter"]
     parts = [
-        minus_on_rows(of_task, None, "min", method, most[task])
-        for task, of_task in sizes.groupby("task")
+        minus_on_rows(task_sizes, None, "min", method, most[task])
+        for task, task_sizes in sizes.groupby("task")
         if task in most
     ]
     return pd.concat(parts) if parts else NOTHING

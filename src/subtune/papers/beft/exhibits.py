@@ -1,7 +1,7 @@
 """Tables of BEFT."""
 
-from subtune.exhibits.tables.findings import choice_by_information
-from subtune.exhibits.tables.methods import scores_by_train_rows
+from subtune.exhibits.findings import choice_by_information
+from subtune.exhibits.methods import scores_by_train_rows
 from subtune.papers.beft import claims
 from subtune.papers.paper import Needs, Paper, Table, read_claims
 

@@ -1,11 +1,11 @@
 """Tables and figures of BitFit+."""
 
-from subtune.exhibits.tables.findings import repeat_variance
+from subtune.exhibits.findings import repeat_variance
 from subtune.papers.bitfit_plus import claims
 from subtune.papers.paper import Needs, Paper, Table, read_claims
 from subtune.papers.shared import changes, dev_scores
 
-# Methods whose scores it prints from elsewhere.
+# Methods whose scores are quoted from another paper.
 QUOTED = {"full": "Full (of the BitFit paper)"}
 
 EXHIBITS = (

@@ -1,6 +1,6 @@
 """Tables and figures of SPAFIT."""
 
-from subtune.exhibits.tables.methods import methods_and_parameters
+from subtune.exhibits.methods import methods_and_parameters
 from subtune.papers.paper import Paper, Table, read_claims
 from subtune.papers.shared import dev_scores
 from subtune.papers.spafit import claims
@@ -10,11 +10,9 @@ EXHIBITS = (
         "table1",
         "Methods and their parameters",
         "The parameters that each method trains beside the classifier, and their number in "
-        "millions, with a classifier of three labels; beside it the paper's count. Group 1 is the "
-        "layers up to N1, group 2 those up to N2, group 3 the rest; layers count from 0. The names "
-        "are BitFit's: W_m1 is attention.output.dense's matrix, b_m2 intermediate.dense's bias, "
-        "b_m3 and b_LN2 are the output's. Full BitFit is the selection that gives the paper's "
-        "count. The paper's own description, the biases of all layers, gives a hundredth of it.",
+        "millions, with a classifier of three labels; beside it the paper's count. Layers count "
+        "from 0. Full BitFit is the selection that gives the paper's count. The paper's own "
+        "description, the biases of all layers, gives a hundredth of it.",
         # The largest task has three labels.
         make=lambda results: methods_and_parameters(
             [*results.models.values()],

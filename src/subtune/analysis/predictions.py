@@ -1,0 +1,166 @@
+"""Recorded predictions: their scores, and the epochs at which rows are judged.
+
+The dev rows are divided into parts. Each part is judged at the epoch that is best on all other
+parts, so no row helps to choose its own epoch.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from subtune.analysis import intervals
+from subtune.core.errors import SubtuneError
+from subtune.runs import records
+from subtune.tasks import TaskSpec, metrics
+from subtune.tasks.metrics import MODULE
+from subtune.tasks.task import ScoreColumn
+
+# More parts make the score more variable, fewer let fewer rows choose.
+PARTS = 5
+# Columns of `row_scores`.
+NUMBERS = [str(part) for part in range(intervals.PARTS)]
+NO_ROWS = pd.DataFrame(columns=["run", "rows", *NUMBERS])
+
+
+def judged_apart(
+    task: TaskSpec, metric: str, tables: Mapping[int, pd.DataFrame]
+) -> tuple[pd.DataFrame, list[int]]:
+    """Return predictions with each row at its part's epoch, and the epoch of each part.
+
+    Args:
+        tables: a split's predictions by epoch, as `predictions_by_epoch` returns them.
+    """
+    scores = {epoch: scorer(task, metric, table) for epoch, table in tables.items()}
+    part = part_of_rows(next(iter(tables.values())), PARTS)
+    epochs = [max(scores, key=lambda e: scores[e](part != number)) for number in range(PARTS)]
+    return assembled(tables, epochs), epochs
+
+
+def assembled(tables: Mapping[int, pd.DataFrame], epochs: Sequence[int]) -> pd.DataFrame:
+    """Return predictions by epoch as one table, each part of the rows at its own epoch."""
+    part = part_of_rows(tables[epochs[0]], len(epochs))
+    parts = [tables[epoch][part == number] for number, epoch in enumerate(epochs)]
+    return pd.concat(parts).sort_index()
+
+
+def epochs_of(judged_at: str) -> list[int]:
+    """Return the epochs at which rows are judged: one for all, or one for each part of them."""
+    return [*map(int, judged_at.split())]
+
+
+def part_of_rows(table: pd.DataFrame, parts: int) -> np.ndarray:
+    """Return the part of each prediction, drawn by its row's number, so that runs agree."""
+    return intervals.part_of_units(pd.factorize(table["idx"])[0], parts)
+
+
+def scorer(task: TaskSpec, metric: str, table: pd.DataFrame) -> Callable[[np.ndarray], float]:
+    """Return the metric of recorded predictions as a function of a mask of the compared units."""
+    predicted, expected = map(_array, task.of_kind.compared(table))
+    compute = partial(metrics.compute_all, task.of_kind.compares, [metric])
+    return lambda mask: compute(predicted[mask], expected[mask])[metric]
+
+
+def predictions_by_epoch(
+    store: Path, run: str, split: str
+) -> tuple[TaskSpec, dict[int, pd.DataFrame]]:
+    """Return the task of a run that did not diverge, and its predictions on a split by epoch.
+
+    Raises:
+        SubtuneError: the record cannot be read.
+    """
+    task = records.read_spec(store, run).tokens.data.task
+    best = pd.DataFrame(records.read_predictions(store, run))
+    columns = records.read_predictions_of_epochs(store, run)
+    epoch = columns.pop("epoch")
+    is_of_split = (best["split"] == split).to_numpy()
+    return task, {
+        number: best.assign(**{name: columns[name][epoch == number] for name in columns})[
+            is_of_split
+        ]
+        for number in np.unique(epoch).tolist()
+    }
+
+
+def _array(units: Sequence) -> np.ndarray:
+    """Return units, even lists, as an array that a mask can select from."""
+    if isinstance(units, list):
+        return np.fromiter(units, dtype=object, count=len(units))
+    return np.asarray(units)
+
+
+def row_scores(chosen: pd.DataFrame, store: Path, columns: Sequence[ScoreColumn]) -> pd.DataFrame:
+    """Return pseudo-values of the scores that judge, each part of the rows at its epoch.
+
+    Runs that diverged or have a single row are left out.
+
+    Returns:
+        A row per run: ``run``, ``rows`` (the number of scored rows), and `NUMBERS`. If there are
+        fewer rows than numbers, the last numbers are missing.
+
+    Raises:
+        SubtuneError: a record cannot be read.
+    """
+    split_of = {column.key: column.split for column in columns}
+    parts_of_runs = []
+    judged = chosen[chosen["judges"]].dropna(subset=["value"]).drop_duplicates("run")
+    for row in judged.to_dict("records"):
+        task, tables = predictions_by_epoch(store, row["run"], split_of[row["column"]])
+        table = assembled(tables, epochs_of(row["judged_at"]))
+        if table["idx"].nunique() < 2:
+            continue
+        score = scorer(task, row["metric"], table)
+        values, rows = intervals.pseudo_values(score, pd.factorize(table["idx"])[0])
+        parts_of_runs.append(
+            [row["run"], rows, *values, *[np.nan] * (intervals.PARTS - len(values))]
+        )
+    return pd.DataFrame(parts_of_runs, columns=NO_ROWS.columns)
+
+
+# Processors add up in different orders; a wrong prediction changes a score by far more.
+TOLERANCE = 1e-9
+
+
+def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
+    """Compute the scores of runs again from their predictions, and refuse a difference.
+
+    All scores of the epoch that is best by the task's first metric are compared. Runs that diverged
+    have no predictions.
+
+    Raises:
+        SubtuneError: a score on record differs from that of its predictions by more than
+            `TOLERANCE`, or a record cannot be read.
+    """
+    # Its modules are files here; nothing is looked up on the hub.
+    os.environ["HF_EVALUATE_OFFLINE"] = "1"
+    import evaluate
+
+    @cache
+    def metric_of(name: str) -> Any:
+        return evaluate.load(
+            str(MODULE), config_name=name, keep_in_memory=True, experiment_id=str(os.getpid())
+        )
+
+    for run in dict.fromkeys(runs):
+        outcome = records.read_outcome(store, run)
+        if outcome["diverged"]:
+            continue
+        task = records.read_spec(store, run).tokens.data.task
+        kind, predictions = task.of_kind, pd.DataFrame(records.read_predictions(store, run))
+        recorded = records.read_epochs(store, run)[outcome["best_epoch"] - 1]
+        for split in task.evaluation:
+            predicted, references = kind.compared(predictions[predictions["split"] == split])
+            for name in task.metrics:
+                metric = metric_of(f"{kind.compares}.{name}")
+                again = metric.compute(predictions=predicted, references=references)[name]
+                on_record = recorded[f"{split}/{name}"]
+                if not abs(on_record - again) <= TOLERANCE:
+                    raise SubtuneError(
+                        f"run {run}: {task.name}: found {name} {on_record} of {split} on record, "
+                        f"expected {again}, as its predictions score; call `subtune verify "
+                        f"--results {store.parent}`"
+                    )

@@ -1,0 +1,279 @@
+"""Answers as a table, in sentences and on a terminal, and the costs of each method."""
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from subtune.analysis.predictions import NO_ROWS
+from subtune.analysis.scores import read_scores
+from subtune.analysis.summary import (
+    ALL_TASKS,
+    METHOD,
+    SURE,
+    Answer,
+    Candidate,
+    answers,
+    from_the_smallest,
+    remarks,
+    summary,
+    title_with_mask,
+)
+from subtune.exhibits.output import (
+    DIVERGED,
+    EMPTY,
+    Styled,
+    escaped,
+    interval,
+    share,
+    signed,
+    wrapped,
+)
+from subtune.selections.methods import title_of
+from subtune.tasks.metrics import TITLES
+
+COLUMNS = [
+    *("model", "task", "title", "metric", "margin", "decision", "method", "trained", "share"),
+    *("score", "full", "difference", "low", "high", "most_lost", "chance", "over", "seeds"),
+    *("more_seeds", "more_rows", "answer"),
+]
+# Columns of whole numbers, of which some are missing.
+WHOLE = ["trained", "seeds", "more_seeds", "more_rows"]
+MISSING = {
+    "full": "Full fine-tuning is not among the methods: add `full`.",
+    "score of full": "Full has no score: if it diverged, give it smaller learning rates.",
+    "smaller method": "No method that trains less than full has a score.",
+}
+APART = "Each row is judged at an epoch that other rows have chosen."
+ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
+CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
+QUESTION = "Which few parameters are worth fine-tuning?"
+
+
+def decisions(
+    chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
+) -> Styled:
+    """Return which method to train, and below it what every method loses against full.
+
+    The CSV file has a row per model and task, and one for all tasks of a model that has several:
+    ``model``, ``task``, ``title``, ``metric``, ``margin``; ``decision`` (train, probably, or
+    everything); of the method it names, or of the nearest if everything trains, ``method``,
+    ``trained``, ``share``, ``score``, ``full`` (full's score), ``difference``, ``low``, ``high``,
+    ``most_lost``, ``chance``, ``over`` (what the interval is over) and ``seeds``; ``more_seeds`` or
+    ``more_rows`` that would make a probable method sure; and ``answer``, in sentences.
+    """
+    found = answers(chosen, row_scores)
+    titles = {**task_titles, ALL_TASKS: ALL_TASKS}
+    rows = [_numbers(answer, titles[answer.task]) for answer in found]
+    sentences = [f"* {escaped(f'{a.model}, {titles[a.task]}')}: {in_words(a)}" for a in found]
+    judged = chosen[chosen["judges"]]
+    by_dev_rows = ON_SAME_ROWS if judged["decides"].any() else CHOSEN_ON_DEV
+    methods = from_the_smallest(summary(chosen, row_scores))
+    return Styled(
+        pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64")),
+        losses_of(methods, titles),
+        bold=pd.DataFrame({"method": methods["chance"] >= SURE}),
+        before="\n".join(sentences),
+        note=APART if judged["judged_apart"].all() else by_dev_rows,
+    )
+
+
+def _numbers(answer: Answer, title: str) -> dict[str, Any]:
+    """Return at least the cells of an answer; without a method its cells are missing."""
+    numbers: dict[str, Any] = {}
+    if candidate := answer.candidate:
+        mean, low, high = candidate.difference
+        numbers = candidate._asdict() | {"difference": mean, "low": low, "high": high}
+        numbers |= {"method": candidate.title, "seeds": len(candidate.seeds)}
+    return numbers | vars(answer) | {"title": title, "answer": in_words(answer)}
+
+
+def losses_of(methods: pd.DataFrame, task_titles: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Return the score and loss of each method as text, from rows of `summary`.
+
+    Model and task are shown only if the titles of tasks are given.
+    """
+    rows = []
+    for row in methods.to_dict("records"):
+        question = {"model": row["model"], "task": task_titles[row["task"]]} if task_titles else {}
+        rows.append(
+            {
+                **question,
+                "method": title_with_mask(*(row[name] for name in METHOD)),
+                "parameters": f"{row['trained']:,}",
+                "score": _digits(row["score"], DIVERGED),
+                # Adding 0.0 turns -0.0 into 0.0.
+                "loss": _digits(0.0 - round(row["difference"], 4)),
+                "at most": _digits(row["most_lost"]),
+                f"within {row['margin']:g}": chance_in_words(row["chance"]),
+            }
+        )
+    # Each margin has a column of its own.
+    return pd.DataFrame(rows).fillna(EMPTY)
+
+
+def _digits(value: float, missing: str = EMPTY) -> str:
+    return missing if pd.isna(value) else f"{value:.4f}"
+
+
+def chance_in_words(chance: float) -> str:
+    """Return a chance in whole percents: never 0 % or 100 %."""
+    if pd.isna(chance):
+        return EMPTY
+    percent = round(100 * chance)
+    return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
+
+
+def in_words(answer: Answer) -> str:
+    """Return an answer in sentences."""
+    candidate, better = answer.candidate, answer.better
+    if not candidate:
+        return MISSING[answer.missing or "smaller method"]
+    sentences = [_decision(answer, candidate)]
+    if answer.decision == "probably":
+        sentences.append(_what_tells(answer, candidate))
+    if candidate.full_with_one_answer:
+        runs = f"{candidate.full_with_one_answer} run" + "s" * (candidate.full_with_one_answer > 1)
+        sentences.append(f"{runs} of full predict the same for every row: full has learnt nothing.")
+    where = " on some tasks" if answer.task == ALL_TASKS else ""
+    for title in candidate.at_edge:
+        sentences.append(f"{title}'s learning rate is at the edge of those tried{where}.")
+    for title in candidate.still_rising:
+        rising = f"{title} was still rising in its last epoch{where}"
+        sentences.append(f"{rising}: give it more epochs.")
+    if better:
+        less = f"Full scores {better.difference.mean:.3f} less than {better.title}"
+        sentences.append(f"{less}: try other learning rates for full.")
+    return " ".join(sentences)
+
+
+def _decision(answer: Answer, candidate: Candidate) -> str:
+    """Return the sentence that names what to train."""
+    named, margin = _described(candidate), f"{answer.margin:g}"
+    scores = f"it scores {candidate.score:.4f}, full {candidate.full:.4f}"
+    most, is_alone = candidate.most_lost, len(candidate.seeds) == 1
+    caveat = " (one seed: how seeds differ is not in it)" if is_alone and candidate.studies else ""
+    if answer.decision == "train":
+        worst = f"loses at most {most:.4f}" if most > 0 else f"gains at least {-most:.4f}"
+        return f"Train {named}: {scores}; with 95 % chance it {worst}."
+    if answer.decision == "probably":
+        chance = f"; it is within {margin} of full with {chance_in_words(candidate.chance)} chance"
+        return f"Probably {named}: {scores}{chance if candidate.studies else ''}{caveat}."
+    loss = -candidate.difference.mean
+    at_most = f", at most {most:.4f}" if candidate.studies else ""
+    return f"Train everything: the nearest method, {named}, loses {loss:.4f}{at_most}{caveat}."
+
+
+def _described(candidate: Candidate) -> str:
+    """Return a method with its size."""
+    if candidate.title == title_of("embeddings"):
+        return "nothing (a regression on frozen embeddings)"
+    if candidate.title == title_of("frozen"):
+        return f"{candidate.title} (the classifier alone)"
+    return f"{candidate.title} ({candidate.trained:,} parameters, {share(candidate.share)} of all)"
+
+
+def _what_tells(answer: Answer, candidate: Candidate) -> str:
+    """Return a sentence about the safe choice, and the seeds or rows that would decide."""
+    if len(candidate.seeds) == 1:
+        return "Full fine-tuning is the safe choice; `seeds: [0, 1, 2]` would tell more."
+    more = [f"{answer.more_rows:,} more {candidate.judged_by}"] if answer.more_rows else []
+    if answer.more_seeds:
+        unused = (number for number in itertools.count() if number not in candidate.seeds)
+        seeds = [*candidate.seeds, *itertools.islice(unused, answer.more_seeds)]
+        more.append(f"`seeds: {seeds}`")
+    tells = f"; about {' or '.join(more)} would tell" if more else ""
+    return f"Full fine-tuning is the safe choice{tells}."
+
+
+def in_brief(answers: pd.DataFrame) -> str:
+    """Return a single answer, or the method to train on each task, from rows of `decisions`."""
+    if len(answers) == 1:
+        return answers["answer"].item()
+    beginnings = {"train": "Train", "probably": "Probably", "everything": "Train"}
+    names = answers["method"].replace(title_of("embeddings"), "nothing")
+    names = names.mask(answers["decision"] == "everything", "everything")
+    sentences = []
+    for decision, beginning in beginnings.items():
+        titles_by_method = answers.loc[answers["decision"] == decision, "title"].groupby(names)
+        named = [f"{name} on {', '.join(titles)}" for name, titles in titles_by_method]
+        sentences += [f"{beginning} {'; '.join(named)}."] if named else []
+    # Without a score of full fine-tuning there is no decision.
+    sentences += answers.loc[answers["decision"].isna(), "answer"].unique().tolist()
+    if (answers["seeds"] == 1).all():
+        sentences.append("Only one seed was trained: how seeds differ is not in it.")
+    return " ".join(sentences)
+
+
+def answers_in_lines(path: Path) -> str:
+    """Return the answers of a CSV file as lines, as wide as the terminal.
+
+    A single answer is followed by the table `summary`, whose file lies in the same folder.
+    """
+    table = read_scores(path)
+    lines = ["", QUESTION, ""]
+    for model, rows in table[table["task"] != ALL_TASKS].groupby("model", sort=False):
+        title = f"{rows['title'].item()}: " if len(rows) == 1 else ""
+        lines += [f"{model}:", *wrapped(f"  {title}{in_brief(rows)}"), ""]
+    methods = path.with_name(f"summary{path.suffix}")
+    if len(table) == 1 and methods.is_file():
+        losses = losses_of(from_the_smallest(pd.read_csv(methods)))
+        lines += [*losses.to_string(index=False).splitlines(), ""]
+    names = ["report.html", "answers.md", "front.png", "summary.md"]
+    shown = [name for name in names if path.with_name(name).exists()]
+    return "\n".join([*lines, f"More in {path.parent}: {', '.join(shown)}."])
+
+
+def methods_by_score(
+    chosen: pd.DataFrame, task_titles: Mapping[str, str], row_scores: pd.DataFrame = NO_ROWS
+) -> Styled:
+    """Return a row per model, task and method; the highest score of a task is first.
+
+    Methods on the Pareto front of score and parameters are bold.
+    """
+    rows = summary(chosen, row_scores)
+    shown = pd.DataFrame([_shown(row, task_titles) for row in rows.to_dict("records")])
+    return Styled(rows, shown, bold=pd.DataFrame({"method": rows["on_front"]}))
+
+
+def _shown(row: Mapping[str, Any], task_titles: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "model": row["model"],
+        "task": task_titles[row["task"]],
+        "metric": TITLES[row["metric"]],
+        "method": title_with_mask(*(row[name] for name in METHOD)),
+        "score": _score(row),
+        "minus full": signed(row["difference"]),
+        "95 % interval": interval(row["low"], row["high"]),
+        "parameters": f"{row['trained']:,}",
+        "share of full": EMPTY if pd.isna(row["share"]) else share(row["share"]),
+        "on disk": file_size(row["delta_bytes"]),
+        "seconds": f"{row['seconds']:,.0f}",
+        "best epoch": EMPTY if pd.isna(row["epoch"]) else f"{row['epoch']:g}",
+        "remarks": remarks(row) or EMPTY,
+    }
+
+
+def _score(row: Mapping[str, Any]) -> str:
+    """Return the mean and its spread; *one answer* if runs predict the same for every row."""
+    if pd.isna(row["score"]):
+        return DIVERGED
+    text = f"{row['score']:.4f}"
+    if not pd.isna(row["spread"]):
+        text += f" ± {row['spread']:.4f}"
+    if row["one_answer"] == row["seeds"]:
+        text += " (one answer)"
+    elif row["one_answer"]:
+        text += f" (one answer in {row['one_answer']} of {row['seeds']})"
+    return text
+
+
+def file_size(count: float) -> str:
+    """Return a number of bytes with a unit: ``43 kB``, ``91 MB``."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"

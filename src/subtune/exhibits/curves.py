@@ -1,0 +1,174 @@
+"""Scores as curves: by epoch, by the fraction of a selection, by the number of training rows."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from subtune.analysis.scores import best_of_seeds, masked, whole_methods, with_whole_selection
+from subtune.exhibits.output import COLOURS, COLUMN, MARKERS, name_panel, panels_of
+from subtune.selections.methods import title_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LINE_STYLES = ("-", "--", ":", "-.")
+# The look of each kind of mask. Line styles and markers also differ, for print in grey.
+SCOPES: dict[str, dict[str, Any]] = {
+    "individual": {"label": "individual", "color": "#0072b2", "linestyle": "-", "marker": "o"},
+    "global": {"label": "global", "color": "#d55e00", "linestyle": "--", "marker": "s"},
+    "cv": {"label": "cross-validated", "color": "#009e73", "linestyle": ":", "marker": "^"},
+}
+REFERENCE_STYLES: tuple[dict[str, Any], ...] = (
+    {"color": "0.45", "linestyle": "-"},
+    {"color": "0.0", "linestyle": "-."},
+)
+
+
+def learning_curves(
+    chosen: pd.DataFrame,
+    curves: pd.DataFrame,
+    task_titles: Mapping[str, str],
+    style: Mapping[str, Any],
+) -> "Figure":
+    """Draw the dev score by epoch: a line per method, a panel per task and model.
+
+    Args:
+        chosen: the runs of the best learning rates; only each method's best seed is drawn.
+        curves: from `subtune.analysis.scores.learning_curves`.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    runs = best_of_seeds(chosen)[["model", "task", "method", "run"]]
+    curves = runs.merge(curves, on="run")
+    several = curves["model"].nunique() > 1
+    panels = _in_panels(curves, ["model", "task"], task_titles)
+    figure, axes = panels_of(len(panels), style["width"], height_of_panel=0.6)
+    for panel, ((model, task), lines) in zip(axes, panels.items(), strict=False):
+        for number, method in enumerate(curves["method"].unique()):
+            line = lines[lines["method"] == method]
+            look = {**_look(number), "marker": "."}
+            panel.plot(line["epoch"], line["score"], label=title_of(method), **look)
+        name_panel(panel, task_titles[task], lines["metric"].iloc[0], model if several else None)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.supxlabel("epoch")
+    _legend_above(figure, axes[0], columns=4)
+    return figure
+
+
+def score_by_fraction(
+    chosen: pd.DataFrame,
+    column_titles: Mapping[str, str],
+    scopes: Sequence[str],
+    references: Sequence[str],
+    style: Mapping[str, Any],
+) -> "Figure":
+    """Draw the dev score against the trained fraction of LayerNorm, a panel per column.
+
+    Args:
+        scopes: kinds of mask; each has a curve, with a band of one standard deviation over seeds.
+        references: at most two methods, each a horizontal line.
+    """
+    from matplotlib.ticker import PercentFormatter
+
+    scores = with_whole_selection(chosen)
+    columns = [column for column in column_titles if column in set(scores["column"])]
+    scopes = [scope for scope in scopes if scope in set(scores["scope"])]
+    figure, panels = panels_of(len(columns), style["width"], height_of_panel=0.6)
+    for panel, column in zip(panels, columns, strict=False):
+        scores_of_column = scores[scores["column"] == column]
+        whole = whole_methods(scores_of_column)
+        for method, line_style in zip(references, REFERENCE_STYLES, strict=False):
+            value = whole.loc[whole["method"] == method, "value"].dropna()
+            if len(value):
+                panel.axhline(value.mean(), label=title_of(method), **line_style)
+        masks = masked(scores_of_column)
+        for scope in scopes:
+            seeds = masks[masks["scope"] == scope].groupby("fraction")["value"]
+            _plot_with_band(panel, seeds.mean(), seeds.std(), SCOPES[scope] | {"markersize": 2.5})
+        name_panel(panel, column_titles[column], scores_of_column["metric"].iloc[0])
+        panel.set_xlim(left=0)
+        panel.xaxis.set_major_formatter(PercentFormatter(xmax=1))
+    figure.supxlabel("trained share of LayerNorm's parameters")
+    curves_and_lines = len(panels[0].get_legend_handles_labels()[1])
+    if curves_and_lines > 1:
+        _legend_above(figure, panels[0], columns=curves_and_lines)
+    return figure
+
+
+def score_by_train_rows(
+    sizes: pd.DataFrame,
+    task_titles: Mapping[str, str],
+    style: Mapping[str, Any],
+    metric: str | None = None,
+    methods: Sequence[str] | None = None,
+) -> "Figure":
+    """Draw the dev score against the number of training rows, a line per method.
+
+    Each model, task and column has a panel. The axis of rows is logarithmic. A line is the mean
+    over seeds, with a band of one standard deviation. It has a gap where a run diverged.
+
+    Args:
+        sizes: from `subtune.analysis.scores.in_every_metric`.
+        metric: the metric to show; by default the one that each task's runs are chosen by.
+        methods: the methods to show, in order; by default all.
+    """
+    deciding_metric = sizes[sizes["decides"]].groupby("task")["metric"].first()
+    shown = sizes[sizes["metric"] == (metric or sizes["task"].map(deciding_metric))]
+    methods = [m for m in methods or shown["method"].unique() if m in set(shown["method"])]
+    several = shown["model"].nunique() > 1
+    panels = _in_panels(shown, ["model", "task", "column"], task_titles)
+    share = COLUMN if len(panels) == 1 else 1
+    figure, axes = panels_of(len(panels), share * style["width"], height_of_panel=0.6)
+    for panel, ((model, task, column), scores) in zip(axes, panels.items(), strict=False):
+        for number, method in enumerate(methods):
+            seeds = scores[scores["method"] == method].groupby("train_rows")["value"]
+            mean = seeds.mean().where(seeds.apply(lambda values: values.notna().all()))
+            marker = {"marker": MARKERS[number % len(MARKERS)], "label": title_of(method)}
+            _plot_with_band(panel, mean, seeds.std(), _look(number) | marker)
+        title = task_titles[task] if column == task else f"{task_titles[task]}, {column}"
+        name_panel(panel, title, scores["metric"].iloc[0], model if several else None)
+        panel.set_xscale("log")
+        numbers = sorted(scores["train_rows"].unique())
+        panel.set_xticks(numbers, [f"{number:,}" for number in numbers], rotation=45, ha="right")
+        panel.minorticks_off()
+    figure.supxlabel("training rows")
+    _legend_above(figure, axes[0], columns=int(4 * share))
+    return figure
+
+
+def _in_panels(
+    table: pd.DataFrame, keys: list[str], task_titles: Mapping[str, str]
+) -> dict[tuple, pd.DataFrame]:
+    """Return the rows of each panel, by model and in the order of the tasks' titles."""
+    models, tasks = [*table["model"].unique()], [*task_titles]
+    groups = [*table.groupby(keys, sort=False)]
+    return dict(sorted(groups, key=lambda g: (models.index(g[0][0]), tasks.index(g[0][1]))))
+
+
+def _look(number: int) -> dict[str, Any]:
+    """Return the look of a line, counted from 0."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": LINE_STYLES[number // len(COLOURS) % len(LINE_STYLES)],
+        "markersize": 3,
+    }
+
+
+def _plot_with_band(
+    panel: "Axes", mean: pd.Series, spread: pd.Series, look: Mapping[str, Any]
+) -> None:
+    """Draw a line, and a band of one standard deviation if there is a spread."""
+    panel.plot(mean.index, mean, **look)
+    spread = spread.fillna(0)
+    if spread.any():
+        low, high = mean - spread, mean + spread
+        panel.fill_between(mean.index, low, high, color=look["color"], alpha=0.2, linewidth=0)
+
+
+def _legend_above(figure: "Figure", panel: "Axes", columns: int) -> None:
+    """Draw the legend of one panel above all panels."""
+    handles, labels = panel.get_legend_handles_labels()
+    columns = min(columns, len(labels))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)

@@ -1,0 +1,300 @@
+"""Tables of what was chosen and of what was found: tests, claims, components by information."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from subtune.analysis import comparisons, parameters
+from subtune.analysis.claims import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    NOT_PRINTED,
+    NOT_SUPPORTED,
+    SUPPORTED,
+    UNDECIDED,
+)
+from subtune.analysis.comparisons import exhibit_scores
+from subtune.analysis.scores import whole_methods
+from subtune.analysis.summary import remarks
+from subtune.exhibits.output import DIVERGED, EMPTY, Styled, wrapped
+from subtune.selections.methods import title_of
+from subtune.tasks.metrics import TITLES
+
+
+def metrics(tasks: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the tasks' metrics; the first of a task decides and is shown in the tables."""
+    rows = []
+    for task in tasks:
+        first, *others = [TITLES[name] for name in task["metrics"]]
+        kinds = [split.removeprefix("validation_") for split in task["evaluation"]]
+        if len(kinds) > 1:
+            first = " / ".join(f"{kind} {first}" for kind in kinds)
+        rows.append([task["title"], first, ", ".join(others) or EMPTY])
+    return pd.DataFrame(rows, columns=["task", "metric", "also computed"])
+
+
+def choices(chosen: pd.DataFrame, task_titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return the learning rate and epoch of every score in a table."""
+    table = whole_methods(chosen)
+    table = table[table["decides"]]
+    return pd.DataFrame(
+        {
+            "model": table["model"],
+            "task": table["task"].map(task_titles),
+            "method": table["method"].map(title_of),
+            "seed": table["seed"],
+            "learning rate": table["learning_rate"],
+            "epoch": table["best_epoch"],
+            "trained parameters": table["trainable"],
+            "metric": table["metric"],
+            "dev score": table["value"].round(4).astype(object).fillna(DIVERGED),
+            "remarks": [remarks(row) for row in table.to_dict("records")],
+            "run": table["run"],
+        }
+    )
+
+
+def best_learning_rates(
+    chosen: pd.DataFrame, printed: pd.DataFrame, task_titles: Mapping[str, str], method: str
+) -> pd.DataFrame:
+    """Return the best learning rate of one method, task by task, ours beside the paper's.
+
+    Args:
+        printed: ``task``, and one column per model of the paper.
+        method: the method whose learning rates the paper prints.
+    """
+    runs = whole_methods(chosen)
+    runs = runs[runs["method"] == method].drop_duplicates(["model", "task"])
+    table = pd.DataFrame({"task": [*task_titles.values()]})
+    for model in runs["model"].unique():
+        model_runs = runs[runs["model"] == model].set_index("task")
+        rates = model_runs["learning_rate"].map(short).where(model_runs["value"].notna(), DIVERGED)
+        table[f"this run: {model}"] = [rates.get(task) for task in task_titles]
+    papers = printed.set_index("task")
+    for model in papers:
+        table[f"paper: {model}"] = [short(papers[model].get(task)) for task in task_titles]
+    return table
+
+
+def short(learning_rate: float | None) -> str | None:
+    """Return a learning rate as the papers write it: 7e-4."""
+    if pd.isna(learning_rate):
+        return None
+    mantissa, _, exponent = f"{learning_rate:.3e}".partition("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
+def contents(parts: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per file: the run that predicted it, or why it holds a constant.
+
+    Args:
+        parts: ``submission``, and the columns of `subtune.glue_server.CONTENTS`.
+    """
+    return pd.DataFrame(
+        {
+            "submission": parts["submission"],
+            "file": parts["file"],
+            "made of": parts["made_of"],
+            "learning rate": [short(rate) or EMPTY for rate in parts["learning_rate"]],
+            "seed": [EMPTY if pd.isna(seed) else f"{seed:g}" for seed in parts["seed"]],
+            "dev score": [EMPTY if pd.isna(v) else f"{v:.4f}" for v in parts["dev_score"]],
+        }
+    )
+
+
+# Columns that wrap in LaTeX, and their share of the text's width.
+WIDE = {"claim": 0.25, "statistic": 0.35, "contradicted by": 0.2}
+JUDGEMENTS = [HOLDS, DOES_NOT_HOLD, UNDECIDED]
+VERDICTS = ["as the paper judges", "by the interval"]
+
+
+def repeat_variance(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the spread over seeds of every method with several seeds on a task.
+
+    Returns:
+        ``model``, ``column``, ``method``, ``seeds``, ``mean``, ``variance``, ``standard_deviation``
+        (with ``seeds`` − 1 degrees of freedom), rounded to six digits.
+    """
+    groups = whole_methods(chosen).groupby(["model", "column", "method"], sort=False)["value"]
+    table = groups.agg(seeds="size", mean="mean", variance="var", standard_deviation="std")
+    table = table[table["seeds"] > 1].reset_index().round(6)
+    return table.astype({"mean": object}).fillna({"mean": DIVERGED})
+
+
+def kruskal_wallis(
+    dev: pd.DataFrame,
+    printed: pd.DataFrame,
+    printed_scores: pd.DataFrame,
+    methods: Sequence[str],
+    exhibits: Mapping[str, Sequence[str]],
+    test: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Compare two methods on our scores, and on a paper's dev scores, test scores and both.
+
+    Args:
+        dev: the runs of the best learning rates.
+        printed: ``scores`` and ``p_value``, which stands as ``reported`` where it is printed.
+        printed_scores: the paper's scores.
+        methods: the two.
+        exhibits: names of the paper's scores, dev first, to the exhibits that print them.
+        test: as ``dev``, with test scores.
+    """
+    names = [name.partition(" ")[0] for name in exhibits]
+    parts = dict(exhibits) | {" + ".join(names): [e for some in exhibits.values() for e in some]}
+    ours = [comparisons.scores_of(methods, table) for table in (dev, test) if table is not None]
+    if test is not None:
+        ours.append(pd.concat(ours))
+    tested = [
+        (
+            f"this run's {name.replace('table', 'table ')}",
+            [scores[m].tolist() for m in methods],
+            None,
+        )
+        for name, scores in zip(parts, ours, strict=False)
+        if len(scores)
+    ]
+    p_values = printed.set_index("scores")["p_value"]
+    for name, tables in parts.items():
+        scores = exhibit_scores(printed_scores, tables)
+        groups = [scores.loc[scores["method"] == m, "value"].tolist() for m in methods]
+        tested.append((f"paper's {name}", groups, p_values[name]))
+    rows = [
+        (name, *map(len, groups), comparisons.kruskal_wallis(*groups), reported)
+        for name, groups, reported in tested
+    ]
+    counts = [f"n_{method}" for method in methods]
+    return pd.DataFrame(rows, columns=["scores", *counts, "p_value", "reported"])
+
+
+def component_ranking(shares: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Rank components by their Fisher information, beside a paper's ranks.
+
+    Args:
+        shares: from `subtune.analysis.parameters.component_shares`.
+        printed: ``component`` and ``rank``.
+    """
+    total = parameters.component_ranking(shares)
+    ranks = printed.set_index("component")["rank"]
+    return pd.DataFrame(
+        {
+            "rank": range(1, len(total) + 1),
+            "component": total.index,
+            "information": [f"{value:.4f}" for value in total],
+            "paper's rank": [ranks.get(component, EMPTY) for component in total.index],
+        }
+    )
+
+
+def choice_by_information(
+    sizes: pd.DataFrame,
+    parameter_information: pd.DataFrame,
+    task_titles: Mapping[str, str],
+    methods: Sequence[str],
+) -> pd.DataFrame:
+    """Rank methods of one parameter each by Fisher information and by score.
+
+    Args:
+        sizes: from `subtune.analysis.scores.in_every_metric`.
+        parameter_information: from `subtune.analysis.parameters.parameter_information`.
+        methods: their names, which are those of the parameters.
+
+    Returns:
+        A row per model, task and number of training rows: both orders, and the best score minus
+        that of the method with the most information. Runs that diverged have no rank.
+    """
+    rows_of_methods = parameter_information[parameter_information["parameter"].isin(methods)]
+    wide = rows_of_methods.pivot(index="task", columns="parameter", values="information")
+    shares = wide.div(wide.sum(axis=1), axis=0)
+    rows = []
+    decide = sizes[sizes["decides"] & sizes["method"].isin(methods)]
+    for (model, task, number), same in decide.groupby(["model", "task", "train_rows"], sort=False):
+        scores = same.groupby("method")["value"].mean().dropna().sort_values(ascending=False)
+        share = shares.loc[task].dropna().sort_values(ascending=False)
+        loss = scores.max() - scores.get(share.index[0], float("nan"))
+        rows.append(
+            {
+                "model": model,
+                "task": task_titles[task],
+                "training rows": f"{number:,}",
+                "by information": ", ".join(f"{name} {value:.1%}" for name, value in share.items()),
+                "by score": ", ".join(f"{name} {value:.4f}" for name, value in scores.items()),
+                "choice scores less by": EMPTY if pd.isna(loss) else f"{loss:.4f}",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def checklist(claims: pd.DataFrame) -> Styled:
+    """Return a row per claim: both verdicts with their numbers, and what the paper's numbers say.
+
+    Verdicts other than undecided are bold.
+
+    Args:
+        claims: from `subtune.analysis.claims.claims_table`.
+    """
+    table = pd.DataFrame([_row(claim) for claim in claims.to_dict("records")])
+    return Styled(table, bold=~table[VERDICTS].isin([UNDECIDED, EMPTY]), wide=WIDE)
+
+
+def papers_in_lines(papers: Mapping[str, Sequence[Path]]) -> str:
+    """Return how many of each paper's claims hold, as lines that are as wide as the terminal.
+
+    Args:
+        papers: citations to files of `subtune.analysis.claims.claims_table`.
+    """
+    lines, verdicts = [], []
+    for citation, paths in papers.items():
+        claims = pd.concat(map(pd.read_csv, paths))
+        held, failed, is_open = (sum(claims["judged"] == judged) for judged in JUDGEMENTS)
+        places = ", ".join(str(path.parents[1]) for path in paths)
+        main = claims[claims["is_main"]]
+        counted = f"{held} hold, {failed} do not, {is_open} undecided"
+        lines += wrapped(f"{citation}: of {len(claims)} claims {counted}.")
+        lines += wrapped("  " + " ".join(f"{c.claim}: {c.judged}." for c in main.itertuples()))
+        lines.append(f"    {places}")
+        verdicts += claims["verdict"].tolist()
+    sure = f"{verdicts.count(SUPPORTED)} are supported and {verdicts.count(NOT_SUPPORTED)} are not"
+    lines += wrapped(f"They are judged as the papers do. By intervals, {sure}.")
+    return "\n".join(lines)
+
+
+def _row(claim: dict[str, Any]) -> dict[str, str]:
+    interval = f"{_number(claim['low'])} to {_number(claim['high'])}"
+    return {
+        "claim": claim["claim"],
+        "as the paper judges": claim["judged"],
+        "judged by": claim["judged_by"],
+        "this run": _decides(claim, "ours", "cells", "judged"),
+        "paper": _decides(claim, "paper", "paper_cells", "paper_judged"),
+        "by the interval": EMPTY if pd.isna(claim["verdict"]) else claim["verdict"],
+        "mean": _number(claim["mean"]),
+        "95 % interval": EMPTY if pd.isna(claim["low"]) else interval,
+        "over": _over(claim) if claim["units"] else EMPTY,
+        "statistic": claim["statistic"],
+        "printed in": claim["printed_in"],
+        "contradicted by": EMPTY if pd.isna(claim["contradicted_by"]) else claim["contradicted_by"],
+    }
+
+
+def _decides(claim: dict[str, Any], value: str, cells: str, judged: str) -> str:
+    """Return the mean, count, p-value or order that decides in the paper's way."""
+    if claim[judged] == UNDECIDED:
+        return EMPTY
+    if claim[judged] == NOT_PRINTED or claim["judged_by"] == "order":
+        return str(claim[judged])
+    if claim["judged_by"].startswith("at least"):
+        return f"{claim[value]:.0f} of {claim[cells]}"
+    return _number(claim[value])
+
+
+def _over(claim: dict[str, Any]) -> str:
+    """Return the number of units in words: ``3 seeds``, ``27 models × tasks``."""
+    parts = str(claim["unit"]).split(" × ")
+    plural = "" if claim["units"] == 1 else "s"
+    return f"{claim['units']} " + " × ".join(f"{part}{plural}" for part in parts)
+
+
+def _number(value: float) -> str:
+    return EMPTY if pd.isna(value) else f"{value:.3f}"

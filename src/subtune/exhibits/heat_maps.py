@@ -1,0 +1,188 @@
+"""Heat maps by layer: changes of parameters, and LayerNorm's Fisher information."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from subtune.exhibits.output import COLUMN, new_figure, panels_of, without_numbers
+from subtune.families.base import in_order
+from subtune.selections.methods import LAYER_PARAMETERS, title_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+PARTS = ("weight", "bias")
+HEIGHT_OF_LAYER = 0.14
+# The look of a cell without a number.
+MISSING: dict[str, Any] = {
+    "facecolor": "0.9", "edgecolor": "0.45", "hatch": "//////", "linewidth": 0,
+}  # fmt: skip
+
+
+def component_changes(
+    changes: pd.DataFrame, task_titles: Mapping[str, str], style: Mapping[str, Any]
+) -> "Figure":
+    """Draw the mean |change| of each component (rows) in each layer (columns), a panel per task.
+
+    Args:
+        changes: ``task``, ``component``, ``layer``, ``change``.
+    """
+    from matplotlib.colors import LogNorm
+
+    if changes.empty:
+        return without_numbers(style["width"])
+    tasks = [task for task in task_titles if task in set(changes["task"])]
+    figure, panels = panels_of(len(tasks), style["width"], height_of_panel=0.62)
+    positive = changes.loc[changes["change"] > 0, "change"]
+    norm = LogNorm(positive.min(), positive.max()) if len(positive) else None
+    components = in_order(changes["component"])
+    for panel, task in zip(panels, tasks, strict=False):
+        grid = _grid(changes[changes["task"] == task], "component", "change").reindex(components)
+        image = panel.imshow(grid, aspect="auto", cmap=style["colormap"], norm=norm)
+        panel.set_title(task_titles[task])
+        _name_layers(panel, grid)
+        panel.set_yticks(range(len(components)), components, fontsize=6)
+    for panel in panels:
+        panel.label_outer()
+    figure.supxlabel("layer")
+    bar = figure.colorbar(image, ax=list(panels), shrink=0.8)
+    bar.set_label("mean |change|, full fine-tuning\n(parameter units, log scale)")
+    return figure
+
+
+def parameter_changes(
+    changes: pd.DataFrame,
+    task_titles: Mapping[str, str],
+    method: str,
+    task: str,
+    style: Mapping[str, Any],
+) -> "Figure":
+    """Draw the mean |change| of each parameter (rows) in each layer (columns), a panel per model.
+
+    Args:
+        changes: ``model``, ``method``, ``task``, ``parameter`` (a name of
+            `subtune.selections.methods.LAYER_PARAMETERS`), ``layer``, ``change``.
+    """
+    changes = changes[(changes["method"] == method) & (changes["task"] == task)]
+    if changes.empty:
+        return without_numbers(style["width"])
+    models = list(changes["model"].unique())
+    order = [name for name in LAYER_PARAMETERS if name in set(changes["parameter"])]
+    width = style["width"] * (COLUMN if len(models) == 1 else 1)
+    figure = new_figure(width, 0.9 + 0.2 * len(order))
+    panels = figure.subplots(1, len(models), squeeze=False).ravel()
+    for axes, model in zip(panels, models, strict=True):
+        grid = _grid(changes[changes["model"] == model], "parameter", "change").reindex(order)
+        image = axes.imshow(grid, aspect="auto", cmap=style["colormap"], vmin=0)
+        axes.set_title(f"{title_of(method)}, {task_titles[task]}\n({model})")
+        _name_layers(axes, grid)
+        axes.set_yticks(range(len(order)), order)
+        axes.set_xlabel("layer")
+        figure.colorbar(image, ax=axes).set_label("mean |change|\n(parameter units)")
+    return figure
+
+
+def information_by_task(
+    shares: pd.DataFrame,
+    printed: pd.DataFrame,
+    task_titles: Mapping[str, str],
+    style: Mapping[str, Any],
+) -> "Figure":
+    """Draw LayerNorm's Fisher information, layer × task, for weight and bias: ours and the paper's.
+
+    Args:
+        shares: ``task``, ``layer``, ``part``, ``share`` of the task's LayerNorm information.
+        printed: ``task``, ``layer``, ``part``, ``value`` as the paper prints them; a missing
+            value cannot be read there.
+    """
+    layers = [shares["layer"].nunique(), printed["layer"].nunique()]
+    figure = new_figure(style["width"], 2.6 + HEIGHT_OF_LAYER * sum(layers))
+    panels = figure.subplots(2, 2, height_ratios=layers)
+    percent = shares.assign(value=shares["share"] * 100)
+    labels = ("% of the task's\nLayerNorm information",
+              "as printed\n(scale not stated; BERT-large-cased)")  # fmt: skip
+    rows = (
+        ("this run", percent, percent["value"].max(), "{:.1f}"),
+        ("paper", printed, 1, "{:.2g}"),
+    )
+    for axes_of_row, row, label in zip(panels, rows, labels, strict=True):
+        title, table, largest, number = row
+        for axes, part in zip(axes_of_row, PARTS, strict=True):
+            grid = _grid(table[table["part"] == part], "layer", "value", columns="task")
+            tasks = [task for task in task_titles if task in grid.columns]
+            grid = grid[tasks].rename(columns=task_titles)
+            image = _heat_map(axes, grid, style["colormap"], (0, largest), number)
+            axes.set_title(f"{title}: {part}")
+        axes_of_row[0].set_ylabel("layer")
+        figure.colorbar(image, ax=axes_of_row).set_label(label)
+    return figure
+
+
+def global_information(
+    shares: pd.DataFrame, printed: pd.DataFrame, style: Mapping[str, Any]
+) -> "Figure":
+    """Draw LayerNorm's global Fisher information, layer × part: ours and the paper's.
+
+    Every column adds up to the number of tasks. Norms without biases have one column. Colours share
+    one scale: multiples of an even share per layer.
+
+    Args:
+        shares: from `subtune.analysis.parameters.global_by_layer`.
+        printed: ``layer``, ``part``, ``value``, on the same scale.
+    """
+    tables = {"this run": shares.rename(columns={"share": "value"}), "paper": printed}
+    grids = {
+        title: _grid(table, "layer", "value", columns="part").reindex(columns=PARTS)
+        for title, table in tables.items()
+    }
+    even_shares = {title: float(np.nanmean(grid)) for title, grid in grids.items()}
+    multiples = np.concatenate([np.ravel(g / even_shares[title]) for title, g in grids.items()])
+    low, high = float(np.nanmin(multiples)), float(np.nanmax(multiples))
+    height = 1.4 + HEIGHT_OF_LAYER * max(map(len, grids.values()))
+    figure = new_figure(style["width"] * COLUMN, height)
+    panels = figure.subplots(1, 2)
+    for panel, (title, grid) in zip(panels, grids.items(), strict=True):
+        limits = (low * even_shares[title], high * even_shares[title])
+        image = _heat_map(panel, grid, style["colormap"], limits, "{:.2f}")
+        panel.set_title(title)
+        bar = figure.colorbar(image, ax=panel, location="bottom", shrink=0.9)
+        bar.set_label(f"sum over {round(grid.sum().max())} tasks")
+    panels[0].set_ylabel("layer")
+    return figure
+
+
+def _grid(table: pd.DataFrame, rows: str, value: str, columns: str = "layer") -> pd.DataFrame:
+    return table.pivot(index=rows, columns=columns, values=value)
+
+
+def _name_layers(panel: "Axes", grid: pd.DataFrame) -> None:
+    """Write about six of the layers, which are the grid's columns, below a panel."""
+    positions = range(0, len(grid.columns), max(1, len(grid.columns) // 6))
+    panel.set_xticks(positions, [str(grid.columns[position]) for position in positions])
+
+
+def _heat_map(
+    panel: "Axes", grid: pd.DataFrame, colormap: str, limits: tuple[float, float], number: str
+) -> "AxesImage":
+    """Draw a table as colours with its numbers in them.
+
+    Missing cells are grey and hatched. ``limits`` are the colours' ends, ``number`` a format.
+    """
+    from matplotlib.patches import Rectangle
+
+    image = panel.imshow(grid, aspect="auto", cmap=colormap, vmin=limits[0], vmax=limits[1])
+    panel.set_xticks(range(grid.shape[1]), list(grid.columns), rotation=60, ha="right")
+    panel.set_yticks(range(grid.shape[0]), [str(layer) for layer in grid.index])
+    for (row, column), value in np.ndenumerate(grid.to_numpy()):
+        if np.isfinite(value):
+            red, green, blue, _ = image.cmap(image.norm(value))
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+            look: dict[str, Any] = {"ha": "center", "color": "white" if dark else "black"}
+            panel.text(column, row, number.format(value), fontsize=5.5, va="center", **look)
+        else:
+            panel.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **MISSING))
+    return image

@@ -1,0 +1,250 @@
+"""Tables of methods: their scores, beside a paper's, and what they train."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from subtune.analysis.comparisons import averaged_tasks, averages, exhibit_scores, wilcoxon
+from subtune.analysis.scores import trained_beside_classifier, whole_methods
+from subtune.exhibits.output import EMPTY, MARK, Styled, cell
+from subtune.models.dimensions import dimensions_in, parameter_counts
+from subtune.selections import SELECTION
+from subtune.selections.methods import title_of
+from subtune.tasks import TASKS
+from subtune.tasks.metrics import TITLES
+from subtune.tasks.task import columns_of
+
+DIFFERS = 0.05
+NO_METHODS: Mapping[str, str] = {}
+NOTE = (
+    f"{MARK} differs from Full over the tasks (Wilcoxon signed-rank test, p < {DIFFERS}, "
+    "uncorrected). Best scores are bold. Parameters of this run include the classifier, which "
+    "every method trains; its share of full is without it."
+)
+GAP_TITLES = {"train": "train", "dev": "dev", "gap": "train − dev"}
+
+
+def comparison(
+    chosen: pd.DataFrame,
+    printed: pd.DataFrame,
+    counts: pd.DataFrame,
+    column_titles: Mapping[str, str],
+    source: str,
+    exhibits: Sequence[str] = (),
+    split: str | None = None,
+    printed_tasks: Sequence[str] = (),
+    quoted: Mapping[str, str] = NO_METHODS,
+    not_competing: Sequence[str] = (),
+) -> Styled:
+    """Return a row per model and method, a column per task, and the average if the paper has one.
+
+    Show our runs of the paper's models. If we have none, show all our models. Leave out methods
+    that only other exhibits of the paper print for these tasks. If the paper averages over tasks
+    that we have not run, our average has a column of its own.
+
+    Args:
+        printed: the paper's scores, from `subtune.papers.printed.scores`.
+        counts: its numbers of parameters, from the paper's table `parameter_counts`.
+        source: the rows of our scores, in words.
+        exhibits: where the paper prints its scores.
+        split: show printed scores of this split only.
+        printed_tasks: further tasks whose printed scores are shown.
+        quoted: methods whose scores the paper quotes, to the names of its rows.
+        not_competing: methods that do not compete for the best score.
+    """
+    others = [TASKS[task] for task in printed_tasks if task not in column_titles]
+    titles = {**column_titles, **{c.key: c.title for c in columns_of(others, {})}}
+    below = exhibit_scores(printed, exhibits)
+    if split:
+        below = below[below["split"] == split]
+    if not printed_tasks and not set(column_titles) <= set(printed["task"]):
+        # The paper lacks some of our tasks: its other methods have nothing to be compared with.
+        below = below[below["method"].isin(chosen["method"])]
+    below = below.assign(title=[quoted.get(m, title_of(m)) for m in below["method"]])
+    averaged = averaged_tasks(below)
+    means = _means(averaged, [*titles])
+    runs = whole_methods(chosen)
+    known = set(below["model"]) & set(runs["model"])
+    runs = runs[runs["model"].isin(known or set(runs["model"]))]
+    runs = runs[~runs["method"].isin(_printed_elsewhere(printed, below, [*titles]))]
+    rows = _rows_of_runs(runs, [*titles], means.values(), source)
+    is_printed = [over == averaged for over in means.values()]
+    rows += _rows_of_paper(below, counts, [*titles], is_printed)
+    heading = ["scores of", "method", "parameters", "% of full", *titles.values(), *means]
+    table = pd.DataFrame(rows, columns=heading)
+    numbers = table.iloc[:, 4:].apply(
+        lambda column: pd.to_numeric(column.str.partition(" ")[0], errors="coerce")
+    )
+    marked = with_marks(table, numbers.iloc[:, : len(titles)])
+    numbers[table["method"].isin(map(title_of, not_competing))] = float("nan")
+    best = numbers.groupby(table["scores of"]).transform("max")
+    return Styled(table, marked, bold=numbers == best, note=NOTE)
+
+
+def _rows_of_runs(
+    runs: pd.DataFrame, keys: Sequence[str], means: Collection[Sequence[str]], source: str
+) -> list[list[str]]:
+    """Return a row of cells per model and method. ``means``: columns of each average."""
+    rows = []
+    for model, model_runs in runs.groupby("model", sort=False):
+        # Counts include the most usual classifier; of equally usual ones, the largest.
+        largest = model_runs.groupby("task")["trainable"].max()
+        usual = largest[largest == largest.mode().iloc[-1]].index[0]
+        task_runs = (
+            model_runs[model_runs["task"] == usual].drop_duplicates("method").set_index("method")
+        )
+        trained, beside = task_runs["trainable"], trained_beside_classifier(task_runs)
+        full = beside.get("full")
+        for method in model_runs["method"].drop_duplicates():
+            scores = model_runs[model_runs["method"] == method]
+            values = [scores.loc[scores["column"] == key, "value"] for key in keys]
+            values += [averages(scores, over)["value"] for over in means]
+            share = f"{beside[method] / full:.3%}" if full else EMPTY
+            about = [f"this run: {model}, {source}", title_of(method), f"{trained[method]:,}"]
+            rows.append([*about, share, *map(cell, values)])
+    return rows
+
+
+def _rows_of_paper(
+    below: pd.DataFrame, counts: pd.DataFrame, keys: Sequence[str], is_printed: Sequence[bool]
+) -> list[list[str]]:
+    """Return a row of cells per printed row. ``is_printed``: which averages the paper has."""
+    rows = []
+    printed_counts = counts.set_index(["model", "method"])["printed"]
+    several = below["exhibit"].nunique() > 1
+    groups = below.groupby(["exhibit", "model", "split", "method"], sort=False)
+    for (exhibit, model, split, method), scores in groups:
+        value = scores[~scores["is_average"]].set_index("task")["value"]
+        mean = scores.loc[scores["is_average"], "value"]
+        count = printed_counts.get((model, method), EMPTY)
+        # Some papers print shares of all parameters in place of counts.
+        shares = [n for n in (scores["params"].iloc[0], count) if str(n).endswith("%")]
+        about = [f"paper: {model}"]
+        about += [split] * (split != "validation") + [exhibit] * several
+        rows.append(
+            [", ".join(about), scores["title"].iloc[0]]
+            + [EMPTY if str(count).endswith("%") else count, (shares or [EMPTY])[0]]
+            + [f"{value[key]:.4f}" if key in value else EMPTY for key in keys]
+            + [cell(mean) if has_mean else EMPTY for has_mean in is_printed]
+        )
+    return rows
+
+
+def with_marks(table: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with marks after the methods whose scores differ from full fine-tuning's.
+
+    The test is Wilcoxon's signed-rank test over the tasks' columns, two-sided, p < `DIFFERS`,
+    uncorrected. With fewer than six columns it never marks a method. ``numbers`` are the scores.
+    """
+    marked = table.copy()
+    for _, block in numbers.groupby(table["scores of"]):
+        full = block[table.loc[block.index, "method"] == title_of("full")]
+        for row, scores in block.iterrows() if len(full) else ():
+            p_value = wilcoxon((scores - full.iloc[0]).dropna())
+            if p_value is not None and p_value < DIFFERS:
+                marked.loc[row, "method"] += f" {MARK}"
+    return marked
+
+
+def _printed_elsewhere(printed: pd.DataFrame, below: pd.DataFrame, tasks: list[str]) -> set[str]:
+    """Return the methods that only other exhibits of the paper print for these tasks.
+
+    An exhibit that prints only averages counts for all tasks.
+    """
+    only_averages = printed["is_average"].groupby(printed["exhibit"]).transform("all")
+    on_tasks = printed["task"].isin(tasks) | only_averages
+    return set(printed.loc[on_tasks, "method"]) - set(below["method"])
+
+
+def _means(averaged: list[str], keys: list[str]) -> dict[str, list[str]]:
+    """Return headings to columns: the paper's average, and this run's own if that differs."""
+    if not averaged:
+        return {}
+    means = {f"average of {', '.join(TASKS[task].title for task in averaged)}": averaged}
+    return means if set(averaged) <= set(keys) else means | {"average of this run": keys}
+
+
+def scores_by_train_rows(
+    sizes: pd.DataFrame, column_titles: Mapping[str, str], methods: Sequence[str] | None = None
+) -> Styled:
+    """Return a row per model, task, metric and number of training rows, a column per method.
+
+    The best scores of a row, of means over seeds, are bold.
+
+    Args:
+        sizes: from `subtune.analysis.scores.in_every_metric`.
+        methods: the methods to show, in order; by default all.
+    """
+    methods = methods or list(sizes["method"].unique())
+    cells, means = [], []
+    for column, title in column_titles.items():
+        column_scores = sizes[sizes["column"] == column]
+        for (model, metric), scores in column_scores.groupby(["model", "metric"], sort=False):
+            for rows, same in scores.groupby("train_rows"):
+                values = [same.loc[same["method"] == method, "value"] for method in methods]
+                about = [model, title, TITLES[str(metric)], f"{rows:,}"]
+                cells.append([*about, *map(cell, values)])
+                means.append([v.mean() if v.notna().all() else float("nan") for v in values])
+    titles = [title_of(method) for method in methods]
+    table = pd.DataFrame(cells, columns=["model", "task", "metric", "training rows", *titles])
+    numbers = pd.DataFrame(means, columns=titles)
+    best = numbers.eq(numbers.max(axis=1), axis=0) & (table[titles] != EMPTY)
+    return Styled(table, bold=best)
+
+
+def generalisation_gap(
+    scores: pd.DataFrame, column_titles: Mapping[str, str], printed: pd.DataFrame
+) -> pd.DataFrame:
+    """Return train score, dev score and their difference per model and method, task by task.
+
+    Args:
+        scores: from `subtune.analysis.comparisons.train_and_dev`.
+        printed: what a paper says: ``method``, ``score`` (train, dev or gap), ``printed``.
+    """
+    statements = printed.set_index(["method", "score"])["printed"]
+    rows = []
+    for (model, method), rows_of_method in scores.groupby(["model", "method"], sort=False):
+        for name, title in GAP_TITLES.items():
+            values = [
+                rows_of_method.loc[rows_of_method["column"] == key, name] for key in column_titles
+            ]
+            about = [model, title_of(method), title]
+            statement = statements.get((method, name), EMPTY)
+            rows.append([*about, *map(cell, values), statement])
+    return pd.DataFrame(
+        rows, columns=["model", "method", "score", *column_titles.values(), "paper"]
+    )
+
+
+def methods_and_parameters(
+    directories: Sequence[Path],
+    printed: pd.DataFrame,
+    model_names: Sequence[str],
+    selections: Mapping[str, str],
+    labels: int,
+) -> Styled:
+    """Return what each method trains, and its number of parameters beside the paper's.
+
+    Args:
+        printed: the paper's counts: ``model``, ``method``, ``printed``.
+        selections: what each method trains, as JSON.
+        labels: how many the classifier has.
+    """
+    selected = {method: SELECTION.validate_json(text) for method, text in selections.items()}
+    models = {
+        name: dimensions_in(directory)
+        for name, directory in zip(model_names, directories, strict=True)
+    }
+    counts = parameter_counts(models, selected, labels)
+    millions = counts.assign(
+        millions=[f"{number / 1e6:.2f}M" for number in counts["parameters"]]
+    ).pivot(index="method", columns="model", values="millions")
+    trains = [selection.in_words() for selection in selected.values()]
+    table = pd.DataFrame({"method": [title_of(method) for method in selections], "trains": trains})
+    for model in counts["model"].unique():
+        table[f"parameters: {model}"] = [millions.loc[method, model] for method in selections]
+    for model, rows in printed.groupby("model", sort=False):
+        count = rows.set_index("method")["printed"]
+        table[f"paper: {model}"] = [count.get(method, EMPTY) for method in selections]
+    return Styled(table, wide={"trains": 0.5})

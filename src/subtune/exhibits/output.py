@@ -1,0 +1,209 @@
+"""Parts that tables share, parts that figures share, and their files."""
+
+import math
+import re
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from subtune.tasks.metrics import TITLES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+EMPTY = "–"
+# The score of a run that diverged.
+DIVERGED = "diverged"
+# A mark after the name of a method whose scores differ from full fine-tuning's.
+MARK = "†"
+PREAMBLE = r"% \usepackage[T1]{fontenc} \usepackage{booktabs,graphicx}"
+NO_WIDER = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
+# Characters of a line on a terminal.
+WIDEST = 100
+# Characters that have a meaning in Markdown.
+MARKDOWN = r"([\\`*\[<|])"
+# Characters that pdfLaTeX does not know.
+LATEX = str.maketrans({"−": "$-$", "⌈": r"$\lceil$", "⌉": r"$\rceil$"})
+
+
+@dataclass(frozen=True)
+class Styled:
+    """A table for CSV, and how Markdown and LaTeX show it.
+
+    ``shown``: the table that they show instead, if people and programs read different columns.
+    ``bold``: which cells of some columns are bold. ``before``: Markdown above the table.
+    ``note``: a sentence below it. ``wide``: columns that wrap in LaTeX, to their share of the
+    text's width.
+    """
+
+    table: pd.DataFrame
+    shown: pd.DataFrame | None = None
+    bold: pd.DataFrame | None = None
+    before: str = ""
+    note: str = ""
+    wide: Mapping[str, float] = field(default_factory=dict)
+
+
+def write_table(table: pd.DataFrame | Styled, outputs: Sequence[str | Path]) -> None:
+    """Write a table to each output, in the format of its suffix: .csv, .md or .tex."""
+    styled = table if isinstance(table, Styled) else Styled(table)
+    shown = styled.table if styled.shown is None else styled.shown
+    cells = shown.astype(object).where(shown.notna(), EMPTY)
+    cells = cells.map(lambda value: f"{value:.5g}" if isinstance(value, float) else str(value))
+    bold = pd.DataFrame(index=shown.index) if styled.bold is None else styled.bold
+    bold = bold.reindex(columns=shown.columns, fill_value=False)
+    for path in map(Path, outputs):
+        if path.suffix == ".csv":
+            styled.table.to_csv(path, index=False)
+        elif path.suffix == ".md":
+            parts = [styled.before, _markdown(cells, bold), styled.note]
+            path.write_text("\n\n".join(filter(None, parts)) + "\n", encoding="utf-8")
+        else:
+            path.write_text(_latex(cells, bold, styled.note, styled.wide), encoding="utf-8")
+
+
+def _markdown(table: pd.DataFrame, bold: pd.DataFrame) -> str:
+    # Stars in names would make text bold, and titles must not become links or pictures.
+    cells = table.replace(MARKDOWN, r"\\\1", regex=True)
+    headings = [escaped(str(heading)) for heading in table]
+    cells = cells.where(~bold, "**" + cells + "**").set_axis(headings, axis=1)
+    return cells.to_markdown(index=False, disable_numparse=True)
+
+
+def escaped(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return re.sub(MARKDOWN, r"\\\1", text)
+
+
+def _latex(table: pd.DataFrame, bold: pd.DataFrame, note: str, wide: Mapping[str, float]) -> str:
+    """Return a tabular for booktabs, made smaller by graphicx if it is wider than the text."""
+    latex = table.style.hide(axis="index").format(escape="latex")
+    latex = latex.format_index(escape="latex", axis="columns")
+    styles = bold.map(lambda is_bold: "textbf:--rwrap" if is_bold else "")
+    latex = latex.apply(lambda _: styles, axis=None)
+    columns = "".join(rf"p{{{wide[name]:g}\textwidth}}" if name in wide else "l" for name in table)
+    lines = [PREAMBLE, rf"\resizebox{{{NO_WIDER}}}{{!}}{{%"]
+    lines.append(latex.to_latex(hrules=True, column_format=columns).strip() + "}")
+    if note:
+        lines.append(rf"\par\smallskip{{\footnotesize {note}\par}}")
+    return "\n".join(lines).translate(LATEX) + "\n"
+
+
+def wrapped(text: str) -> list[str]:
+    """Return a text as lines that are as wide as the terminal; all but the first are indented."""
+    width = min(WIDEST, shutil.get_terminal_size().columns)
+    return textwrap.wrap(text, width, subsequent_indent="    ")
+
+
+def signed(value: float) -> str:
+    """Return a difference with its sign; a dash if it is missing."""
+    return EMPTY if pd.isna(value) else f"{value:+.4f}"
+
+
+def interval(low: float, high: float) -> str:
+    """Return the ends of an interval; a dash if they are missing."""
+    return EMPTY if pd.isna(low) else f"{signed(low)} to {signed(high)}"
+
+
+def share(value: float) -> str:
+    """Return a share with two significant digits: ``0.095 %``, ``13 %``."""
+    percent = 100 * value
+    return f"{percent:.2g} %" if percent < 99.5 else f"{percent:.0f} %"
+
+
+def cell(values: pd.Series) -> str:
+    """Return a score, or its mean and standard deviation over seeds; *diverged*, or a dash."""
+    if values.empty:
+        return EMPTY
+    if values.isna().any():
+        return DIVERGED
+    if len(values) == 1:
+        return f"{values.iloc[0]:.4f}"
+    return f"{values.mean():.4f} ± {values.std():.4f}"
+
+
+# Sizes for a figure in a paper's text. PDF files hold whole TrueType fonts.
+SETTINGS: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "figure.titlesize": 8,
+    "figure.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "lines.linewidth": 1,
+    "pdf.fonttype": 42,
+}
+DOTS_PER_INCH = 220
+# A narrow figure's share of the text's width.
+COLUMN = 0.5
+# More panels than this take minutes to lay out.
+MOST_PANELS = 60
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+MARKERS = "osD^v<>P*X"
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure, its size in inches."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    matplotlib.rcParams.update(SETTINGS)
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: "Figure", outputs: Sequence[str | Path]) -> None:
+    """Write a figure to each output, in the format of its suffix, without a time stamp."""
+    for path in map(Path, outputs):
+        metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
+        figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
+        # Further formats keep the layout of the first.
+        figure.set_layout_engine("none")
+
+
+def panels_of(count: int, width: float, height_of_panel: float) -> "tuple[Figure, list[Axes]]":
+    """Return a figure with ``count`` panels; the height is a share of a panel's width.
+
+    At most `MOST_PANELS` are drawn; the last place then says how many are left out.
+    """
+    places = min(count, MOST_PANELS)
+    shown = places if places == count else places - 1
+    # Rows of four, or of three if that leaves fewer gaps.
+    columns = min((4, 3), key=lambda width: -places % width) if places > 4 else places
+    rows = math.ceil(places / columns)
+    height = 0.8 + rows * height_of_panel * width / columns * 1.2
+    figure = new_figure(width, height)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for spare in axes[places:]:
+        spare.remove()
+    for note in axes[shown:places]:
+        note.set_axis_off()
+        note.text(0.5, 0.5, f"{count - shown:,} more:\nsee the tables", ha="center", va="center")
+    return figure, list(axes[:shown])
+
+
+def without_numbers(
+    width: float, reason: str = "every run diverged: there is nothing to draw"
+) -> "Figure":
+    """Return a figure that says why it is empty."""
+    figure = new_figure(width, 1)
+    figure.suptitle(reason)
+    return figure
+
+
+def name_panel(
+    panel: "Axes", title: str, metric: str, model: str | None = None, grid: str = "0.9"
+) -> None:
+    """Write a panel's title, with its model if one is given, and its metric. Draw its grid."""
+    panel.set_title(f"{title} ({model})" if model else title)
+    panel.set_ylabel(TITLES[metric], fontsize=7)
+    panel.grid(color=grid)
+    panel.tick_params(labelsize=6)

@@ -1,0 +1,261 @@
+"""The report: one HTML page with all tables, figures and runs, below the answer in one sentence."""
+
+import base64
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from subtune.analysis.claims import EQUIVALENCE_MARGINS
+from subtune.analysis.scores import read_scores
+from subtune.analysis.summary import ALL_TASKS, METHOD, QUESTION, REFERENCE, title_with_mask
+from subtune.core import resources
+from subtune.exhibits.answers import from_the_smallest, in_brief, losses_of
+from subtune.exhibits.findings import short
+from subtune.exhibits.output import DOTS_PER_INCH, EMPTY, cell, interval
+
+MEDIA_TYPES = {
+    ".csv": "text/csv",
+    ".tex": "text/x-tex",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+}
+# The bytes of a PNG file that hold its width, and the pixels of a page per inch.
+WIDTH_IN_PNG = slice(16, 20)
+PIXELS_PER_INCH = 96
+# Pixels of a learning curve in a row of a table.
+WIDTH, HEIGHT, PADDING = 96, 24, 3
+NUMBERED = re.compile(r"(table|figure)(\d+)")
+# Units of a small picture.
+PANEL_WIDTH, PANEL_HEIGHT, EDGE = 260, 150, 10
+
+
+def page(
+    answer: Sequence[Mapping[str, Any]],
+    sections: Sequence[Mapping[str, Any]],
+    runs: pd.DataFrame,
+    config: str,
+) -> str:
+    """Return the report as HTML that refers to nothing outside itself.
+
+    A table or figure is ``name``, ``title``, ``caption``, ``files``.
+
+    Args:
+        answer: tables and figures of all experiments together, if there are several.
+        sections: one per experiment: ``name``, ``paper`` (its citation, or empty), ``exhibits`` in
+            order, and the files ``scores`` (of `subtune.analysis.scores.collect`) and ``curves``
+            (of `subtune.analysis.scores.learning_curves`).
+        runs: from `subtune.runs.table_of_runs.table_of_runs`.
+        config: the configuration as YAML.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("subtune.exhibits", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "path": Path,
+        "heading": heading,
+        "table": lambda path: markdown_table(path.read_text(encoding="utf-8")),
+        "data": data_address,
+        "width": width_of,
+    }
+    style, script = (
+        resources.path_of("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
+        for ending in ("css", "js")
+    )
+    shown = []
+    for section in sections:
+        curves = pd.read_csv(section["curves"], dtype={"run": str})
+        rows = runs_of(read_scores(section["scores"]), curves)
+        shown.append({**section, "runs": rows, "number_of_curves": curves["run"].nunique()})
+    return environment.get_template("page.html").render(
+        answer=answer,
+        sections=shown,
+        style=Markup(style),
+        script=Markup(script),
+        first=first_screen(answer or sections[0]["exhibits"]),
+        config=config,
+        cost=cost(runs),
+        origin=origin(runs),
+        seeds=sorted(runs["seed"].unique()),
+        margins=EQUIVALENCE_MARGINS,
+    )
+
+
+def heading(exhibit: Mapping[str, Any]) -> str:
+    """Return a title with the paper's number: ``Table 2. Dev scores``."""
+    number = NUMBERED.match(exhibit["name"])
+    title = exhibit["title"]
+    return f"{number[1].capitalize()} {number[2]}. {title}" if number else title
+
+
+def markdown_table(text: str) -> Markup:
+    """Return a Markdown table as HTML that scrolls by itself."""
+    return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
+
+
+def data_address(path: Path) -> str:
+    """Return a data URL that holds the whole file."""
+    content = base64.b64encode(path.read_bytes()).decode()
+    return f"data:{MEDIA_TYPES[path.suffix]};base64,{content}"
+
+
+def width_of(path: Path) -> int:
+    """Return a figure's width on the page in pixels, as large as in print."""
+    dots = int.from_bytes(path.read_bytes()[WIDTH_IN_PNG])
+    return round(dots * PIXELS_PER_INCH / DOTS_PER_INCH)
+
+
+def runs_of(scores: pd.DataFrame, curves: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return an experiment's runs with their learning curves, a row each."""
+    curve_of = {run: curve["score"].tolist() for run, curve in curves.groupby("run")}
+    rows = []
+    for row in scores[scores["decides"]].to_dict("records"):
+        diverged = pd.isna(row["value"])
+        curve = "" if diverged else Markup(sparkline(curve_of[row["run"]], row["best_epoch"]))
+        rows.append(
+            {
+                "run": row["run"],
+                "model": row["model"],
+                "task": row["task"],
+                "method": title_with_mask(*(row[name] for name in METHOD)),
+                "training rows": f"{row['train_rows']:,}",
+                "learning rate": short(row["learning_rate"]) or EMPTY,
+                "seed": row["seed"],
+                "score": cell(pd.Series([row["value"]])),
+                "curve": curve,
+            }
+        )
+    return rows
+
+
+def sparkline(scores: Sequence[float], best_epoch: int) -> str:
+    """Return an SVG image of the score by epoch, with a dot at the best epoch.
+
+    Args:
+        scores: one per epoch.
+        best_epoch: from 1.
+    """
+    low, high = min(scores), max(scores)
+    across, up = (WIDTH - 2 * PADDING) / max(1, len(scores) - 1), HEIGHT - 2 * PADDING
+    heights = [(score - low) / (high - low) if high > low else 0.5 for score in scores]
+    points = [
+        (PADDING + number * across, HEIGHT - PADDING - up * height)
+        for number, height in enumerate(heights)
+    ]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    x, y = points[best_epoch - 1]
+    text = f"{low:.4f} to {high:.4f} in {len(scores)} epochs, best in epoch {best_epoch}"
+    return (
+        f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text}">'
+        f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="2"/></svg>'
+    )
+
+
+def cost(runs: pd.DataFrame) -> list[dict[str, str]]:
+    """Return the cost of each experiment, and of all together, where shared runs count once."""
+    users = runs["experiments"].str.split(" ")
+    names = dict.fromkeys(name for used in users for name in used)
+    parts = {name: runs[[name in used for used in users]] for name in names}
+    if len(parts) > 1:
+        parts["all, each once"] = runs
+    return [
+        {
+            "experiment": name,
+            "runs": f"{len(part):,}",
+            "hours": f"{part['seconds'].sum() / 3600:,.2f}",
+            "FLOPs (estimated)": f"{part['flops'].sum():.2e}",
+            "device": _distinct(part, "device"),
+        }
+        for name, part in parts.items()
+    ]
+
+
+def origin(runs: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return the commits, package versions and times of the runs."""
+    columns = {"commit": "commit of subtune"}
+    columns |= {c: c.removeprefix("versions.") for c in runs if c.startswith("versions.")}
+    rows = [(title, _distinct(runs, column)) for column, title in columns.items()]
+    times = runs["recorded"].dropna()
+    return [*rows, ("recorded", f"{times.min()} to {times.max()}" if len(times) else EMPTY)]
+
+
+def _distinct(runs: pd.DataFrame, column: str) -> str:
+    """Return the values of a column, and the number of runs that lack one."""
+    names = [str(value) for value in runs[column].dropna().unique()]
+    missing = int(runs[column].isna().sum())
+    return ", ".join(names + [f"not recorded ({missing} of {len(runs)} runs)"] * (missing > 0))
+
+
+def first_screen(exhibits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the ``sentence`` and ``pictures`` of the answers, and a ``table`` if there is one.
+
+    The table has each method's loss; only a single answer has one. None without the tables
+    `answers` and `summary`.
+    """
+    files = {e["name"]: next((f for f in e["files"] if f.endswith(".csv")), "") for e in exhibits}
+    if not {"answers", "summary"} <= files.keys():
+        return None
+    answers, methods = read_scores(files["answers"]), read_scores(files["summary"])
+    answers = answers[answers["task"] != ALL_TASKS]
+    titles = dict(answers[["task", "title"]].itertuples(index=False))
+    several = methods["model"].nunique() > 1
+    groups = methods.dropna(subset="score").groupby(QUESTION, sort=False)
+    losses = losses_of(from_the_smallest(methods)).to_markdown(index=False, disable_numparse=True)
+    return {
+        "sentence": in_brief(answers),
+        "table": markdown_table(losses) if len(answers) == 1 else "",
+        "pictures": [
+            {"title": titles[task] + f", {model}" * several} | picture(rows)
+            for (model, task, _), rows in groups
+        ],
+    }
+
+
+def picture(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the positions of points and lines in a small picture.
+
+    Lines are full fine-tuning, the Pareto front, and the best score without training the encoder.
+    """
+    full = rows.loc[rows["method"] == REFERENCE, "score"]
+    floor = rows.loc[rows["trained"] == 0, "score"].nlargest(1)
+    points = rows[(rows["trained"] > 0) & (rows["method"] != REFERENCE)].sort_values("trained")
+    scores = [*points["score"], *full, *floor]
+    low, high = min(scores, default=0), max(scores, default=1)
+    sizes = rows.loc[rows["trained"] > 0, "trained"].map(math.log10)
+
+    def x(size: float) -> float:
+        span = sizes.max() - sizes.min() or 1
+        return round(EDGE + (size - sizes.min()) / span * (PANEL_WIDTH - 2 * EDGE), 1)
+
+    def y(score: float) -> float:
+        span = high - low or 1
+        return round(PANEL_HEIGHT - EDGE - (score - low) / span * (PANEL_HEIGHT - 2 * EDGE), 1)
+
+    return {
+        "full": [y(score) for score in full],
+        "floor": [y(score) for score in floor],
+        "range": f"{low:.2f} to {high:.2f}",
+        "points": [
+            {"x": x(math.log10(row["trained"])), "y": y(row["score"]), "text": _about(row)}
+            | {"on_front": row["on_front"]}
+            for row in points.to_dict("records")
+        ],
+    }
+
+
+def _about(row: Mapping[str, Any]) -> str:
+    title = title_with_mask(*(row[name] for name in METHOD))
+    text = f"{title}: {row['score']:.4f}, {row['trained']:,} parameters"
+    if pd.isna(row["low"]):
+        return text
+    return f"{text}, {interval(row['low'], row['high'])} to full"

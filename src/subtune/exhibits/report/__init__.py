@@ -1,1 +1,0 @@
-"""One page with everything that came out, which needs no network and no other file."""

@@ -1,0 +1,194 @@
+"""Intervals over seeds and rows, beside textbook formulas and simulated truth."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy
+from sklearn.metrics import f1_score
+
+from subtune.analysis import intervals
+
+
+def crossed_values(generator, seeds, parts, of_seeds=0.1, of_parts=0.3, of_rest=0.2):
+    """Values with a mean of 0 and these standard deviations ``[seeds, parts]``."""
+    by_seed = generator.normal(0, of_seeds, (seeds, 1))
+    by_part = generator.normal(0, of_parts, (1, parts))
+    return by_seed + by_part + generator.normal(0, of_rest, (seeds, parts))
+
+
+def test_variances_equal_a_slow_and_obvious_analysis_of_variance():
+    values = crossed_values(np.random.default_rng(1), 4, 9)
+    table = pd.DataFrame(
+        [(s, p, values[s, p]) for s in range(4) for p in range(9)], columns=["seed", "part", "x"]
+    )
+    mean = table["x"].mean()
+    seeds, parts = (table.groupby(name)["x"].mean() for name in ("seed", "part"))
+    rest = table["x"] - table["seed"].map(seeds) - table["part"].map(parts) + mean
+    of_rest = (rest**2).sum() / (3 * 8)
+    study = intervals.study(values.mean(1).tolist(), values, 90)
+    assert study.mean == pytest.approx(mean)
+    assert study.residual_variance == pytest.approx(of_rest)
+    assert study.seed_variance == pytest.approx(seeds.var() - of_rest / 9)
+    assert study.part_variance == pytest.approx(parts.var() - of_rest / 4)
+
+
+def test_without_rows_the_interval_is_students_over_seeds():
+    differences = [0.01, 0.03, -0.02, 0.0]
+    found = intervals.interval([intervals.study(differences, None, 0)])
+    expected = scipy.stats.ttest_1samp(differences, 0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def students(values):
+    """Return half of the width of Student's interval of a mean."""
+    found = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    return (found.high - found.low) / 2
+
+
+def test_the_interval_of_one_seed_is_students_over_parts_of_rows():
+    values = crossed_values(np.random.default_rng(0), 1, 50)
+    study = intervals.study([float(values.mean())], values, 200)
+    assert intervals.half_width([study]) == pytest.approx(students(values[0]))
+    # The differences between seeds are not known, so no seed helps.
+    assert intervals.more_seeds([study], 0.0) is None
+
+
+def test_seeds_that_do_not_differ_leave_an_interval_over_parts_of_rows():
+    generator = np.random.default_rng(0)
+    values = generator.normal(0, 0.3, 50) + generator.normal(0, 0.2, (3, 50))
+    values -= values.mean(1, keepdims=True)
+    study = intervals.study([0.0] * 3, values, 50)
+    assert study.seed_variance == 0
+    assert intervals.half_width([study]) == pytest.approx(students(values.mean(0)))
+
+
+def test_folds_that_differ_have_students_interval_others_that_of_rows():
+    generator = np.random.default_rng(0)
+    rows = generator.normal(0, 1, (5, 40))
+    alike = rows - rows.mean(1, keepdims=True)
+    differing = alike + np.arange(5)[:, None]
+    of_folds, of_rows = (
+        intervals.nested_study(values.mean(1).tolist(), values, 200, 5)
+        for values in (differing, alike)
+    )
+    assert intervals.half_width([of_folds]) == pytest.approx(students(differing.mean(1)))
+    assert intervals.half_width([of_rows]) == pytest.approx(students(alike.ravel()), rel=0.02)
+    # The same rows in other folds say nothing new of rows, and further folds do.
+    assert intervals.half_width([of_rows._replace(seeds=10)]) == pytest.approx(
+        intervals.half_width([of_rows]), rel=0.01
+    )
+    assert of_rows._replace(seeds=3).error()[0] == pytest.approx(5 / 3 * of_rows.error()[0])
+
+
+def test_the_interval_of_folds_covers_the_truth_nearly_as_often_as_it_says():
+    generator = np.random.default_rng(0)
+    covered = []
+    for of_folds in np.repeat([0.0, 0.05, 0.1], 300):
+        folds = generator.normal(0, of_folds, (5, 1))
+        values = folds + generator.normal(0, 0.4, (5, 40))
+        found = intervals.interval(
+            [intervals.nested_study(values.mean(1).tolist(), values, 200, 5)]
+        )
+        covered.append(found.low <= 0 <= found.high)
+    assert 0.93 <= np.mean(covered) <= 0.98
+
+
+def test_a_fold_without_a_score_leaves_no_interval_and_no_chance():
+    values = np.random.default_rng(0).normal(0, 1, (5, 40))
+    values[2] = np.nan
+    study = intervals.nested_study(values.mean(1).tolist(), values, 200, 5)
+    numbers = [
+        *intervals.interval([study]),
+        intervals.chance([study], 1),
+        intervals.most_lost([study]),
+    ]
+    assert np.isnan(numbers).all()
+
+
+def test_a_chance_is_students_and_the_most_lost_has_the_levels_chance():
+    differences = [0.01, 0.03, -0.02, 0.0]
+    study = intervals.study(differences, None, 0)
+    test = scipy.stats.ttest_1samp(differences, -0.02, alternative="greater")
+    assert intervals.chance([study], 0.02) == pytest.approx(1 - test.pvalue)
+    most = intervals.most_lost([study])
+    assert intervals.chance([study], most) == pytest.approx(intervals.LEVEL)
+    expected = scipy.stats.ttest_1samp(differences, 0, alternative="greater")
+    assert -most == pytest.approx(expected.confidence_interval(0.95).low)
+
+
+def test_where_no_row_differs_the_rule_of_three_says_what_is_lost_at_most():
+    study = intervals.study([0.0] * 3, np.zeros((3, 50)), 150)
+    assert intervals.most_lost([study]) == pytest.approx(3 / 150, rel=0.01)
+    assert intervals.chance([study], intervals.most_lost([study])) == pytest.approx(0.95)
+    assert intervals.chance([study], 0.0) == 0
+
+
+@pytest.mark.parametrize(("seeds", "of_seeds", "of_parts"), [(5, 0.1, 0.3), (10, 0.0, 0.5)])
+def test_the_interval_covers_the_truth_nearly_as_often_as_it_says(seeds, of_seeds, of_parts):
+    generator = np.random.default_rng(0)
+    covered = []
+    for _ in range(500):
+        values = crossed_values(generator, seeds, 50, of_seeds, of_parts)
+        found = intervals.interval([intervals.study(values.mean(1).tolist(), values, 50)])
+        covered.append(found.low <= 0 <= found.high)
+    assert 0.93 <= np.mean(covered) <= 0.98
+
+
+def test_more_seeds_or_more_rows_make_the_margin_that_was_asked_for_sure():
+    values = crossed_values(np.random.default_rng(0), 4, 50)
+    study = intervals.study(values.mean(1).tolist(), values, 200)
+    most, lost = intervals.most_lost([study]), -study.mean
+    margin = lost + 0.95 * (most - lost)
+    seeds = intervals.more_seeds([study], margin)
+    wider, enough = (intervals.most_lost([study], more) for more in (seeds - 1, seeds))
+    assert enough <= margin < wider
+    margin = lost + 0.9 * (most - lost)
+    rows = intervals.more_rows(study, margin)
+    assert intervals.most_lost([study], 0, 1 + rows / 200) <= margin
+    assert intervals.more_seeds([study], lost) is None and intervals.more_rows(study, lost) is None
+
+
+def test_folds_of_different_sizes_have_their_own_parts():
+    generator = np.random.default_rng(0)
+    folds = [generator.normal(0, 0.1, parts) for parts in (11, 9, 9)]
+    values = np.full((3, 50), np.nan)
+    for row, fold in zip(values, folds, strict=True):
+        row[: len(fold)] = fold
+    differences = [fold.mean() for fold in folds]
+    of_means = np.mean([fold.var(ddof=1) / len(fold) for fold in folds])
+    study = intervals.nested_study(differences, values, 29, 3)
+    error, degrees = study.error()
+    assert error == pytest.approx(max(np.var(differences, ddof=1), of_means) / 3)
+    if np.var(differences, ddof=1) < of_means:
+        assert degrees == pytest.approx(26)
+
+
+def test_a_fold_of_one_row_leaves_an_interval_over_seeds():
+    values = np.full((3, 50), np.nan)
+    values[:2, :5], values[2, 0] = np.random.default_rng(0).normal(size=(2, 5)), 1
+    differences = [0.1, 0.2, 0.4]
+    study = intervals.nested_study(differences, values, 11, 3)
+    assert study == intervals.study(differences, None, 0)
+
+
+def test_more_seeds_of_folds_are_whole_partitions():
+    values = np.random.default_rng(0).normal(-0.01, 0.05, (5, 40))
+    values += np.array([[0.01], [-0.01], [0.02], [-0.02], [0]])
+    study = intervals.nested_study(values.mean(1).tolist(), values, 200, 5)
+    margin = 0.999 * intervals.most_lost([study])
+    assert intervals.more_seeds([study], margin) == 5
+
+
+def test_pseudo_values_of_a_mean_are_the_rows_and_of_f1_near_it():
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, 2, 40)
+    predicted = np.where(generator.random(40) < 0.8, labels, 1 - labels)
+    right = (predicted == labels).astype(float)
+    values, rows = intervals.pseudo_values(lambda mask: right[mask].mean(), np.arange(40))
+    assert rows == 40 and sorted(values.round(9)) == sorted(right)
+
+    def f1(mask):
+        return f1_score(labels[mask], predicted[mask])
+
+    values, _ = intervals.pseudo_values(f1, np.arange(40))
+    assert values.mean() == pytest.approx(f1(np.ones(40, bool)), abs=0.01)

@@ -1,0 +1,106 @@
+"""Fisher information and changes of parameters, compared with numbers worked out by hand."""
+
+import math
+
+import pandas as pd
+import pytest
+from scipy.optimize import least_squares
+
+from subtune.analysis import parameters
+from subtune.papers import printed
+from subtune.selections.methods import LAYER_PARAMETERS
+from tests.helpers import examples
+from tests.helpers.examples import sums
+from tests.helpers.exhibits import made
+
+
+def test_components_are_ranked_by_mean_information_normalised_per_task():
+    # Per component the mean is (2 weights + 2 biases) · information / 8 entries.
+    one = sums(output_LayerNorm=3.0)
+    other = sums(output_LayerNorm=0.0, attention_self_query=2000.0)
+    shares = parameters.component_shares({"a": one, "b": other})
+    total = parameters.component_ranking(shares)
+    assert total["output.LayerNorm"] == pytest.approx(3 / 10)
+    assert total["attention.self.query"] == pytest.approx(1 / 10 + 2000 / 2006)
+    assert total.sum() == pytest.approx(2)
+    table = made("layernorm", "table1", {"component_shares": shares}).set_index("component")
+    assert table.loc["attention.self.query", "rank"] == 1
+    assert table.loc["output.LayerNorm", "paper's rank"] == 1
+
+
+def test_a_parameters_information_is_the_mean_over_its_entries():
+    table = sums()
+    table.loc[table["parameter"] == "encoder.layer.0.attention.self.value.bias", "information"] = 5
+    found = parameters.parameter_information({"a": table, "b": sums()})
+    values = found.set_index(["task", "parameter"])["information"]
+    # Both layers have two entries: (5 + 1) / 4.
+    assert (values["a", "b_v"], values["b", "b_v"]) == (1.5, 0.5)
+    assert set(found["parameter"]) == set(LAYER_PARAMETERS) and len(values) == 20
+
+
+def test_layernorm_shares_sum_to_1_and_global_ones_to_the_number_of_tasks():
+    shares = parameters.layernorm_by_layer({"a": sums(), "b": sums(output_LayerNorm=5.0)})
+    assert shares.groupby("task")["share"].sum().to_dict() == pytest.approx({"a": 1, "b": 1})
+    total = parameters.global_by_layer(shares)
+    assert total.groupby("part")["share"].sum().to_dict() == pytest.approx({"weight": 2, "bias": 2})
+    assert len(total) == 4
+
+
+FIGURE_3 = printed.table("layernorm", "figure3").rename(columns={"value": "share"})
+# Printed with two digits, of which each may be half a digit off.
+FIGURE_4 = printed.table("layernorm", "figure4").set_index(["part", "layer"])["value"]
+
+
+def off_figure_4(shares):
+    """Our global information of some shares, minus the printed: a column per part."""
+    ours = parameters.global_by_layer(shares).set_index(["part", "layer"])["share"]
+    return (ours - FIGURE_4).unstack("part")
+
+
+def test_figure_4_is_figure_3_with_weights_and_biases_normalised_apart():
+    off = off_figure_4(FIGURE_3)
+    assert off["bias"].notna().all() and off["bias"].abs().max().round(3) <= 0.005
+    # Sums of weights lack what cannot be read, so that shares of them are too large.
+    assert off["weight"].isna().sum() == 5
+    assert off["weight"].dropna().between(0.005, 0.018).all()
+
+
+def test_values_in_the_unreadable_cells_explain_the_weights_of_figure_4():
+    unreadable = FIGURE_3["share"].isna()
+
+    def weights_off(values):
+        complete = FIGURE_3.assign(share=FIGURE_3["share"].where(~unreadable, 0.0))
+        complete.loc[unreadable, "share"] = values
+        return off_figure_4(complete)["weight"].to_numpy()
+
+    solved = least_squares(weights_off, [0.7] * unreadable.sum(), bounds=(0, 1))
+    assert abs(weights_off(solved.x)).max() < 0.005
+
+
+def test_a_layer_with_a_missing_cell_is_missing_in_the_sum():
+    assert FIGURE_3["share"].isna().sum() == 6
+    total = parameters.global_by_layer(FIGURE_3).set_index(["part", "layer"])["share"]
+    assert total[total.isna()].index.tolist() == [("weight", layer) for layer in (2, 4, 7, 8, 17)]
+
+
+def test_a_components_change_is_the_mean_over_its_weights_and_biases():
+    names = ["encoder.layer.3.output.dense.weight", "encoder.layer.3.output.dense.bias"]
+    table = pd.DataFrame({"parameter": names, "mean_abs_change": [0.1, 0.5], "size": [30, 10]})
+    [row] = parameters.changes_by_component({"rte": [table]}).to_numpy().tolist()
+    assert row == ["rte", "output.dense", 3, pytest.approx(0.2)]
+
+
+def test_changes_are_told_by_the_papers_names_of_parameters():
+    of_layer = [
+        f"encoder.layer.3.{n}" for n in ("attention.self.key.bias", "output.LayerNorm.weight")
+    ]
+    names = [*of_layer, "pooler.dense.bias"]
+    table = pd.DataFrame({"parameter": names, "mean_abs_change": [0.0, 0.5, 0.7], "size": 8})
+    found = parameters.changes_by_parameter([table, table]).set_index("parameter")["change"]
+    assert found.to_dict() == {"b_k": 0.0, "g_LN2": 0.5}
+
+
+def test_a_run_that_diverged_has_no_changes(tmp_path):
+    chosen = examples.scored(("rte", "full", 1.0, None, 1e-5, 0, math.nan))
+    assert parameters.changes_of_full_tuning(chosen, tmp_path).empty
+    assert parameters.changes_of_methods(chosen, [("full", "rte")], tmp_path).empty

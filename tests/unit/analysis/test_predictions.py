@@ -1,0 +1,280 @@
+"""Recorded predictions: their scores, and epochs that other rows have chosen."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from subtune.analysis import predictions, scores
+from subtune.analysis.predictions import NUMBERS, PARTS, require_scores_of_predictions, row_scores
+from subtune.core.errors import SubtuneError
+from subtune.runs import records
+from subtune.runs.integrity import write_checksums
+from subtune.tasks import metrics
+from subtune.tasks.task import ScoreColumn, columns_of
+from tests.helpers import examples
+
+KINDS = ["mrpc", "stsb", "toxic", "ud_ewt", "squad"]
+LOGITS = ("logit_0", "logit_1", "logit_2")
+EPOCHS, ROWS = 4, 23
+
+
+def predicted(task, generator):
+    """A table of predictions, some of which are right: columns that are recorded, and labels."""
+    match examples.TASKS[task].kind:
+        case "classification":
+            label = generator.integers(0, 2, ROWS)
+            right = generator.random(ROWS) < 0.7
+            logit = np.where(label == right, 1.0, -1.0)
+            return {"idx": np.arange(ROWS), "label": label, "logit_0": -logit, "logit_1": logit}
+        case "multilabel":
+            label = generator.integers(0, 2, (ROWS, 3))
+            right = generator.random(label.shape) < 0.7
+            logits = dict(zip(LOGITS, np.where(label == right, 1.0, -1.0).T, strict=True))
+            return {"idx": np.arange(ROWS), "label": [*label], **logits}
+        case "regression":
+            label = generator.normal(size=ROWS)
+            logit = label + generator.normal(size=ROWS)
+            return {"idx": np.arange(ROWS), "label": label, "logit_0": logit}
+        case "tokens":
+            text = np.repeat(np.arange(ROWS), 3)
+            label, found = generator.integers(0, 3, (2, len(text)))
+            return {
+                "idx": text,
+                "word": np.arange(len(text)) % 3,
+                "label": label,
+                "prediction": found,
+            }
+    answers = [["a cat", "cats"], ["dogs"]] * ROWS
+    texts = generator.choice(["cat", "dogs run", "dogs"], ROWS)
+    table = {"idx": np.arange(ROWS), "label": "", "prediction": texts, "start": 0, "end": 1}
+    return table | {"answers": answers[:ROWS]}
+
+
+def tables_of(task, seed=0):
+    """Predictions by epoch, whose labels are the same."""
+    generator = np.random.default_rng(seed)
+    tables = {epoch: pd.DataFrame(predicted(task, generator)) for epoch in range(1, EPOCHS + 1)}
+    return {epoch: table.assign(label=tables[1]["label"]) for epoch, table in tables.items()}
+
+
+def recorded(store, task, tables, best=1, seed=0):
+    """A record of these predictions; ``best`` is the epoch that it says is the best."""
+    spec = examples.run_spec(task=task).replaced(seed=seed)
+    of_task, folder = examples.TASKS[task], store / spec.id
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(spec.canonical())
+    rows = []
+    for epoch, table in tables.items():
+        kind = of_task.of_kind
+        found = metrics.compute_all(kind.compares, of_task.metrics, *kind.compared(table))
+        of_epoch = {f"validation/{name}": value for name, value in found.items()}
+        rows.append({"epoch": epoch, "train_loss": 0.5, "seconds": 1.0} | of_epoch)
+    pd.DataFrame(rows).to_csv(folder / "history.csv", index=False)
+    outcome = {"best_epoch": best, "scores": {}, "diverged": False, "trainable": 3}
+    (folder / "scores.json").write_text(json.dumps(outcome))
+    pd.DataFrame({"parameter": ["x"], "size": 3}).to_csv(folder / "changes.csv", index=False)
+    (folder / records.DELTA).write_bytes(b"0")
+    with_split = {e: table.assign(split="validation") for e, table in tables.items()}
+    with_split[best].to_parquet(folder / "predictions.parquet", index=False)
+    every = pd.concat(with_split, names=["epoch"]).reset_index("epoch")
+    every = every.drop(columns=["label", "answers"], errors="ignore")
+    every.to_parquet(folder / records.EPOCHS, index=False)
+    write_checksums(folder)
+    return spec.id
+
+
+def collected(store, task, runs, apart=True, columns=None):
+    about = {"model": "tiny", "task": task, "method": "full", "fraction": None, "scope": None}
+    about |= {"train_rows": 12, "learning_rate": 1e-3}
+    planned = [{**about, "run": run, "seed": 0, "fold": None, **more} for run, more in runs.items()]
+    return scores.collect(planned, store, columns or columns_of([examples.TASKS[task]], {}), apart)
+
+
+@pytest.mark.parametrize("task", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_each_row_is_judged_at_the_epoch_that_other_parts_choose(task, seed):
+    spec, tables = examples.TASKS[task].spec(), tables_of(task, seed)
+    kind, metric = spec.of_kind, spec.metrics[0]
+    found, epochs = predictions.judged_apart(spec, metric, tables)
+    part_of = np.random.default_rng(0).permutation(ROWS) % PARTS
+    for row in range(ROWS):
+        best, highest = None, None
+        for epoch, table in tables.items():
+            others = table[[part_of[idx] != part_of[row] for idx in table["idx"]]]
+            compared = kind.compared(others)
+            score = metrics.compute_all(kind.compares, [metric], *compared)[metric]
+            if highest is None or score > highest:
+                best, highest = epoch, score
+        assert epochs[part_of[row]] == best
+        expected = tables[best][tables[best]["idx"] == row]
+        pd.testing.assert_frame_equal(found[found["idx"] == row], expected)
+    assert len(found) == len(tables[1])
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_own_experiments_are_judged_apart_and_papers_at_the_best_epoch(task, tmp_path):
+    spec, tables = examples.TASKS[task].spec(), tables_of(task)
+    run, metric = recorded(tmp_path, task, tables), spec.metrics[0]
+    [paper] = collected(tmp_path, task, {run: {}}, apart=False).to_dict("records")
+    curve = [epoch[f"validation/{metric}"] for epoch in records.read_epochs(tmp_path, run)]
+    assert (paper["value"], paper["judged_apart"]) == (max(curve), False)
+    assert paper["judged_at"] == str(curve.index(max(curve)) + 1)
+
+    table = collected(tmp_path, task, {run: {}})
+    [own] = table.to_dict("records")
+    found, epochs = predictions.judged_apart(spec, metric, tables)
+    score = predictions.scorer(spec, metric, found)(np.full(len(found), True))
+    assert (own["value"], own["judged_apart"]) == (score, True)
+    assert scores.epochs_of(own["judged_at"]) == epochs
+    assert own["best_epoch"] == paper["best_epoch"]
+
+    columns = columns_of([examples.TASKS[task]], {})
+    every = scores.in_every_metric(scores.choose(table), tmp_path, columns)
+    assert every.set_index("metric")["value"][metric] == score
+    assert every["metric"].tolist() == list(spec.metrics)
+    [values] = row_scores(table, tmp_path, columns).to_dict("records")
+    whole = len(found["idx"].unique())
+    without = found[found["idx"] != np.argmin(np.random.default_rng(0).permutation(whole))]
+    without = predictions.scorer(spec, metric, without)(np.full(len(without), True))
+    assert values[NUMBERS[0]] == pytest.approx(whole * score - (whole - 1) * without)
+
+
+def test_without_a_row_for_each_part_the_best_epoch_judges(tmp_path):
+    few = {epoch: table.head(PARTS - 1) for epoch, table in tables_of("mrpc").items()}
+    table = collected(tmp_path, "mrpc", {recorded(tmp_path, "mrpc", few): {}})
+    assert not table["judged_apart"].any()
+    assert table["judged_at"].tolist() == [str(epoch) for epoch in table["best_epoch"]]
+
+
+def test_where_test_rows_judge_the_best_epoch_on_dev_rows_counts(tmp_path):
+    run = recorded(tmp_path, "mrpc", tables_of("mrpc"))
+    columns = [
+        ScoreColumn("mrpc", "mrpc", "validation", "f1", decides, not decides)
+        for decides in (True, False)
+    ]
+    table = collected(tmp_path, "mrpc", {run: {}}, columns=columns)
+    assert not table["judged_apart"].any()
+    assert (table["judged_at"] == table["best_epoch"].astype(str)).all()
+
+
+def test_rows_are_scored_at_the_epoch_that_a_paper_shows(tmp_path):
+    run = recorded(tmp_path, "mrpc", tables_of("mrpc"), best=3)
+    columns = columns_of([examples.TASKS["mrpc"]], {"mrpc": "accuracy"})
+    table = collected(tmp_path, "mrpc", {run: {}}, apart=False, columns=columns)
+    assert table["best_epoch"].item() != 3
+    found = row_scores(table, tmp_path, columns)
+    assert found[NUMBERS].mean(axis=1).item() == pytest.approx(table["value"].item())
+
+
+def test_a_fold_is_judged_at_the_epoch_that_other_folds_choose(tmp_path):
+    places = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 1)]
+    runs = {
+        recorded(tmp_path, "mrpc", tables_of("mrpc", seed), seed=seed): place
+        for seed, place in enumerate(places)
+    }
+    planned = {run: {"partition": p, "fold": fold} for run, (p, fold) in runs.items()}
+    alone = recorded(tmp_path, "mrpc", tables_of("mrpc"), seed=9)
+    planned[alone] = {"partition": 0, "fold": 1, "learning_rate": 0.5}
+    table = collected(tmp_path, "mrpc", planned).set_index("run")
+    curves = {
+        run: [epoch["validation/f1"] for epoch in records.read_epochs(tmp_path, run)]
+        for run in planned
+    }
+    for run, (partition, fold) in runs.items():
+        others = [curves[r] for r, (p, other) in runs.items() if p == partition and other != fold]
+        means = [np.mean(of_epoch) for of_epoch in zip(*others, strict=True)]
+        best = means.index(max(means))
+        assert table.loc[run, "value"] == curves[run][best]
+        assert table.loc[run, "judged_at"] == str(best + 1)
+    assert table.loc[alone, "value"] == max(curves[alone])
+    assert table["judged_apart"].all() and table["judged_apart"].dtype == bool
+    assert not collected(tmp_path, "mrpc", planned, apart=False)["judged_apart"].any()
+
+
+# Predictions of four rows by task, and their scores, worked out by hand.
+PREDICTED = {
+    "mrpc": (
+        {"label": [1, 0, 1, 1], "logit_0": [0.0, 1, 1, 0], "logit_1": [1.0, 0, 0, 1]},
+        {"f1": 0.8, "accuracy": 0.75},
+    ),
+    "stsb": (
+        {"label": [1.0, 2.0, 3.0, 4.0], "logit_0": [2.0, 4.0, 6.0, 8.0]},
+        {"spearmanr": 1.0, "pearsonr": 1.0},
+    ),
+    "toxic": (
+        {
+            "label": [[1, 0, 1], [1, 0, 1], [0, 0, 0], [0, 1, 0]],
+            "logit_0": [1.0, 1.0, -1.0, -1.0],
+            "logit_1": [-1.0, 1.0, -1.0, -1.0],
+            "logit_2": [1.0, 1.0, -1.0, -1.0],
+        },
+        {"f1_micro": 0.8, "f1_macro": 2 / 3, "accuracy": 0.5},
+    ),
+    "ud_ewt": ({"word": 0, "label": [3, 4, 5, 6], "prediction": [3, 4, 5, 5]}, {"accuracy": 0.75}),
+    "squad": (
+        {
+            "label": ["a cat", "dogs", "b", "c"],
+            "prediction": ["cat", "dogs run", "x", "no"],
+            "answers": [["a cat"], ["no", "dogs"], ["b"], ["c"]],
+        },
+        {"exact_match": 0.25, "f1": (1 + 2 / 3) / 4},
+    ),
+}
+
+
+def recorded_by_hand(store, task, *, diverged=False, **changed):
+    """A record of two epochs, of which the second is the best, with some scores changed."""
+    predicted, scores = PREDICTED[task]
+    spec = examples.run_spec(task=task)
+    folder = store / spec.id
+    folder.mkdir()
+    (folder / "spec.json").write_text(spec.canonical())
+    of_epochs = [dict.fromkeys(scores, 0.1), scores | changed]
+    rows = [
+        {"epoch": number, "train_loss": 0.5, "seconds": 1.0}
+        | {f"validation/{name}": value for name, value in of_epoch.items()}
+        for number, of_epoch in enumerate(of_epochs, start=1)
+    ]
+    pd.DataFrame(rows).to_csv(folder / "history.csv", index=False)
+    outcome = {"best_epoch": 2, "scores": {"validation": scores}, "diverged": diverged}
+    (folder / "scores.json").write_text(json.dumps(outcome))
+    table = pd.DataFrame({"split": "validation", "idx": range(4)} | predicted)
+    table.to_parquet(folder / "predictions.parquet", index=False)
+    every = pd.concat({1: table, 2: table}, names=["epoch"]).reset_index("epoch")
+    every = every.drop(columns=["label", "answers"], errors="ignore")
+    every.to_parquet(folder / records.EPOCHS, index=False)
+    write_checksums(folder)
+    return spec.id
+
+
+@pytest.mark.parametrize("task", PREDICTED)
+def test_a_score_must_be_that_of_the_recorded_predictions(task, tmp_path):
+    (tmp_path / "good").mkdir()
+    run = recorded_by_hand(tmp_path / "good", task)
+    require_scores_of_predictions([run, run], tmp_path / "good")
+    name, value = next(iter(PREDICTED[task][1].items()))
+    run = recorded_by_hand(tmp_path, task, **{name: value - 2e-9})
+    words = f"run {run}: {task}: found {name} {value - 2e-9} of valid.*expected {value}"
+    with pytest.raises(SubtuneError, match=f"{words}.*`subtune verify --res"):
+        require_scores_of_predictions([run], tmp_path)
+
+
+def test_runs_that_diverged_are_left_out(tmp_path):
+    diverged = recorded_by_hand(tmp_path, "mrpc", diverged=True, f1=0.1)
+    require_scores_of_predictions([diverged], tmp_path)
+
+
+@pytest.mark.parametrize("task", PREDICTED)
+def test_parts_of_the_rows_have_values_whose_mean_is_near_the_score(task, tmp_path):
+    run = recorded_by_hand(tmp_path, task)
+    [column] = columns_of([examples.TASKS[task]], {})
+    score = PREDICTED[task][1][column.metric]
+    about = {"run": run, "judges": True, "judged_at": "2", "column": column.key}
+    chosen = pd.DataFrame([about | {"value": score, "metric": column.metric}])
+    [row] = row_scores(chosen, tmp_path, [column]).to_dict("records")
+    values = [row[number] for number in NUMBERS if not math.isnan(row[number])]
+    assert (row["run"], row["rows"], len(values)) == (run, 4, 4)
+    assert sum(values) / 4 == pytest.approx(score, abs=0.2)

@@ -1,0 +1,90 @@
+"""Answers and costs as tables, and as lines of a terminal."""
+
+import pandas as pd
+import pytest
+
+from subtune.exhibits import output
+from subtune.exhibits.answers import (
+    answers_in_lines,
+    chance_in_words,
+    decisions,
+    file_size,
+    methods_by_score,
+)
+from tests.unit.analysis.test_summary import runs
+
+TITLES = {"rte": "RTE"}
+LOSSES = ["parameters", "score", "loss", "at most", "within 0.02"]
+SCORES = {"full": [0.9] * 3, "bitfit": [0.89] * 3, "frozen": [0.5, 0.6, float("nan")]}
+
+
+def test_programs_read_numbers_and_people_words(tmp_path):
+    made = methods_by_score(runs(SCORES), TITLES)
+    output.write_table(made, [tmp_path / "summary.csv", tmp_path / "summary.md"])
+    numbers = pd.read_csv(tmp_path / "summary.csv")
+    assert numbers["score"].tolist()[:2] == pytest.approx([0.9, 0.89])
+    lines = (tmp_path / "summary.md").read_text().splitlines()
+    bitfit = [cell.strip() for cell in lines[3].split("|")]
+    assert bitfit[4:8] == ["**BitFit**", "0.8900 ± 0.0000", "-0.0100", "-0.0100 to -0.0100"]
+    assert bitfit[8:11] == ["400", "4 %", "1.6 kB"]
+    assert "diverged" in lines[4]
+
+
+@pytest.mark.parametrize(
+    ("at_edge", "curve", "remark"),
+    [
+        (False, "converged", "–"),
+        (True, "converged", "at the edge"),
+        (False, "fell", "fell"),
+        (True, "still rising", "at the edge, still rising"),
+        (False, None, "–"),
+    ],
+)
+def test_what_is_not_tuned_or_not_done_has_a_remark(tmp_path, at_edge, curve, remark):
+    made = methods_by_score(runs({"full": [0.9]}).assign(at_edge=at_edge, curve=curve), TITLES)
+    assert made.shown["remarks"].tolist() == [remark]
+    assert made.table[["at_edge", "curve"]].to_numpy().tolist() == [[at_edge, curve]]
+
+
+def test_methods_are_listed_from_the_smallest_with_loss_and_chance():
+    made = decisions(runs(SCORES), TITLES)
+    assert made.shown[["method", *LOSSES]].to_numpy().tolist() == [
+        ["Frozen", "0", "diverged", "–", "–", "–"],
+        ["BitFit", "400", "0.8900", "0.0100", "0.0100", "> 99 %"],
+        ["Full", "10,000", "0.9000", "–", "–", "–"],
+    ]
+    assert made.bold["method"].tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("chance", "words"), [(0.001, "< 1 %"), (0.5, "50 %"), (0.949, "95 %"), (1.0, "> 99 %")]
+)
+def test_a_chance_is_never_certain(chance, words):
+    assert chance_in_words(chance) == words
+
+
+@pytest.mark.parametrize("columns", [40, 80, 300])
+def test_lines_are_no_wider_than_the_terminal(tmp_path, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    path = tmp_path / "answers.csv"
+    output.write_table(decisions(runs(SCORES), TITLES), [path])
+    lines = answers_in_lines(path).splitlines()
+    assert lines[1] == "Which few parameters are worth fine-tuning?"
+    assert "  RTE: Train BitFit (400 parameters" in answers_in_lines(path)
+    assert max(map(len, lines[2:-1])) <= columns
+
+
+def test_a_single_question_has_the_losses_below_its_answer(tmp_path):
+    for name, make in (("answers", decisions), ("summary", methods_by_score)):
+        output.write_table(make(runs(SCORES), TITLES), [tmp_path / f"{name}.csv"])
+    table = answers_in_lines(tmp_path / "answers.csv").split("\n\n")[-2].splitlines()
+    assert table[0].split()[:4] == ["method", "parameters", "score", "loss"]
+    assert table[2].split()[:4] == ["BitFit", "400", "0.8900", "0.0100"]
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0 bytes"), (999, "999 bytes"), (43_210, "43.2 kB"), (9.1e7, "91 MB"), (2.5e9, "2.5 GB")],
+)
+def test_sizes_are_shown_with_a_unit(count, words):
+    assert file_size(count) == words

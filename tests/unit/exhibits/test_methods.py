@@ -1,0 +1,242 @@
+"""Methods task by task, ours above a paper's, by training rows, and with what they train."""
+
+import json
+import math
+
+import pandas as pd
+import pytest
+
+from subtune.analysis import comparisons
+from subtune.analysis.comparisons import exhibit_scores
+from subtune.exhibits import output
+from subtune.exhibits.methods import scores_by_train_rows, with_marks
+from subtune.models.dimensions import papers_models
+from subtune.papers import printed
+from subtune.selections.methods import named
+from subtune.tasks import TASKS
+from subtune.tasks.task import columns_of
+from tests.helpers.examples import scored
+from tests.helpers.exhibits import made, titled
+from tests.unit.analysis.test_statistics import sizes
+
+PAPER_ORDER = [
+    TASKS[name] for name in ("qnli", "sst2", "mnli", "cola", "mrpc", "stsb", "rte", "qqp")
+]
+
+
+def test_printed_table_2_is_complete_and_in_the_columns_of_ours():
+    table = exhibit_scores(printed.scores("layernorm"), ["table2"])
+    assert len(table) == 36
+    columns = [column.key for column in columns_of(PAPER_ORDER, {})]
+    assert list(table["task"].drop_duplicates()) == columns
+
+
+def styled(chosen, *tasks, paper="layernorm", exhibit="table2"):
+    return made(paper, exhibit, {"chosen": chosen}, tasks=titled(*tasks))
+
+
+def compared(chosen, paper="layernorm", exhibit="table2", tasks=("rte",)):
+    return styled(chosen, *(TASKS[task] for task in tasks), paper=paper, exhibit=exhibit).table
+
+
+AVERAGE = "average of CoLA, MRPC, RTE"
+
+
+def averaged(*rows, tasks=("cola", "mrpc", "rte")):
+    table = scored(*[(task, "bitfit", 1.0, None, 1e-3, seed, v) for task, seed, v in rows])
+    return compared(table, "bitfit_plus", "figure3", tasks), comparisons.reproduction(
+        table, printed.scores("bitfit_plus")
+    )
+
+
+def test_a_comparison_shows_ours_above_the_papers_with_exact_counts():
+    rows = [("rte", "full", 1.0, None, 1e-5, seed, value) for seed, value in ((0, 0.8), (1, 0.9))]
+    rows.append(("rte", "layernorm", 1.0, None, 1e-3, 0, 0.8))
+    table = compared(scored(*rows).assign(trainable=[2000, 2000, 50]))
+    ours = "this run: minilm, builtin data"
+    assert table.iloc[0].tolist() == [ours, "Full", "2,000", "100.000%", "0.8500 ± 0.0707"]
+    assert table.iloc[1].tolist() == [ours, "LayerNorm", "50", "2.500%", "0.8000"]
+    paper = "paper: bert-large-cased"
+    assert table.iloc[4].tolist() == [paper, "LayerNorm", "51,202", "0.015%", "0.7401"]
+
+
+def test_with_an_own_task_the_paper_shows_only_the_same_methods():
+    weather = TASKS["rte"].model_copy(update={"name": "weather", "title": "Weather"})
+    rows = [(task, "layernorm", 1.0, None, 1e-3, 0, 0.8) for task in ("weather", "rte")]
+    table = styled(scored(*rows), weather, TASKS["rte"]).table
+    assert table[["scores of", "method", "Weather", "RTE"]].to_numpy().tolist() == [
+        ["this run: minilm, builtin data", "LayerNorm", "0.8000", "0.8000"],
+        ["paper: bert-large-cased", "LayerNorm", "–", "0.7401"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("paper", "exhibit", "task", "trained", "shown"),
+    [
+        ("bitfit", "table1", "rte", ["bitfit", "frozen"], ["BitFit"]),
+        ("bitfit", "table2", "rte", ["full", "b_q", "mine"], ["Full", "mine"]),
+        # Another exhibit prints it, but for other tasks.
+        ("bitfit", "pos", "ud_ewt", ["bitfit", "frozen"], ["BitFit", "Frozen"]),
+        # An exhibit of averages is of every task.
+        ("bitfit_plus", "figure3", "rte", ["bitfit", "g_LN1,g_LN2"], ["BitFit"]),
+    ],
+)
+def test_methods_that_another_exhibit_prints_are_left_out_of_ours(
+    paper, exhibit, task, trained, shown
+):
+    rows = [(task, name, 1.0, None, 1e-3, 0, 0.9) for name in trained]
+    table = compared(scored(*rows), paper, exhibit, [task])
+    assert table[table["scores of"].str.startswith("this run")]["method"].tolist() == shown
+
+
+def test_a_papers_shares_of_parameters_are_shown():
+    table = compared(scored(("rte", "g_LN1", 1.0, None, 1e-3, 0, 0.5)), "bitfit_plus", "figure7")
+    theirs = table[table["scores of"].str.startswith("paper")].set_index("method")["% of full"]
+    assert theirs["BitFit"] == "0.09%"
+    assert theirs["bitfit without b_m2,b_q"] == "0.05%"
+    # The text has none.
+    assert theirs["bitfit,g_LN1,g_LN2"] == "–"
+
+
+def test_a_comparison_ends_with_an_average_where_the_paper_has_one():
+    table, reproduced = averaged(("cola", 0, 0.4), ("rte", 0, 0.6), ("mrpc", 0, 0.8))
+    assert table.columns[-1] == AVERAGE
+    assert table[AVERAGE].iloc[0] == "0.6000"
+    bitfit = table[(table["method"] == "BitFit") & table["scores of"].str.startswith("paper")]
+    # Its own replication, and what the original paper reports.
+    assert bitfit[AVERAGE].tolist() == ["0.7330", "0.7380"]
+    assert "Full (of the BitFit paper)" in table["method"].tolist()
+    assert reproduced.query("task == 'average'")["ours"].dropna().round(6).unique() == [0.6]
+
+
+def test_an_average_spreads_over_the_seeds_that_have_every_task():
+    first = [("cola", 0, 0.5), ("rte", 0, 0.6), ("mrpc", 0, 0.7)]
+    second = [("cola", 1, 0.7), ("rte", 1, 0.8), ("mrpc", 1, 0.9)]
+    table, reproduced = averaged(*first, *second, ("rte", 2, 1.0))
+    assert table[AVERAGE].iloc[0] == "0.7000 ± 0.1414"
+    row = reproduced.query("task == 'average'").dropna(subset=["ours"]).iloc[0]
+    assert (row["seeds"], round(row["standard_deviation"], 4)) == (2, 0.1414)
+
+
+def test_an_average_over_other_tasks_is_not_beside_the_papers():
+    table, reproduced = averaged(("sst2", 0, 0.9), ("rte", 0, 0.6), tasks=("sst2", "rte"))
+    assert table.iloc[0][AVERAGE] == "–"
+    assert table.iloc[0]["average of this run"] == "0.7500"
+    assert table.iloc[-1]["average of this run"] == "–"
+    assert reproduced.query("task == 'average'")["ours"].isna().all()
+
+
+def test_the_best_score_is_bold_and_full_does_not_compete_in_spafit():
+    methods = {"full": 0.9, "lora-I": 0.7, "lora-II": 0.7, "full-bitfit": 0.6}
+    chosen = scored(*[("rte", m, 1.0, None, 1e-3, 0, value) for m, value in methods.items()])
+    best = styled(chosen, TASKS["rte"], paper="spafit").bold
+    assert best["RTE"].tolist()[:4] == [False, True, True, False]
+    assert "method" not in best
+
+
+def test_what_differs_from_full_fine_tuning_is_marked():
+    """Six columns that all differ are what the test needs; five are not."""
+    scores = pd.DataFrame({f"c{n}": [0.9, 0.8 + n / 100, None] for n in range(6)})
+    table = pd.DataFrame({"scores of": "run", "method": ["Full", "BitFit", "Random"]})
+    marked = with_marks(table, scores)
+    assert marked["method"].tolist() == ["Full", "BitFit †", "Random"]
+    assert with_marks(table, scores.drop(columns="c5")).equals(table)
+    assert with_marks(table[1:], scores[1:]).equals(table[1:])
+
+
+def test_a_method_that_diverged_says_so_in_every_format_and_is_never_best(tmp_path):
+    rows = [
+        ("rte", "full", 1.0, None, 1e-5, 0, 0.5),
+        ("rte", "layernorm", 1.0, None, 1e-3, 0, math.nan),
+        ("cola", "full", 1.0, None, 1e-5, 0, math.nan),
+        ("cola", "layernorm", 1.0, None, 1e-3, 0, 0.2),
+    ]
+    shown = styled(scored(*rows), TASKS["rte"], TASKS["cola"])
+    assert shown.table.iloc[0, 4:6].tolist() == ["0.5000", "diverged"]
+    assert shown.table.iloc[1, 4:6].tolist() == ["diverged", "0.2000"]
+    assert shown.bold.iloc[:2, :2].to_numpy().tolist() == [[True, False], [False, True]]
+    for ending in ("csv", "md", "tex"):
+        output.write_table(shown, [tmp_path / f"table2.{ending}"])
+        text = (tmp_path / f"table2.{ending}").read_text()
+        assert text.count("diverged") == 2 and "nan" not in text
+
+
+def test_an_average_over_a_task_that_diverged_has_diverged():
+    table, reproduced = averaged(("cola", 0, 0.4), ("rte", 0, math.nan), ("mrpc", 0, 0.8))
+    assert table[AVERAGE].iloc[0] == "diverged"
+    assert reproduced.query("task in ('average', 'rte')")["ours"].isna().all()
+    assert reproduced.query("task == 'cola'")["ours"].notna().any()
+
+
+def test_scores_on_a_treebank_are_in_the_column_of_its_name():
+    ours = scored(("ud_ewt", "bitfit", 1.0, None, 1e-3, 0, 0.9))
+    table = compared(ours, "bitfit", "pos", ["ud_ewt"])
+    assert list(table)[4:] == ["POS (UD-EWT)", "POS (PTB)"]
+    assert table.iloc[0, 4:].tolist() == ["0.9000", "–"]
+    theirs = table.iloc[1:].set_index(["scores of", "method"])
+    assert set(theirs["POS (UD-EWT)"]) == {"–"}
+    assert theirs["POS (PTB)"].unstack().to_dict("index") == {
+        "paper: bert-base-cased": {"Full": "0.9720", "BitFit": "0.9720"},
+        "paper: bert-large-cased": {"Full": "0.9740", "BitFit": "0.9740"},
+        "paper: roberta-base": {"Full": "0.9720", "BitFit": "0.9710"},
+    }
+    # Those on the paper's own treebank stand above the printed ones.
+    table = compared(scored(("ptb", "full", 1.0, None, 1e-3, 0, 0.9)), "bitfit", "pos", ["ptb"])
+    assert list(table)[4:] == ["POS (PTB)"]
+    assert table["POS (PTB)"].tolist()[:2] == ["0.9000", "0.9720"]
+
+
+COLUMNS = {"squad": "SQuAD"}
+
+
+def test_a_row_is_a_number_of_training_rows_and_a_column_a_method():
+    table = sizes({"full": {1000: 0.9, 100: 0.5}, "bitfit": {100: 0.6}})
+    shown = scores_by_train_rows(table, COLUMNS)
+    assert shown.table.to_numpy().tolist() == [
+        ["minilm", "SQuAD", "exact match", "100", "0.5000", "0.6000"],
+        ["minilm", "SQuAD", "exact match", "1,000", "0.9000", "–"],
+    ]
+    assert list(shown.table)[-2:] == ["Full", "BitFit"]
+    assert shown.bold[["Full", "BitFit"]].to_numpy().tolist() == [[False, True], [True, False]]
+    assert list(scores_by_train_rows(table, COLUMNS, ["bitfit"]).table)[-1:] == ["BitFit"]
+    diverged = pd.concat([table, sizes({"full": {100: float("nan")}}, seed=1)])
+    shown = scores_by_train_rows(diverged, COLUMNS)
+    assert shown.table["Full"].tolist() == ["diverged", "0.9000"]
+    assert shown.bold["BitFit"].tolist() == [True, False]
+
+
+def test_the_table_says_train_minus_dev_beside_what_the_paper_says():
+    rows = [("rte", method, 1.0, None, 1e-5, 0, 0.7) for method in ("full", "bitfit")]
+    chosen = scored(*rows)
+    chosen["run"] = chosen["method"]
+    trained = pd.DataFrame({"run": ["full", "bitfit"], "accuracy": [0.99, 0.71], "f1": 0.1})
+    scores = comparisons.train_and_dev(chosen, trained)
+    rte = titled(TASKS["rte"])
+    table = made("bitfit", "generalisation_gap", {"train_scores": scores}, tasks=rte)
+    assert table[["method", "score", "RTE", "paper"]].to_numpy().tolist() == [
+        ["Full", "train", "0.9900", "nearly 100 %"],
+        ["Full", "dev", "0.7000", "–"],
+        ["Full", "train − dev", "0.2900", "–"],
+        ["BitFit", "train", "0.7100", "–"],
+        ["BitFit", "dev", "0.7000", "–"],
+        ["BitFit", "train − dev", "0.0100", "often less than 2 %"],
+    ]
+
+
+def test_table_1_has_the_papers_columns_and_counts(tmp_path):
+    fields = papers_models()["bert-large-cased"]
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    methods = printed.table("spafit", "parameter_counts")["method"]
+    styled = made(
+        "spafit",
+        "table1",
+        {},
+        models={"bert-large-cased": tmp_path},
+        selections={method: named(method, {}).canonical() for method in methods},
+    )
+    table = styled.table
+    ours, papers = "parameters: bert-large-cased", "paper: bert-large-cased"
+    assert list(table) == ["method", "trains", ours, papers]
+    assert list(table[ours]) == list(table[papers])
+    assert table["trains"].tolist() == [named(method, {}).in_words() for method in methods]
+    assert set(styled.wide) <= set(table)

@@ -1,0 +1,32 @@
+"""Tables in three formats."""
+
+import re
+from html import unescape
+
+import pandas as pd
+import pytest
+
+from subtune.exhibits import output
+from subtune.exhibits.report import markdown_table
+
+
+def test_a_table_is_written_in_three_formats(tmp_path):
+    table = pd.DataFrame({"a_b": ["**.bias", "50%"], "score": [1 / 3, None]})
+    outputs = [tmp_path / f"t.{ending}" for ending in ("csv", "md", "tex")]
+    output.write_table(table, outputs)
+    pd.testing.assert_frame_equal(pd.read_csv(outputs[0]), table)
+    markdown, latex = outputs[1].read_text(), outputs[2].read_text()
+    assert r"\*\*.bias" in markdown and "0.33333" in markdown and "| –" in markdown
+    assert r"a\_b" in latex and r"50\%" in latex
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["![x](https://other.example/x.png)", "[x](https://y)", "<b>x</b>", "`x`", r"a\b", "a|b", "*"],
+)
+def test_text_is_text_in_markdown_and_on_the_page(tmp_path, text):
+    output.write_table(pd.DataFrame({f"heading {text}": [f"cell {text}"]}), [tmp_path / "t.md"])
+    page = markdown_table((tmp_path / "t.md").read_text())
+    [heading] = re.findall("<th.*?>(.*)</th>", page)
+    [cell] = re.findall("<td.*?>(.*)</td>", page)
+    assert (unescape(heading), unescape(cell)) == (f"heading {text}", f"cell {text}")
