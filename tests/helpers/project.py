@@ -19,11 +19,11 @@ ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 SNAKEMAKE = [sys.executable, "-m", "snakemake"]
 # A task may have the name of a kind of mask.
-TASKS = ("mood", "motion", "global")
+TASKS = ("mood", "global")
 
 
 class Project:
-    """A copy of the workflow in its own directory, with a tiny model and three tiny tasks.
+    """A copy of the workflow in its own directory, with a tiny model and two tiny tasks.
 
     A directory that has the workflow already is used as it is.
     """

@@ -358,9 +358,8 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
         f"pooling of {MODEL}@{COMMIT}": "first",
     }
     assert list((project.directory / "downloads").glob("models--*"))
-    table = "results/experiments/layernorm/table2.md"
     done = subprocess.run(
-        [*no_network, *SNAKEMAKE, "-c2", "--configfile", "mine.yaml", "--", table],
+        [*no_network, *SNAKEMAKE, "-c2", "--configfile", "mine.yaml", "--", "results/runs.csv"],
         cwd=project.directory,
         env={**os.environ, **project.environment},
         capture_output=True,
@@ -368,7 +367,6 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "MRPC" in (project.directory / table).read_text()
     specs = list((project.directory / "results" / "runs").glob("*/spec.json"))
     assert {json.loads(spec.read_text())["model"]["version"] for spec in specs} == {COMMIT}
 

@@ -1,7 +1,6 @@
 """Papers end to end, on a tiny model and a few rows of the mini tasks."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -10,9 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from subtune import cli
+from subtune.config.schema import SEARCHED
 from tests.helpers.browser import opened
 from tests.helpers.mini_papers import EXPERIMENTS
-from tests.helpers.project import ROOT, SNAKEMAKE
+from tests.helpers.project import ROOT
 
 
 @pytest.fixture
@@ -221,14 +222,26 @@ def test_the_notebook_reads_the_table_of_all_runs(results, monkeypatch, tmp_path
     assert table["trained"].is_monotonic_increasing
 
 
-def test_snakemakes_own_report_is_made_without_a_network(finished_papers, tmp_path, no_network):
-    directory = finished_papers.copy(tmp_path / "project").directory
-    done = subprocess.run(
-        [*no_network, *SNAKEMAKE, "--configfile", "mine.yaml", "--report", "of-snakemake.html"],
-        cwd=directory,
-        env={**os.environ, **finished_papers.environment},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (directory / "of-snakemake.html").stat().st_size > 1e6
+@pytest.fixture
+def searched(results) -> pd.DataFrame:
+    scores = pd.read_csv(results / "experiments" / "toys" / "data" / "scores.csv")
+    return scores[scores["searched"]]
+
+
+def test_the_record_of_a_search_has_what_was_tried_and_the_tables_what_was_found(searched, results):
+    assert list(searched["method"]) == ["bitfit"] * 2 and set(searched["seed"]) == {0, 1}
+    for row in searched.to_dict("records"):
+        tried = pd.read_csv(results / "runs" / row["run"] / "search.csv")
+        assert set(SEARCHED) <= set(tried["learning_rate"])
+        assert tried["run"].notna().sum() >= 2
+        found = tried[tried["found"]].iloc[0]
+        assert found["learning_rate"] == row["learning_rate"]
+        # The first seed searched.
+        assert row["seed"] == 1 or found["score"] == row["value"]
+
+
+def test_runs_are_listed_with_what_they_found(searched, results, capsys):
+    assert cli.main(["runs", "--results", str(results)]) == 0
+    listed = capsys.readouterr().out
+    for run in searched["run"]:
+        assert run in listed

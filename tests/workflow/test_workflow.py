@@ -4,7 +4,6 @@ import copy
 import os
 import re
 import shutil
-import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from subtune import cli, config
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan
-from tests.helpers.project import ROOT, SNAKEMAKE, TASKS, Project
+from tests.helpers.project import TASKS, Project
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +31,15 @@ def test_everything_comes_out(finished_project):
     for number in range(1, 6):
         assert (folder / f"figure{number}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / f"figure{number}.pdf").read_bytes().startswith(b"%PDF")
-    # 3 tasks × (3 methods + 3 scopes)
-    assert len(finished_project.records()) == 18
+    # 2 tasks × (3 methods + 3 scopes)
+    assert len(finished_project.records()) == 12
 
 
 def test_a_call_without_a_terminal_says_how_far_it_is(finished_project):
     said = (finished_project.directory / "said.txt").read_text()
-    begins = r"^00:00  0 of \d+ jobs, 0 of 18 runs, about \d minutes of training by the plan$"
+    begins = r"^00:00  0 of \d+ jobs, 0 of 12 runs, .* of training by the plan$"
     assert re.search(begins, said, re.MULTILINE)
-    assert re.search(r"^\d\d:\d\d  \d+ of \d+ jobs, 18 of 18 runs$", said, re.MULTILINE)
+    assert re.search(r"^\d\d:\d\d  \d+ of \d+ jobs, 12 of 12 runs$", said, re.MULTILINE)
     assert "\x1b" not in said
 
 
@@ -89,7 +88,7 @@ def test_a_new_learning_rate_trains_its_runs_only(project):
     before = project.records()
     methods = {"full": [1e-3], "bitfit": [1e-2, 3e-2], "layernorm": [1e-2]}
     planned = project.planned(project.changed(methods=methods))
-    assert planned["train"] == 3
+    assert planned["train"] == 2
     assert not set(planned) & {"dataset", "tokens", "model", "fisher", "ranking"}
     # One task is enough to see what is on record afterwards.
     of_mood = project.changed(methods=methods, tasks=["mood"], fractions=None)
@@ -102,7 +101,7 @@ def test_a_new_learning_rate_trains_its_runs_only(project):
 
 def test_a_new_batch_size_retrains_everything_and_refetches_nothing(project):
     planned = project.planned(project.changed(batch_size=4))
-    assert planned["train"] == 3
+    assert planned["train"] == 2
     assert not set(planned) & {"dataset", "tokens", "model", "fisher", "ranking"}
 
 
@@ -111,8 +110,8 @@ def test_a_new_task_computes_that_task_and_what_depends_on_it(project):
     for rule in ("dataset", "tokens", "fisher"):
         assert planned[rule] == 1
     # Its own, the global one, and the other tasks' cross-validated ones. The new task's
-    # cross-validated ranking reads the other three tasks, so it equals the old global one.
-    assert planned["ranking"] == 5
+    # cross-validated ranking reads the other two tasks, so it equals the old global one.
+    assert planned["ranking"] == 4
     assert "model" not in planned
 
 
@@ -151,19 +150,17 @@ def test_a_second_call_on_the_same_results_is_refused_and_the_first_goes_on(
     finished_project, tmp_path
 ):
     copied = finished_project.copy(tmp_path / "project")
-    [table] = (copied.directory / "results" / "experiments" / "layernorm").glob("table1.md")
+    table = copied.directory / "results" / "runs.csv"
     table.unlink()
     wait = "onstart:\n    shell('while [ ! -e second ]; do sleep 0.1; done')\n"
     with (copied.directory / "Snakefile").open("a") as file:
         file.write("\n\n" + wait)
     with ThreadPoolExecutor() as calls:
-        first = calls.submit(
-            copied.run, copied.config, "--", "results/experiments/layernorm/table1.md"
-        )
+        first = calls.submit(copied.run, copied.config, "--", "results/runs.csv")
         while not list(copied.directory.glob(".snakemake/locks/*")):
             time.sleep(0.1)
         with pytest.raises(AssertionError, match="Error: Directory cannot be locked"):
-            copied.run(copied.config, "--", "results/experiments/layernorm/table1.md")
+            copied.run(copied.config, "--", "results/runs.csv")
         (copied.directory / "second").touch()
         first.result()
     assert table.exists()
@@ -177,16 +174,14 @@ def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
     run = min(before)
     shutil.rmtree(copied.directory / "results" / "runs" / run)
     with pytest.raises(AssertionError) as error:
-        copied.run(copied.config, "--forcerun", "scores", "--show-failed-logs")
+        copied.run(copied.config, "--forcerun", "runs", "--show-failed-logs")
     assert f"runs/{run} is missing; `subtune verify" in str(error.value)
     monkeypatch.chdir(copied.directory)
     assert cli.main(["verify", "--results", "results", "--repair"]) == 0
     assert "Call snakemake as before" in capsys.readouterr().out
     assert cli.main(["plan", "mine.yaml"]) == 0
-    assert "Recorded so far: 17 of 18 runs." in capsys.readouterr().out
-    scores = ("--", "results/experiments/layernorm/data/scores.csv")
-    copied.run(copied.config, *scores)
-    assert "Nothing to be done" in copied.run(copied.config, "-n", *scores)
+    assert "Recorded so far: 17 of 12 runs." in capsys.readouterr().out
+    copied.run(copied.config, "--", "results/runs.csv")
     after = copied.records()
     assert after.keys() == before.keys()
     assert {name for name in after if after[name] != before[name]} == {run}
@@ -197,7 +192,7 @@ def test_the_plan_compares_itself_with_what_was_measured(finished_project, monke
     assert cli.main(["plan", "mine.yaml"]) == 0
     text = capsys.readouterr().out
     assert "| layernorm" in text and "| teraflops" in text
-    assert "Recorded so far: 18 of 18 runs." in text and "3 of 3 sweeps are done. They took" in text
+    assert "Recorded so far: 12 of 12 runs." in text and "3 of 3 sweeps are done. They took" in text
 
 
 def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch):
@@ -248,28 +243,6 @@ def test_a_duplicate_key_is_found_in_every_file_that_snakemake_reads(tmp_path, t
     text = str(error.value)
     assert "twice.yaml: line 3: found 'cores' a second time, the first is in line 2" in text
     assert "The configuration cannot be used:" in text and "Traceback" not in text
-
-
-def test_the_papers_own_scale_is_planned_without_a_network():
-    done = subprocess.run(
-        [*SNAKEMAKE, "-n", "layernorm"], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    # Two datasets per task: labelled rows, and the rows that are submitted.
-    assert re.search(r"^dataset +16$", done.stdout + done.stderr, re.MULTILINE)
-
-
-def test_the_demo_is_planned(tmp_path):
-    done = subprocess.run(
-        # A `--config` would stand in place of the profile's.
-        [*SNAKEMAKE, "--profile", "demo", "-n", "--directory", tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"dataset +5\b", done.stdout + done.stderr)
 
 
 @pytest.mark.nightly
