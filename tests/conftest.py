@@ -3,14 +3,14 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.helpers import mini_papers
+from tests.helpers import browser, mini_papers
 from tests.helpers.project import Project, build_once
 
 # Folders whose tests start Snakemake, a cluster or a browser.
@@ -80,6 +80,13 @@ def squad_dir() -> Path:
     if not path:
         pytest.skip("set SQUAD_DIR to a directory with a small SQuAD v1.1 to run this test")
     return Path(path)
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Callable]:
+    """A function that opens a page in a browser; tests of a module share the browser."""
+    with browser.started() as running:
+        yield partial(browser.opened, running)
 
 
 @pytest.fixture(scope="session")

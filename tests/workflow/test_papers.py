@@ -11,7 +11,6 @@ import pytest
 
 from subtune import cli
 from subtune.config.schema import SEARCHED
-from tests.helpers.browser import opened
 from tests.helpers.mini_papers import EXPERIMENTS
 from tests.helpers.project import ROOT
 
@@ -137,7 +136,7 @@ def test_training_scores_stand_beside_dev_scores(results):
     assert (table["gap"] - (table["train"] - table["dev"])).abs().max() < 1e-12
 
 
-def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
+def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(opened, results):
     with opened(results / "report.html") as (page, complaints):
         assert complaints == []
         broken = "[...document.images].filter(i => !i.complete || !i.naturalWidth).length"

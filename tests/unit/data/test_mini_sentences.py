@@ -22,7 +22,7 @@ from subtune.training.evaluation import logits_of
 from subtune.training.recipe import Member, train
 from tests.helpers import examples
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 def mini(name, minilm, max_length=64, doc_stride=None):
@@ -60,7 +60,7 @@ def gain_of_a_linear_probe(name, minilm):
 
 @pytest.mark.parametrize(
     "names",
-    [("sst2", "rte", "stsb"), pytest.param(tuple(DRAWS), marks=pytest.mark.nightly)],
+    [("sst2", "rte", "stsb"), tuple(DRAWS)],
     ids=["some", "all"],
 )
 def test_a_frozen_minilm_clearly_beats_the_majority_on_most_tasks(names, minilm):
@@ -79,7 +79,6 @@ def trained(name, minilm, batch_size, epochs, *lengths, **recipe):
     return rows["validation"], result.best.scores["validation"]
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "gain", "recipe"),
     [
@@ -92,7 +91,6 @@ def test_a_tuned_minilm_clearly_beats_the_majority_and_is_not_perfect(name, gain
     assert majority(dev.labels) + gain < scores["accuracy"] < 1
 
 
-@pytest.mark.nightly
 def test_answers_to_questions_are_learnt_and_not_to_perfection(minilm):
     _, scores = trained("squad", minilm, 8, 3, 128, 32, schedule="constant")
     assert 0.25 < scores["exact_match"] <= scores["f1"] < 1

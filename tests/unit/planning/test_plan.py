@@ -2,8 +2,6 @@
 
 import copy
 import shutil
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -11,14 +9,11 @@ import pytest
 from subtune import config
 from subtune.config.schema import SEARCHED
 from subtune.core.errors import SubtuneError
-from subtune.data.sizes import size_of
 from subtune.hub.commits import COMMITS, SQUAD
-from subtune.planning import inputs
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import plan as plan_of
 from subtune.selections.entries import Top
 from subtune.selections.specs import Fit, RunSpec
-from tests.helpers.project import ROOT
 
 BASE = {
     "source": "builtin",
@@ -526,18 +521,6 @@ def test_a_run_that_an_experiment_needs_twice_is_in_the_sweep_of_the_others(base
     assert len(base.sweeps) == 3
 
 
-def test_planning_waits_for_no_library_that_computes_or_draws():
-    code = (
-        "import sys; from subtune.cli import main; "
-        "main(['check', 'config.yaml']); main(['plan', 'config.yaml']); "
-        "print({'torch', 'transformers', 'matplotlib', 'datasets', 'scipy', 'sklearn'}"
-        " & {*sys.modules})"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "set()"
-
-
 def limits(planned):
     """Return the number of rows that train a run, and the limit that its recipe has."""
     return {p.train_rows: p.run.recipe.train_rows for p in planned}
@@ -605,28 +588,6 @@ def test_a_run_on_fewer_rows_costs_less():
     flops = {p.train_rows: estimates.run(p.run.id).flops for p in made.experiments["layernorm"]
              if (p.task, p.method, p.scope) == ("rte", "full", None)}  # fmt: skip
     assert flops[20] < flops[ROWS] / 2
-
-
-def test_a_plan_reads_each_task_once(tmp_path, monkeypatch):
-    read = []
-
-    def counted(task, *others):
-        read.append(task.name)
-        return size_of(task, *others)
-
-    monkeypatch.setattr(inputs, "size_of", counted)
-    data = copy.deepcopy(BASE)
-    data["tasks"] = {f"task-{n}": own_task_of(tmp_path, f"task-{n}") for n in range(4)}
-    experiment = data["experiments"]["layernorm"] | {"tasks": list(data["tasks"])}
-    data["experiments"] = {"one": experiment, "two": experiment}
-    plan_of(config.check(data))
-    assert sorted(read) == sorted(data["tasks"])
-
-
-def own_task_of(folder, name):
-    """One of several tasks, whose rows differ."""
-    (folder / name).mkdir(exist_ok=True)
-    return own_task(folder / name, f"{name},a\nno,b\n", title=name)
 
 
 def embedded(**changes):

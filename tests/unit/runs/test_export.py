@@ -20,7 +20,6 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.load import load_model
 from subtune.runs import listing, records, rescoring
 from subtune.runs.export import export_adapter, export_model
-from subtune.runs.integrity import write_checksums
 from subtune.selections import SELECTION
 from subtune.selections.methods import METHODS
 from subtune.selections.patterns import Lora, LoraSettings
@@ -97,8 +96,14 @@ def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta", "mpnet", "minilm"])
-@pytest.mark.parametrize(("task", "method"), [("sst2", "lora-I"), ("stsb", "full")])
+@pytest.mark.parametrize(
+    ("family", "task", "method"),
+    [
+        ("tiny_roberta", "sst2", "lora-I"),
+        ("mpnet", "sst2", "lora-I"),
+        ("tiny_bert", "stsb", "full"),
+    ],
+)
 def test_sentence_transformers_predicts_a_mean_over_tokens(
     family, task, method, tmp_path, request, directory_of
 ):
@@ -250,17 +255,6 @@ def test_adapters_are_not_exported(tmp_path, tiny_bert):
     selection = SELECTION.validate_python({"adapter": {"type": "houlsby", "size": 4}})
     spec, _ = recorded(tmp_path, tiny_bert, selection)
     with pytest.raises(SubtuneError, match="adapters, which neither transformers nor PEFT has"):
-        export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-
-
-def test_a_run_with_a_classifier_that_its_family_no_longer_has_is_refused(tmp_path, tiny_roberta):
-    spec, _ = recorded(tmp_path, tiny_roberta, METHODS["layernorm"])
-    path = tmp_path / "runs" / spec.id / records.DELTA
-    stored = safetensors.numpy.load_file(path)
-    stored["classifier.weight"] = stored.pop("classifier.out_proj.weight")
-    safetensors.numpy.save_file(stored, path)
-    write_checksums(path.parent)
-    with pytest.raises(SubtuneError, match=r"has trained classifier\.weight, which its model"):
         export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
 
 

@@ -2,29 +2,22 @@
 
 import json
 import math
-import shutil
-from collections import Counter
-from functools import partial
-from pathlib import Path
 
 import pandas as pd
 import pytest
 import safetensors.torch
 
 from subtune import cli
-from subtune.analysis import scores
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.load import load_model
 from subtune.runs import listing, recording, records, rescoring, table_of_runs
-from subtune.runs.integrity import CHECKSUMS, write_checksums
+from subtune.runs.integrity import write_checksums
 from subtune.selections.entries import Random
-from subtune.tasks.task import ScoreColumn
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
 
 DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
-COLUMNS = [ScoreColumn("sst2", "sst2", "validation", "accuracy", True, True)]
 
 
 @pytest.fixture
@@ -132,35 +125,6 @@ def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
     assert records.read_sizes(tmp_path, spec.id) == dict(
         zip(changes["parameter"], changes["size"], strict=True)
     )
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda store, runs: listing.recorded_runs(store, {}),
-        lambda store, runs: table_of_runs.table_of_runs(store, [planned(run) for run in runs]),
-        lambda store, runs: scores.collect([planned(run) for run in runs], store, COLUMNS),
-        lambda store, runs: [records.problems_of(store, run) for run in runs],
-    ],
-    ids=["listing", "table", "scores", "verify"],
-)
-def test_of_every_record_each_file_is_read_at_most_twice(store, spec, monkeypatch, read):
-    runs = [spec.replaced(seed=seed) for seed in range(5)]
-    for run in runs[1:]:
-        copy = partial(shutil.copytree, store / spec.id, dirs_exist_ok=True)
-        records.write(store, run, copy)
-    files = Counter()
-    read_bytes = Path.read_bytes
-
-    def counted(path):
-        files[path] += 1
-        return read_bytes(path)
-
-    monkeypatch.setattr(Path, "read_bytes", counted)
-    read(store, [run.id for run in runs])
-    assert {path.parent.name for path in files} == {run.id for run in runs}
-    # The checksums are read again with each file.
-    assert all(n <= (5 if path.name == CHECKSUMS else 2) for path, n in files.items())
 
 
 READERS = {
