@@ -34,14 +34,14 @@ class Project:
         self.environment: dict[str, str] = {}
         if not (directory / "Snakefile").exists():
             copy_workflow(directory)
-            for task in (*TASKS, "extra"):
+            for task in TASKS:
                 for split, rows in (("train", 24), ("validation", 12)):
                     (directory / f"{task}-{split}.csv").write_text(table(task, split, rows))
         self.config = {
             "results": "results",
             "source": "builtin",
             "models": {"tiny": {"path": str(model)}},
-            "tasks": {task: own_task(task) for task in (*TASKS, "extra")},
+            "tasks": {task: own_task(task) for task in TASKS},
             "experiments": {
                 "layernorm": {
                     "models": ["tiny"],

@@ -1,6 +1,5 @@
 """The workflow as a user runs it: an experiment end to end, and the jobs that each change plans."""
 
-import copy
 import os
 import re
 import shutil
@@ -99,39 +98,6 @@ def test_a_new_learning_rate_trains_its_runs_only(project):
     assert "train" not in project.planned(project.config)
 
 
-def test_a_new_batch_size_retrains_everything_and_refetches_nothing(project):
-    planned = project.planned(project.changed(batch_size=4))
-    assert planned["train"] == 2
-    assert not set(planned) & {"dataset", "tokens", "model", "fisher", "ranking"}
-
-
-def test_a_new_task_computes_that_task_and_what_depends_on_it(project):
-    planned = project.planned(project.changed(tasks=[*TASKS, "extra"]))
-    for rule in ("dataset", "tokens", "fisher"):
-        assert planned[rule] == 1
-    # Its own, the global one, and the other tasks' cross-validated ones. The new task's
-    # cross-validated ranking reads the other two tasks, so it equals the old global one.
-    assert planned["ranking"] == 4
-    assert "model" not in planned
-
-
-def test_a_changed_data_file_makes_its_own_task_stale(project):
-    path = project.directory / "mood-train.csv"
-    before = path.read_text()
-    path.write_text(before + "the cat is happy,happy\n")
-    try:
-        planned = project.planned(project.config)
-    finally:
-        path.write_text(before)
-    assert (planned["dataset"], planned["tokens"], planned["fisher"]) == (1, 1, 1)
-
-
-def test_a_changed_title_remakes_tables_and_figures_only(project):
-    config = copy.deepcopy(project.config)
-    config["tasks"]["mood"]["title"] = "How it feels"
-    assert set(project.planned(config)) == {"exhibits_layernorm", "summary", "report_page"}
-
-
 def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(
     finished_project, tmp_path
 ):
@@ -204,18 +170,11 @@ def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch)
         assert 200 < took < estimates.sweep_memory(path.stem)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"tasks": ["mod", "motion"]}, "found 'mod', expected one of"),
-        ({"epochs": 0}, "experiments.layernorm.epochs: found 0, expected greater than or equal"),
-    ],
-)
-def test_a_mistake_stops_before_any_job_and_without_a_traceback(project, change, message):
+def test_a_mistake_stops_before_any_job_and_without_a_traceback(project):
     with pytest.raises(AssertionError) as error:
-        project.run(project.changed(**change), "-n")
+        project.run(project.changed(tasks=["mod", "global"]), "-n")
     text = str(error.value)
-    assert "The configuration cannot be used:" in text and message in text
+    assert "The configuration cannot be used:" in text and "found 'mod', expected one of" in text
     assert "Traceback" not in text and "Building DAG" not in text
 
 

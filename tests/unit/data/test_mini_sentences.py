@@ -58,13 +58,8 @@ def gain_of_a_linear_probe(name, minilm):
     return (predicted == dev.labels).mean() - majority(dev.labels)
 
 
-@pytest.mark.parametrize(
-    "names",
-    [("sst2", "rte", "stsb"), tuple(DRAWS)],
-    ids=["some", "all"],
-)
-def test_a_frozen_minilm_clearly_beats_the_majority_on_most_tasks(names, minilm):
-    gains = {name: gain_of_a_linear_probe(name, minilm) for name in names}
+def test_a_frozen_minilm_clearly_beats_the_majority_on_most_tasks(minilm):
+    gains = {name: gain_of_a_linear_probe(name, minilm) for name in DRAWS}
     clear = [name for name, gain in gains.items() if gain > 0.1]
     assert len(clear) > len(gains) / 2, gains
 
