@@ -39,7 +39,7 @@ EXPERIMENTS = {
     "spafit": {
         **SETTINGS,
         "paper": "spafit",
-        "tasks": ["stsb", "qqp"],
+        "tasks": ["rte", "stsb"],
         "weight_decay": 0.01,
         "methods": {"full": RATES, "lora-I": RATES, "full-bitfit": RATES, "mixed": RATES},
     },

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from subtune import cli, config
 from subtune.core import workflow_files as sources
 from subtune.planning.plan import plan as plan_of
-from tests.helpers.project import ROOT, SNAKEMAKE, job_counts
+from tests.helpers.project import ROOT, SNAKEMAKE
 
 PAGE = ROOT / "docs" / "cluster.md"
 
@@ -27,32 +27,20 @@ def test_the_page_has_the_plan_that_the_command_prints(capsys, monkeypatch):
         assert row in page
 
 
-def test_all_papers_with_three_seeds_are_planned_without_network_or_gpu(tmp_path, no_network):
-    """Slurm gets about 600 jobs for all papers.
-
-    Only jobs that compute ask for a GPU.
-    """
-    data = yaml.safe_load((ROOT / "config.yaml").read_text())
-    for experiment in data["experiments"].values():
-        experiment["seeds"] = [0, 1, 2]
-    path = tmp_path / "three-seeds.yaml"
-    path.write_text(yaml.safe_dump(data))
+def test_all_papers_are_planned_for_slurm_without_network_or_gpu(no_network):
+    """Only jobs that compute ask for a GPU."""
     done = subprocess.run(
-        [*no_network, *SNAKEMAKE, "--profile", "slurm", "-n", "--configfile", path],
+        [*no_network, *SNAKEMAKE, "--profile", "slurm", "-n"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    counts = job_counts(done.stdout + done.stderr)
-    # All token ids are one group. Scores on training rows are in the groups of their sweeps.
-    computing = {"train", "fisher", "test_predictions"}
-    assert 100 < sum(counts[rule] for rule in computing) + 1 < 620
+    computing = {"train", "fisher", "test_predictions", "train_scores_of_sweep"}
     # Each printed job begins with its rule's name.
     parts = re.split(r"^ *(?:local)?rule (\w+):$", done.stdout + done.stderr, flags=re.M)[1:]
     blocks = list(zip(parts[::2], parts[1::2], strict=True))
-    computing |= {"train_scores_of_sweep"}
     assert {rule for rule, block in blocks if "gpu=1" in block} == computing
     for rule, block in blocks:
         if rule in computing:
