@@ -31,6 +31,8 @@ from tests.helpers.families import FIELDS
 from tests.helpers.peft_types import SORTS, TYPES, selection_of
 from tests.helpers.records import recorded
 
+# Every time these families, every week all.
+OFTEN = ("albert", "gpt2", "modernbert", "qwen2")
 # SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
 BIASES_THEN_LORA = Lora(
     lora=LoraSettings(targets=("encoder.layer.1.attention.self.*.weight",), rank=4, alpha=8),
@@ -340,7 +342,10 @@ def test_a_run_is_found_by_the_start_of_its_id(tmp_path, tiny_bert):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FIELDS)
+@pytest.mark.parametrize(
+    "family",
+    [name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly) for name in FIELDS],
+)
 def test_an_export_of_every_family_predicts_as_the_record_says(family, directory_of, tmp_path):
     """By its own tokenizer, all texts in one batch, which padding makes as long."""
     spec, _ = recorded(tmp_path, directory_of(family), METHODS["lora-II"], "rte")
