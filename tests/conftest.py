@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.helpers import browser, mini_papers
-from tests.helpers.project import Project, build_once
+from tests.helpers.project import Project, build_once, with_glue
 
 # Folders whose tests start Snakemake, a cluster or a browser.
 SLOW_FOLDERS = ("workflow", "system")
@@ -118,14 +118,14 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished_project(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Project:
     """A project in which everything has run once, and said.txt is what was printed.
 
-    Tests copy it before they change anything.
+    GLUE's server has returned scores. Tests copy the project before they change anything.
     """
 
     def build(directory: Path) -> None:
-        project = Project(directory, tiny_bert)
+        project = with_glue(Project(directory, tiny_bert))
         (directory / "said.txt").write_text(project.run(project.config))
 
-    return Project(build_once(tmp_path_factory, "finished", build), tiny_bert)
+    return with_glue(Project(build_once(tmp_path_factory, "finished", build), tiny_bert))
 
 
 @pytest.fixture(scope="session")

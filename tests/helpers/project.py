@@ -94,6 +94,35 @@ class Project:
         return {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
 
 
+# What GLUE's server has returned of CoLA, in percent.
+RETURNED = {"full": 20.0, "bitfit": 12.5, "layernorm": 0.0}
+# The test rows that the server expects.
+COLA_ROWS = {"train": 24, "dev": 12, "test": 1063}
+
+
+def with_glue(project: Project) -> Project:
+    """Give a project CoLA, in a file as GLUE publishes it, and what its server returned."""
+    project.config |= {"source": "tsv", "glue_dir": ".", "test_scores": "returned.csv"}
+    project.config["experiments"]["layernorm"]["tasks"] = [*TASKS, "cola"]
+    folder = project.directory / "CoLA"
+    if not folder.exists():
+        folder.mkdir()
+        for split, count in COLA_ROWS.items():
+            rows = [line.split(",") for line in table("cola", split, count).splitlines()[1:]]
+            lines = [f"s\t{int(label == 'happy')}\t\t{text}" for text, label in rows]
+            if split == "test":
+                lines = [
+                    "index\tsentence",
+                    *(f"{number}\t{row[0]}" for number, row in enumerate(rows)),
+                ]
+            (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+        about = "layernorm,tiny,{},cola,matthews_correlation,{}"
+        returned = [about.format(*score) for score in RETURNED.items()]
+        head = "experiment,model,method,task,metric,score"
+        (project.directory / "returned.csv").write_text("\n".join([head, *returned]) + "\n")
+    return project
+
+
 def build_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
     """Return a directory that ``build`` fills once per test run.
 

@@ -30,24 +30,24 @@ def test_everything_comes_out(finished_project):
     for number in range(1, 6):
         assert (folder / f"figure{number}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / f"figure{number}.pdf").read_bytes().startswith(b"%PDF")
-    # 2 tasks × (3 methods + 3 scopes)
-    assert len(finished_project.records()) == 12
+    # 3 tasks × (3 methods + 3 scopes)
+    assert len(finished_project.records()) == 18
 
 
 def test_a_call_without_a_terminal_says_how_far_it_is(finished_project):
     said = (finished_project.directory / "said.txt").read_text()
-    begins = r"^00:00  0 of \d+ jobs, 0 of 12 runs, .* of training by the plan$"
+    begins = r"^00:00  0 of \d+ jobs, 0 of 18 runs, .* of training by the plan$"
     assert re.search(begins, said, re.MULTILINE)
-    assert re.search(r"^\d\d:\d\d  \d+ of \d+ jobs, 12 of 12 runs$", said, re.MULTILINE)
+    assert re.search(r"^\d\d:\d\d  \d+ of \d+ jobs, 18 of 18 runs$", said, re.MULTILINE)
     assert "\x1b" not in said
 
 
 def test_a_task_called_global_is_a_task(finished_project):
     folder = finished_project.directory / "results" / "experiments" / "layernorm" / "data"
     shares = pd.read_csv(folder / "layernorm_information.csv").groupby("task")["share"].sum()
-    assert shares.to_dict() == pytest.approx(dict.fromkeys(TASKS, 1))
+    assert shares.to_dict() == pytest.approx(dict.fromkeys([*TASKS, "cola"], 1))
     shares = pd.read_csv(folder / "global_layernorm_information.csv").groupby("part")["share"].sum()
-    assert shares.to_dict() == pytest.approx({"weight": 2, "bias": 2})
+    assert shares.to_dict() == pytest.approx({"weight": 3, "bias": 3})
 
 
 def test_nothing_is_to_be_done_after_a_run_even_if_the_clock_was_ahead(finished_project, tmp_path):
@@ -87,11 +87,11 @@ def test_a_new_learning_rate_trains_its_runs_only(project):
     before = project.records()
     methods = {"full": [1e-3], "bitfit": [1e-2, 3e-2], "layernorm": [1e-2]}
     planned = project.planned(project.changed(methods=methods))
-    assert planned["train"] == 2
+    assert planned["train"] == 3
     assert not set(planned) & {"dataset", "tokens", "model", "fisher", "ranking"}
     # One task is enough to see what is on record afterwards.
     of_mood = project.changed(methods=methods, tasks=["mood"], fractions=None)
-    project.run(of_mood, "--until", "train")
+    project.run(of_mood | {"test_scores": None}, "--until", "train")
     after = project.records()
     assert len(after) == len(before) + 1
     assert {run: after[run] for run in before} == before
@@ -146,7 +146,7 @@ def test_a_lost_record_is_named_and_after_a_repair_its_run_alone_trains_again(
     assert cli.main(["verify", "--results", "results", "--repair"]) == 0
     assert "Call snakemake as before" in capsys.readouterr().out
     assert cli.main(["plan", "mine.yaml"]) == 0
-    assert "Recorded so far: 11 of 12 runs." in capsys.readouterr().out
+    assert "Recorded so far: 17 of 18 runs." in capsys.readouterr().out
     copied.run(copied.config, "--", "results/runs.csv")
     after = copied.records()
     assert after.keys() == before.keys()
@@ -158,7 +158,7 @@ def test_the_plan_compares_itself_with_what_was_measured(finished_project, monke
     assert cli.main(["plan", "mine.yaml"]) == 0
     text = capsys.readouterr().out
     assert "| layernorm" in text and "| teraflops" in text
-    assert "Recorded so far: 12 of 12 runs." in text and "2 of 2 sweeps are done. They took" in text
+    assert "Recorded so far: 18 of 18 runs." in text and "3 of 3 sweeps are done. They took" in text
 
 
 def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch):
@@ -172,7 +172,7 @@ def test_a_job_asks_for_more_memory_than_it_takes(finished_project, monkeypatch)
 
 def test_a_mistake_stops_before_any_job_and_without_a_traceback(project):
     with pytest.raises(AssertionError) as error:
-        project.run(project.changed(tasks=["mod", "global"]), "-n")
+        project.run(project.changed(tasks=["mod", "cola"]), "-n")
     text = str(error.value)
     assert "The configuration cannot be used:" in text and "found 'mod', expected one of" in text
     assert "Traceback" not in text and "Building DAG" not in text
