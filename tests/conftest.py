@@ -15,17 +15,19 @@ from tests.helpers.project import Project, build_once, with_glue
 
 # Folders whose tests start Snakemake, a cluster or a browser.
 SLOW_FOLDERS = ("workflow", "system")
-# The slowest files, slowest first: they start first, so that no worker ends alone with one of them.
+# The slowest files start first, so that no worker ends alone with one of them. Those of a project
+# that test_workflow makes come later.
 SLOWEST = (
     "test_papers",
     "test_workflow",
-    "test_cluster",
-    "test_other_device",
-    "test_export",
+    "test_compare",
+    "test_module",
     "test_hub",
+    "test_cluster",
     "test_glue_workflow",
-    "test_learnt",
-    "test_init",
+    "test_export",
+    "test_against_transformers",
+    "test_checkpoints",
 )
 
 # A busy machine is slow at an example, which does not mean that the code is.

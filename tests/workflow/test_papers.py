@@ -72,12 +72,6 @@ def test_an_added_papers_table_figures_and_claims_come_out(results):
     assert len(pd.read_csv(folder / "reproduction.csv")) == 2
 
 
-def test_there_is_no_rule_for_a_table_that_an_experiment_does_not_have(finished_papers):
-    target = "results/experiments/bitfit/table9.csv"
-    with pytest.raises(AssertionError, match=f"No rule to produce {target}"):
-        finished_papers.run(finished_papers.config, "-n", "--", target)
-
-
 def test_the_keys_bias_has_no_information_and_no_effect(results):
     folder = results / "experiments" / "beft"
     choice = pd.read_csv(folder / "choice_by_information.csv")
