@@ -28,7 +28,7 @@ def test_returned_scores_become_table_3_and_the_combined_test(folder):
     table = pd.read_csv(folder / "table3.csv")
     ours = table[table["scores of"].str.contains("test set")].set_index("method")
     assert ours.loc["BitFit", "CoLA"] == 0.125
-    assert table["scores of"].str.startswith("paper").sum() == 4
+    assert table["scores of"].str.startswith("paper").sum() == 3
     tests = pd.read_csv(folder / "kruskal_wallis.csv").set_index("scores")
     assert tests.loc["this run's table 2 + table 3", "n_bitfit"] == 3 + 1
     claims = pd.read_csv(folder / "data" / "claims.csv").set_index("claim")
@@ -41,9 +41,9 @@ def test_returned_scores_become_table_3_and_the_combined_test(folder):
 def test_the_form_has_the_scores_to_enter_and_entering_them_trains_nothing(
     finished_project, folder, tmp_path
 ):
-    form = pd.read_csv(folder / "submission" / "form.csv")
-    returned = pd.read_csv(finished_project.directory / "returned.csv")
-    assert form[KEYS].equals(returned[KEYS])
+    paths = (folder / "submission" / "form.csv", finished_project.directory / "returned.csv")
+    form, returned = (pd.read_csv(path).set_index(KEYS) for path in paths)
+    assert set(form.index) == set(returned.index)
     copied = finished_project.copy(tmp_path / "project")
     planned = copied.planned(copied.config | {"test_scores": None})
     assert not {"train", "test_predictions"} & planned.keys()
