@@ -106,7 +106,7 @@ def test_a_file_that_is_edited_after_planning_is_refused_and_leaves_nothing(
     with (copied.directory / "Snakefile").open("a") as file:
         file.write("\n\n" + edit)
     with pytest.raises(AssertionError) as error:
-        config = copied.changed(tasks=["mood"]) | {"test_scores": None}
+        config = copied.changed(tasks=["mood"], fractions=None) | {"test_scores": None}
         copied.run(config, "--until", "dataset", "--show-failed-logs")
     assert "mood-train.csv, mood-validation.csv: changed since this was planned" in str(error.value)
     assert not list((copied.directory / "results" / "datasets").glob("mood-*"))
