@@ -57,13 +57,6 @@ def test_a_list_of_modules_that_is_none_is_one_line(modules):
         own_pooling({"modules.json": modules}.get)
 
 
-@pytest.mark.parametrize("family", ["gpt2", "qwen2"])
-def test_the_first_token_of_a_decoder_is_refused(family, directory_of):
-    problem = "pooling: found 'first' for a decoder, expected none: only the last token"
-    with pytest.raises(SubtuneError, match=problem):
-        load_model(directory_of(family), SEQUENCE_CLASSIFICATION, 2, "first")
-
-
 def test_other_heads_read_what_they_read(tiny_bert):
     head = TASKS["ud_ewt"].of_kind.head
     assert load_model(tiny_bert, head, 3, "mean").head == head

@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pytest
-import torch
 
 from subtune.core.errors import SubtuneError
 from subtune.models.encoder import shapes_of
@@ -13,7 +12,7 @@ from subtune.models.load import load_model
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.training.fisher import fisher_information
-from subtune.training.labels import Unit, in_own_unit, in_training
+from subtune.training.labels import Unit, in_training
 from subtune.training.recipe import Member, examples_that_train, train
 from tests.helpers import examples
 
@@ -87,12 +86,6 @@ def test_labels_that_are_all_equal_are_one_line(rows):
     rows["train"].labels[:] = 2.5
     with pytest.raises(SubtuneError, match=re.escape("labels: found 2.5 in all 3 rows that train")):
         in_training(rows["train"], np.arange(3), "standard")
-
-
-def test_a_classifier_without_bias_is_refused():
-    parameters = {"encoder.bias": torch.zeros(2), "classifier.weight": torch.zeros(1, 2)}
-    with pytest.raises(SubtuneError, match="labels: found 'standard' for a classifier without"):
-        in_own_unit({}, parameters, Unit(1, 2))
 
 
 def test_fisher_information_is_that_of_standardised_labels(model, tiny_bert, rows):
