@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from subtune import __version__, config
 from subtune.config.schema import MARGIN
-from subtune.core.errors import SubtuneError, cut, one_of, printable
+from subtune.core.errors import SubtuneError, cut, listed, one_of, printable
 from subtune.core.layout import Layout
 
 if TYPE_CHECKING:
+    from subtune.init.first_configuration import Request
     from subtune.selections import Selection
 
 Command = argparse.ArgumentParser
@@ -87,11 +89,19 @@ def _parser() -> argparse.ArgumentParser:
     add(_demo, "demo -n", "run the papers' experiments on a laptop; needs subtune[demo]")
 
     init = add(_init, f"init {files}", "write a configuration for tables of your own")
-    init.add_argument("--train", required=True, type=Path, help="a CSV, TSV or JSON-lines file")
+    init.add_argument("--train", required=True, type=Path, help="a table's file")
     init.add_argument("--dev", type=Path, help=f"another such file, to evaluate on; {judging}")
     init.add_argument("--test", type=Path, help="a third such file, to judge by; default: --dev")
     init.add_argument("--to", type=Path, metavar="FILE", help="default: the task's name + .yaml")
     _table_options(init)
+
+    does = "count what is in your tables: classes, lengths, repeats, labels that differ"
+    look = add(_look, "look examples/weather-train.csv examples/weather-dev.csv", does)
+    look.add_argument("train", type=Path, help="a CSV, TSV or JSON-lines file")
+    look.add_argument("dev", nargs="?", type=Path, help="another such file, to evaluate on")
+    look.add_argument("test", nargs="?", type=Path, help="a third such file, to judge by")
+    _column_options(look)
+    _json_option(look)
 
     check = add(_check, "check config.yaml", "check a configuration, without running anything")
     _config_argument(check)
@@ -134,10 +144,28 @@ def _parser() -> argparse.ArgumentParser:
     does = "that of a run of cross-validation, to train once more on all rows"
     export.add_argument("--config", type=Path, help=does)
     export.add_argument("--adapter", action="store_true", help="write a LoRA run as PEFT adapter")
+
+    does = "write what an exported model says of a table's rows"
+    predict = add(_predict, "predict my-model table.csv --to predictions.csv", does)
+    predict.add_argument("model", type=Path, help="a folder that `export` has written")
+    predict.add_argument("table", type=Path, help="a file as for training; labels are not read")
+    predict.add_argument("--to", type=Path, required=True, metavar="FILE", help="a new CSV file")
+    predict.add_argument("--text", metavar="COLUMN", help="default: as in training")
+    predict.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
+    predict.add_argument("--encoding", help="of the table, such as latin-1; default: UTF-8 or -16")
+    predict.add_argument("--sheet", help="of an Excel file; default: the first")
+    predict.add_argument("--base", type=Path, metavar="DIR", help="of an adapter, if it has moved")
     return parser
 
 
 def _table_options(command: Command) -> None:
+    _column_options(command)
+    command.add_argument("--minutes", type=float, default=10, help="for all of it; default: 10")
+    margin = f"score that you can afford to lose against full fine-tuning; default: {MARGIN}"
+    command.add_argument("--margin", type=float, default=MARGIN, help=margin)
+
+
+def _column_options(command: Command) -> None:
     command.add_argument("--text", metavar="COLUMN", help="column of the text; default: a guess")
     command.add_argument("--text2", metavar="COLUMN", help="column of the second text of a pair")
     command.add_argument("--label", metavar="COLUMN", help="column of the label; default: a guess")
@@ -147,9 +175,9 @@ def _table_options(command: Command) -> None:
         kind.add_argument(name, dest="kind", action="store_const", const=of_kind, help=words)
     command.add_argument("--model", help="a directory, a package, or a repository on the hub")
     command.add_argument("--encoding", help="of the files, such as latin-1; default: UTF-8 or -16")
-    command.add_argument("--minutes", type=float, default=10, help="for all of it; default: 10")
-    margin = f"score that you can afford to lose against full fine-tuning; default: {MARGIN}"
-    command.add_argument("--margin", type=float, default=MARGIN, help=margin)
+    command.add_argument("--sheet", help="of Excel files; default: the first")
+    merges = "make labels that differ in capitals alone one"
+    command.add_argument("--merge-labels", action="store_true", help=merges)
 
 
 def _labels(text: str) -> int:
@@ -211,12 +239,25 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _init(options: argparse.Namespace) -> None:
-    from subtune.init.first_configuration import Request, init, next_steps
+    from subtune.init.first_configuration import init, next_steps
 
-    given = {name: getattr(options, name) for name in Request._fields if hasattr(options, name)}
-    request = Request(**given)
+    request = _request(options)
     for line in chain(init(request), next_steps(request.target)):
         print(line, flush=True)
+
+
+def _look(options: argparse.Namespace) -> None:
+    from subtune.init.first_configuration import look
+    from subtune.init.look import lines
+
+    found = look(_request(options)).look
+    print(json.dumps(asdict(found), indent=2) if options.json else "\n".join(lines(found)))
+
+
+def _request(options: argparse.Namespace) -> "Request":
+    from subtune.init.first_configuration import Request
+
+    return Request(**{n: getattr(options, n) for n in Request._fields if hasattr(options, n)})
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -428,6 +469,9 @@ def _export(options: argparse.Namespace) -> None:
     from subtune.runs import export
 
     write = export.export_adapter if options.adapter else export.export_model
+    if not options.push:
+        # An adapter names its base by its path in the results, which is private on the hub.
+        layout = Layout(str(options.results.resolve()))
     with TemporaryDirectory() as scratch:
         target = options.to or Path(scratch) / "model"
         write(layout, run, target, partial(model_card, layout, run, options.push or target.name))
@@ -435,3 +479,30 @@ def _export(options: argparse.Namespace) -> None:
             print(f"run {run} is in {options.to}", flush=True)
         if options.push:
             print(f"run {run} is at {upload.upload(target, options.push, options.private)}")
+
+
+def _predict(options: argparse.Namespace) -> None:
+    from subtune.core.layout import require_new
+
+    require_new(options.to)
+    import pandas as pd
+
+    from subtune.runs import predict
+
+    spec = predict.exported_spec(options.model)
+    task = spec.tokens.data.task.replaced(encoding=options.encoding, sheet=options.sheet)
+    given = options.text, options.text2
+    if any(given):
+        if task.of_kind.text or (options.text2 and len(task.text) < 2):
+            raise SubtuneError(f"--text, --text2: the model reads {listed(task.text)} alone")
+        names = zip(given, task.text, strict=False)
+        task = task.replaced(text=tuple(new or old for new, old in names))
+    if options.table.suffix not in task.of_kind.formats:
+        raise SubtuneError(f"{options.table}: {one_of(options.table.suffix, task.of_kind.formats)}")
+    rows = list(task.of_kind.read(task, options.table, labelled=False))
+    table = pd.DataFrame([row for _, row in rows])
+    if predict.PREDICTION in table:
+        raise SubtuneError(f"{options.table}: found a column {predict.PREDICTION!r}, rename it")
+    found = predict.predict(options.model, spec, task, rows, str(options.table), options.base)
+    predict.write(pd.concat([table, found], axis=1), options.to)
+    print(f"{len(table):,} rows are in {options.to}")

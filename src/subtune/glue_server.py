@@ -97,12 +97,12 @@ def write_zip(path: Path, predictions: Mapping[str, list[str]]) -> None:
 
 
 def submission(
-    predicted: Mapping[str, pd.DataFrame], best: pd.DataFrame
+    predicted: pd.DataFrame, best: pd.DataFrame
 ) -> tuple[dict[str, list[str]], pd.DataFrame]:
     """Return one method's predictions per file, and what each file is made of.
 
     Args:
-        predicted: task to logits of its test splits, from `subtune.runs.rescoring.on_test_rows`.
+        predicted: logits of all tasks' test splits, from `subtune.runs.rescoring.on_test_rows`.
         best: the method's run per task: ``task``, ``run``, ``learning_rate``, ``seed``, ``value``,
             which is empty if the run diverged.
 
@@ -123,7 +123,7 @@ def submission(
 
 
 def _logits(
-    file: ServerFile, predicted: Mapping[str, pd.DataFrame], runs: pd.DataFrame
+    file: ServerFile, predicted: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[np.ndarray | None, str]:
     """Return a file's logits and its run, or why it has none; ``runs`` by task."""
     task = file.task.name
@@ -132,8 +132,7 @@ def _logits(
     run, score = runs.loc[task, ["run", "value"]]
     if pd.isna(score):
         return None, f"run {run} diverged"
-    table = predicted[task]
-    table = table[(table["run"] == run) & (table["split"] == file.split)]
+    table = predicted[(predicted["run"] == run) & (predicted["split"] == file.split)]
     logits = table.filter(like="logit_").dropna(axis=1).to_numpy()
     if len(logits) != file.rows:
         return None, f"found {len(logits):,} test rows, but the server has {file.rows:,}"
@@ -156,15 +155,15 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
         SubtuneError: the file cannot be read, or a row is not in a form.
     """
     form = pd.DataFrame(forms, columns=FORM)
-    line_of: dict[tuple[str, ...], int] = {}
+    place_of: dict[tuple[str, ...], str] = {}
     entered = []
-    for line, cells in _filled_rows(path):
+    for place, cells in _filled_rows(path):
         names = tuple(cells[name] for name in NAMES)
         problem = _problem(cells, form)
-        if line_of.setdefault(names, line) != line:
-            problem = f"entered twice, in line {line_of[names]} too"
+        if place_of.setdefault(names, place) != place:
+            problem = f"entered twice, in {place_of[names]} too"
         if problem:
-            raise SubtuneError(f"test_scores: {path}: line {line}: {problem}")
+            raise SubtuneError(f"test_scores: {path}: {place}: {problem}")
         entered.append((*names, float(cells["score"]) / SCALE))
     table = pd.DataFrame(entered, columns=[*NAMES, "value"]).astype({"value": float})
     if 0 < table["value"].abs().max() <= 1 / SCALE:
@@ -174,8 +173,8 @@ def returned_scores(path: Path, forms: Iterable[Mapping[str, Any]]) -> pd.DataFr
     return table
 
 
-def _filled_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """Return the rows that have a score, each with its line."""
+def _filled_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
+    """Return the rows that have a score, each with its place."""
     needed = [*NAMES, "score"]
     try:
         rows = list(tables.delimited_rows(path, needed, lambda cells: True))
@@ -186,7 +185,7 @@ def _filled_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     for column in needed:
         if column not in rows[0][1]:
             raise SubtuneError(f"test_scores: {path}: column {column!r} is missing, and needed")
-    return [(line, cells) for line, cells in rows if cells["score"].strip()]
+    return [(place, cells) for place, cells in rows if cells["score"].strip()]
 
 
 def _problem(cells: Mapping[str, str], form: pd.DataFrame) -> str | None:

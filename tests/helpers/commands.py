@@ -20,7 +20,7 @@ RULES = {
     for rule in re.findall(r"^rule (\w+):", path.read_text(), re.M)
 }
 PROGRAMS = ("make", "python", "snakemake", "subtune")
-READ_RESULTS = ("runs", "export", "verify")
+READ_RESULTS = ("runs", "export", "predict", "verify")
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from subtune import cli
 
-COMMANDS = ("init", "check", "schema", "params", "plan", "runs", "verify", "export")
+COMMANDS = ("init", "look", "check", "schema", "params", "plan", "runs", "verify", "export")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -139,6 +139,8 @@ def test_an_export_trains_once_more_on_all_rows_and_finds_it_made(answer, tmp_pa
     card = (place / "README.md").read_text()
     assert "trained once more on the rows of all folds" in card
     assert f"| validation | accuracy | {folds['score'].mean():.4f} |" in card
+    predicted = answer.predict("bitfit", TRAIN["sentence"])["prediction"]
+    assert set(predicted) <= set(TRAIN["label"]) and len(predicted) == len(TRAIN)
     with pytest.raises(SubtuneError, match="did you mean 'bitfit'"):
         answer.export("bitfix", tmp_path / "other")
 
@@ -181,7 +183,7 @@ def test_a_folder_that_was_moved_is_not_trained_in_its_old_place(planned, answer
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"train": TRAIN.rename(columns={"label": "mood"})}, "^label: missing, and no column of"),
+        ({"train": TRAIN.drop(columns="label")}, "^label: missing, and of the columns of"),
         ({"minutes": 0}, "^minutes: found 0, expected a positive number"),
         ({"kind": "clasification"}, "^kind: found 'clasification', expected one of classification"),
         ({"margin": 2}, "^margin: found 2, expected a score between 0 and 1"),

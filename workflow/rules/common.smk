@@ -99,16 +99,12 @@ def columns(wildcards):
     return experiments.score_columns(CONFIG, settings(wildcards))
 
 
-def runs_on(wildcards):
-    """One run of each method, with the wildcards' model on their task."""
-    return PLAN.runs_on(
-        wildcards.experiment, wildcards.encoder, wildcards.task
-    ).values()
-
-
-def any_run_on(wildcards):
-    """They share model and tokens, so that any one of them tells."""
-    return PLAN.runs[next(iter(runs_on(wildcards)))]
+def tested_runs(wildcards):
+    """Return tasks whose test rows are predicted to a run of each method of the wildcards' model."""
+    return {
+        task: [*PLAN.runs_on(wildcards.experiment, wildcards.encoder, task).values()]
+        for task in submitted_tasks(CONFIG, settings(wildcards))
+    }
 
 
 # Runs that papers score on their training rows too.
@@ -122,14 +118,6 @@ SCORED_ON_TRAINING_ROWS = {
 def scored_on_training_rows(sweep):
     """A sweep's runs that are scored on their training rows."""
     return [run for run in PLAN.sweeps[sweep].runs if run in SCORED_ON_TRAINING_ROWS]
-
-
-def predicted(experiment, model):
-    """Task to the file with what a model's methods predict of its test rows."""
-    return {
-        task: PATHS.test_predictions(experiment, model, task)
-        for task in submitted_tasks(CONFIG, CONFIG.experiments[experiment])
-    }
 
 
 def shown_first(exhibit):

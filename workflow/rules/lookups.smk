@@ -242,7 +242,13 @@ def records(wildcards):
 
 
 def tokens_of_tests(wildcards):
-    return PATHS.tokens(PLAN.tests[any_run_on(wildcards).tokens.key].key)
+    """Return one directory for each task: all methods share it, so any run names it."""
+    first = [PLAN.runs[run] for run, *_ in tested_runs(wildcards).values()]
+    return [PATHS.tokens(PLAN.tests[run.tokens.key].key) for run in first]
+
+
+def tested_tasks(wildcards):
+    return [*tested_runs(wildcards)]
 
 
 def model_of_tests(wildcards):
@@ -250,11 +256,13 @@ def model_of_tests(wildcards):
 
 
 def tests_memory(wildcards, attempt):
-    return ESTIMATES.evaluation_memory(any_run_on(wildcards).id, attempt)
+    first = [run for run, *_ in tested_runs(wildcards).values()]
+    return max(ESTIMATES.evaluation_memory(run, attempt) for run in first)
 
 
 def tests_minutes(wildcards, attempt):
-    return ESTIMATES.minutes(ESTIMATES.test_predictions(runs_on(wildcards)), attempt)
+    runs = [run for runs in tested_runs(wildcards).values() for run in runs]
+    return ESTIMATES.minutes(ESTIMATES.test_predictions(runs), attempt)
 
 
 def name_of_experiment(wildcards):

@@ -8,11 +8,11 @@ rule test_predictions:
         tokens=tokens_of_tests,
         model=model_of_tests,
     output:
-        PATHS.test_predictions("{experiment}", "{encoder}", "{task}"),
+        PATHS.test_predictions("{experiment}", "{encoder}"),
     log:
-        PATHS.log("{experiment}", "test_predictions", "{encoder}", "{task}"),
+        PATHS.log("{experiment}", "test_predictions", "{encoder}"),
     benchmark:
-        PATHS.benchmark("{experiment}", "test_predictions", "{encoder}", "{task}")
+        PATHS.benchmark("{experiment}", "test_predictions", "{encoder}")
     conda:
         COMPUTES
     threads: 1
@@ -22,6 +22,7 @@ rule test_predictions:
         gpu=1,
     params:
         store=PATHS.records(),
+        tasks=tested_tasks,
     script:
         "../scripts/test_predictions.py"
 
@@ -36,9 +37,7 @@ for name, experiment in CONFIG.experiments.items():
         input:
             chosen=PATHS.data(name, "chosen"),
             predicted=[
-                path
-                for model in experiment.models
-                for path in predicted(name, model).values()
+                PATHS.test_predictions(name, model) for model in experiment.models
             ],
         output:
             zips=[
@@ -55,7 +54,7 @@ for name, experiment in CONFIG.experiments.items():
         params:
             submissions=[
                 {"name": submission, "model": model, "method": method}
-                | {"predicted": predicted(name, model)}
+                | {"predicted": PATHS.test_predictions(name, model)}
                 for submission, (model, method) in submissions(
                     CONFIG, experiment
                 ).items()

@@ -18,8 +18,7 @@ with job(snakemake.log[0]):
     for submission, path in zip(snakemake.params.submissions, snakemake.output.zips, strict=True):
         runs = best[best["model"] == submission["model"]]
         runs = runs[runs["method"] == submission["method"]]
-        by_task = {task: predicted[file] for task, file in submission["predicted"].items()}
-        predictions, part = glue_server.submission(by_task, runs)
+        predictions, part = glue_server.submission(predicted[submission["predicted"]], runs)
         glue_server.write_zip(Path(path), predictions)
         parts.append(part.assign(submission=f"{submission['name']}.zip"))
     writing.write(

@@ -1,9 +1,11 @@
-"""Predictions of a task's test rows. In: chosen runs, tokens, model. Out: logits, run by run."""
+"""Predictions of test rows. In: chosen runs, each task's tokens, model. Out: logits, run by run."""
 
 from subtune.core.jobs import job
 
 with job(snakemake.log[0]):
     from pathlib import Path
+
+    import pandas as pd
 
     from subtune.analysis import scores
     from subtune.core import hardware
@@ -15,17 +17,16 @@ with job(snakemake.log[0]):
     device = hardware.prepare(snakemake.threads)
     store = Path(snakemake.params.store)
     best = scores.best_of_seeds(scores.read_scores(snakemake.input.chosen))
-    wanted = snakemake.wildcards
-    best = best[(best["model"] == wanted.encoder) & (best["task"] == wanted.task)]
-    first = records.read_spec(store, best["run"].iloc[0])
-    task, pooling = first.tokens.data.task, first.model.pooling
-    predicting = best.dropna(subset=["value"])["run"].unique()
-    specs = [records.read_spec(store, run) for run in predicting]
-    # A regression on embeddings reads other tokens.
-    specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
-    model = load_model(Path(snakemake.input.model), task.of_kind.head, task.outputs, pooling).to(
-        device
-    )
-    tokens = read(Path(snakemake.input.tokens))
-    predicted = rescoring.on_test_rows(store, specs, model, tokens)
-    predicted.to_parquet(snakemake.output[0], index=False)
+    best = best[best["model"] == snakemake.wildcards.encoder].dropna(subset=["value"])
+    predicted = [rescoring.NO_PREDICTIONS]
+    for name, tokens in zip(snakemake.params.tasks, snakemake.input.tokens, strict=True):
+        runs = best.loc[best["task"] == name, "run"].unique()
+        specs = [records.read_spec(store, run) for run in runs]
+        # A regression on embeddings reads other tokens.
+        specs = [spec for spec in specs if not isinstance(spec.recipe, Fit)]
+        if specs:
+            task, pooling = specs[0].tokens.data.task, specs[0].model.pooling
+            directory = Path(snakemake.input.model)
+            model = load_model(directory, task.of_kind.head, task.outputs, pooling).to(device)
+            predicted.append(rescoring.on_test_rows(store, specs, model, read(Path(tokens))))
+    pd.concat(predicted, ignore_index=True).to_parquet(snakemake.output[0], index=False)

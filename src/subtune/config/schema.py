@@ -213,12 +213,17 @@ class OwnTask(Section):
     """default: `classification` if the task has `labels`, else `regression`"""
     files: dict[str, str]
     """the file of each split, which are `train`, `validation`, which chooses epochs and learning
-    rates, and perhaps `test`, which then judges. Texts: .csv, .tsv or .jsonl; a cell that begins
-    with a quotation mark is quoted. Tokens: .conllu, whose columns have names; .conll or .txt,
-    whose columns are 1, 2, …; or .jsonl with lists. Spans: .json in SQuAD's format"""
+    rates, and perhaps `test`, which then judges. Texts: .csv or .tsv, where a cell that begins with
+    a quotation mark is quoted; .jsonl; .json with a list; .xlsx or .parquet. Tokens: .conllu, whose
+    columns have names; .conll or .txt, whose columns are 1, 2, …; or .jsonl with lists. Spans:
+    .json in SQuAD's format"""
     encoding: str | None = None
     """encoding of .csv, .tsv, .conll and .txt files; default: UTF-8, or UTF-16 if a file begins
     with its mark"""
+    sheet: str | None = None
+    """sheet of .xlsx files; default: the first"""
+    merge_labels: bool = False
+    """label words that differ in capitals alone are one"""
     text: Annotated[tuple[ColumnName, ...], AfterValidator(_distinct)] = ()
     """one or two columns with texts; for tokens, the column with the words. Leave it out for spans,
     whose format names `question` and `context`"""
@@ -258,6 +263,8 @@ class OwnTask(Section):
             metrics=self.metrics or kind.default_metrics,
             evaluation=("validation", TEST) if TEST in self.files else ("validation",),
             encoding=self.encoding,
+            sheet=self.sheet,
+            merge_labels=self.merge_labels,
         )
 
 

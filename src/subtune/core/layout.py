@@ -90,8 +90,8 @@ class Layout:
         inner = "" if name == "reproduction" else "data/"
         return f"{self.results}/experiments/{experiment}/{inner}{name}.csv"
 
-    def test_predictions(self, experiment: str, model: str, task: str) -> str:
-        return f"{self.results}/experiments/{experiment}/data/test/{model}/{task}.parquet"
+    def test_predictions(self, experiment: str, model: str) -> str:
+        return f"{self.results}/experiments/{experiment}/data/test/{model}.parquet"
 
     def refit(self, experiment: str, model: str, task: str, method: str) -> str:
         """Return the table with the run that trained once more on the rows of all folds."""
@@ -136,7 +136,7 @@ def new_directory(target: Path) -> Iterator[Path]:
 def require_new(target: Path) -> None:
     """Raise a `SubtuneError` if something has this name."""
     if target.exists():
-        raise SubtuneError(f"{target} is there already; move it away or name a new directory")
+        raise SubtuneError(f"{target} is there already; move it away or name another place")
 
 
 def flush(path: Path) -> None:

@@ -5,7 +5,13 @@ from pathlib import Path
 from subtune.core.errors import SubtuneError, one_line
 
 # Files of an earlier export to the same repository, which would load instead of the new ones.
-EARLIER = ["model*.safetensors", "model.safetensors.index.json", "config.json", "adapter_*"]
+EARLIER = [
+    "model*.safetensors",
+    "model.safetensors.index.json",
+    "config.json",
+    "adapter_*",
+    "modules.json",
+]
 NEEDED = "--push: expected OWNER/NAME, a network, and a token that may write (`hf auth login`)"
 
 

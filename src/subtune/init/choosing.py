@@ -1,7 +1,7 @@
 """Settings of training for tables and a model: learning rates, epochs, seeds, window."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeGuard
@@ -10,9 +10,7 @@ import numpy as np
 
 from subtune.data.sizes import SPECIAL_TOKENS, TOKENS_PER_WORD
 from subtune.init.defaults import DEFAULTS
-from subtune.models.configuration import MANY
 from subtune.models.files import TOKENIZER
-from subtune.tasks import TaskSpec
 
 
 class Settings(NamedTuple):
@@ -32,15 +30,17 @@ class Settings(NamedTuple):
 
 
 def choices(
-    rows: int, max_length: int, hidden_size: int, methods: Iterable[str], seeds: int
+    rows: int, windows: Sequence[int], hidden_size: int, methods: Iterable[str], seeds: int
 ) -> Iterator[Settings]:
     """Yield settings for a table and a model, the best first and the quickest last.
 
     At first methods of few parameters have more epochs than the others. Then there are fewer
-    epochs, then fewer methods, then fewer rows, at last still fewer epochs.
+    epochs, then shorter windows, then fewer methods, then fewer rows, at last still fewer epochs
+    and the shortest window.
 
     Args:
         rows: that a run can train on.
+        windows: tokens of a text, from the longest window.
         hidden_size: the model's.
         methods: the methods that the model has parameters for.
         seeds: how many runs each method has.
@@ -49,10 +49,15 @@ def choices(
     parts = [rows]
     while parts[-1] // 2 >= DEFAULTS.fewest_rows:
         parts.append(parts[-1] // 2)
+    usual = [window for window in windows if window > DEFAULTS.shortest["window"]] or windows
     for train_rows in parts:
         size = next(s for s in DEFAULTS.sizes if train_rows <= (s["rows"] or train_rows))
-        last = [DEFAULTS.shortest] if train_rows == parts[-1] else []
-        for shorter in [*DEFAULTS.shorter, *last]:
+        steps = [(shorter, usual[-1]) for shorter in DEFAULTS.shorter]
+        if train_rows == rows:
+            steps[:1] = [(DEFAULTS.shorter[0], window) for window in usual]
+        if train_rows == parts[-1]:
+            steps += [(DEFAULTS.shortest, w) for w in dict.fromkeys((usual[-1], windows[-1]))]
+        for shorter, max_length in steps:
             fewest = math.ceil(shorter["epochs"] * size["epochs"])
             for epochs in range(size["epochs"], fewest - 1, -1):
                 settings = Settings(
@@ -63,7 +68,8 @@ def choices(
                     max_length=max_length,
                     train_rows=train_rows,
                 )
-                if (train_rows, epochs) == (rows, size["epochs"]) and not shorter["without"]:
+                first = rows, windows[0], size["epochs"]
+                if (train_rows, max_length, epochs) == first and not shorter["without"]:
                     longer = [method for method in rates if method in DEFAULTS.longer["methods"]]
                     for times in DEFAULTS.longer["times"]:
                         yield settings._replace(own_epochs=dict.fromkeys(longer, times * epochs))
@@ -75,25 +81,24 @@ def learning_rates(by_width: Mapping[int, list[float]], width: int) -> tuple[flo
     return tuple(by_width[min(by_width, key=lambda known: abs(known - width))])
 
 
-def token_counts(task: TaskSpec, columns: Mapping[str, list], directory: Path | None) -> np.ndarray:
+def token_counts(texts: Sequence[tuple[str, ...]], directory: Path | None) -> np.ndarray:
     """Return the tokens of each row of a sample, special ones included, in ascending order.
 
     Args:
-        columns: of the training rows, as the task's kind has them.
+        texts: the one or two of each row.
         directory: the model's. Without a tokenizer in it, tokens are guessed from English words.
 
     Raises:
         SubtuneError: the tokenizer's file cannot be read.
     """
-    step = -(-len(columns["label"]) // DEFAULTS.rows_measured)
-    sample = {name: values[::step] for name, values in columns.items()}
+    sample = texts[:: -(-len(texts) // DEFAULTS.rows_measured)]
     if has_tokenizer(directory):
         # Importing the library of data sets takes a second.
         from subtune.data.load import read_tokenizer
 
-        encoded = task.of_kind.encode(read_tokenizer(directory), sample, MANY, None)
-        return np.sort([len(ids) for ids in encoded["input_ids"]])
-    words = [sum(len(text.split()) for text in texts) for texts in task.of_kind.texts(sample)]
+        rows = [row if len(row) > 1 else row[0] for row in sample]
+        return np.sort([len(row) for row in read_tokenizer(directory).encode_batch(rows)])
+    words = [sum(len(text.split()) for text in row) for row in sample]
     return np.sort(np.ceil(SPECIAL_TOKENS + TOKENS_PER_WORD * np.array(words)).astype(int))
 
 
@@ -102,12 +107,17 @@ def has_tokenizer(directory: Path | None) -> TypeGuard[Path]:
     return directory is not None and (directory / TOKENIZER).is_file()
 
 
-def window(counts: np.ndarray, longest: int) -> int:
-    """Return the tokens of a window that cuts almost no text, at most ``longest``.
+def windows(counts: np.ndarray, longest: int) -> list[int]:
+    """Return the tokens of a window that cuts almost no text, and of shorter ones that save time.
+
+    These are shorter than a usual text, whose length is what an estimate of time counts.
 
     Args:
         counts: tokens of each text.
+        longest: of the model.
     """
     needed = int(np.quantile(counts, DEFAULTS.whole_texts, method="higher"))
     multiple = DEFAULTS.window_multiple
-    return min(-(-needed // multiple) * multiple, longest)
+    first = min(-(-needed // multiple) * multiple, longest)
+    shorter = [*DEFAULTS.shorter_windows, DEFAULTS.shortest["window"]]
+    return [first, *(length for length in shorter if length < min(first, counts.mean()))]

@@ -6,10 +6,12 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
+import numpy as np
 import yaml
 
 from subtune import config
@@ -20,9 +22,11 @@ from subtune.core.layout import Layout
 from subtune.data import files
 from subtune.data.sizes import size_of_columns
 from subtune.init import choosing, messages, tables
+from subtune.init import look as looks
 from subtune.init.choosing import Settings
 from subtune.init.defaults import DEFAULTS
-from subtune.init.labels import Kind, Labels, labels_of, remarks
+from subtune.init.labels import Kind, Labels, labels_of
+from subtune.init.look import Look
 from subtune.init.models import StartingModel, model_called, without_parameters
 from subtune.init.tables import Table, task_named_after
 from subtune.planning.cost import Estimates
@@ -45,6 +49,7 @@ class Request(NamedTuple):
 
     ``kind``: kind of task. ``model``: a directory, a package, or a repository on the hub.
     ``minutes``: training and tables may take so long here. ``to``: path of the configuration.
+    ``sheet``: of Excel files. ``merge_labels``: make those that differ in capitals alone one.
     ``margin``: the score that one can afford to lose. ``results``: directory of the results.
     """
 
@@ -57,6 +62,8 @@ class Request(NamedTuple):
     kind: Kind | None = None
     model: str | None = None
     encoding: str | None = None
+    sheet: str | None = None
+    merge_labels: bool = False
     minutes: float = 10
     margin: float = MARGIN
     to: Path | None = None
@@ -82,23 +89,15 @@ def init(request: Request) -> Iterator[str]:
     """
     name, target = request.task, request.target
     minutes, margin = number_of("minutes", request.minutes), number_of("margin", request.margin, 1)
-    given = {"train": request.train, "validation": request.dev, TEST: request.test}
-    paths = {split: str(path) for split, path in given.items() if path}
-    read = {split: tables.read(Path(path), request.encoding) for split, path in paths.items()}
+    found = look(request)
+    yield from looks.lines(found.look)
+    paths, read, model, counts = found[:4]
     train, dev = read["train"], read.get("validation")
-    # A link to the training file has another name.
-    if len({path.resolve() for path in map(Path, paths.values())}) < len(paths):
-        found = ", ".join(paths.values())
-        raise SubtuneError(f"--train, --dev, --test: found {found}, expected different files")
-    yield from messages.of_tables(train, dev, read.get(TEST))
     task, labels = task_of(request, read)
     may_lack = "" if dev else "validation"
     columns = files.columns_of(task, files.own_paths(paths, task, may_lack))
-    yield messages.of_texts(task, request.text is None)
-    yield from messages.of_labels(labels, request.label is None, has_dev=dev is not None)
-    yield from remarks(labels)
-    yield from messages.of_repeats(task, columns)
-    folds, rows = None, len(train.rows)
+    yield f"metrics: {', '.join(labels.metrics)}"
+    folds, rows = None, len(columns["train"]["label"])
     if dev is None:
         folds = _folds(train, size_of_columns(task, columns))
         rows -= rows // folds
@@ -107,24 +106,19 @@ def init(request: Request) -> Iterator[str]:
             judged = f"one of {folds} folds chooses each run's epoch, and the test rows judge"
         yield f"no dev rows: {judged}; --dev names some"
 
-    model = model_called(request.model)
     yield messages.of_model(model)
     problems = without_parameters(model, task, DEFAULTS.methods)
     methods = [method for method in DEFAULTS.methods if method not in problems]
     yield from (f"method {method} is left out: {why}" for method, why in problems.items())
-    counts = choosing.token_counts(task, columns["train"], model.directory)
-    max_length = choosing.window(counts, model.longest_text)
-    yield messages.of_lengths(counts, max_length, choosing.has_tokenizer(model.directory))
-
     # Importing torch takes seconds.
     from subtune.init import machine_speed
 
     at_once, speed = machine_speed.count_jobs_at_once(), machine_speed.estimate_speed()
-    share = messages.cut_share(counts, max_length)
     seeds = folds or DEFAULTS.seeds
-    choices = [*choosing.choices(rows, max_length, model.hidden_size, methods, seeds)]
+    choices = [*choosing.choices(rows, found.windows, model.hidden_size, methods, seeds)]
     sizes: Mapping[str, TaskSize] = {}
     for settings in choices:
+        lengths = looks.lengths_of(counts, settings.max_length, found.look.lengths.are_counted)
         content = text_of(
             task,
             settings,
@@ -135,7 +129,7 @@ def init(request: Request) -> Iterator[str]:
             model=model,
             rows=rows,
             folds=folds,
-            cut_share=share,
+            cut_share=looks.what_is_read(lengths),
             at_once=at_once,
             margin=margin,
         )
@@ -146,9 +140,52 @@ def init(request: Request) -> Iterator[str]:
         if seconds is None or seconds <= 60 * minutes:
             break
     yield messages.of_runs(settings)
-    yield from messages.of_shorter(choices[0], settings, minutes)
+    yield from messages.of_shorter(choices[0], settings, lengths, minutes)
     yield from messages.of_time(seconds, model, minutes)
     write(target, content)
+
+
+class Found(NamedTuple):
+    """Tables of some splits, their paths, and a look at them.
+
+    ``counts``: tokens of training texts. ``windows``: those to try, from the longest.
+    """
+
+    paths: dict[str, str]
+    read: dict[str, Table]
+    model: StartingModel
+    counts: np.ndarray
+    windows: list[int]
+    look: Look
+
+
+def look(request: Request) -> Found:
+    """Read the tables of a request and look at them.
+
+    Raises:
+        SubtuneError: a table cannot be read, or a column cannot be guessed or is missing.
+    """
+    given = {"train": request.train, "validation": request.dev, TEST: request.test}
+    paths = {split: str(path) for split, path in given.items() if path}
+    read = {
+        split: tables.read(Path(path), request.encoding, request.sheet)
+        for split, path in paths.items()
+    }
+    # A link to the training file has another name.
+    if len({path.resolve() for path in map(Path, paths.values())}) < len(paths):
+        found = ", ".join(paths.values())
+        raise SubtuneError(f"--train, --dev, --test: found {found}, expected different files")
+    text, label = column_names(request, read)
+    guessed = tuple(n for n in ("text", "label", "sheet") if getattr(request, n) is None)
+    model = model_called(request.model)
+    cells = (read["train"].cells(column) for column in text)
+    texts = [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
+    counts = choosing.token_counts(texts, model.directory)
+    windows = choosing.windows(counts, model.longest_text)
+    lengths = looks.lengths_of(counts, windows[0], choosing.has_tokenizer(model.directory))
+    options = request.kind, guessed, request.merge_labels
+    seen = looks.look_at(read, text, label, lengths, *options)
+    return Found(paths, read, model, counts, windows, seen)
 
 
 def number_of(option: str, given: object, below: float = math.inf) -> float:
@@ -181,14 +218,8 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
         SubtuneError: something cannot be guessed, or a column or a label is missing.
     """
     train, dev = read["train"], read.get("validation")
-    label = request.label or tables.label_column(train)
-    text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, label)
-    for column in (*text, label):
-        for table in filter(None, (train, dev)):
-            if column not in table.columns:
-                known = one_of(column, table.columns)
-                raise SubtuneError(f"{table.path}: no such column: {known}")
-    labels = labels_of(train, dev, label, request.kind)
+    text, label = column_names(request, read)
+    labels = labels_of(train, dev, label, request.kind, request.merge_labels)
     task = Task(
         name=request.task,
         title=request.task,
@@ -198,8 +229,27 @@ def task_of(request: Request, read: Mapping[str, Table]) -> tuple[Task, Labels]:
         metrics=labels.metrics,
         evaluation=("validation", TEST) if TEST in read else ("validation",),
         encoding=request.encoding,
+        sheet=request.sheet,
+        merge_labels=request.merge_labels,
     )
     return task, labels
+
+
+def column_names(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ...], str]:
+    """Return the columns of the text and the label of some tables, by split.
+
+    Raises:
+        SubtuneError: one cannot be guessed, or is missing.
+    """
+    train = read["train"]
+    label = request.label or tables.label_column(train)
+    text = tuple(filter(None, (request.text, request.text2))) or tables.text_columns(train, label)
+    for column in (*text, label):
+        for table in read.values():
+            if column not in table.columns:
+                known = one_of(column, table.columns)
+                raise SubtuneError(f"{table.path}: no such column: {known}")
+    return text, label
 
 
 def _folds(train: Table, size: TaskSize) -> int:
@@ -255,14 +305,7 @@ def text_of(task: Task, settings: Settings, assumptions: Assumptions, **others: 
     """
     metrics = [metric for metric in task.of_kind.metrics if metric not in task.metrics]
     teraflops = assumptions.teraflops
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("subtune.init", ""),
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"quoted": quoted, "rates": _rates}
-    return environment.get_template("first_configuration.yaml").render(
+    return _template().render(
         others,
         task=task,
         settings=settings,
@@ -273,6 +316,18 @@ def text_of(task: Task, settings: Settings, assumptions: Assumptions, **others: 
         precision="bf16" if teraflops["bf16"] > NATIVE * teraflops["fp32"] else "fp32",
         defaults=DEFAULTS,
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("subtune.init", ""),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"quoted": quoted, "rates": _rates}
+    return environment.get_template("first_configuration.yaml")
 
 
 def quoted(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.init.defaults import DEFAULTS
 from subtune.init.tables import Table, number_in
+from subtune.tasks.formats.tables import with_labels
 
 Kind = Literal["classification", "regression"]
 
@@ -39,38 +40,46 @@ class Labels(NamedTuple):
         return tuple(DEFAULTS.metrics["unbalanced" if is_unbalanced else "classification"])
 
 
-def labels_of(train: Table, dev: Table | None, column: str, kind: str | None = None) -> Labels:
+def labels_of(
+    train: Table, dev: Table | None, column: str, kind: str | None = None, merge: bool = False
+) -> Labels:
     """Return the labels of two tables, as classes or as numbers.
 
     Args:
         dev: None if the training rows judge.
         kind: ``classification`` or ``regression``; without it the labels themselves decide.
+        merge: make labels that differ in capitals alone one, called as it is most often.
 
     Raises:
-        SubtuneError: a row has no label, or there are too few or too many classes.
+        SubtuneError: a row has no label, labels differ in capitals alone and are not merged, or
+            there are too few or too many classes.
     """
     if kind not in (None, *get_args(Kind)):
         raise SubtuneError(f"kind: {one_of(kind, get_args(Kind))}")
-    dev = dev or train
+    train, dev = (
+        table._replace(rows=with_labels(table.rows, column)[0]) for table in (train, dev or train)
+    )
     labels = Labels(column, None, Counter(_cells(train, column)), Counter(_cells(dev, column)))
-    if kind == "regression" or (kind is None and _are_measured(labels.train)):
+    if kind == "regression" or (kind is None and are_measured(labels.train)):
         return labels
+    labels = _merged(labels) if merge else labels
+    _require_apart(train, dev, labels)
     _require_classes(train, dev, labels)
-    return labels._replace(words=tuple(sorted(labels.train | labels.dev, key=_order)))
+    return labels._replace(words=tuple(sorted(labels.train | labels.dev, key=order)))
 
 
 def _cells(table: Table, column: str) -> Iterable[str]:
-    for line, row in table.rows:
+    for place, row in table.rows:
         cell: Any = row.get(column)
         if not isinstance(cell, str) or not cell.strip():
             raise SubtuneError(
-                f"{table.path}: line {line}: found no text or number in column {column!r}, "
+                f"{table.path}: {place}: found no text or number in column {column!r}, "
                 "expected a label in every row"
             )
         yield cell.strip()
 
 
-def _are_measured(labels: Iterable[str]) -> bool:
+def are_measured(labels: Iterable[str]) -> bool:
     """Return whether labels look like numbers to predict: decimals, or many whole numbers."""
     numbers = list(map(number_in, labels))
     known = [number for number in numbers if number is not None]
@@ -81,10 +90,44 @@ def _are_measured(labels: Iterable[str]) -> bool:
     return are_many or not all(number.is_integer() for number in known)
 
 
-def _order(label: str) -> tuple[float, str]:
+def order(label: str) -> tuple[float, str]:
     """Return a sorting key: numbers by size, then words by their letters."""
     number = number_in(label)
     return (math.inf if number is None else number), label
+
+
+def one_spelling(words: Iterable[str]) -> dict[str, str]:
+    """Return what each label is called if those that differ in capitals alone are one."""
+    names: dict[str, str] = {}
+    counts = Counter(words)
+    for word, _ in counts.most_common():
+        names.setdefault(word.casefold(), word)
+    return {word: names[word.casefold()] for word in counts}
+
+
+def _merged(labels: Labels) -> Labels:
+    """Return labels of which those that differ in capitals alone are the most frequent of them."""
+    names = one_spelling([*labels.train.elements(), *labels.dev.elements()])
+    train, dev = Counter[str](), Counter[str]()
+    for merged, of in ((train, labels.train), (dev, labels.dev)):
+        for word, count in of.items():
+            merged[names[word]] += count
+    return labels._replace(train=train, dev=dev)
+
+
+def _require_apart(train: Table, dev: Table, labels: Labels) -> None:
+    counts = labels.train | labels.dev
+    spellings: dict[str, str] = {}
+    for word, count in counts.most_common():
+        other = spellings.setdefault(word.casefold(), word)
+        if other != word:
+            table = train if word in labels.train else dev
+            place = next(place for place, row in table.rows if row[labels.column].strip() == word)
+            raise SubtuneError(
+                f"{table.path}: {place}: found the label {cut(word)!r} ({count:,} in all), and "
+                f"elsewhere {cut(other)!r} ({counts[other]:,}); expected one spelling, or "
+                "--merge-labels, which makes them one"
+            )
 
 
 def _require_classes(train: Table, dev: Table, labels: Labels) -> None:
@@ -105,14 +148,3 @@ def _require_classes(train: Table, dev: Table, labels: Labels) -> None:
             f"{dev.path}: column {labels.column!r}: found {listed(sorted(unknown)[:5])} in most "
             f"rows, expected labels of {train.path} ({listed(sorted(labels.train)[:5])})"
         )
-
-
-def remarks(labels: Labels) -> Iterable[str]:
-    """Yield lines about labels that may be mistakes."""
-    for label in labels.words or ():
-        if not labels.train[label]:
-            yield f"label {cut(label)!r} is in no training row: no run can learn it"
-        elif not labels.dev[label]:
-            yield f"label {cut(label)!r} is in no dev row: no score includes it"
-        if label.casefold() in DEFAULTS.missing:
-            yield f"label {cut(label)!r} looks like a missing value; here it is a class"

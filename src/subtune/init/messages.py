@@ -1,69 +1,11 @@
-"""Lines that `subtune init` prints about tables, settings and time."""
+"""Lines that `subtune init` prints about the model, settings and time."""
 
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-import numpy as np
-
-from subtune.core.errors import cut, listed
 from subtune.init.choosing import Settings
-from subtune.init.labels import Labels
+from subtune.init.look import Lengths, what_is_read
 from subtune.init.models import StartingModel
-from subtune.init.tables import Table, number_in
 from subtune.planning.cost import in_words
-from subtune.tasks import Task
-from subtune.tasks.formats.text import shown
-
-# A line names at most this many columns or classes.
-NAMED = 12
-ROWS = {"train": "training", "validation": "dev", "test": "test"}
-
-
-def of_tables(train: Table, dev: Table | None, test: Table | None) -> Iterator[str]:
-    """Yield the numbers of rows, and the columns."""
-    columns = listed(train.columns, NAMED, "and")
-    yield f"{train.path}: {len(train.rows):,} rows to train on; columns {columns}"
-    if dev:
-        yield f"{dev.path}: {len(dev.rows):,} rows to evaluate on"
-    if test:
-        yield f"{test.path}: {len(test.rows):,} rows to judge by, which choose nothing"
-
-
-def of_texts(task: Task, is_guessed: bool) -> str:
-    """Return the line about the columns of the text."""
-    columns = " and ".join(map(shown, task.text))
-    how = "pairs of texts: columns" if len(task.text) == 2 else "text: column"
-    return f"{how} {columns}{_guessed(is_guessed, '--text')}"
-
-
-def of_labels(labels: Labels, is_guessed: bool, has_dev: bool) -> Iterator[str]:
-    """Yield lines about the labels, and the score of always giving the most frequent one."""
-    yield f"label: column {shown(labels.column)}{_guessed(is_guessed, '--label')}"
-    if labels.words is None:
-        low, high = min(map(float, labels.train)), max(map(float, labels.train))
-        yield f"regression: numbers from {low:g} to {high:g} (if they are classes: --classes)"
-    else:
-        counts = [f"{cut(word)} ({labels.train[word]:,})" for word in labels.words]
-        are_numbers = None not in map(number_in, labels.train)
-        hint = " (if they are numbers to predict: --regression)" if are_numbers else ""
-        yield f"{len(counts)} classes: {listed(counts, NAMED, 'and')}{hint}"
-        answer = listed([labels.most_frequent])
-        share = labels.dev[labels.most_frequent] / labels.dev.total()
-        yield f"always answering {answer} is right in {share:.0%} of the {'dev ' * has_dev}rows"
-    yield f"metrics: {', '.join(labels.metrics)}"
-
-
-def of_repeats(task: Task, columns: Mapping[str, dict[str, list]]) -> Iterator[str]:
-    """Yield a line for each two files that have texts in common."""
-    texts = {split: [*map(tuple, task.of_kind.texts(of))] for split, of in columns.items()}
-    for first, second in itertools.combinations(texts, 2):
-        seen = {*texts[first]}
-        number = sum(text in seen for text in texts[second])
-        if number:
-            yield (
-                f"{number:,} of the {len(texts[second]):,} {ROWS[second]} rows are also in the "
-                f"{ROWS[first]} file: their scores say little about new texts"
-            )
 
 
 def of_model(model: StartingModel) -> str:
@@ -74,21 +16,6 @@ def of_model(model: StartingModel) -> str:
         layers, millions = dimensions.num_hidden_layers, dimensions.parameters / 1e6
         size = f"{layers} layers, {millions:,.1f} million parameters"
     return f"model: {model.reference}, {size}: {model.reason}; another with --model"
-
-
-def of_lengths(counts: np.ndarray, max_length: int, are_counted: bool) -> str:
-    """Return the line about the lengths of texts, and the share that is cut."""
-    unit = "tokens" if are_counted else "tokens, guessed from their words"
-    return (
-        f"lengths: half of the texts have up to {int(np.median(counts))} {unit}, the longest "
-        f"{counts[-1]:,}; max_length {max_length}, {cut_share(counts, max_length)}"
-    )
-
-
-def cut_share(counts: np.ndarray, max_length: int) -> str:
-    """Return the share of texts that a window cuts, in words."""
-    longer = np.mean(counts > max_length)
-    return f"which cuts {longer:.1%} of them" if longer else "which cuts none"
 
 
 def of_runs(settings: Settings) -> str:
@@ -106,8 +33,13 @@ def of_runs(settings: Settings) -> str:
     )
 
 
-def of_shorter(usual: Settings, chosen: Settings, minutes: float) -> Iterator[str]:
-    """Yield a line about what was made shorter to fit the minutes, if anything was."""
+def of_shorter(
+    usual: Settings, chosen: Settings, lengths: Lengths, minutes: float
+) -> Iterator[str]:
+    """Yield a line about what was made shorter to fit the minutes, if anything was.
+
+    ``lengths`` are those of the texts in the chosen window.
+    """
     left_out = [method for method in usual.methods if method not in chosen.methods]
     changes = [f"without {', '.join(left_out)}"] if left_out else []
     if chosen.train_rows < usual.train_rows:
@@ -116,8 +48,11 @@ def of_shorter(usual: Settings, chosen: Settings, minutes: float) -> Iterator[st
         changes.append(f"{chosen.epochs} epochs in place of {usual.epochs}")
     elif chosen.own_epochs != usual.own_epochs:
         changes.append("fewer epochs of single methods")
+    if chosen.max_length < usual.max_length:
+        window = f"max_length {chosen.max_length} in place of {usual.max_length}"
+        changes.append(f"{window}, {what_is_read(lengths)}")
     if changes:
-        yield f"shorter, to fit into {in_words(60 * minutes)}: {', '.join(changes)}"
+        yield f"shorter, to fit into {in_words(60 * minutes)}: {'; '.join(changes)}"
 
 
 def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iterator[str]:
@@ -131,7 +66,3 @@ def of_time(seconds: float | None, model: StartingModel, minutes: float) -> Iter
             f"that is longer than {in_words(60 * minutes)}: shorten the list under `methods`, "
             "lower `epochs` or `train_rows`, or name a smaller model"
         )
-
-
-def _guessed(is_guessed: bool, option: str) -> str:
-    return f" (a guess; {option} names another)" if is_guessed else ""

@@ -6,21 +6,23 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from subtune import config
 from subtune.config.schema import MARGIN
 from subtune.core.content_ids import canonical, id_of
-from subtune.core.errors import SubtuneError, listed, one_line, one_of
+from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
 from subtune.init.first_configuration import Request, init, number_of
 from subtune.init.labels import Kind
+from subtune.init.look import of_sheets
 from subtune.interface import workflow
 from subtune.interface.preflight import preflight
 from subtune.interface.tables import Rows, name_of, splits_of
@@ -97,6 +99,36 @@ class Comparison:
         export_model(self._layout, run, Path(to))
         return Path(to)
 
+    def predict(self, method: str, texts: "Iterable[Any] | pd.DataFrame") -> "pd.DataFrame":
+        """Return what a method's best run says of texts, a row for each.
+
+        ``prediction`` is a label, or a number in the labels' own unit; ``probability_…`` is that of
+        each label. If each row was judged once, the method first trains once more, on all rows.
+
+        Args:
+            method: a method's name.
+            texts: a list of texts, or of tuples of two where texts are pairs; or a DataFrame with
+                the columns of text that it was trained on.
+
+        Raises:
+            SubtuneError: there is no such method, or texts do not fit the task.
+        """
+        import pandas as pd
+
+        from subtune.runs import predict
+
+        with TemporaryDirectory() as scratch:
+            model = self.export(method, Path(scratch) / "model")
+            spec = predict.exported_spec(model)
+            task = spec.tokens.data.task
+            if isinstance(texts, pd.DataFrame):
+                given = texts.filter(task.text).to_dict("records")
+            else:
+                several = [texts] if isinstance(texts, str) else texts
+                given = [_cells(task.text, text) for text in several]
+            rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
+            return predict.predict(model, spec, task, rows, "texts")
+
     @property
     def _layout(self) -> Layout:
         return Layout(str(self.results))
@@ -124,6 +156,14 @@ class Comparison:
         picture = data_address(Path(self._layout.of_all_experiments("front", "png")))
         answer = Path(self._layout.of_all_experiments("answers", "md")).read_text(encoding="utf-8")
         return f'{markdown_table(answer)}<img src="{picture}" width="420">'
+
+
+def _cells(columns: Sequence[str], text: Any) -> dict[str, Any]:
+    """Return a row by column, of a text or of a tuple of texts."""
+    cells = [text] if len(columns) == 1 else text
+    if isinstance(cells, str) or len(cells) != len(columns):
+        raise SubtuneError(f"texts: found {cut(repr(text))}, expected tuples of {listed(columns)}")
+    return dict(zip(columns, cells, strict=True))
 
 
 def _let_notebooks_show_figures() -> None:
@@ -161,6 +201,8 @@ def compare(
     label: str | None = None,
     kind: Kind | None = None,
     encoding: str | None = None,
+    sheet: str | None = None,
+    merge_labels: bool = False,
     revision: str | None = None,
     results: str | Path | None = None,
     say: Callable[[str], object] | None = None,
@@ -170,9 +212,9 @@ def compare(
     The same call again goes on where it was stopped, and finds everything once it is done.
 
     Args:
-        train: rows to train on: a CSV, TSV or JSON-lines file, a DataFrame, a ``Dataset``, the name
-            of a dataset on the hub (``"stanfordnlp/sst2"``, ``"nyu-mll/glue:cola"``), or a mapping
-            of splits.
+        train: rows to train on: a CSV, TSV, JSON, Excel or Parquet file, a DataFrame, a
+            ``Dataset``, the name of a dataset on the hub (``"stanfordnlp/sst2"``,
+            ``"nyu-mll/glue:cola"``), or a mapping of splits.
         dev: rows to evaluate on; or one of ``train``'s splits by name; or a share of the training
             rows. Default: ``train``'s validation split; if it has none, each training row is
             judged once, by a run that has not seen it.
@@ -184,6 +226,8 @@ def compare(
         label: the column of the label; default: a guess.
         kind: the kind of task; default: a guess.
         encoding: of the files, such as latin-1; default: UTF-8 or UTF-16.
+        sheet: of Excel files; default: the first.
+        merge_labels: make labels that differ in capitals alone one.
         revision: commit, branch or tag of the dataset on the hub.
         results: directory; default: one below ``results`` with a name that follows from the call.
         say: is told what was found and chosen, line by line; default: prints it.
@@ -192,7 +236,7 @@ def compare(
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
     """
     with _arguments_named():
-        splits = splits_of(train, dev, test, revision, encoding, may_lack_dev=True)
+        splits = splits_of(train, dev, test, revision, encoding, sheet, may_lack_dev=True)
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
@@ -202,6 +246,9 @@ def compare(
             "label": label,
             "kind": kind,
         }
+        # Calls without these have the names that they had before there were any.
+        options |= {"sheet": sheet} if sheet else {}
+        options |= {"merge_labels": True} if merge_labels else {}
         name = name_of(train)
         identities = {split: rows.identity for split, rows in splits.items()}
         margin = number_of("margin", margin, below=1)
@@ -227,7 +274,10 @@ def compare(
                     margin=margin,
                     **options,
                 )
-                for line in chain(init(request), [f"{configuration} contains all of this"]):
+                # The file of rows that are divided is not seen by `init`.
+                divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
+                said = (*map(of_sheets, divided), init(request))
+                for line in chain(*said, [f"{configuration} contains all of this"]):
                     line = line.replace(f"{Path.cwd()}{os.sep}", "")
                     say(line) if say else print(_in_python(line), flush=True)
             else:
@@ -297,7 +347,7 @@ def _arguments_named():
 
 
 def _in_python(text: str) -> str:
-    return re.sub(r"--(?=[a-z])", "", text)
+    return re.sub(r"--([a-z][a-z-]+)", lambda option: option[1].replace("-", "_"), text)
 
 
 def refitted(results: Path, run: str, configuration: Path, directory: Path) -> str:

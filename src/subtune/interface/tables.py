@@ -60,6 +60,7 @@ def splits_of(
     test: Rows | None,
     revision: str | None,
     encoding: str | None = None,
+    sheet: str | None = None,
     may_lack_dev: bool = False,
 ) -> dict[str, Split]:
     """Return the splits of a call, of which nothing is downloaded yet.
@@ -70,12 +71,14 @@ def splits_of(
         test: as ``dev``, but no share.
         revision: commit, branch or tag of a dataset on the hub.
         encoding: of files.
+        sheet: of Excel files.
         may_lack_dev: there need not be rows to evaluate on, if ``dev`` names none.
 
     Raises:
         SubtuneError: there is no such file, or nothing to evaluate on.
     """
-    first = training_split(train, revision, encoding)
+    how = {key: of for key, of in (("encoding", encoding), ("sheet", sheet)) if of}
+    first = training_split(train, revision, **how)
     has_splits = _has_splits(train)
 
     def other(key: str, rows: Any) -> Split:
@@ -84,8 +87,8 @@ def splits_of(
             names = DEV if rows is None else [rows]
             # Another split of a mapping may be a mistyped one.
             may_lack = may_lack_dev and rows is None and not isinstance(train, Mapping)
-            return _named_split(train, revision, encoding, key, names, may_lack)
-        return _split(key, rows, encoding)
+            return _named_split(train, revision, how, key, names, may_lack)
+        return _split(key, rows, how)
 
     if isinstance(dev, float):
         splits = _divided(first, dev)
@@ -102,16 +105,16 @@ def splits_of(
 
 
 def training_split(
-    train: Rows | Mapping[str, Rows], revision: str | None = None, encoding: str | None = None
+    train: Rows | Mapping[str, Rows], revision: str | None = None, **how: str
 ) -> Split:
-    """Return the split to train on.
+    """Return the split to train on. ``how`` has the ``encoding`` and ``sheet`` of files.
 
     Raises:
         SubtuneError: there is no such file.
     """
     if _has_splits(train):
-        return _named_split(train, revision, encoding, "train", ["train"])
-    return _split("train", train, encoding)
+        return _named_split(train, revision, how, "train", ["train"])
+    return _split("train", train, how)
 
 
 def name_of(train: Any) -> str:
@@ -138,14 +141,14 @@ def _has_splits(rows: Any) -> bool:
 def _named_split(
     train: Any,
     revision: str | None,
-    encoding: str | None,
+    how: Mapping[str, str],
     key: str,
     names: Sequence[str],
     may_lack: bool = False,
 ) -> Split:
     """Return a split of a mapping or of a dataset on the hub, by the first of its names there."""
     if isinstance(train, Mapping):
-        return _split(key, train[_name_among(names, key, train, "the mapping")], encoding)
+        return _split(key, train[_name_among(names, key, train, "the mapping")], how)
 
     def frame(results: Path) -> "pd.DataFrame | None":
         of_hub = _downloaded(train, revision, results)
@@ -180,15 +183,15 @@ def _downloaded(reference: str, revision: str | None, results: Path) -> Mapping[
         return datasets.load_dataset(repository, subset, revision=commit)
 
 
-def _split(key: str, rows: Any, encoding: str | None) -> Split:
+def _split(key: str, rows: Any, how: Mapping[str, str]) -> Split:
     if isinstance(rows, str | Path):
         path = Path(rows)
         if not is_file(path):
             share = ", or a share of the training rows such as 0.2" if key == "dev" else ""
             raise SubtuneError(f"{key}: found no file {cut(str(rows))!r}, expected one{share}")
         # Rows in an encoding of their own are written anew, in UTF-8.
-        own = None if encoding else path
-        return Split(fingerprint(path), lambda results: _read(path, encoding), own)
+        own = None if "encoding" in how else path
+        return Split(fingerprint(path), lambda results: _read(path, how), own)
     if not hasattr(rows, "columns") and not hasattr(rows, "features"):
         raise SubtuneError(
             f"{key}: found {type(rows).__name__}, expected a path, a pandas DataFrame, a Dataset, "
@@ -217,10 +220,10 @@ def _divided(train: Split, share: float) -> dict[str, Split]:
     }
 
 
-def _read(path: Path, encoding: str | None) -> "pd.DataFrame":
+def _read(path: Path, how: Mapping[str, str]) -> "pd.DataFrame":
     import pandas as pd
 
-    return pd.DataFrame([row for _, row in tables.read(path, encoding).rows])
+    return pd.DataFrame([row for _, row in tables.read(path, **how).rows])
 
 
 def _frame(rows: Any) -> "pd.DataFrame":
@@ -235,9 +238,7 @@ def _frame(rows: Any) -> "pd.DataFrame":
 
 
 def _json_lines(frame: "pd.DataFrame") -> str:
-    # JSON's true and false are no labels.
-    words = dict.fromkeys(frame.select_dtypes("bool").columns, str)
     with one_line("the table cannot be written as JSON lines"):
-        return frame.astype(words).to_json(
-            orient="records", lines=True, force_ascii=False, date_format="iso"
-        )
+        # A gap among whole numbers has made them decimals.
+        frame = frame.apply(lambda cells: cells.convert_dtypes() if cells.hasnans else cells)
+        return frame.to_json(orient="records", lines=True, force_ascii=False, date_format="iso")

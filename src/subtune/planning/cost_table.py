@@ -23,20 +23,20 @@ def cost_table(
     ``with_information`` names the experiments that show Fisher information.
 
     Columns: `COLUMNS`. ``jobs`` are those that the Slurm profile submits: one per sweep, one per
-    task's Fisher information, one per model and task whose test rows are predicted, one for all
-    token ids. ``tokens`` are trained on or evaluated, ``flops`` floating-point operations,
+    task's Fisher information, one per model that predicts test rows, one for all token ids.
+    ``tokens`` are trained on or evaluated, ``flops`` floating-point operations,
     ``hours`` those of the assumed device, ``gigabytes`` what the run records take.
     """
     fishers: dict[str, set[str]] = {}
     tests: dict[str, list[list[str]]] = {}
     for name, experiment in config.experiments.items():
+        tasks = submitted_tasks(config, experiment)
         reads = name in with_information or experiment.fractions
         keys = {fisher.key for fisher in plan.experiment_fishers[name].values()}
         fishers[name] = keys if reads else set()
         tests[name] = [
-            list(plan.runs_on(name, model, task).values())
-            for model in experiment.models
-            for task in submitted_tasks(config, experiment)
+            [run for task in tasks for run in plan.runs_on(name, model, task).values()]
+            for model in (experiment.models if tasks else [])
         ]
 
     def row(

@@ -19,7 +19,7 @@ from subtune.core.layout import Layout, new_directory
 from subtune.families.base import is_added, is_classifier, is_norm
 from subtune.models.configuration import has_token_types
 from subtune.models.encoder import Encoder
-from subtune.models.files import OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
+from subtune.models.files import MINILM, OTHER_TOKENIZER_FILES, README, TOKENIZER, TOKENIZER_CONFIG
 from subtune.models.load import load_model
 from subtune.models.transformers_models import quiet, transposed_in, with_values
 from subtune.runs import records
@@ -48,6 +48,8 @@ MODES: dict[Reads, str] = {
 # The folder of a linear layer on the features of a pair. No part of sentence-transformers joins two
 # texts, so the card's code applies it.
 REGRESSION = "regression"
+# PEFT's configuration, and the run's spec, which says texts, labels and the longest example.
+ADAPTER, SPEC = "adapter_config.json", "subtune.json"
 # Returns the text of a model card, for a whole model or an adapter of PEFT.
 Card = Callable[[bool], str]
 
@@ -96,7 +98,9 @@ def _write_trained(
 def _write_beside(
     draft: Path, layout: Layout, spec: RunSpec, model: Encoder, card: str | None
 ) -> None:
-    """Write the tokenizer beside a model's weights, and its card if there is one."""
+    """Write the run's spec and the tokenizer beside a model's weights, and its card, if any."""
+    text = json.dumps(spec.written(), indent=2, ensure_ascii=False)
+    (draft / SPEC).write_text(text + "\n", encoding="utf-8")
     for name in (TOKENIZER, *OTHER_TOKENIZER_FILES):
         path = Path(layout.model(spec.model.id)) / name
         if path.is_file():
@@ -128,9 +132,10 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     """Write the folder of PEFT for a run of PEFT, LoRA or norms.
 
     ``PeftModel.from_pretrained(base, target)`` loads it. The base is the pretrained model with a
-    classifier of its own; the folder brings the trained one. What trained whole beside LoRA is
-    saved with the module that it belongs to. All is float32, which a base that is loaded in half
-    precision would round.
+    classifier of its own; the folder brings the trained one, and names the base by the hub's name
+    and commit, or else by its path in the results. What trained whole beside LoRA is saved with the
+    module that it belongs to. All is float32, which a base that is loaded in half precision would
+    round.
 
     Raises:
         SubtuneError: the run trained something else, or as for `export_model`.
@@ -149,10 +154,13 @@ def export_adapter(layout: Layout, run: str, target: Path, card: Card | None = N
     module.peft_config["default"].base_model_name_or_path = layout.model(spec.model.id)
     with new_directory(target) as draft, quiet():
         module.save_pretrained(str(draft))
-        if spec.model.repository:  # If PEFT knew it before, it would ask the hub.
-            path = draft / "adapter_config.json"
-            base_on_hub = {"base_model_name_or_path": spec.model.repository}
-            fields = json.loads(path.read_text()) | base_on_hub | {"revision": spec.model.version}
+        base = spec.model.repository, spec.model.version
+        if spec.model.version == MINILM.version:
+            base = MINILM.repository, MINILM.commit
+        if base[0]:  # If PEFT knew it before, it would ask the hub.
+            path = draft / ADAPTER
+            base_on_hub = dict(zip(("base_model_name_or_path", "revision"), base, strict=True))
+            fields = json.loads(path.read_text()) | base_on_hub
             path.write_text(json.dumps(fields, indent=2) + "\n")
         _write_beside(draft, layout, spec, model, card and card(True))
 

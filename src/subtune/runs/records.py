@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import safetensors.numpy
-from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
+from pyarrow.parquet import ParquetFile
 
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError

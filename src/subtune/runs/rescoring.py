@@ -19,6 +19,9 @@ from subtune.training.delta import applied, from_stored
 from subtune.training.evaluation import logits_of, without_padding_where_it_is_seen
 from subtune.training.recipe import examples_that_train
 
+# What a table of predictions has at least.
+NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
+
 
 def score_on_training_rows(
     store: Path, spec: RunSpec, model: Encoder, split: datasets.Dataset
@@ -66,7 +69,7 @@ def on_test_rows(
     Raises:
         SubtuneError: a run's delta cannot be read, or the run diverged.
     """
-    parts = [pd.DataFrame({"run": [], "split": [], "idx": []})]
+    parts = [NO_PREDICTIONS]
     for spec in specs:
         trained = trained_model(store, spec, model)
         kind = spec.tokens.data.task.of_kind

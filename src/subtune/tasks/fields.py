@@ -22,7 +22,8 @@ class TaskFields(Value):
     them and without a ``kind`` the task is a regression. The first of ``metrics`` decides, on the
     first of ``evaluation``, the epoch that a record keeps. Where a paper shows no other metric, it
     also decides the epochs and learning rates of tables. ``encoding`` is that of the rows' files,
-    where these do not tell it.
+    where these do not tell it, and ``sheet`` that of Excel files. With ``merge_labels`` label words
+    that differ in capitals alone are one.
     """
 
     name: str
@@ -37,6 +38,8 @@ class TaskFields(Value):
     metrics: tuple[str, ...]
     evaluation: tuple[str, ...] = ("validation",)
     encoding: str | None = None
+    sheet: str | None = None
+    merge_labels: bool = False
 
     @property
     def labelled(self) -> tuple[str, ...]:

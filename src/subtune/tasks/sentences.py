@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,27 +24,8 @@ if TYPE_CHECKING:
 
 NO_LABEL = -1
 TEXTS = ("text_a", "text_b")
-FORMATS = (".csv", ".tsv", ".jsonl")
 # Squared errors and their gradients are added up in float32.
 LARGEST_SCORE = 1e9
-
-
-def rows_of(
-    path: Path,
-    columns: Collection[str],
-    is_row: Callable[[Mapping[str, str]], bool],
-    encoding: str | None = None,
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read the rows of a file in one of `FORMATS`, by column, each with its line.
-
-    `delimited.rows` explains the arguments.
-
-    Raises:
-        SubtuneError: the file cannot be read as what its ending says.
-    """
-    if path.suffix == ".jsonl":
-        return tables.json_rows(path)
-    return tables.delimited_rows(path, columns, is_row, encoding)
 
 
 def texts_apart(pairs: Columns) -> Columns:
@@ -58,7 +39,7 @@ class Sentences(TaskKind):
     """Texts or pairs of texts with one label each. Each row is one example."""
 
     text_columns = (1, 2)
-    formats = FORMATS
+    formats = tables.FORMATS
     head = "sequence_classification"
     # The type of the column of labels.
     label_type: str
@@ -74,8 +55,8 @@ class Sentences(TaskKind):
     def columns(self, task: TaskFields) -> Mapping[str, Any]:
         return dict.fromkeys(TEXTS[: len(task.text)], "string") | {"label": self.label_type}
 
-    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterator[PlacedRow]:
-        """Read CSV, TSV, or JSON lines."""
+    def read(self, task: TaskFields, path: Path, labelled: bool) -> Iterable[PlacedRow]:
+        """Read a table. Rows without a label are left out if they are few."""
 
         def is_row(cells: Mapping[str, str]) -> bool:
             """Return whether the label's cell holds a label and nothing else."""
@@ -86,8 +67,9 @@ class Sentences(TaskKind):
                 return False
             return labelled and cell == cell.strip()
 
-        rows = rows_of(path, task.columns_read(labelled), is_row, task.encoding)
-        return ((f"line {line}", row) for line, row in rows)
+        read = task.columns_read(labelled)
+        rows = [*tables.rows_of(path, read, is_row, task.encoding, task.sheet)]
+        return tables.with_labels(rows, task.label)[0] if labelled else rows
 
     def cells(self, task: TaskFields, row: Row, labelled: bool, place: str) -> tuple:
         """Return a text or two, and the label; without labels it is -1, as on the hub."""
@@ -150,6 +132,8 @@ class Classification(Sentences):
         Where no label word contains a digit, the words' numbers, from 0, stand for them too.
         """
         text, words = text.strip(), task.labels or ()
+        if task.merge_labels:
+            text, words = text.casefold(), tuple(map(str.casefold, words))
         numbers = {word: number for number, word in enumerate(words)}
         if not any(letter.isdigit() for word in words for letter in word):
             numbers |= {str(number): number for number in range(len(words))}

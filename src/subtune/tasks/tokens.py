@@ -49,7 +49,7 @@ class Tokens(TaskKind):
         """Read a CoNLL file, JSON lines with lists of words and labels, or parsed sentences."""
         columns = task.columns_read(labelled)
         if path.suffix == ".jsonl":
-            return ((f"line {line}", row) for line, row in tables.json_rows(path))
+            return tables.json_rows(path)
         if path.suffix.lower() == ".mrg":
             return tagged.treebank_sentences(path, columns)
         return tagged.conll_sentences(path, columns, task.encoding)

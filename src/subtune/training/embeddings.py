@@ -107,7 +107,11 @@ def features(model: Encoder, examples: Examples, index: np.ndarray) -> np.ndarra
         )
     if len(examples) == examples.rows:
         return embedded
-    u, v = embedded[::2], embedded[1::2]
+    return features_of(embedded[::2], embedded[1::2])
+
+
+def features_of(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return the numbers that a regression reads of pairs, from their embeddings ``[n, h]``."""
     return np.hstack([u, v, np.abs(u - v), u * v])
 
 

@@ -45,6 +45,8 @@ FIXED_DEFAULTS: dict[type[Value], dict[str, Any]] = {
         "labels": None,
         "evaluation": ("validation",),
         "encoding": None,
+        "sheet": None,
+        "merge_labels": False,
     },
     DataSpec: {"data_version": 1},
     TokensSpec: {"doc_stride": None, "apart": False, "tokens_version": 1},

@@ -43,7 +43,7 @@ def best_run(task, run, value=0.5):
 def test_the_mnli_model_predicts_the_diagnostic_set_and_alike_makes_the_same_file(tmp_path):
     files = [file for file in FILES.values() if file.task.name == "mnli"]
     assert [file.name for file in files] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
-    predicted = {"mnli": pd.concat(predictions(file, "a1") for file in files)}
+    predicted = pd.concat(predictions(file, "a1") for file in files)
     found, parts = glue_server.submission(predicted, best_run("mnli", "a1"))
     assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in files}
     assert dict(zip(parts["file"], parts["made_of"], strict=True))["AX.tsv"] == "run a1"
@@ -56,7 +56,7 @@ def test_the_mnli_model_predicts_the_diagnostic_set_and_alike_makes_the_same_fil
 def test_what_was_not_predicted_is_a_constant_and_told():
     file = FILES["RTE.tsv"]
     few = predictions(file, "a1").head(10)
-    found, parts = glue_server.submission({"rte": few}, best_run("rte", "a1"))
+    found, parts = glue_server.submission(few, best_run("rte", "a1"))
     told = dict(zip(parts["file"], parts["made_of"], strict=True))
     assert not found
     assert told["RTE.tsv"] == ("every row entailment: found 10 test rows, but the server has 3,000")
@@ -66,7 +66,7 @@ def test_what_was_not_predicted_is_a_constant_and_told():
 def test_a_run_that_diverged_predicts_nothing_for_the_server_and_is_named():
     overflown = predictions(FILES["CoLA.tsv"], "b2").assign(logit_1=np.inf)
     best = pd.concat([best_run("rte", "a1", np.nan), best_run("cola", "b2")])
-    found, parts = glue_server.submission({"cola": overflown}, best)
+    found, parts = glue_server.submission(overflown, best)
     made_of = dict(zip(parts["file"], parts["made_of"], strict=True))
     assert not found
     assert made_of["RTE.tsv"] == "every row entailment: run a1 diverged"
@@ -76,7 +76,7 @@ def test_a_run_that_diverged_predicts_nothing_for_the_server_and_is_named():
 @pytest.mark.slow
 def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_path):
     """A tiny model is trained on a few rows of each task, and predicts all its real test rows."""
-    predicted, rows = {}, []
+    predicted, rows = [], []
     for name in ("cola", "mrpc", "stsb", "rte", "wnli"):
         task = TASKS[name]
         spec = examples.run_spec(task=name, train_rows=8)
@@ -88,10 +88,10 @@ def test_real_glue_becomes_a_submission_that_is_taken(glue_dir, tiny_bert, tmp_p
         tokens_of_tests = tokenize(task, load(tests, glue_dir=str(glue_dir)), tiny_bert, 24)
         model = load_model(tiny_bert, SEQUENCE_CLASSIFICATION, task.outputs)
         recording.train_and_record([spec], tmp_path, model, tokens, {}, lambda line: None)
-        predicted[name] = rescoring.on_test_rows(tmp_path, [spec], model, tokens_of_tests)
+        predicted.append(rescoring.on_test_rows(tmp_path, [spec], model, tokens_of_tests))
         rows.append((name, spec.id, spec.recipe.learning_rate, spec.seed, 0.5))
     names = ["task", "run", "learning_rate", "seed", "value"]
-    found, parts = glue_server.submission(predicted, pd.DataFrame(rows, columns=names))
+    found, parts = glue_server.submission(pd.concat(predicted), pd.DataFrame(rows, columns=names))
     assert set(found) == {"CoLA.tsv", "MRPC.tsv", "STS-B.tsv", "RTE.tsv", "WNLI.tsv"}
     glue_server.write_zip(tmp_path / "real.zip", found)
     require_taken(tmp_path / "real.zip")

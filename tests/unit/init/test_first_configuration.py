@@ -95,7 +95,9 @@ def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
         "films-train.csv: 12 rows to train on; columns sentence, label",
         "text: column 'sentence' (a guess; --text names another)",
         "2 classes: bad (6), good (6)",
+        "2 classes in the dev rows: bad (6), good (6)",
         "always answering good is right in 50% of the dev rows",
+        "12 dev rows show differences in accuracy from about 0.32 at best",
         f"max_length {experiment.max_length}, which cuts none",
         f"{len(planned.runs) - 1} runs: methods (full, bitfit, layernorm, lora-I, frozen) × 5 ",
         " × 5 seeds, and embeddings; ",
@@ -123,7 +125,27 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, capsys, glue_dir, mo
     assert seconds[600] > seconds[60] > seconds[0.1]
     # Not even the shortest settings take seconds.
     assert experiment.train_rows == (1000,)
-    assert "without lora-I, frozen, 1,000 of 2,000 rows train, 3 epochs in place of 10" in said
+    assert "without lora-I, frozen; 1,000 of 2,000 rows train; 3 epochs in place of 10\n" in said
+
+
+@pytest.mark.slow
+def test_long_texts_have_a_shorter_window_before_methods_are_dropped(here, capsys, monkeypatch):
+    speed = Assumptions(device="usual", teraflops={"fp32": 0.2, "bf16": 0.4})
+    monkeypatch.setattr(machine_speed, "estimate_speed", lambda: speed)
+    monkeypatch.setattr(machine_speed, "count_jobs_at_once", lambda: 2)
+    columns, arguments = ("sentence", "label"), tables(here)
+    write(here / "films-train.csv", columns, rows_of(rows=100, about="long " * 1390))
+    found = {}
+    for minutes in (10_000, 30, 10, 3):
+        checked, _, said = written(capsys, *arguments, "--minutes", minutes)
+        experiment, text = checked.experiments["mine"], MINE.read_text()
+        MINE.unlink()
+        found[minutes] = experiment.max_length, len(experiment.methods)
+        assert "max_length 512, which cuts 100.0% of them and reads 36.6% of their tokens" in said
+    assert found == {10_000: (512, 6), 30: (256, 6), 10: (128, 6), 3: (64, 4)}
+    what_is_read = "which cuts 100.0% of them and reads 4.6% of their tokens"
+    assert f"; max_length 64 in place of 512, {what_is_read}\n" in said
+    assert f"    max_length: 64  # tokens of a text, {what_is_read}\n" in text
 
 
 def test_what_is_named_is_not_guessed(here, capsys, tiny_bert):

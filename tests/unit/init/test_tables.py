@@ -21,7 +21,7 @@ def table_of(tmp_path, **columns):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.xlsx", b"", "a.xlsx: found '.xlsx', expected one of .csv, .tsv, .jsonl as the"),
+        ("a.xls", b"", "a.xls: found '.xls', expected one of .csv, .tsv, .json, .jsonl, .xls"),
         ("a.csv", b"", "a.csv: found no rows, expected at least one"),
         ("a.csv", None, "a.csv: no such file or directory"),
     ],

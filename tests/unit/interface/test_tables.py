@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from subtune.core.errors import SubtuneError
+from subtune.init.tables import read
 from subtune.interface import tables as interface_tables
 from subtune.interface.tables import name_of, splits_of
 
@@ -33,9 +34,25 @@ def test_classes_of_a_dataset_are_written_by_name_and_a_missing_label_as_none(tm
     assert [row["label"] for row in lines(split, tmp_path)] == ["yes", "no", None]
 
 
-def test_truth_values_are_labels(tmp_path):
-    split = splits_of(ROWS.assign(label=[True, False] * 5), ROWS, None, None)["train"]
-    assert {row["label"] for row in lines(split, tmp_path)} == {"True", "False"}
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([True, False] * 5, ["True", "False"] * 5),
+        (pd.Categorical([True, False] * 5), ["True", "False"] * 5),
+        (pd.Categorical(["b", "a"] * 5), ["b", "a"] * 5),
+        ([True, False, None] + [True] * 7, ["True", "False", None] + ["True"] * 7),
+        (pd.array([True, None] * 5, "boolean"), ["True", None] * 5),
+        ([1, 0, None] + [1] * 7, ["1", "0", None] + ["1"] * 7),
+        ([0.5, None] * 5, ["0.5", None] * 5),
+        ([["a"], []] * 5, [["a"], []] * 5),
+    ],
+)
+def test_cells_of_any_type_are_what_a_file_with_them_says(tmp_path, labels, words):
+    frame = ROWS.assign(label=labels).set_index(pd.Index([7] * 10))
+    split = splits_of(frame, ROWS, None, None)["train"]
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for path in (split.written(tmp_path, tmp_path / "rows"), tmp_path / "rows.parquet"):
+        assert read(path).cells("label") == words
 
 
 def test_a_share_of_the_training_rows_evaluates(tmp_path):

@@ -131,5 +131,5 @@ def test_a_day_is_enough_for_every_exhibit_and_claim(day, plan_of_day):
     costs = Estimates(day, plan_of_day)
     every = cost_table(day, plan_of_day, costs, with_information(day)).iloc[-1]
     assert every["hours"] <= 24 and every["sweeps"] <= 50
-    text = f"{every['hours']:.1f} hours of one A100 for {every['runs']} runs in {every['sweeps']}"
-    assert text in DAY.read_text()
+    jobs = f"{every['runs']} runs in {every['jobs']} jobs"
+    assert f"{every['hours']:.1f} hours of one A100 for {jobs}" in DAY.read_text()

@@ -216,5 +216,5 @@ def test_what_papers_share_is_counted_once():
     parts, every = table.drop(cost_table.TOTAL), table.loc[cost_table.TOTAL]
     assert every["runs"] < parts["runs"].sum()
     assert every["hours"] < parts["hours"].sum()
-    # One model has Fisher information of 8 tasks; test rows are predicted per model and task.
-    assert every["jobs"] == every["sweeps"] + 8 + (8 + 3 * 8 + 3 + 9 + 8 + 2 + 2) + 1
+    # One model has Fisher information of 8 tasks; each model predicts all its test rows in one job.
+    assert every["jobs"] == every["sweeps"] + 8 + (1 + 3 + 1 + 1 + 1 + 1 + 1) + 1

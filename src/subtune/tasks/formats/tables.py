@@ -1,17 +1,67 @@
-"""Tables that people write: CSV and TSV with a header, and JSON lines."""
+"""Tables that people have: CSV and TSV with a header, JSON, Excel and Parquet.
+
+All give rows of text, each with its place in the file for messages. A cell is None where nothing
+stands, and remains a list or an object where it is one.
+"""
 
 import csv
 import io
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from subtune.core.errors import SubtuneError, listed
+from subtune.core.errors import SubtuneError, listed, one_line, one_of
 from subtune.tasks.formats import text
 
+FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".xlsx", ".parquet")
+PlacedRows = Iterator[tuple[str, dict[str, Any]]]
 # Delimiters of other programs, for a header that does not have the usual one.
 OTHERS = ";\t,|"
+# The first bytes of Excel's files before 2007, and of those with a password.
+NO_ZIP = b"\xd0\xcf\x11\xe0"
+# Rows without a label are left out if they are at most this share.
+FEW = 0.01
+
+
+def rows_of(
+    path: Path,
+    columns: Collection[str] = (),
+    is_row: Callable[[Mapping[str, str]], bool] = lambda cells: False,
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> PlacedRows:
+    """Read the rows of a file in one of `FORMATS`, by column, each with its place.
+
+    `delimited_rows` explains the arguments. ``sheet``: that of an Excel file; default: the first.
+
+    Raises:
+        SubtuneError: the file cannot be read as what its ending says.
+    """
+    match path.suffix:
+        case ".json" | ".jsonl":
+            return json_rows(path)
+        case ".xlsx":
+            return excel_rows(path, columns, sheet)
+        case ".parquet":
+            return parquet_rows(path)
+    return delimited_rows(path, columns, is_row, encoding)
+
+
+def with_labels(
+    rows: Sequence[tuple[str, Mapping[str, Any]]], column: str
+) -> tuple[list, list[str]]:
+    """Return the rows that have a label, and the places of the others if these are few.
+
+    Many rows without a label are a mistake: they stay, and are refused with their place.
+    """
+    lacking, kept = list[str](), []
+    for place, row in rows:
+        if row.get(column) is None or not str(row[column]).strip():
+            lacking.append(place)
+        else:
+            kept.append((place, row))
+    return (kept, lacking) if len(lacking) <= FEW * len(rows) else ([*rows], [])
 
 
 def delimited_rows(
@@ -19,7 +69,7 @@ def delimited_rows(
     columns: Collection[str],
     is_row: Callable[[Mapping[str, str]], bool],
     encoding: str | None = None,
-) -> Iterator[tuple[int, dict[str, str]]]:
+) -> PlacedRows:
     """Read the rows below the header, by column, each with the line on which it begins.
 
     A cell that begins with ``"`` ends with the next one; in between ``""`` stands for a quotation
@@ -36,17 +86,15 @@ def delimited_rows(
         SubtuneError: the file cannot be read, a row has more or fewer cells than the header, a
             column is there twice, or a quotation mark is not closed.
     """
+    # Python's own reader is strict about quotation marks and knows its line; those of pandas and
+    # pyarrow fill short rows or take marks away without a word.
     lines = list(io.StringIO(text.read(path, encoding), newline=""))
     delimiter = _delimiter(path, lines)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first = 1
     try:
         header = next(filter(None, reader), [])
-        for name in columns:
-            if header.count(name) > 1:
-                raise SubtuneError(
-                    f"{path}: line {reader.line_num}: found column {name!r} twice, expected it once"
-                )
+        _require_once(columns, header, f"{path}: line {reader.line_num}")
         first = reader.line_num + 1
         for cells in reader:
             if len(cells) not in (0, len(header)):
@@ -68,7 +116,7 @@ def delimited_rows(
                     f"{reader.line_num}, expected '\"\"\"' where a quote begins a cell's text"
                 )
             if cells:
-                yield first, dict(zip(header, cells, strict=True))
+                yield f"line {first}", dict(zip(header, cells, strict=True))
             first = reader.line_num + 1
     except csv.Error as error:
         raise SubtuneError(
@@ -84,26 +132,120 @@ def _delimiter(path: Path, lines: list[str]) -> str:
     return next((sign for sign in (usual, *OTHERS) if sign in header), usual)
 
 
-def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read the object of each line, by column, with the line. Numbers are text, as written.
+def _require_once(columns: Collection[str], header: Sequence[Any], place: str) -> None:
+    for name in columns:
+        if header.count(name) > 1:
+            raise SubtuneError(f"{place}: found column {name!r} twice, expected it once")
+
+
+def json_rows(path: Path) -> PlacedRows:
+    """Read objects, by column: one on each line, or all of them in one list.
+
+    Numbers are text, as written.
 
     Raises:
-        SubtuneError: the file is not UTF-8, or a line is no JSON object.
+        SubtuneError: the file is not UTF-8, or something else stands where an object is expected.
     """
-    # Only line ends separate rows: a text may hold other characters that Unicode calls line ends.
-    for line, content in enumerate(io.StringIO(text.read(path), newline=""), start=1):
-        if not content.strip():
-            continue
-        place = f"{path}: not a readable {path.suffix} file: line {line}"
-        try:
-            row = json.loads(
-                content.rstrip(), parse_int=str, parse_float=str, parse_constant=lambda name: None
-            )
-        except json.JSONDecodeError as error:
-            said = f"{error.msg} in column {error.colno}"
-            raise SubtuneError(f"{place}: {said}, expected an object") from None
-        except RecursionError:
-            raise SubtuneError(f"{place}: too many brackets, expected an object") from None
+    content, broken = text.read(path), f"{path}: not a readable {path.suffix} file"
+    parts: Iterator[tuple[str, Any]]
+    if content.lstrip().startswith("["):
+        rows = _parsed(content, 1, broken)
+        parts = ((f"row {number}", row) for number, row in enumerate(rows, start=1))
+    else:
+        # Only line ends separate rows: a text may hold other characters that Unicode calls so.
+        lines = enumerate(io.StringIO(content, newline=""), start=1)
+        parts = (
+            (f"line {number}", _parsed(line.rstrip(), number, broken))
+            for number, line in lines
+            if line.strip()
+        )
+    for place, row in parts:
         if not isinstance(row, dict):
-            raise SubtuneError(f"{place}: found {text.in_words(row)}, expected an object")
-        yield line, row
+            raise SubtuneError(f"{broken}: {place}: found {text.in_words(row)}, expected an object")
+        yield place, {column: _text(cell) for column, cell in row.items()}
+
+
+def _parsed(content: str, line: int, broken: str) -> Any:
+    """Return a JSON value that begins on a line."""
+    try:
+        return json.loads(content, parse_int=str, parse_float=str, parse_constant=lambda name: None)
+    except json.JSONDecodeError as error:
+        said = f"line {line + error.lineno - 1}: {error.msg} in column {error.colno}"
+    except RecursionError:
+        said = f"line {line}: too many brackets"
+    raise SubtuneError(f"{broken}: {said}, expected an object")
+
+
+def _text(cell: Any) -> Any:
+    """Return a cell as text, or None where nothing stands. Lists and objects stay."""
+    # "Not a number" differs from itself.
+    if cell is None or cell != cell:
+        return None
+    # A gap among whole numbers has made them decimals, and Excel knows no others.
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return cell if isinstance(cell, str | list | dict) else str(cell)
+
+
+def sheets(path: Path) -> list[str]:
+    """Return the names of an Excel file's sheets."""
+    return [sheet.title for sheet in _workbook(path, read_only=True).worksheets]
+
+
+def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -> PlacedRows:
+    """Read the rows below the first one that is not empty, by column, each with its number.
+
+    Raises:
+        SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
+            formulas that were never computed, or a column twice.
+    """
+    book = _workbook(path, data_only=True)
+    names = [of_book.title for of_book in book.worksheets]
+    if sheet is not None and sheet not in names:
+        raise SubtuneError(f"{path}: sheet: {one_of(sheet, names)}")
+    name = sheet or names[0]
+    found, place = book[name], f"{path}: sheet {text.shown(name)}"
+    for merged in found.merged_cells.ranges:
+        raise SubtuneError(
+            f"{place}: found the merged cells {merged}, expected a cell for each row; unmerge them"
+        )
+    cells = [*found.iter_rows()]
+    if any(cell.value is None for row in cells for cell in row):
+        written = (cell for row in _workbook(path)[name].iter_rows() for cell in row)
+        formulas = [cell.coordinate for cell in written if cell.data_type == "f"]
+        if formulas and all(found[formula].value is None for formula in formulas):
+            raise SubtuneError(
+                f"{place}: {formulas[0]}: found a formula without its value, expected both; a "
+                "spreadsheet program that opens and saves the file computes it"
+            )
+    texts = ((number, [_text(cell.value) for cell in row]) for number, row in enumerate(cells, 1))
+    (first, header), *rows = [row for row in texts if any(row[1])] or [(1, [])]
+    _require_once(columns, header, f"{place}: row {first}")
+    for number, row in rows:
+        by_column = zip(header, row, strict=True)
+        yield f"row {number}", {column: cell for column, cell in by_column if column}
+
+
+def _workbook(path: Path, **how: bool) -> Any:
+    # Importing it takes a while.
+    import openpyxl
+
+    with one_line(f"{path}: expected a readable .xlsx file"):
+        content = path.read_bytes()
+        if content.startswith(NO_ZIP):
+            raise ValueError("this one has a password, or is of Excel before 2007")
+        return openpyxl.load_workbook(io.BytesIO(content), **how)
+
+
+def parquet_rows(path: Path) -> PlacedRows:
+    """Read the rows of a Parquet file, by column, each with its number.
+
+    Raises:
+        SubtuneError: the file cannot be read.
+    """
+    from pyarrow.parquet import ParquetFile
+
+    with one_line(f"{path}: expected a readable .parquet file"):
+        rows = ParquetFile(path).read().to_pylist()
+    for number, row in enumerate(rows, start=1):
+        yield f"row {number}", {column: _text(cell) for column, cell in row.items()}

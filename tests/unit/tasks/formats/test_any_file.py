@@ -1,8 +1,11 @@
 """Whatever is in a file: it is read, or one line says what is wrong with it."""
 
+import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +15,15 @@ from subtune.tasks.formats import squad, tables, tagged
 
 QUESTION = {"id": "1", "question": "Who?", "answers": [{"text": "Zoë", "answer_start": 4}]}
 PARAGRAPH = {"context": "And Zoë ran.", "qas": [QUESTION]}
+
+
+def _written(write: Callable[[pd.DataFrame, io.BytesIO], None]) -> bytes:
+    """What a library of data frames makes of two rows."""
+    buffer = io.BytesIO()
+    write(pd.DataFrame({"text": ["Zoë", "ran"], "label": [1, 0]}), buffer)
+    return buffer.getvalue()
+
+
 # A good file of each format, and how it is read.
 FORMATS = {
     "conllu": (
@@ -27,6 +39,9 @@ FORMATS = {
         lambda path: tagged.treebank_sentences(path, ["form", "xpos"]),
     ),
     "jsonl": ('{"form": ["Zoë", "ran"], "xpos": ["NNP", "VBD"]}\n' * 2, tables.json_rows),
+    "csv": ('text,label\n"Zoë, she",1\nran,0\n', tables.rows_of),
+    "xlsx": (_written(lambda frame, to: frame.to_excel(to, index=False)), tables.rows_of),
+    "parquet": (_written(lambda frame, to: frame.to_parquet(to)), tables.rows_of),
     "json": (
         json.dumps({"data": [{"paragraphs": [PARAGRAPH]}]}, ensure_ascii=False),
         lambda path: squad.questions(path, labelled=True),
@@ -44,7 +59,7 @@ def test_a_file_that_something_happened_to_is_read_or_refused_in_a_line(
     tmp_path_factory, ending, data
 ):
     good, read = FORMATS[ending]
-    content = good.encode()
+    content = good if isinstance(good, bytes) else good.encode()
     first = data.draw(st.integers(0, len(content)))
     last = data.draw(st.integers(first, min(first + 8, len(content))))
     path: Path = tmp_path_factory.getbasetemp() / f"broken.{ending}"
@@ -61,7 +76,7 @@ def test_a_file_that_something_happened_to_is_read_or_refused_in_a_line(
 def test_a_good_file_is_read_and_a_directory_in_its_place_is_refused_in_a_line(tmp_path, ending):
     good, read = FORMATS[ending]
     path = tmp_path / f"good.{ending}"
-    path.write_text(good, encoding="utf-8")
+    path.write_bytes(good if isinstance(good, bytes) else good.encode())
     assert list(read(path))
     with pytest.raises(SubtuneError) as raised:
         list(read(tmp_path))

@@ -1,0 +1,237 @@
+"""Predictions of an exported model for new rows, by the code of those who load it elsewhere."""
+
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import datasets
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from tqdm import tqdm
+
+from subtune.core import hardware
+from subtune.core.errors import SubtuneError, one_line, reason_of
+from subtune.core.layout import require_new
+from subtune.data.batches import EVALUATION_TOKENS
+from subtune.data.load import read_tokenizer
+from subtune.families.base import HEADS, SEQUENCE_CLASSIFICATION
+from subtune.hub.download import snapshot
+from subtune.models.configuration import CONFIG, MODULES, has_token_types, head_by, read_config
+from subtune.models.files import INDEX, MINILM, SHARDS, WEIGHTS, directory_of_package
+from subtune.models.load import load_model
+from subtune.models.transformers_models import AUTO_CLASSES, quiet, with_values
+from subtune.runs.export import ADAPTER, REGRESSION, SPEC
+from subtune.selections.specs import RunSpec
+from subtune.tasks import TaskSpec
+from subtune.tasks.examples import Examples
+from subtune.tasks.sentences import texts_apart
+from subtune.tasks.task_kind import PlacedRow
+from subtune.training.embeddings import features_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PREDICTION = "prediction"
+
+
+def exported_spec(directory: Path) -> RunSpec:
+    """Return the run that an exported model's folder says that it is.
+
+    Raises:
+        SubtuneError: it does not say so, or has a file that would be unpickled.
+    """
+    path = directory / SPEC
+    if not path.is_file():
+        raise SubtuneError(f"found no {SPEC} in {str(directory)!r}, expected an exported model")
+    if pickles := sorted(directory.rglob("*.bin")):
+        raise SubtuneError(f"found {pickles[0]}, expected weights in safetensors alone")
+    with one_line(f"{path} is not the spec of a run"):
+        return RunSpec.model_validate_json(path.read_bytes())
+
+
+def predict(
+    directory: Path,
+    spec: RunSpec,
+    task: TaskSpec,
+    rows: Sequence[PlacedRow],
+    source: str,
+    base: Path | None = None,
+) -> "pd.DataFrame":
+    """Return what an exported model says of each row.
+
+    Its columns are ``prediction`` (a label word, or a number in the labels' own unit) and, for
+    classes, ``probability_…`` of each. Of several labels at once, and of words, predictions are
+    lists.
+
+    Args:
+        directory: of the exported model.
+        spec: its run.
+        task: the run's, perhaps with other columns of text.
+        rows: each with its place, which messages name after ``source``.
+        base: the folder of an adapter's base; default: what the adapter says.
+
+    Raises:
+        SubtuneError: a row does not fit the task, or the model cannot be loaded.
+    """
+    import pandas as pd
+
+    kind, tokens = task.of_kind, spec.tokens
+    columns = kind.from_rows(task, rows, labelled=False, source=source)
+    base = _base_of(directory, base) if (directory / ADAPTER).is_file() else None
+    encoded = kind.encode(
+        read_tokenizer(directory),
+        texts_apart(columns) if tokens.apart else columns,
+        tokens.max_length,
+        tokens.doc_stride,
+    )
+    if not has_token_types(read_config(base or directory)):
+        del encoded["token_type_ids"]
+    examples = Examples(datasets.Dataset.from_dict(encoded), HEADS[kind.head])
+    device = hardware.prepare(torch.get_num_threads())
+    with one_line(f"{directory} cannot be loaded"), quiet():
+        forward = _loaded(directory, spec, base, device)
+        regression = load_file(directory / REGRESSION / WEIGHTS) if tokens.apart else {}
+    logits = _logits_of(forward, examples, device)
+    if tokens.apart:
+        features = features_of(logits[::2], logits[1::2])
+        logits = features @ regression["linear.weight"].numpy().T
+        logits += regression["linear.bias"].numpy()
+    if kind.head == SEQUENCE_CLASSIFICATION:
+        return pd.DataFrame(_of_texts(task, logits))
+    table = kind.table(examples, kind.predict(examples, logits))
+    if task.labels is None:
+        return table[[PREDICTION]]
+    of_rows = table.groupby("idx")[PREDICTION]
+    return pd.DataFrame({PREDICTION: [[task.labels[n] for n in words] for _, words in of_rows]})
+
+
+def write(table: "pd.DataFrame", target: Path) -> None:
+    """Write a table as CSV, whole or not at all; its lists are JSON.
+
+    Raises:
+        SubtuneError: ``target`` is there already, or cannot be written.
+    """
+    require_new(target)
+    draft = target.with_name(f".{target.name}.{uuid4().hex}")
+
+    def in_text(cell: Any) -> Any:
+        return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list | dict) else cell
+
+    try:
+        table.map(in_text).to_csv(draft, index=False, float_format="%.7g")
+        draft.rename(target)
+    except OSError as error:
+        raise SubtuneError(f"cannot write {target}: {reason_of(error)}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _base_of(directory: Path, base: Path | None) -> Path:
+    """Return the folder of an adapter's base, which the hub may have.
+
+    Raises:
+        SubtuneError: it is not there.
+    """
+    path = directory / ADAPTER
+    with one_line(f"{path} is not a configuration of PEFT"):
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        name, revision = fields["base_model_name_or_path"], fields.get("revision")
+        base = base or Path(name)
+    if base.is_dir():
+        return base
+    if not revision or base != Path(name):
+        raise SubtuneError(f"found no folder {str(base)!r}, the adapter's base; --base names it")
+    if (name, revision) == (MINILM.repository, MINILM.commit):
+        with contextlib.suppress(SubtuneError):  # without which the hub is asked
+            return directory_of_package(MINILM.package)
+    files = [CONFIG, WEIGHTS, INDEX, SHARDS]
+    said = {"name": f"could not download {name}", "instead": "name a folder of it as --base"}
+    return snapshot(name, revision, files, repo_type="model", **said)
+
+
+def _loaded(
+    directory: Path, spec: RunSpec, base: Path | None, device: torch.device
+) -> Callable[[dict[str, Tensor]], Tensor]:
+    """Return a function from texts of equal length to logits ``[n, o]``, or ``[n, t, o]``."""
+    task, pooling = spec.tokens.data.task, spec.model.pooling
+    head = task.of_kind.head
+    module: Any
+    if base is None and (directory / MODULES).is_file():
+        from sentence_transformers import SentenceTransformer
+
+        safe: dict[str, Any] = {"local_files_only": True, "model_kwargs": {"use_safetensors": True}}
+        module = SentenceTransformer(str(directory), device=str(device), **safe).eval()
+        return lambda inputs: module(inputs)["sentence_embedding"]
+    if base is None:
+        settings = {"use_safetensors": True, "local_files_only": True, "output_loading_info": True}
+        module, loading = AUTO_CLASSES[head].from_pretrained(
+            directory, dtype=torch.float32, **settings
+        )
+        if loading["missing_keys"]:
+            raise SubtuneError(f"{directory} has no weights {sorted(loading['missing_keys'])[0]!r}")
+    else:
+        from peft import PeftModel
+
+        untrained = load_model(base, head, task.outputs, pooling)
+        untrained.config.num_labels = task.outputs
+        head = head_by(pooling, head, untrained.config.to_dict())
+        module = PeftModel.from_pretrained(with_values(untrained), str(directory))
+    module = module.to(device).eval()
+    averages = head != task.of_kind.head
+
+    def forward(inputs: dict[str, Tensor]) -> Tensor:
+        found = module(**inputs)
+        if "logits" not in found:
+            return torch.stack([found.start_logits, found.end_logits], -1)
+        # PEFT's virtual tokens stand before a text.
+        logits = found.logits
+        if logits.ndim == 3:
+            logits = logits[:, -inputs["input_ids"].shape[1] :]
+        return logits.mean(1) if averages else logits
+
+    return forward
+
+
+def _logits_of(
+    forward: Callable[[dict[str, Tensor]], Tensor], examples: Examples, device: torch.device
+) -> np.ndarray:
+    """Return the logits of all tokens that the head reads, in the examples' order.
+
+    Texts of one length make a batch: without padding no text depends on its neighbours.
+    """
+    found, reads = [np.empty(0)] * len(examples), examples.reads
+    with torch.inference_mode(), tqdm(total=len(examples), desc="texts", disable=None) as bar:
+        for length in np.unique(examples.lengths):
+            alike = np.flatnonzero(examples.lengths == length)
+            for batch in np.array_split(alike, -(-len(alike) * length // EVALUATION_TOKENS)):
+                inputs = {
+                    name: torch.tensor(np.stack([lists[n] for n in batch]), device=device)
+                    for name, lists in examples.inputs.items()
+                }
+                inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+                computed = forward(inputs).float().cpu().numpy()
+                for n, of_text in zip(batch, computed, strict=True):
+                    each = of_text.reshape(-1, of_text.shape[-1])
+                    found[n] = each if reads is None else each[reads[n]]
+                bar.update(len(batch))
+    return np.concatenate(found)
+
+
+def _of_texts(task: TaskSpec, logits: np.ndarray) -> dict[str, Any]:
+    """Return the columns of predictions for texts, from logits ``[n, o]``."""
+    if task.labels is None:
+        return {PREDICTION: logits[:, 0]}
+    labels, each = np.array(task.labels, object), torch.from_numpy(logits).double()
+    if task.of_kind.problem_type == "multi_label_classification":
+        probabilities = each.sigmoid().numpy()
+        predicted = [labels[row > 0.5].tolist() for row in probabilities]
+    else:
+        probabilities = each.softmax(1).numpy()
+        predicted = labels[probabilities.argmax(1)].tolist()
+    of_labels = zip(labels, probabilities.T, strict=True)
+    return {PREDICTION: predicted} | {f"probability_{label}": of for label, of in of_labels}

@@ -1,0 +1,235 @@
+"""A look at tables: every number that it counts, and the lines that say it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from subtune import cli
+from subtune.init.look import (
+    lengths_of,
+    lines,
+    look_at,
+    near_equal,
+    smallest_difference,
+    what_is_read,
+)
+from subtune.init.tables import Table
+from tests.helpers.tables import write
+
+LENGTHS = lengths_of(np.array([4, 6, 30]), max_length=8, are_counted=True)
+
+
+def look(train, others=None, **options):
+    """A look at rows of a text and a label, by split."""
+    tables = {
+        split: Table(
+            Path(f"{split}.csv"),
+            ("text", "label"),
+            [
+                (f"line {n}", dict(zip(("text", "label"), r, strict=True)))
+                for n, r in enumerate(rows, 2)
+            ],
+        )
+        for split, rows in {"train": train, **(others or {})}.items()
+    }
+    return look_at(tables, ("text",), "label", LENGTHS, **options)
+
+
+def said(*arguments, **options):
+    return [*lines(look(*arguments, **options))]
+
+
+def different(labels):
+    return [(f"text {n}", label) for n, label in enumerate(labels)]
+
+
+def test_the_share_of_the_answer_that_is_always_the_same():
+    dev = [("other " + text, label) for text, label in different(["usual"] * 190 + ["rare"] * 10)]
+    found = look(different(["rare"] * 20 + ["usual"] * 380), {"validation": dev})
+    assert found.parts["train"].labels == {"rare": 20, "usual": 380}
+    assert found.parts["validation"].labels == {"rare": 10, "usual": 190}
+    assert (found.judges, found.most_frequent, found.constant) == ("validation", "usual", 0.95)
+    assert [*lines(found)] == [
+        "train.csv: 400 rows to train on; columns text, label",
+        "validation.csv: 200 rows to evaluate on",
+        "text: column 'text'",
+        "label: column 'label'",
+        "2 classes: rare (20), usual (380)",
+        "2 classes in the dev rows: rare (10), usual (190)",
+        "always answering usual is right in 95% of the dev rows",
+        "lengths: half of the texts have up to 6 tokens, the longest 30; max_length 8, which cuts "
+        "33.3% of them and reads 45.0% of their tokens",
+        "200 dev rows show differences in accuracy from about 0.05 at best; smaller ones may be "
+        "chance",
+    ]
+
+
+def test_the_last_split_judges():
+    found = look(different("aab"), {"validation": different("ab"), "test": different("bbba")})
+    assert (found.judges, found.constant) == ("test", 0.25)
+    assert look(different("aab")).constant == pytest.approx(2 / 3)
+
+
+def test_repeated_texts_and_those_with_different_labels():
+    # The rows of "x" agree but for a space, and those of "y" and "z" do not.
+    train = [("x", "a"), ("x ", "a"), ("y", "a"), ("y", "b"), ("z", "b"), ("y", "a"), ("w", "b")]
+    dev = [("z", "a"), ("z", "b"), ("v", "a"), ("x", "a")]
+    found = look(train, {"validation": dev})
+    assert [part.repeated for part in found.parts.values()] == [3, 1]
+    assert [part.also_in for part in found.parts.values()] == [{}, {"train": 3}]
+    assert [(conflict.text, conflict.labels) for conflict in found.conflicts] == [
+        ("y", {"a": ["line 4", "line 7"], "b": ["line 5"]}),
+        (
+            "z",
+            {
+                "b": ["line 6", "line 3 of validation.csv"],
+                "a": ["line 2 of validation.csv"],
+            },
+        ),
+    ]
+    assert [*lines(found)][7:13] == [
+        "training rows with the text of an earlier one: 3 (42.9%)",
+        "dev rows with the text of an earlier one: 1 (25.0%)",
+        "3 of the 4 dev rows are also in the training file: their scores say little about new "
+        "texts",
+        "texts with different labels: 2, in 6 rows; no method can be right in all of these",
+        "    'y': a (line 4), b (line 5)",
+        "    'z': b (line 6), a (line 2 of validation.csv)",
+    ]
+
+
+def test_three_texts_with_different_labels_are_shown():
+    rows = [(text, label) for text in "vwxyz" for label in "ab"]
+    assert len(look(rows).conflicts) == 5
+    assert [line for line in said(rows) if line.startswith("    ")] == [
+        "    'v': a (line 2), b (line 3)",
+        "    'w': a (line 4), b (line 5)",
+        "    'x': a (line 6), b (line 7)",
+    ]
+
+
+def test_pairs_are_the_same_if_both_texts_are():
+    cells = [("a", "b", "1"), ("a", "b", "0"), ("b", "a", "1"), ("a", "", "1"), ("", "", "0")]
+    columns = ("first", "second", "label")
+    rows = [(f"line {n}", dict(zip(columns, r, strict=True))) for n, r in enumerate(cells, 2)]
+    table = Table(Path("pairs.csv"), columns, rows)
+    found = look_at({"train": table}, columns[:2], "label", LENGTHS)
+    assert found.parts["train"].repeated == 1
+    assert found.parts["train"].missing == {"first": ["line 6"], "second": ["line 5", "line 6"]}
+    assert [conflict.text for conflict in found.conflicts] == ["a | b"]
+    assert "pairs of texts: columns 'first' and 'second'" in [*lines(found)]
+
+
+def test_cells_that_are_missing():
+    rows = [("a", "x"), ("", "x"), ("b", None), ("c", " "), ("d", "NaN")]
+    found = look(rows)
+    assert found.parts["train"].missing == {"text": ["line 3"], "label": ["line 4", "line 5"]}
+    assert found.parts["train"].labels == {"NaN": 1, "x": 2}
+    assert [*lines(found)][5:8] == [
+        "label 'NaN' looks like a missing value; here it is a class",
+        "training rows without 'text': 1, the first in line 3",
+        "training rows without 'label': 2, the first in line 4",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "groups"),
+    [
+        (["Positive", "positive", "negative"], [["Positive", "positive"]]),
+        (["FALSE", "False", "TRUE", "true"], [["FALSE", "False"], ["TRUE", "true"]]),
+        (["not good", "not-good", "not_good."], [["not good", "not-good", "not_good."]]),
+        (["1", "1.0", "-1", "+1", "2"], [["1", "1.0", "+1"]]),
+        (["C", "C++", "C#"], []),
+    ],
+)
+def test_labels_that_differ_in_nothing_that_matters(labels, groups):
+    assert near_equal(labels) == groups
+
+
+def test_labels_of_one_file_alone_and_of_several_spellings():
+    found = said(different(["a", "b", "A"]), {"validation": different(["a", "c", "a"])})
+    assert found[4:10] == [
+        "3 classes: A (1), a (1), b (1)",
+        "2 classes in the dev rows: a (2), c (1)",
+        "always answering a is right in 67% of the dev rows",
+        "labels that may be one: 'A', 'a'",
+        "label 'A' is in no dev row: no score includes it",
+        "label 'b' is in no dev row: no score includes it",
+    ]
+    assert found[10] == "label 'c' is in no training row: no run can learn it"
+
+
+def test_a_row_may_have_several_labels():
+    found = look([("x", ["a", "b"]), ("y", ["a"]), ("x", []), ("z", []), ("w", None), ("v", [])])
+    assert found.parts["train"].labels == {"a": 2, "b": 1}
+    assert found.parts["train"].missing == {"label": ["line 6"]}
+    assert (found.most_frequent, found.constant) == ("no label", 0.5)
+    assert found.conflicts[0].labels == {"a, b": ["line 2"], "no label": ["line 4"]}
+
+
+def test_numbers_have_no_classes():
+    found = look(different([*map(str, range(20)), "7.5", "?"]), kind="regression")
+    assert (found.numbers, found.not_numbers) == ((0, 19), ["?"])
+    assert (found.most_frequent, found.constant, found.smallest_difference) == (None, None, None)
+    assert found.parts["train"].labels == {}
+    assert [*lines(found)][3:5] == [
+        "labels that are no numbers: ?",
+        "regression: numbers from 0 to 19 (if they are classes: --classes)",
+    ]
+    # The same score as 1 and as 1.0 is the same.
+    assert not look([("x", "1"), ("x", "1.0")], kind="regression").conflicts
+
+
+@pytest.mark.parametrize(
+    ("rows", "difference"), [(200, 0.049), (800, 0.0245), (31, 0.1244), (10, 0.384), (3, 1)]
+)
+def test_the_smallest_difference_that_rows_can_show(rows, difference):
+    assert smallest_difference(rows) == pytest.approx(difference, rel=2e-3)
+
+
+def test_methods_that_differ_as_assumed_are_told_apart_at_that_difference():
+    # Half of simulated differences of the stated size are more than 1.96 standard errors from 0.
+    rows, difference = 200, smallest_difference(200)
+    chances = [(1 / 8 + difference) / 2, 7 / 8, (1 / 8 - difference) / 2]
+    counts = np.random.default_rng(0).multinomial(rows, chances, size=20_000)
+    means = (counts[:, 0] - counts[:, 2]) / rows
+    errors = np.sqrt((counts[:, 0] + counts[:, 2]) / rows / rows)
+    assert np.mean(means > 1.96 * errors) == pytest.approx(0.5, abs=0.03)
+
+
+def test_the_window_of_a_look():
+    counts = np.array([100, 100, 200, 1600])
+    found = lengths_of(counts, max_length=128, are_counted=False)
+    assert (found.median, found.longest, found.cut, found.read) == (150, 1600, 0.5, 0.228)
+    assert what_is_read(found) == "which cuts 50.0% of them and reads 22.8% of their tokens"
+    assert what_is_read(lengths_of(counts, 1600, True)) == "which cuts none"
+    nearly_all = "which cuts 25.0% of them and reads almost all of their tokens"
+    assert what_is_read(lengths_of(counts, 1599, True)) == nearly_all
+
+
+def test_the_command_prints_lines_or_json(tmp_path, capsys, monkeypatch, tiny_bert):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": f"a b {n}", "label": "xy"[n % 2]} for n in range(9)]
+    for name in ("train.csv", "dev.csv"):
+        write(Path(name), ("text", "label"), rows)
+    assert cli.main(["look", "train.csv", "dev.csv", "--model", str(tiny_bert)]) == 0
+    printed = capsys.readouterr().out
+    assert "text: column 'text' (a guess; --text names another)" in printed
+    assert "9 of the 9 dev rows are also in the training file" in printed
+    assert cli.main(["look", "train.csv", "--label", "label", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["guessed"] == ["text", "sheet"]
+    assert found["parts"]["train"]["labels"] == {"x": 5, "y": 4}
+    assert found["constant"] == pytest.approx(5 / 9)
+    assert found["lengths"] == {
+        "are_counted": True,
+        "median": 5,
+        "longest": 5,
+        "max_length": 8,
+        "cut": 0,
+        "read": 1,
+    }
+    assert cli.main(["look", "train.csv", "--label", "lable"]) == 1
+    assert capsys.readouterr().err.startswith("train.csv: no such column: found 'lable', expected")

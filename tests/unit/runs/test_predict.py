@@ -1,0 +1,308 @@
+"""Predictions of exported models: those of the record, and a line where there can be none."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from subtune import cli
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
+from subtune.interface.comparison import Comparison
+from subtune.models import files
+from subtune.runs import predict, records
+from subtune.runs.export import export_adapter, export_model
+from subtune.selections.methods import METHODS
+from subtune.tasks import TASKS
+from tests.helpers import examples
+from tests.helpers.peft_types import selection_of
+from tests.helpers.records import record, recorded, recorded_embeddings
+
+
+def on_record(results, spec) -> pd.DataFrame:
+    table = pd.DataFrame(records.read_predictions(results / "runs", spec.id))
+    return table[table["split"] == "validation"]
+
+
+def said_of(directory, **changed) -> pd.DataFrame:
+    """What an exported model says of its task's dev rows."""
+    spec = predict.exported_spec(directory)
+    task = TASKS[spec.tokens.data.task.name]
+    rows = examples.rows_of(task)["validation"]
+    if task.kind == "tokens":
+        cells = [{task.text[0]: words} for words in rows["words"]]
+    else:
+        texts = task.of_kind.texts(rows.to_dict())
+        cells = [dict(zip(task.text, text, strict=True)) for text in texts]
+    placed = [(f"row {number}", row) for number, row in enumerate(cells)]
+    return predict.predict(directory, spec, task.spec(), placed, "rows", **changed)
+
+
+def assert_same(said: pd.DataFrame, logits: np.ndarray, labels) -> None:
+    """Fail unless predictions are those of logits."""
+    if labels is None:
+        assert said.columns.tolist() == ["prediction"]
+        assert said["prediction"].to_numpy() == pytest.approx(logits[:, 0], abs=1e-5)
+        return
+    softmax = np.exp(logits - logits.max(1, keepdims=True))
+    softmax /= softmax.sum(1, keepdims=True)
+    assert said["prediction"].tolist() == [labels[k] for k in logits.argmax(1)]
+    assert said.columns[1:].tolist() == [f"probability_{label}" for label in labels]
+    assert said.iloc[:, 1:].to_numpy() == pytest.approx(softmax, abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "task", "selection", "adapter", "pooling"),
+    [
+        ("bert", "sst2", METHODS["layernorm"], False, None),
+        ("bert", "stsb", METHODS["lora-I"], True, None),
+        ("roberta", "stsb", METHODS["bitfit"], False, None),
+        ("roberta", "sst2", METHODS["layernorm"], True, None),
+        ("bert", "rte", METHODS["bitfit"], False, "mean"),
+        ("roberta", "stsb", METHODS["full"], False, "mean"),
+        ("bert", "sst2", METHODS["lora-I"], True, "mean"),
+        ("bert", "rte", selection_of("IA3", "bert"), False, None),
+        ("bert", "sst2", selection_of("PROMPT_TUNING", "bert"), False, "mean"),
+        ("gpt2", "rte", METHODS["bitfit"], False, None),
+        ("bart", "sst2", METHODS["bitfit"], False, None),
+        ("modernbert", "sst2", METHODS["lora-I"], True, "mean"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_predictions_are_those_of_the_record(
+    family, task, selection, adapter, pooling, tmp_path, request, directory_of
+):
+    packed = family in ("bert", "roberta")
+    base = request.getfixturevalue(f"tiny_{family}") if packed else directory_of(family)
+    spec, _ = recorded(tmp_path, base, selection, task, pooling=pooling)
+    write = export_adapter if adapter else export_model
+    write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    logits = on_record(tmp_path, spec).filter(like="logit_").to_numpy()
+    assert_same(said_of(tmp_path / "out"), logits, TASKS[task].labels)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "task", "pooling"),
+    [("bert", "sst2", "mean"), ("bert", "rte", None), ("mpnet", "stsb", "mean")],
+)
+def test_a_regression_on_embeddings_predicts_as_the_record_says(
+    family, task, pooling, tmp_path, tiny_bert, directory_of
+):
+    base = tiny_bert if family == "bert" else directory_of(family)
+    spec = recorded_embeddings(tmp_path, base, task, pooling)
+    export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    logits = on_record(tmp_path, spec).filter(like="logit_").to_numpy()
+    assert_same(said_of(tmp_path / "out"), logits, TASKS[task].labels)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapter", [False, True])
+@pytest.mark.parametrize("task", ["ud_ewt", "squad"])
+def test_words_and_answers_are_predicted_as_the_record_says(task, adapter, tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["lora-I"], task)
+    write = export_adapter if adapter else export_model
+    write(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    said = said_of(tmp_path / "out")["prediction"].tolist()
+    table = on_record(tmp_path, spec)
+    if task == "ud_ewt":
+        said = [TASKS[task].labels.index(tag) for tags in said for tag in tags]
+    assert said == table["prediction"].tolist()
+
+
+def test_each_of_several_labels_has_a_probability_of_its_own():
+    class Several:
+        labels = ("toxic", "insult", "threat")
+
+        class of_kind:  # noqa: N801
+            problem_type = "multi_label_classification"
+
+    logits = np.array([[2.0, -1.0, 0.5], [-3.0, -0.1, -2.0]])
+    said = predict._of_texts(Several, logits)
+    assert said["prediction"] == [["toxic", "threat"], []]
+    assert said["probability_insult"] == pytest.approx(1 / (1 + np.exp([1.0, 0.1])))
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, tiny_bert):
+    """The folder of an exported model for `sst2`."""
+    results = tmp_path_factory.mktemp("exported")
+    spec, _ = recorded(results, tiny_bert, METHODS["layernorm"])
+    export_model(Layout(str(results)), spec.id, results / "model")
+    return results / "model"
+
+
+def call(*arguments) -> int:
+    return cli.main(["predict", *map(str, arguments)])
+
+
+def test_a_table_keeps_its_columns(exported, tmp_path, capfd):
+    rows = [("7", "a good film,\nreally"), ("8", 'a "bad" one'), ("9", "a good film,\nreally")]
+    with (tmp_path / "in.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "sentence"), *rows])
+    capfd.readouterr()
+    assert call(exported, tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 0
+    assert capfd.readouterr() == (f"3 rows are in {tmp_path / 'out.csv'}\n", "")
+    table = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    assert [*table[["id", "sentence"]].itertuples(index=False, name=None)] == rows
+    assert set(table["prediction"]) <= set(TASKS["sst2"].labels)
+    assert table.iloc[0, 2:].tolist() == table.iloc[2, 2:].tolist()
+    assert table.filter(like="probability_").astype(float).sum(1).to_numpy() == pytest.approx(1)
+    (tmp_path / "other.jsonl").write_text('{"review": "a good film,\\nreally"}\n')
+    columns = ("--text", "review", "--to", tmp_path / "other.csv")
+    assert call(exported, tmp_path / "other.jsonl", *columns) == 0
+    other = pd.read_csv(tmp_path / "other.csv", dtype=str)
+    assert other.columns[1:].tolist() == table.columns[2:].tolist()
+    assert other["prediction"][0] == table["prediction"][0]
+
+
+BAD = {
+    "no column of text": ("in.csv", "id,text\n1,a\n", "line 2: no such column: found 'sentence'"),
+    "an empty text": ("in.csv", "id,sentence\n1,a\n2, \n", "line 3: found no text"),
+    "no rows": ("in.csv", "id,sentence\n", "found no rows"),
+    "another format": ("in.pdf", "", "found '.pdf', expected one of"),
+    "a column of predictions": ("in.csv", "sentence,prediction\na,b\n", "column 'prediction'"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "problem"), BAD.values(), ids=BAD)
+def test_a_table_that_does_not_fit_gets_a_line_and_nothing_is_written(
+    exported, tmp_path, capfd, name, content, problem
+):
+    (tmp_path / name).write_text(content)
+    assert call(exported, tmp_path / name, "--to", tmp_path / "out.csv") == 1
+    [line] = capfd.readouterr().err.splitlines()
+    assert problem in line
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def broken(directory, name, content):
+    if content is None:
+        (directory / name).unlink()
+    else:
+        (directory / name).write_bytes(content)
+
+
+UNLOADABLE = {
+    "no export": ("subtune.json", None, "found no subtune.json in"),
+    "another spec": ("subtune.json", b'{"seed": 1}', "subtune.json is not the spec of a run"),
+    "no weights": ("model.safetensors", None, "cannot be loaded"),
+    "half weights": ("model.safetensors", b"\x08", "cannot be loaded"),
+    "no configuration": ("config.json", None, "found no config.json"),
+    "no tokenizer": ("tokenizer.json", b"{", "tokenizer.json is not a readable tokenizer"),
+    "a pickle": ("pytorch_model.bin", b"", "expected weights in safetensors alone"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "problem"), UNLOADABLE.values(), ids=UNLOADABLE)
+def test_a_model_that_cannot_be_loaded_gets_a_line_and_nothing_is_written(
+    exported, tmp_path, capfd, name, content, problem
+):
+    shutil.copytree(exported, tmp_path / "model")
+    broken(tmp_path / "model", name, content)
+    (tmp_path / "in.csv").write_text("sentence\na good film\n")
+    assert call(tmp_path / "model", tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 1
+    [line] = capfd.readouterr().err.splitlines()
+    assert problem in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "model"]
+
+
+@pytest.mark.parametrize("pair", ["one text", ("one text",), ("three", "texts", "here")])
+def test_texts_that_are_no_pairs_are_refused_where_a_task_has_pairs(pair, tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"], "rte")
+
+    class Exported(Comparison):
+        def export(self, method, to):
+            export_model(Layout(str(tmp_path)), spec.id, to)
+            return to
+
+    answer = Exported(tmp_path)
+    assert len(answer.predict("layernorm", [("a", "pair"), ("another", "one")])) == 2
+    with pytest.raises(
+        SubtuneError, match=r"texts: found .*, expected tuples of sentence1, sentence2"
+    ):
+        answer.predict("layernorm", [("a", "pair"), pair])
+
+
+def test_predictions_never_overwrite(exported, tmp_path, capsys):
+    (tmp_path / "out.csv").write_text("mine")
+    assert call(exported, tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 1
+    assert "is there already" in capsys.readouterr().err
+    assert (tmp_path / "out.csv").read_text() == "mine"
+
+
+LOAD = """
+import json, sys, torch
+from peft import AutoPeftModelForSequenceClassification
+for adapter in sys.argv[1:]:
+    model = AutoPeftModelForSequenceClassification.from_pretrained(adapter).eval()
+    with torch.inference_mode():
+        logits = [model(torch.tensor([ids])).logits[0].tolist() for ids in json.loads(INPUT)]
+    print(json.dumps(logits))
+"""
+
+
+@pytest.mark.slow
+def test_adapters_find_a_base_here_and_one_on_the_hub_from_another_folder(
+    tmp_path, tiny_roberta, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    spec, tokens = recorded(tmp_path / "results", tiny_roberta, METHODS["lora-I"])
+    assert cli.main(["export", spec.id, "--to", "local", "--adapter"]) == 0
+    of_hub = spec.model.replaced(source="hub", repository="acme/tiny", version="a" * 40)
+    for place in ("results/models", "cache/models--acme--tiny/snapshots"):
+        name = of_hub.id if "results" in place else of_hub.version
+        shutil.copytree(tiny_roberta, tmp_path / place / name)
+    monkeypatch.setattr(records, "read_spec", lambda *_: spec.replaced(model=of_hub))
+    export_adapter(Layout("results"), spec.id, tmp_path / "of-hub")
+    bases = {"local": str(tmp_path / "results" / "models" / spec.model.id), "of-hub": "acme/tiny"}
+    for adapter, base in bases.items():
+        named = json.loads((tmp_path / adapter / "adapter_config.json").read_text())
+        assert named["base_model_name_or_path"] == base
+    (tmp_path / "elsewhere").mkdir()
+    rows = json.dumps(tokens["validation"]["input_ids"][:])
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD.replace("INPUT", repr(rows)), "../local", "../of-hub"],
+        cwd=tmp_path / "elsewhere",
+        env=os.environ | {"HF_HUB_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    logits = on_record(tmp_path / "results", spec).filter(like="logit_").to_numpy()
+    for line in done.stdout.splitlines():
+        assert np.array(json.loads(line)) == pytest.approx(logits, abs=1e-5)
+
+
+def test_an_adapter_whose_base_has_moved_is_named_and_takes_another(tmp_path, tiny_bert):
+    spec, _ = recorded(tmp_path, tiny_bert, METHODS["lora-I"])
+    export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    expected = said_of(tmp_path / "out")
+    moved = (tmp_path / "models").rename(tmp_path / "moved") / spec.model.id
+    with pytest.raises(SubtuneError, match=r"found no folder .*, the adapter's base; --base names"):
+        said_of(tmp_path / "out")
+    pd.testing.assert_frame_equal(said_of(tmp_path / "out", base=moved), expected)
+
+
+@pytest.mark.slow
+def test_an_adapter_of_the_packaged_minilm_names_it_on_the_hub_and_predicts_without(
+    tmp_path, minilm
+):
+    spec = examples.run_spec(METHODS["lora-I"])
+    model = spec.model.replaced(version=files.version_of(minilm), pooling="mean")
+    spec = spec.replaced(model=model)
+    shutil.copytree(minilm, tmp_path / "models" / model.id)
+    record(tmp_path / "runs", [spec], minilm)
+    export_adapter(Layout(str(tmp_path)), spec.id, tmp_path / "out")
+    named = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    assert named["base_model_name_or_path"] == "sentence-transformers/all-MiniLM-L6-v2"
+    assert named["revision"] == files.MINILM.commit
+    logits = on_record(tmp_path, spec).filter(like="logit_").to_numpy()
+    assert_same(said_of(tmp_path / "out"), logits, TASKS["sst2"].labels)

@@ -1,0 +1,131 @@
+"""Tables in JSON, Excel and Parquet: what is read, and what is refused in one line."""
+
+import datetime
+import json
+
+import openpyxl
+import pandas as pd
+import pytest
+
+from subtune.core.errors import SubtuneError
+from subtune.tasks.formats import tables
+
+ROWS = [{"text": "one", "label": "1"}, {"text": "two\nlines", "label": "0"}]
+
+
+def read(path, **how) -> list[dict]:
+    return [row for _, row in tables.rows_of(path, **how)]
+
+
+def workbook(path, *sheets, **cells):
+    """An Excel file of these sheets with ROWS, and other cells on the last of them."""
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name in sheets or ("reviews",):
+        sheet = book.create_sheet(name)
+        sheet.append([*ROWS[0]])
+        for row in ROWS:
+            sheet.append([row["text"], int(row["label"])])
+    for cell, value in cells.items():
+        sheet[cell] = value
+    book.save(path)
+    return book
+
+
+WRITERS = {
+    "json": lambda path: path.write_text(json.dumps(ROWS, indent=2)),
+    "jsonl": lambda path: path.write_text("\n".join(map(json.dumps, ROWS))),
+    "xlsx": workbook,
+    "parquet": lambda path: pd.DataFrame(ROWS).astype({"label": float}).to_parquet(path),
+    "csv": lambda path: pd.DataFrame(ROWS).to_csv(path, index=False),
+    "tsv": lambda path: pd.DataFrame(ROWS).to_csv(path, index=False, sep="\t"),
+}
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_the_same_rows_are_read_from_every_format(tmp_path, ending):
+    path = tmp_path / f"t.{ending}"
+    WRITERS[ending](path)
+    assert read(path) == ROWS
+
+
+def test_cells_are_text_where_they_are_no_lists(tmp_path):
+    cells = [True, 2.5, 3, None, datetime.date(2021, 3, 4), float("nan")]
+    words = ["True", "2.5", "3", None, "2021-03-04", None]
+    path = tmp_path / "t.parquet"
+    pd.DataFrame([dict(zip("abcdef", cells, strict=True)) | {"of": ["x"]}]).to_parquet(path)
+    assert read(path) == [dict(zip("abcdef", words, strict=True)) | {"of": ["x"]}]
+    (tmp_path / "t.json").write_text('[{"a": true, "b": 2.50, "c": null, "of": ["x"]}]')
+    assert read(tmp_path / "t.json") == [{"a": "True", "b": "2.50", "c": None, "of": ["x"]}]
+
+
+def test_of_several_sheets_the_first_is_read_or_the_one_that_is_named(tmp_path):
+    path = tmp_path / "t.xlsx"
+    workbook(path, "reviews", "notes", A2="a note")
+    assert tables.sheets(path) == ["reviews", "notes"]
+    assert read(path) == ROWS
+    assert read(path, sheet="notes")[0]["text"] == "a note"
+
+
+def test_rows_are_counted_as_excel_counts_them_and_empty_ones_are_none(tmp_path):
+    book = openpyxl.Workbook()
+    for row in ([], ["text", None, "label"], ["a", "under no header", "b"], [], ["c", None, None]):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    read = [*tables.rows_of(tmp_path / "t.xlsx")]
+    assert read == [
+        ("row 3", {"text": "a", "label": "b"}),
+        ("row 5", {"text": "c", "label": None}),
+    ]
+
+
+def merged(path):
+    book = workbook(path)
+    book.active.merge_cells("B2:B3")
+    book.save(path)
+
+
+# What writes a file, and what is said of it.
+REFUSED = [
+    ("xlsx", merged, "sheet 'reviews': found the merged cells B2:B3, expected a cell for each row"),
+    ("xlsx", lambda path: workbook(path, B3="=1-1"), "sheet 'reviews': B3: found a formula withou"),
+    ("xlsx", lambda path: workbook(path, C1="text"), "sheet 'reviews': row 1: found column 'text'"),
+    (
+        "xlsx",
+        lambda path: path.write_bytes(tables.NO_ZIP + bytes(600)),
+        "expected a readable .xlsx file: this one has a",
+    ),
+    ("xlsx", lambda path: path.write_bytes(b"PK"), "expected a readable .xlsx file: File is not"),
+    ("xlsx", lambda path: path.mkdir(), "expected a readable .xlsx file: Is a directory"),
+    ("parquet", lambda path: path.write_bytes(b"PAR1"), "expected a readable .parquet file: Parq"),
+    (
+        "json",
+        lambda path: path.write_text("[1]"),
+        "not a readable .json file: row 1: found the text",
+    ),
+    ("json", lambda path: path.write_text('[\n{"a" 1}]'), "not a readable .json file: line 2: Exp"),
+]
+
+
+@pytest.mark.parametrize(("ending", "write", "message"), REFUSED)
+def test_a_file_that_would_be_misread_is_refused_in_one_line(tmp_path, ending, write, message):
+    path = tmp_path / f"t.{ending}"
+    write(path)
+    with pytest.raises(SubtuneError) as error:
+        [*tables.rows_of(path, columns=["text"])]
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(error.value)
+
+
+def test_a_sheet_that_is_not_there_is_refused(tmp_path):
+    workbook(tmp_path / "t.xlsx")
+    with pytest.raises(SubtuneError, match=r"sheet: found 'review'.*did you mean 'reviews'"):
+        read(tmp_path / "t.xlsx", sheet="review")
+
+
+@pytest.mark.parametrize(("rows", "left_out"), [(200, 2), (199, 0)])
+def test_rows_without_a_label_are_left_out_if_they_are_at_most_one_in_a_hundred(rows, left_out):
+    labels = ["x"] * (rows - 2) + [None, " "]
+    table = [(f"line {n}", {"label": label}) for n, label in enumerate(labels, start=2)]
+    kept, places = tables.with_labels(table, "label")
+    assert (len(kept), len(places)) == (rows - left_out, left_out)
