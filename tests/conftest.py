@@ -3,29 +3,31 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.helpers import mini_papers
-from tests.helpers.project import Project, build_once
+from tests.helpers import browser, mini_papers
+from tests.helpers.project import Project, build_once, with_glue
 
 # Folders whose tests start Snakemake, a cluster or a browser.
 SLOW_FOLDERS = ("workflow", "system")
-# The slowest files, slowest first: they start first, so that no worker ends alone with one of them.
+# The slowest files start first, so that no worker ends alone with one of them. Those of a project
+# that test_workflow makes come later.
 SLOWEST = (
     "test_papers",
     "test_workflow",
-    "test_cluster",
-    "test_other_device",
-    "test_export",
+    "test_compare",
+    "test_module",
     "test_hub",
+    "test_cluster",
     "test_glue_workflow",
-    "test_learnt",
-    "test_init",
+    "test_export",
+    "test_against_transformers",
+    "test_checkpoints",
 )
 
 # A busy machine is slow at an example, which does not mean that the code is.
@@ -82,6 +84,13 @@ def squad_dir() -> Path:
     return Path(path)
 
 
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Callable]:
+    """A function that opens a page in a browser; tests of a module share the browser."""
+    with browser.started() as running:
+        yield partial(browser.opened, running)
+
+
 @pytest.fixture(scope="session")
 def no_network() -> list[str]:
     """Return a command's first words that cut it off from every network."""
@@ -111,14 +120,14 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished_project(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Project:
     """A project in which everything has run once, and said.txt is what was printed.
 
-    Tests copy it before they change anything.
+    GLUE's server has returned scores. Tests copy the project before they change anything.
     """
 
     def build(directory: Path) -> None:
-        project = Project(directory, tiny_bert)
+        project = with_glue(Project(directory, tiny_bert))
         (directory / "said.txt").write_text(project.run(project.config))
 
-    return Project(build_once(tmp_path_factory, "finished", build), tiny_bert)
+    return with_glue(Project(build_once(tmp_path_factory, "finished", build), tiny_bert))
 
 
 @pytest.fixture(scope="session")

@@ -19,11 +19,8 @@ QUIET = [
 
 
 @contextmanager
-def opened(path: Path, width: int = 1600, scheme: str = "light") -> Iterator[tuple]:
-    """A page as a browser without a network shows it, and what the browser complained of.
-
-    What a page asks for from outside itself is a complaint too.
-    """
+def started() -> Iterator:
+    """A running browser."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("no Chromium on this machine (Debian: apt install chromium)")
@@ -31,9 +28,18 @@ def opened(path: Path, width: int = 1600, scheme: str = "light") -> Iterator[tup
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=QUIET)
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
-        )
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser, path: Path, width: int = 1600, scheme: str = "light") -> Iterator[tuple]:
+    """A page as a browser without a network shows it, and what the browser complained of.
+
+    What a page asks for from outside itself is a complaint too.
+    """
+    viewport = {"width": width, "height": 900}
+    with browser.new_context(viewport=viewport, color_scheme=scheme, offline=True) as context:
         page = context.new_page()
         complaints: list[str] = []
         page.on("console", lambda message: complaints.append(message.text))
@@ -50,4 +56,3 @@ def opened(path: Path, width: int = 1600, scheme: str = "light") -> Iterator[tup
         )
         page.goto(address)
         yield page, complaints
-        browser.close()

@@ -39,11 +39,17 @@ EXPERIMENTS = {
     "spafit": {
         **SETTINGS,
         "paper": "spafit",
-        "tasks": ["stsb", "qqp"],
+        "tasks": ["rte", "stsb"],
         "weight_decay": 0.01,
         "methods": {"full": RATES, "lora-I": RATES, "full-bitfit": RATES, "mixed": RATES},
     },
-    "toys": {**SETTINGS, "tasks": ["rte"], "methods": {"full": RATES, "bitfit": RATES}},
+    "toys": {
+        **SETTINGS,
+        "tasks": ["rte"],
+        "methods": {"full": RATES, "bitfit": None},
+        "learning_rates": "search",
+        "seeds": [0, 1],
+    },
 }
 MIXED = {
     "lora": {"targets": ["encoder.layer.1.attention.self.*.weight"], "rank": 2, "alpha": 4},

@@ -15,7 +15,7 @@ LOWER, UPPER, PENALTY_WEIGHT, FIRST_GATE = -1.5, 1.5, 1.25e-7, 5.0
 # Section 4.3: rates of all differences, and of those in the mask. Both decay linearly to 0.
 LEARNING_RATE, MASKED_LEARNING_RATE = 1e-5, 5e-5
 # run_glue_diffpruning.py: the rate of α is constant; draws stay MARGIN away from 0 and 1.
-GATE_LEARNING_RATE, MARGIN, EPSILON, MAXIMUM_NORM = 0.1, 1e-4, 1e-8, 1.0
+GATE_LEARNING_RATE, MARGIN, MAXIMUM_NORM = 0.1, 1e-4, 1.0
 UNGATED = "classifier"  # Names that hold this have no gate; in RoBERTa it is the whole head.
 # What the first phase returns: w, α, each tensor's own α (or nothing), and δ, all by name.
 State = namedtuple("State", "weights gates group_gates differences")
@@ -38,11 +38,6 @@ def expected_size(gates, group_gates):
     return sum((probability_open(a) * group.get(name, 1)).sum() for name, a in gates.items())
 
 
-def published_size(gates, group_gates):
-    """Return what run_glue_diffpruning.py penalises: the groups' probabilities are added."""
-    return sum(probability_open(a).sum() for a in [*gates.values(), *group_gates.values()])
-
-
 def train(
     model,
     batches,
@@ -52,7 +47,6 @@ def train(
     penalty_weight=PENALTY_WEIGHT,
     learning_rate=LEARNING_RATE,
     gate_learning_rate=GATE_LEARNING_RATE,
-    old_adamw=False,
 ):
     """Train differences and gates, one step per batch; draw once more for the last differences.
 
@@ -73,8 +67,8 @@ def train(
     for step, batch in enumerate(batches):
         loss = loss_with(model, draw(step), batch) + penalty_weight * penalty(gates, group_gates)
         loss.backward()
-        update(optimizer, learning_rate * (1 - step / len(batches)), step + 1, old_adamw)
-        update(gate_optimizer, gate_learning_rate, step + 1, old_adamw)
+        update(optimizer, learning_rate * (1 - step / len(batches)))
+        update(gate_optimizer, gate_learning_rate)
     found = weights, gates, group_gates, draw(len(batches))
     return State(*({name: value.detach() for name, value in one.items()} for one in found))
 
@@ -88,7 +82,7 @@ def project(state, share):
     return {n: part.view(a.shape) for (n, a), part in zip(state.gates.items(), parts, strict=True)}
 
 
-def train_masked(model, batches, start, masks, learning_rate=MASKED_LEARNING_RATE, old_adamw=False):
+def train_masked(model, batches, start, masks, learning_rate=MASKED_LEARNING_RATE):
     """Train the differences in ``masks`` and the classifier from ``start``; return differences.
 
     The published code starts at ``state.weights``, the paper's words at ``state.differences``.
@@ -98,7 +92,7 @@ def train_masked(model, batches, start, masks, learning_rate=MASKED_LEARNING_RAT
     for step, batch in enumerate(batches):
         differences = {name: w * masks.get(name, 1) for name, w in weights.items()}
         loss_with(model, differences, batch).backward()
-        update(optimizer, learning_rate * (1 - step / len(batches)), step + 1, old_adamw)
+        update(optimizer, learning_rate * (1 - step / len(batches)))
     return {name: w.detach() * masks.get(name, 1) for name, w in weights.items()}
 
 
@@ -108,13 +102,9 @@ def loss_with(model, differences, batch):
     return functional_call(model, values, kwargs=dict(batch)).loss
 
 
-def update(optimizer, learning_rate, step, old_adamw):
-    """Clip the gradients of an optimizer's tensors together, step, and clear them.
-
-    The published code's old AdamW adds ε to √v before it corrects v's bias, torch's after.
-    """
-    epsilon = EPSILON / math.sqrt(1 - 0.999**step) if old_adamw else EPSILON
+def update(optimizer, learning_rate):
+    """Clip the gradients of an optimizer's tensors together, step, and clear them."""
     torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], MAXIMUM_NORM)
-    optimizer.param_groups[0].update(lr=learning_rate, eps=epsilon)
+    optimizer.param_groups[0].update(lr=learning_rate)
     optimizer.step()
     optimizer.zero_grad()

@@ -19,11 +19,11 @@ ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 SNAKEMAKE = [sys.executable, "-m", "snakemake"]
 # A task may have the name of a kind of mask.
-TASKS = ("mood", "motion", "global")
+TASKS = ("mood", "global")
 
 
 class Project:
-    """A copy of the workflow in its own directory, with a tiny model and three tiny tasks.
+    """A copy of the workflow in its own directory, with a tiny model and two tiny tasks.
 
     A directory that has the workflow already is used as it is.
     """
@@ -34,14 +34,14 @@ class Project:
         self.environment: dict[str, str] = {}
         if not (directory / "Snakefile").exists():
             copy_workflow(directory)
-            for task in (*TASKS, "extra"):
+            for task in TASKS:
                 for split, rows in (("train", 24), ("validation", 12)):
                     (directory / f"{task}-{split}.csv").write_text(table(task, split, rows))
         self.config = {
             "results": "results",
             "source": "builtin",
             "models": {"tiny": {"path": str(model)}},
-            "tasks": {task: own_task(task) for task in (*TASKS, "extra")},
+            "tasks": {task: own_task(task) for task in TASKS},
             "experiments": {
                 "layernorm": {
                     "models": ["tiny"],
@@ -92,6 +92,35 @@ class Project:
         """Return the time in ns at which each record was written, by run id."""
         store = self.directory / "results" / "runs"
         return {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
+
+
+# What GLUE's server has returned of CoLA, in percent.
+RETURNED = {"full": 20.0, "bitfit": 12.5, "layernorm": 0.0}
+# The test rows that the server expects.
+COLA_ROWS = {"train": 24, "dev": 12, "test": 1063}
+
+
+def with_glue(project: Project) -> Project:
+    """Give a project CoLA, in a file as GLUE publishes it, and what its server returned."""
+    project.config |= {"source": "tsv", "glue_dir": ".", "test_scores": "returned.csv"}
+    project.config["experiments"]["layernorm"]["tasks"] = [*TASKS, "cola"]
+    folder = project.directory / "CoLA"
+    if not folder.exists():
+        folder.mkdir()
+        for split, count in COLA_ROWS.items():
+            rows = [line.split(",") for line in table("cola", split, count).splitlines()[1:]]
+            lines = [f"s\t{int(label == 'happy')}\t\t{text}" for text, label in rows]
+            if split == "test":
+                lines = [
+                    "index\tsentence",
+                    *(f"{number}\t{row[0]}" for number, row in enumerate(rows)),
+                ]
+            (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+        about = "layernorm,tiny,{},cola,matthews_correlation,{}"
+        returned = [about.format(*score) for score in RETURNED.items()]
+        head = "experiment,model,method,task,metric,score"
+        (project.directory / "returned.csv").write_text("\n".join([head, *returned]) + "\n")
+    return project
 
 
 def build_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:

@@ -48,17 +48,6 @@ def test_a_link_of_a_page_leads_to_a_file_and_a_heading_that_are_there(page):
         assert not anchor or anchor in anchors_of(target), link
 
 
-def test_links_of_a_page_are_found_and_those_in_its_code_are_none(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "[a](b.md#c) ![d](e.png) [f](https://g) `[h](i)`\n\n    [j](k)\n\n"
-        "```\n# no heading\n[l](m)\n```\n"
-        "## The one, and `only`\n"
-    )
-    assert links_of(page) == ["b.md#c", "e.png"]
-    assert anchors_of(page) == {"the-one-and-only"}
-
-
 def test_links_between_files_are_links_between_pages_on_the_site():
     text = "[a](docs/tasks.md#mistakes) [b](CONTRIBUTING.md) [c](examples/own.yaml) [d](https://e)"
     assert repository_links.on_the_site(text, ".") == (
@@ -68,12 +57,6 @@ def test_links_between_files_are_links_between_pages_on_the_site():
     assert repository_links.on_the_site(text, "docs") == (
         "[a](models.md) [b](index.md#methods) [c](../examples/own.yaml) [d](#e)"
     )
-
-
-def test_every_page_is_in_the_sites_table_of_contents():
-    listed = re.findall(r"^[\w/-]+$", (ROOT / "docs/index.md").read_text(), re.M)
-    pages = {path.stem for path in ROOT.glob("docs/*.md")} - {"index"}
-    assert {name for name in listed if "/" not in name} == pages
 
 
 def test_the_reference_has_every_module_once():

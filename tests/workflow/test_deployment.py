@@ -5,7 +5,6 @@ import re
 import subprocess
 import tomllib
 
-import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -13,18 +12,9 @@ from packaging.utils import canonicalize_name
 from subtune import cli, config
 from subtune.core import layout as sources
 from subtune.planning.plan import plan as plan_of
-from tests.helpers import commands
-from tests.helpers.project import ROOT, SNAKEMAKE, job_counts
+from tests.helpers.project import ROOT, SNAKEMAKE
 
 PAGE = ROOT / "docs" / "cluster.md"
-
-
-@pytest.mark.parametrize("command", commands.shown_in(PAGE))
-def test_a_command_of_the_page_works(command, monkeypatch):
-    if command.startswith("apptainer build"):
-        pytest.skip("building an image takes Apptainer and a network")
-    monkeypatch.chdir(ROOT)
-    commands.check(command)
 
 
 def test_the_page_has_the_plan_that_the_command_prints(capsys, monkeypatch):
@@ -37,32 +27,20 @@ def test_the_page_has_the_plan_that_the_command_prints(capsys, monkeypatch):
         assert row in page
 
 
-def test_all_papers_with_three_seeds_are_planned_without_network_or_gpu(tmp_path, no_network):
-    """Slurm gets about 600 jobs for all papers.
-
-    Only jobs that compute ask for a GPU.
-    """
-    data = yaml.safe_load((ROOT / "config.yaml").read_text())
-    for experiment in data["experiments"].values():
-        experiment["seeds"] = [0, 1, 2]
-    path = tmp_path / "three-seeds.yaml"
-    path.write_text(yaml.safe_dump(data))
+def test_all_papers_are_planned_for_slurm_without_network_or_gpu(no_network):
+    """Only jobs that compute ask for a GPU."""
     done = subprocess.run(
-        [*no_network, *SNAKEMAKE, "--profile", "slurm", "-n", "--configfile", path],
+        [*no_network, *SNAKEMAKE, "--profile", "slurm", "-n"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    counts = job_counts(done.stdout + done.stderr)
-    # All token ids are one group. Scores on training rows are in the groups of their sweeps.
-    computing = {"train", "fisher", "test_predictions"}
-    assert 100 < sum(counts[rule] for rule in computing) + 1 < 620
+    computing = {"train", "fisher", "test_predictions", "train_scores_of_sweep"}
     # Each printed job begins with its rule's name.
     parts = re.split(r"^ *(?:local)?rule (\w+):$", done.stdout + done.stderr, flags=re.M)[1:]
     blocks = list(zip(parts[::2], parts[1::2], strict=True))
-    computing |= {"train_scores_of_sweep"}
     assert {rule for rule, block in blocks if "gpu=1" in block} == computing
     for rule, block in blocks:
         if rule in computing:
@@ -118,27 +96,6 @@ def test_jobs_in_other_environments_find_the_workflows_own_code(tmp_path, monkey
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     sources.offer(tmp_path / "src")
     assert os.environ["PYTHONPATH"] == f"{tmp_path}/src:/elsewhere"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"assumptions": {"teraflops": {"fp32": 1}}},
-            "assumptions.teraflops: found {'fp32': 1}, expected",
-        ),
-        ({"assumptions": {"teraflop": 1}}, "assumptions.teraflop: unknown key"),
-        ({"environment": "gpu"}, "environment: found 'gpu', expected one of cpu, cuda"),
-        ({"checkpoint_minutes": -1}, "checkpoint_minutes: found -1"),
-    ],
-)
-def test_a_mistake_in_settings_of_machines_is_one_line(change, message, tmp_path, capsys):
-    data = yaml.safe_load((ROOT / "config.yaml").read_text()) | change
-    path = tmp_path / "wrong.yaml"
-    path.write_text(yaml.safe_dump(data))
-    assert cli.main(["plan", str(path)]) == 1
-    error = capsys.readouterr().err
-    assert message in error and len(error.splitlines()) == 1
 
 
 def test_settings_of_machines_change_no_run():

@@ -248,22 +248,18 @@ def test_a_download_that_fails_says_why(hub, tmp_path):
     assert "source: could not download" in no_network and "check the network" in no_network
 
 
-def test_a_model_is_downloaded_without_weights_of_other_formats_and_loads(hub, tmp_path):
+def test_a_model_is_downloaded_without_weights_of_other_formats(hub, tmp_path):
     code = f"""
 from pathlib import Path
 from subtune.models.encoder import fetch
-from subtune.models.encoder import load_model
-from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.selections.specs import ModelSpec
 target = Path({str(tmp_path / "model")!r})
 fetch(ModelSpec(source="hub", repository="{MODEL}", version="main"), "{MODEL}", target)
 print(sorted(path.name for path in target.iterdir()))
-print(load_model(target, SEQUENCE_CLASSIFICATION, 2).parameters["classifier.weight"].shape)
 """
     done = run(code, hub, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "['config.json', 'model.safetensors', 'tokenizer.json']" in done.stdout
-    assert "[2, 32]" in done.stdout
 
 
 PLAN = """
@@ -358,9 +354,8 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
         f"pooling of {MODEL}@{COMMIT}": "first",
     }
     assert list((project.directory / "downloads").glob("models--*"))
-    table = "results/experiments/layernorm/table2.md"
     done = subprocess.run(
-        [*no_network, *SNAKEMAKE, "-c2", "--configfile", "mine.yaml", "--", table],
+        [*no_network, *SNAKEMAKE, "-c2", "--configfile", "mine.yaml", "--", "results/runs.csv"],
         cwd=project.directory,
         env={**os.environ, **project.environment},
         capture_output=True,
@@ -368,7 +363,6 @@ def test_after_the_downloads_nothing_needs_a_network(hub, tmp_path, tiny_bert, n
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "MRPC" in (project.directory / table).read_text()
     specs = list((project.directory / "results" / "runs").glob("*/spec.json"))
     assert {json.loads(spec.read_text())["model"]["version"] for spec in specs} == {COMMIT}
 

@@ -1,7 +1,6 @@
 """Papers end to end, on a tiny model and a few rows of the mini tasks."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -10,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.helpers.browser import opened
+from subtune import cli
+from subtune.config.schema import SEARCHED
 from tests.helpers.mini_papers import EXPERIMENTS
-from tests.helpers.project import ROOT, SNAKEMAKE
+from tests.helpers.project import ROOT
 
 
 @pytest.fixture
@@ -63,19 +63,13 @@ def test_each_paper_has_its_exhibits(results, experiment, tables, figures):
 def test_an_added_papers_table_figures_and_claims_come_out(results):
     folder = results / "experiments" / "toys"
     scores = pd.read_csv(folder / "table1.csv").set_index(["scores of", "method"])["RTE"]
-    assert scores["paper: tiny", "BitFit"] == 0.79
+    assert float(scores["paper: tiny", "BitFit"]) == 0.79
     assert "this run: tiny, builtin data" in scores.index.get_level_values(0)
     for figure in ("figure1", "figure2"):
         assert (folder / f"{figure}.png").stat().st_size > 1000
     claims = pd.read_csv(folder / "claims.csv").set_index("claim")["paper"]
     assert claims["Biases do as well"] == "-0.010"
     assert len(pd.read_csv(folder / "reproduction.csv")) == 2
-
-
-def test_there_is_no_rule_for_a_table_that_an_experiment_does_not_have(finished_papers):
-    target = "results/experiments/bitfit/table9.csv"
-    with pytest.raises(AssertionError, match=f"No rule to produce {target}"):
-        finished_papers.run(finished_papers.config, "-n", "--", target)
 
 
 def test_the_keys_bias_has_no_information_and_no_effect(results):
@@ -121,7 +115,7 @@ def test_tables_and_training_scores_are_of_the_largest_size(results):
 def test_spafit_is_scored_in_its_own_metrics(results):
     scores = pd.read_csv(results / "experiments" / "spafit" / "data" / "scores.csv")
     metrics = scores.groupby("task")["metric"].unique()
-    assert (list(metrics["stsb"]), list(metrics["qqp"])) == (["pearsonr"], ["accuracy"])
+    assert (list(metrics["stsb"]), list(metrics["rte"])) == (["pearsonr"], ["accuracy"])
 
 
 def test_repeated_runs_have_a_spread(results):
@@ -136,7 +130,7 @@ def test_training_scores_stand_beside_dev_scores(results):
     assert (table["gap"] - (table["train"] - table["dev"])).abs().max() < 1e-12
 
 
-def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
+def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(opened, results):
     with opened(results / "report.html") as (page, complaints):
         assert complaints == []
         broken = "[...document.images].filter(i => !i.complete || !i.naturalWidth).length"
@@ -165,7 +159,9 @@ def test_the_report_shows_every_exhibit_and_asks_for_nothing_else(results):
 
 def test_the_table_of_all_runs_has_every_run_once(results):
     table = pd.read_parquet(results / "runs.parquet")
-    assert sorted(table["run"]) == sorted(path.name for path in (results / "runs").iterdir())
+    paths = results.glob("experiments/*/data/scores.csv")
+    scored = {run for path in paths for run in pd.read_csv(path, dtype={"run": str})["run"]}
+    assert table["run"].is_unique and set(table["run"]) == scored
     pd.testing.assert_frame_equal(
         table[["run", "score", "seconds"]],
         pd.read_csv(results / "runs.csv", dtype={"run": str})[["run", "score", "seconds"]],
@@ -221,14 +217,26 @@ def test_the_notebook_reads_the_table_of_all_runs(results, monkeypatch, tmp_path
     assert table["trained"].is_monotonic_increasing
 
 
-def test_snakemakes_own_report_is_made_without_a_network(finished_papers, tmp_path, no_network):
-    directory = finished_papers.copy(tmp_path / "project").directory
-    done = subprocess.run(
-        [*no_network, *SNAKEMAKE, "--configfile", "mine.yaml", "--report", "of-snakemake.html"],
-        cwd=directory,
-        env={**os.environ, **finished_papers.environment},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (directory / "of-snakemake.html").stat().st_size > 1e6
+@pytest.fixture
+def searched(results) -> pd.DataFrame:
+    scores = pd.read_csv(results / "experiments" / "toys" / "data" / "scores.csv")
+    return scores[scores["searched"]]
+
+
+def test_the_record_of_a_search_has_what_was_tried_and_the_tables_what_was_found(searched, results):
+    assert list(searched["method"]) == ["bitfit"] * 2 and set(searched["seed"]) == {0, 1}
+    for row in searched.to_dict("records"):
+        tried = pd.read_csv(results / "runs" / row["run"] / "search.csv")
+        assert set(SEARCHED) <= set(tried["learning_rate"])
+        assert tried["run"].notna().sum() >= 2
+        found = tried[tried["found"]].iloc[0]
+        assert found["learning_rate"] == row["learning_rate"]
+        # The first seed searched.
+        assert row["seed"] == 1 or found["score"] == row["value"]
+
+
+def test_runs_are_listed_with_what_they_found(searched, results, capsys):
+    assert cli.main(["runs", "--results", str(results)]) == 0
+    listed = capsys.readouterr().out
+    for run in searched["run"]:
+        assert run in listed

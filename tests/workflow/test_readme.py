@@ -36,7 +36,7 @@ def test_a_command_works(command, request, tmp_path, monkeypatch):
     if "my-model" in command and "params" in command:
         placeholders["my-model"] = str(request.getfixturevalue("minilm"))
     if "subtune init" in command:
-        # tests/workflow/test_init.py trains a configuration like the one that this writes.
+        # tests/workflow/test_compare.py trains a configuration like the one that this writes.
         command += f" --to {tmp_path / 'new.yaml'}"
     if "glue_dir=" in command:
         placeholders[command.rpartition("glue_dir=")[2]] = str(request.getfixturevalue("glue_dir"))

@@ -43,12 +43,6 @@ def test_the_demo_is_planned_without_a_clone(program, tmp_path):
     assert int(re.search(r"\btrain\W+(\d+)", said)[1]) > 5
 
 
-def test_a_profile_of_the_workflow_is_found_by_its_name(program, tmp_path):
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    said = printed(program, tmp_path, "run", "examples/own.yaml", "--profile", "slurm", "-n")
-    assert "slurm_extra" in said
-
-
 def test_jobs_find_their_scripts(program, tmp_path, tiny_bert):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     printed(program, tmp_path, "run", "examples/own.yaml", "-c2", "--until", "dataset")

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from subtune.analysis.claims import EQUIVALENCE_MARGINS
 from subtune.analysis.scores import read_scores
 from subtune.analysis.summary import ALL_TASKS, METHOD, QUESTION, REFERENCE, title_with_mask
-from subtune.core import resources
+from subtune.core.layout import path_of
 from subtune.exhibits.answers import from_the_smallest, in_brief, losses_of
 from subtune.exhibits.findings import short
 from subtune.exhibits.output import DOTS_PER_INCH, EMPTY, cell, interval
@@ -69,7 +69,7 @@ def page(
         "width": width_of,
     }
     style, script = (
-        resources.path_of("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
+        path_of("subtune.exhibits", f"templates/page.{ending}").read_text("utf-8")
         for ending in ("css", "js")
     )
     shown = []

@@ -1,7 +1,6 @@
 """The page on models says what the code does: its tables, names, commands and messages."""
 
 import re
-import shlex
 
 import pytest
 import yaml
@@ -11,10 +10,8 @@ from subtune import cli
 from subtune.config.schema import ModelSource
 from subtune.core.errors import SubtuneError
 from subtune.families import FAMILIES, NAMINGS
-from subtune.families.base import QUESTION_ANSWERING, SEQUENCE_CLASSIFICATION
-from subtune.models import files
+from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.dimensions import dimensions_in
-from subtune.models.encoder import load_model
 from subtune.selections import SELECTION
 from subtune.selections.methods import named
 from tests.helpers.families import DECODER, SHAPE, USUAL
@@ -22,7 +19,6 @@ from tests.helpers.project import ROOT
 
 PAGE = (ROOT / "docs" / "models.md").read_text()
 BLOCKS = {kind: re.findall(rf"```{kind}\n(.*?)```", PAGE, re.S) for kind in ("yaml", "python")}
-COMMANDS = [line.strip() for line in PAGE.splitlines() if line.startswith("    .venv/bin/subtune ")]
 
 
 def table(first):
@@ -37,14 +33,6 @@ def words_in_code(cell):
 
 
 FAMILY_ROWS = table("family")[1]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_page_works(command, directory_of, monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
-    words = shlex.split(command)[1:]
-    words = [str(directory_of("modernbert")) if word == "my-model" else word for word in words]
-    assert cli.main(words) == 0, capsys.readouterr().err
 
 
 def test_the_tensors_of_modernbert_base_are_those_of_the_page(tmp_path, capsys):
@@ -139,38 +127,3 @@ def test_a_family_is_added_as_the_page_shows():
     [row] = BLOCKS["python"]
     assert naming in (ROOT / "src/subtune/families/namings.yaml").read_text()
     assert row in (ROOT / "tests/helpers/families.py").read_text()
-
-
-REFUSED = [
-    ({"model_type": "mymodel", "auto_map": {"AutoModel": "code.Model"}}, SEQUENCE_CLASSIFICATION),
-    ({"model_type": "modernbertt"}, SEQUENCE_CLASSIFICATION),
-    ({"model_type": "gemma"}, QUESTION_ANSWERING),
-    ({"vocab_size": 50}, SEQUENCE_CLASSIFICATION),
-    ({"num_hidden_layers": 1}, SEQUENCE_CLASSIFICATION),
-    ({"quantization_config": {"quant_method": "gptq"}}, SEQUENCE_CLASSIFICATION),
-]
-
-
-@pytest.fixture
-def my_model(copied, tmp_path, monkeypatch):
-    """A function that copies a tiny Llama to the directory that the page names."""
-    monkeypatch.chdir(tmp_path)
-    return lambda **fields: copied("llama", **fields).rename("my-model")
-
-
-@pytest.mark.parametrize(("fields", "head"), REFUSED)
-def test_a_model_is_refused_in_the_words_of_the_page(fields, head, my_model):
-    with pytest.raises(SubtuneError) as error:
-        load_model(my_model(**fields), head, 2)
-    assert f"`{error.value}`" in PAGE
-
-
-def test_weights_and_lora_are_refused_in_the_words_of_the_page(my_model):
-    lora = {"targets": ["embeddings.word_embeddings.weight"], "rank": 2, "alpha": 2}
-    directory, selection = my_model(), SELECTION.validate_python({"lora": lora})
-    shapes = dimensions_in(directory).shapes(2)
-    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
-    for refuse in (lambda: selection.resolve(shapes, 0), lambda: files.files_of(directory)):
-        with pytest.raises(SubtuneError) as error:
-            refuse()
-        assert f"`{error.value}`" in PAGE

@@ -1,10 +1,8 @@
 """Gradients of single entries against those of whole matrices, and the memory that they take."""
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional
-from torch.profiler import ProfilerActivity, profile
 
 from subtune.models.weights import SparseEntries, sparse_embedding, sparse_linear
 
@@ -54,17 +52,3 @@ def test_a_tables_entries_have_the_gradients_of_the_whole_table(share):
     (ours,) = torch.autograd.grad(sparse_embedding(ids, part).square().sum(), part.values)
     (theirs,) = torch.autograd.grad(functional.embedding(ids, whole).square().sum(), whole)
     torch.testing.assert_close(ours, theirs[part.rows, part.columns])
-
-
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("of_linear", [True, False])
-def test_the_way_back_takes_a_few_times_what_matrix_and_activations_take(of_linear, share):
-    part, (x, ids) = entries(share), inputs()
-    y = (sparse_linear(x, part) if of_linear else sparse_embedding(ids, part)).sum()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        y.backward()
-    events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
-    events.sort(key=lambda event: event.start_ns())
-    peak = np.cumsum([event.nbytes() for event in events]).max()
-    numbers = part.matrix.numel() + TOKENS * (INPUTS + OUTPUTS)
-    assert peak < 4 * 4 * numbers

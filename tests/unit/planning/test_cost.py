@@ -73,11 +73,9 @@ def test_dimensions_of_a_local_model_are_those_of_its_configuration(minilm):
     ("method", "trains"),
     [
         ("frozen", Work.NOTHING),
-        ("bitfit", Work.VECTORS),
         ("layernorm", Work.VECTORS),
         ("lora-II", Work.LOW_RANK),
         ("full", Work.MATRICES),
-        ("random", Work.ENTRIES),
     ],
 )
 def test_a_training_steps_operations_are_counted_without_it(method, trains, minilm):

@@ -21,7 +21,6 @@ from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import load_model
 from subtune.runs import listing, records, rescoring
 from subtune.runs.export import export_adapter, export_model
-from subtune.runs.integrity import write_checksums
 from subtune.selections import SELECTION
 from subtune.selections.methods import METHODS
 from subtune.selections.patterns import Lora, LoraSettings
@@ -33,6 +32,8 @@ from tests.helpers.families import FIELDS
 from tests.helpers.peft_types import SORTS, TYPES, selection_of
 from tests.helpers.records import recorded
 
+# Every time these families, every week all.
+OFTEN = ("albert", "gpt2", "modernbert", "qwen2")
 # SPAFIT's shape on two layers: biases in the first, LoRA and biases outside attention in the last.
 BIASES_THEN_LORA = Lora(
     lora=LoraSettings(targets=("encoder.layer.1.attention.self.*.weight",), rank=4, alpha=8),
@@ -98,8 +99,14 @@ def test_where_the_arithmetic_is_the_same_a_delta_predicts_bit_for_bit(method, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta", "mpnet", "minilm"])
-@pytest.mark.parametrize(("task", "method"), [("sst2", "lora-I"), ("stsb", "full")])
+@pytest.mark.parametrize(
+    ("family", "task", "method"),
+    [
+        ("tiny_roberta", "sst2", "lora-I"),
+        ("mpnet", "sst2", "lora-I"),
+        ("tiny_bert", "stsb", "full"),
+    ],
+)
 def test_sentence_transformers_predicts_a_mean_over_tokens(
     family, task, method, tmp_path, request, directory_of
 ):
@@ -268,17 +275,6 @@ def test_adapters_are_not_exported(tmp_path, tiny_bert):
         export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
 
 
-def test_a_run_with_a_classifier_that_its_family_no_longer_has_is_refused(tmp_path, tiny_roberta):
-    spec, _ = recorded(tmp_path, tiny_roberta, METHODS["layernorm"])
-    path = tmp_path / "runs" / spec.id / records.DELTA
-    stored = safetensors.numpy.load_file(path)
-    stored["classifier.weight"] = stored.pop("classifier.out_proj.weight")
-    safetensors.numpy.save_file(stored, path)
-    write_checksums(path.parent)
-    with pytest.raises(SubtuneError, match=r"has trained classifier\.weight, which its model"):
-        export_model(Layout(str(tmp_path)), spec.id, tmp_path / "out")
-
-
 def test_an_export_never_overwrites(tmp_path, tiny_bert):
     spec, _ = recorded(tmp_path, tiny_bert, METHODS["layernorm"])
     (tmp_path / "out").mkdir()
@@ -361,7 +357,10 @@ def test_a_run_is_found_by_the_start_of_its_id(tmp_path, tiny_bert):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FIELDS)
+@pytest.mark.parametrize(
+    "family",
+    [name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly) for name in FIELDS],
+)
 def test_an_export_of_every_family_predicts_as_the_record_says(family, directory_of, tmp_path):
     """By its own tokenizer, all texts in one batch, which padding makes as long."""
     spec, _ = recorded(tmp_path, directory_of(family), METHODS["lora-II"], "rte")

@@ -2,29 +2,22 @@
 
 import json
 import math
-import shutil
-from collections import Counter
-from functools import partial
-from pathlib import Path
 
 import pandas as pd
 import pytest
 import safetensors.torch
 
 from subtune import cli
-from subtune.analysis import scores
 from subtune.core.errors import SubtuneError
 from subtune.families.base import SEQUENCE_CLASSIFICATION
 from subtune.models.encoder import load_model
 from subtune.runs import listing, recording, records, rescoring, table_of_runs
-from subtune.runs.integrity import CHECKSUMS, write_checksums
+from subtune.runs.integrity import write_checksums
 from subtune.selections.entries import Random
-from subtune.tasks.task import ScoreColumn
 from tests.helpers import examples
 from tests.helpers.records import flip_a_bit, record
 
 DIVERGES = {"learning_rate": 1e38, "schedule": "constant", "warmup": 0.0, "epochs": 3}
-COLUMNS = [ScoreColumn("sst2", "sst2", "validation", "accuracy", True, True)]
 
 
 @pytest.fixture
@@ -104,22 +97,6 @@ def test_a_run_that_fails_keeps_those_before_it_and_leaves_no_half_of_its_own(
     assert [path.name for path in tmp_path.iterdir()] == [spec.id]
 
 
-def test_a_missing_record_says_how_to_get_it_back(tmp_path):
-    with pytest.raises(
-        SubtuneError, match=r"0123456789ab is missing; `subtune verify .* --repair`"
-    ):
-        records.read_outcome(tmp_path, "0123456789ab")
-
-
-def test_a_damaged_record_is_named(store, spec):
-    (store / spec.id / "scores.json").write_text("{")
-    with pytest.raises(SubtuneError, match=r"scores\.json is not what was recorded"):
-        records.read_outcome(store, spec.id)
-    (store / spec.id / "checksums.json").unlink()
-    with pytest.raises(SubtuneError, match=r"checksums\.json is missing"):
-        records.read_outcome(store, spec.id)
-
-
 @pytest.mark.parametrize("epochs", [{"epochs": 12}, DIVERGES])
 def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
     spec = examples.run_spec(**epochs)
@@ -132,35 +109,6 @@ def test_epochs_and_sizes_are_those_of_the_tables(tmp_path, tiny_bert, epochs):
     assert records.read_sizes(tmp_path, spec.id) == dict(
         zip(changes["parameter"], changes["size"], strict=True)
     )
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda store, runs: listing.recorded_runs(store, {}),
-        lambda store, runs: table_of_runs.table_of_runs(store, [planned(run) for run in runs]),
-        lambda store, runs: scores.collect([planned(run) for run in runs], store, COLUMNS),
-        lambda store, runs: [records.problems_of(store, run) for run in runs],
-    ],
-    ids=["listing", "table", "scores", "verify"],
-)
-def test_of_every_record_each_file_is_read_at_most_twice(store, spec, monkeypatch, read):
-    runs = [spec.replaced(seed=seed) for seed in range(5)]
-    for run in runs[1:]:
-        copy = partial(shutil.copytree, store / spec.id, dirs_exist_ok=True)
-        records.write(store, run, copy)
-    files = Counter()
-    read_bytes = Path.read_bytes
-
-    def counted(path):
-        files[path] += 1
-        return read_bytes(path)
-
-    monkeypatch.setattr(Path, "read_bytes", counted)
-    read(store, [run.id for run in runs])
-    assert {path.parent.name for path in files} == {run.id for run in runs}
-    # The checksums are read again with each file.
-    assert all(n <= (5 if path.name == CHECKSUMS else 2) for path, n in files.items())
 
 
 READERS = {
@@ -209,16 +157,6 @@ def test_a_flipped_bit_is_found_out_when_its_file_is_read(store, spec, name):
     flip_a_bit(store / spec.id / name)
     with pytest.raises(SubtuneError, match=f"{name} is not what was recorded; `subtune verify"):
         READERS[name](store, spec.id)
-
-
-def test_a_record_under_a_wrong_name_is_found_out(store, spec):
-    path = store / spec.id / "spec.json"
-    data = json.loads(path.read_text())
-    data["seed"] = 7
-    path.write_text(json.dumps(data))
-    write_checksums(path.parent)
-    with pytest.raises(SubtuneError, match="is the spec of run"):
-        records.read_spec(store, spec.id)
 
 
 def test_random_entries_are_recorded_with_their_indices(tmp_path, tiny_bert):

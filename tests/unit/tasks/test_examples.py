@@ -1,7 +1,5 @@
 """Examples that a model reads, and the rows that they are made of."""
 
-import tracemalloc
-
 import datasets
 import numpy as np
 import pytest
@@ -71,14 +69,3 @@ def test_lists_in_one_array_are_those_of_the_rows_that_were_selected():
         examples = Examples(rows)
         assert [ids.tolist() for ids in examples.inputs["input_ids"]] == rows["input_ids"][:]
         assert examples.lengths.tolist() == list(map(len, rows["input_ids"]))
-
-
-def test_a_split_in_memory_is_a_few_arrays_however_many_examples_it_has():
-    columns = {"input_ids": [[2, 3]] * 10_000, "label": [0] * 10_000}
-    split = datasets.Dataset.from_dict(columns)
-    tracemalloc.start()
-    examples = Examples(split)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    arrays = (examples.lengths, examples.labels, examples.row)
-    assert held < 4 * sum(array.nbytes for array in arrays)

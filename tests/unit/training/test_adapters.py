@@ -84,15 +84,3 @@ def test_a_model_of_another_family_has_no_adapters(directory_of):
     shapes = shapes_for(METHODS["adapter"], dimensions_in(directory_of("modernbert")), 2)
     with pytest.raises(SubtuneError, match="only BERT, RoBERTa and XLM-RoBERTa can have adapters"):
         METHODS["adapter"].resolve(shapes, seed=0)
-
-
-def test_an_adapter_has_a_size_or_a_reduction():
-    with pytest.raises(ValueError, match="expected either size or reduction"):
-        SELECTION.validate_python({"adapter": {"type": "houlsby"}})
-
-
-@pytest.mark.parametrize("size", [{"size": 33}, {"reduction": 100}])
-def test_an_adapter_is_no_wider_than_the_model(size, tiny_bert):
-    selection = SELECTION.validate_python({"adapter": {"type": "houlsby"} | size})
-    with pytest.raises(SubtuneError, match="expected 1 to 32, the width"):
-        shapes_for(selection, dimensions_in(tiny_bert), 2)

@@ -65,7 +65,7 @@ def is_tried_every_time(model, task, kind, runs):
         is_first = model == "tiny_bert"
         often = kind in ("full", "layernorm", "lora-II") and (is_first or runs == 3)
         return often or (is_first and task == "sst2")
-    return kind in ("full", "lora-II") if task == "sst2" else kind == "layernorm"
+    return kind == ("full" if task == "sst2" else "layernorm")
 
 
 OF_PACKED_MODELS = [

@@ -10,9 +10,11 @@ from tests.unit.training.results import assert_same, member
 KINDS = ("layernorm", "bitfit", "top", "lora-I", "bitfit", "lora-I")
 
 
-# Twelve rows in batches of 11 leave a batch of one.
-@pytest.mark.parametrize(("name", "batch_size"), [("sst2", 11), ("stsb", 3)])
+@pytest.mark.parametrize(
+    ("name", "batch_size"), [("sst2", 11), pytest.param("stsb", 3, marks=pytest.mark.nightly)]
+)
 def test_a_run_has_the_same_bits_alone_and_beside_others_in_any_order(name, batch_size, minilm):
+    """Twelve rows in batches of 11 leave a batch of one."""
     task = examples.TASKS[name]
     rows = examples.examples_of(task, examples.tokens(task, minilm))
     model = load_model(minilm, task.of_kind.head, task.outputs)

@@ -108,7 +108,7 @@ def test_training_ends_where_a_loop_over_peft_ends(of_type, family, directory, m
     assert alone == (of_type in ALONE), lines
 
 
-@pytest.mark.parametrize(("family", "of_type"), cases(TYPES))
+@pytest.mark.parametrize(("family", "of_type"), cases(SORTS))
 def test_a_plan_knows_what_trains_without_weights(of_type, family, directory):
     if (family, of_type) in SKIPPED:
         pytest.skip(REFUSED)
