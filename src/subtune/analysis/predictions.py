@@ -5,6 +5,7 @@ parts, so no row helps to choose its own epoch.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -137,7 +138,12 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
     """
     # Its modules are files here; nothing is looked up on the hub.
     os.environ["HF_EVALUATE_OFFLINE"] = "1"
+    # With transformers it would import their pipelines, which no metric needs, for five seconds.
+    is_without = sys.modules.setdefault("transformers", None) is None  # type: ignore[arg-type]
     import evaluate
+
+    if is_without:
+        del sys.modules["transformers"]
 
     @cache
     def metric_of(name: str) -> Any:
