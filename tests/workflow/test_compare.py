@@ -13,12 +13,12 @@ import nbformat
 import pandas as pd
 import pytest
 from nbclient import NotebookClient
-from subtune.core.layout import snakemake_command
 from transformers import AutoModelForSequenceClassification
 
 import subtune
 from subtune import cli
 from subtune.core.errors import SubtuneError
+from subtune.core.layout import snakemake_command
 from subtune.interface import workflow
 from subtune.runs import records
 from tests.helpers.project import BIN, ROOT

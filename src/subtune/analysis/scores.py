@@ -20,7 +20,7 @@ from subtune.tasks.task import ScoreColumn
 
 SETTING = ["model", "task", "method", "fraction", "scope", "train_rows"]
 DTYPES = {"best_epoch": "Int64", "fold": "Int64"} | dict.fromkeys(
-    ["value", "smallest_rate", "largest_rate"], float
+    ["value", "smallest_rate", "largest_rate", "share_read"], float
 )
 
 
@@ -44,7 +44,8 @@ def collect(
         learning rates that the run tried); and ``best_epoch`` (the first with the highest score
         in the deciding column), ``trainable``, ``classifier`` (the classifier's part of these),
         ``seconds`` of training, ``one_answer`` (the run predicts the same for every row),
-        ``delta_bytes`` on disk, ``column``, ``metric``, ``value``, ``decides``, ``judges``,
+        ``delta_bytes`` on disk, ``share_read`` (of the training texts' tokens), ``column``,
+        ``metric``, ``value``, ``decides``, ``judges``,
         ``judged_at`` (the epoch of ``value``, or one for each part of the rows, in words for
         `epochs_of`), ``judged_apart`` (other rows have chosen it). Whole methods have no ``scope``,
         and fraction 1. A run that diverged has neither best epoch nor value.
@@ -77,6 +78,7 @@ def collect(
             "seconds": records.seconds_of(history),
             "one_answer": records.gives_one_answer(records.read_predictions(store, run)),
             "delta_bytes": records.delta_bytes(store, run),
+            "share_read": outcome.get("share_read"),
         }
         for column in task_columns:
             row = about | {"column": column.key, "metric": column.metric}

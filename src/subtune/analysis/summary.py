@@ -183,7 +183,8 @@ class Candidate(NamedTuple):
     the number of runs of full that predict the same for every row. ``studies`` has one per task; it
     is empty, and there is no interval, if one is unknown. ``judged_by`` names the rows that judge,
     and ``over`` the seeds and rows of the interval. ``at_edge`` and ``still_rising`` have the
-    titles of this method and of full if that holds for them on a task.
+    titles of this method and of full if that holds for them on a task. ``share_read`` is the share
+    of the training texts' tokens that ``max_length`` leaves, on the task with the least.
     """
 
     title: str
@@ -201,6 +202,7 @@ class Candidate(NamedTuple):
     over: str
     at_edge: tuple[str, ...]
     still_rising: tuple[str, ...]
+    share_read: float = np.nan
 
 
 def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate]:
@@ -242,6 +244,8 @@ def candidates(judged: pd.DataFrame, row_scores: pd.DataFrame) -> list[Candidate
                 over=_over(studies, judged_by),
                 at_edge=tuple(title for title, rows in both if rows["at_edge"].any()),
                 still_rising=tuple(t for t, rows in both if STILL_RISING in set(rows["curve"])),
+                # Scores of earlier versions do not tell it.
+                share_read=float(reference.get("share_read", pd.Series(np.nan)).min()),
             )
         )
     return sorted(smaller, key=lambda candidate: (candidate.trained, -candidate.score))

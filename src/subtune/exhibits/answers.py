@@ -49,6 +49,8 @@ MISSING = {
 APART = "Each row is judged at an epoch that other rows have chosen."
 ON_SAME_ROWS = "The dev rows that judge here have also chosen epochs and learning rates."
 CHOSEN_ON_DEV = "Dev rows have chosen epochs and learning rates; these scores are of test rows."
+# A larger share of the texts needs no word.
+MOST_READ = 0.95
 QUESTION = "Which few parameters are worth fine-tuning?"
 
 
@@ -143,6 +145,9 @@ def in_words(answer: Answer) -> str:
     for title in candidate.still_rising:
         rising = f"{title} was still rising in its last epoch{where}"
         sentences.append(f"{rising}: give it more epochs.")
+    if candidate.share_read < MOST_READ:
+        read = f"Only {candidate.share_read:.0%} of the texts' tokens were read{where}"
+        sentences.append(f"{read}: a larger `max_length` reads more.")
     if better:
         less = f"Full scores {better.difference.mean:.3f} less than {better.title}"
         sentences.append(f"{less}: try other learning rates for full.")

@@ -122,7 +122,7 @@ def write_record(
     """Write a run's record, as `subtune.runs.records.write` does."""
 
     def fill(folder: Path) -> None:
-        scores = {
+        scores: dict[str, Any] = {
             "best_epoch": result.best_epoch,
             # JSON holds only finite numbers.
             "scores": {
@@ -132,6 +132,8 @@ def write_record(
             "trainable": result.trainable,
             "diverged": result.diverged,
         }
+        if (share := examples["train"].share_read) is not None:
+            scores["share_read"] = round(share, 4)
         (folder / "scores.json").write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n")
         pd.DataFrame(result.history).to_csv(folder / "history.csv", index=False)
         task = spec.tokens.data.task

@@ -76,6 +76,13 @@ class Examples:
         """Tokens of each example."""
         return self.inputs["input_ids"].lengths
 
+    @property
+    def share_read(self) -> float | None:
+        """The share of all texts' tokens that examples have, or None if that is not known."""
+        if "whole_length" not in self._split.column_names:
+            return None
+        return float(self.lengths.sum() / sum(self.column("whole_length")))
+
     @cached_property
     def read_counts(self) -> np.ndarray:
         """The number of tokens of each example that the head reads."""

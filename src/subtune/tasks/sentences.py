@@ -130,14 +130,25 @@ class Sentences(TaskKind):
     def encode(
         self, tokenizer: Tokenizer, rows: Columns, max_length: int, doc_stride: int | None
     ) -> dict[str, list]:
-        """Return token ids of texts or pairs, of which the longer is cut first."""
+        """Return token ids of texts or pairs, of which the longer is cut first.
+
+        ``whole_length`` is an example's number of tokens before it is cut.
+        """
         tokenizer.enable_truncation(max_length)
         texts = rows["text_a"]
         pairs = list(zip(texts, rows["text_b"], strict=True)) if "text_b" in rows else texts
         encodings = tokenizer.encode_batch(pairs)
+        lengths = [len(encoding.ids) for encoding in encodings]
+        full = [number for number, length in enumerate(lengths) if length >= max_length]
+        tokenizer.no_truncation()
+        for number, whole in zip(
+            full, tokenizer.encode_batch([pairs[n] for n in full]), strict=True
+        ):
+            lengths[number] = len(whole.ids)
         return {
             "input_ids": [encoding.ids for encoding in encodings],
             "label": rows["label"],
+            "whole_length": lengths,
             "token_type_ids": [encoding.type_ids for encoding in encodings],
         }
 

@@ -336,3 +336,10 @@ def test_a_setting_of_several_experiments_counts_once_where_it_is_best():
     for order in itertools.permutations([shared, shared.iloc[:2], shared.iloc[2:], better]):
         together = summary.merged_experiments(order)
         assert sorted(together["value"]) == [0.6, 0.7, 0.7, 0.7, 0.85, 0.95]
+
+
+@pytest.mark.parametrize(("share", "is_said"), [(0.4, True), (0.99, False), (math.nan, False)])
+def test_an_answer_says_how_much_of_long_texts_was_read(share, is_said):
+    table = runs({"bitfit": [0.9, 0.9], "full": [0.9, 0.9]}).assign(share_read=share)
+    said = "Only 40% of the texts' tokens were read: a larger `max_length` reads more."
+    assert (said in answer_of(table)["answer"]) is is_said

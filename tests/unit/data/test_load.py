@@ -12,6 +12,7 @@ from subtune.data.load import load, read, split_from_rows, tokenize
 from subtune.data.sources import MINI_TASKS, mini_columns, mini_rows, mini_version
 from subtune.selections.specs import DataSpec
 from subtune.tasks import TASKS, Task
+from subtune.tasks.examples import Examples
 from tests.helpers import examples
 
 GLUE_ROWS = {
@@ -164,6 +165,10 @@ def test_tokens_are_those_of_the_models_own_tokenizer(name, minilm):
     assert tokens["input_ids"] == expected["input_ids"]
     assert tokens["token_type_ids"] == expected["token_type_ids"]
     assert max(map(len, tokens["input_ids"])) == 12
+    whole = [*map(len, reference(*[list(text) for text in texts])["input_ids"])]
+    assert list(tokens["whole_length"]) == whole
+    share = sum(map(len, expected["input_ids"])) / sum(whole)
+    assert Examples(tokens).share_read == pytest.approx(share) and share < 1
 
 
 def test_of_a_text_of_100_000_letters_the_beginning_is_read(tiny_bert):

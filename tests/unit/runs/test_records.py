@@ -54,6 +54,7 @@ def test_a_record_holds_everything_and_nothing_else_is_left_in_the_store(store, 
         "checksums.json",
     }
     assert records.read_spec(store, spec.id) == spec
+    assert 0.5 < records.read_outcome(store, spec.id)["share_read"] <= 1
     predictions = pd.read_parquet(store / spec.id / "predictions.parquet")
     assert list(predictions) == ["split", "idx", "label", "logit_0", "logit_1"]
     delta = safetensors.torch.load_file(store / spec.id / "delta.safetensors")
