@@ -24,7 +24,7 @@ UNIVERSAL_DEPENDENCIES = "universal-dependencies/universal_dependencies"
 COMMITS = {
     GLUE: "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
     SQUAD: "7b6d24c440a36b6815f21b70d25016731768db1f",
-    # On the branch `refs/convert/parquet`.
+    # The branch is `refs/convert/parquet`.
     UNIVERSAL_DEPENDENCIES: "bc04fa5dd6c03bcb03355f289f2ce385fecc7250",
     "google-bert/bert-base-cased": "cd5ef92a9fb2f889e972770a36d4ed042daf221e",
     "google-bert/bert-large-cased": "06fa25dc1b6e034e91607fd67c247051ccaeff65",

@@ -74,7 +74,7 @@ def start() -> None:
     for folder in ("state", "spool"):
         (PLACE / folder).mkdir(parents=True)
     for number in range(GPUS):
-        # As /dev/null is: what the scheduler hands out must be a device.
+        # The scheduler hands out devices, such as /dev/null.
         os.mknod(PLACE / f"gpu{number}", 0o600 | 0o020000, os.makedev(1, 3))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     ETC.mkdir(exist_ok=True)

@@ -56,7 +56,7 @@ def check(command: str, **placeholders: str) -> None:
         assert cli.main(["init", *arguments[1:], "--to", placeholders["new"]]) == 0
     else:
         assert program == "subtune"
-        # Without a method it counts all of them, which takes long.
+        # It counts all methods if none is named, which takes long.
         arguments = ["params", "bitfit"] if arguments == ["params"] else arguments
         assert cli.main(arguments) <= (arguments[0] in READ_RESULTS)
 

@@ -100,7 +100,7 @@ def write(name: str, directory: Path) -> Path:
     save_tokenizer(directory)
     names = ["input_ids", "attention_mask"]
     names += ["token_type_ids"] if config.to_dict().get("type_vocab_size", 0) > 1 else []
-    # Without it transformers would read another kind of vocabulary for most families.
+    # Transformers would otherwise read another kind of vocabulary for most families.
     fields = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": names}
     (directory / "tokenizer_config.json").write_text(json.dumps(fields))
     return directory

@@ -94,7 +94,7 @@ class Project:
         return {path.name: path.stat().st_mtime_ns for path in store.iterdir()}
 
 
-# What GLUE's server has returned of CoLA, in percent.
+# The score of CoLA that GLUE's server has returned, in percent.
 RETURNED = {"full": 20.0, "bitfit": 12.5, "layernorm": 0.0}
 # The test rows that the server expects.
 COLA_ROWS = {"train": 24, "dev": 12, "test": 1063}

@@ -1,4 +1,4 @@
-"""What `subtune init` writes, and what it says to call then."""
+"""The configuration and the command of `subtune init`."""
 
 import re
 import shlex

@@ -138,7 +138,7 @@ def require_scores_of_predictions(runs: Iterable[str], store: Path) -> None:
     """
     # Its modules are files here; nothing is looked up on the hub.
     os.environ["HF_EVALUATE_OFFLINE"] = "1"
-    # With transformers it would import their pipelines, which no metric needs, for five seconds.
+    # It imports transformers' pipelines if it can: five seconds for what no metric needs.
     is_without = sys.modules.setdefault("transformers", None) is None  # type: ignore[arg-type]
     import evaluate
 

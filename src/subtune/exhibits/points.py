@@ -35,7 +35,7 @@ CELL = ["split", "model", "method", "task"]
 SPLITS = ("validation", "test")
 # Inches of a line of text, and of the space above the first one.
 LINE, TOP = 0.18, 0.9
-# How far a bar reaches beyond its outermost ranks.
+# A bar reaches so far beyond its outermost ranks.
 BEYOND = 0.04
 
 

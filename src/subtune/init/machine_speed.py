@@ -10,7 +10,7 @@ from subtune.core import jobs
 
 # Minutes until a job trains, on two laptop cores.
 START_MINUTES = 0.15
-# On two busy cores training reaches about this share of a large product's speed.
+# Training on two busy cores reaches about this share of a large product's speed.
 SHARE_OF_PRODUCT = 0.33
 # Milliseconds per layer that a step takes beside its products.
 MILLISECONDS_PER_LAYER = 3.0

@@ -19,7 +19,7 @@ from subtune.training.delta import applied, from_stored
 from subtune.training.evaluation import logits_of, without_padding_where_it_is_seen
 from subtune.training.recipe import examples_that_train
 
-# What a table of predictions has at least.
+# The columns that every table of predictions has.
 NO_PREDICTIONS = pd.DataFrame({"run": [], "split": [], "idx": []})
 
 

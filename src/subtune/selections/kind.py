@@ -83,7 +83,7 @@ class AbstractSelection(Value):
     The first field's name tells one kind of selection from the others.
     """
 
-    # What `work` returns, if it is the same for all selections of a kind.
+    # `work` returns this, if it is the same for all selections of a kind.
     usual_work: ClassVar[Work]
 
     def resolve(self, shapes: Shapes, seed: int, ranks: Ranks | None = None) -> Entries:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-# What tables write for a label that a row has, and for one that it has not.
+# Cells of tables that say whether a row has a label.
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 

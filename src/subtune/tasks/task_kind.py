@@ -46,9 +46,9 @@ class TaskKind(ABC):
     # The column of labels of a task that names none, and whether its tasks list label words.
     label: str = "label"
     has_label_words: bool
-    # Whether each label word may have a column of its own.
+    # Each label word may have a column of its own.
     has_label_columns: bool = False
-    # Where messages say that labels are, if they may not all be the same.
+    # Messages say that labels are here, if they may not all be the same.
     labels_are: str = "in every row"
     # Endings of the files that users have.
     formats: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What `subtune init` says of tables as public bug reports have them, before it names a model."""
+"""Lines of `subtune init` about tables as public bug reports have them."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from subtune.init.first_configuration import Request, init
 from tests.helpers.peoples_tables import TABLES, frame, lines
 
 TWO = "2 classes: bad (100), good (100)"
-# What is said of each table: lines without "(a guess; …)", or the one that refuses it.
+# Lines about each table, without "(a guess; …)", or the one that refuses it.
 SAID = {
     "excel": ["text: column 'text'", "label: column 'label'", TWO],
     "parquet": ["text: column 'text'", "label: column 'label'", TWO],

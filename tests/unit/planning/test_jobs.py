@@ -1,4 +1,4 @@
-"""How runs are split over jobs."""
+"""Runs are split over jobs."""
 
 import copy
 

@@ -31,7 +31,7 @@ def on_record(results, spec) -> pd.DataFrame:
 
 
 def said_of(directory, **changed) -> pd.DataFrame:
-    """What an exported model says of its task's dev rows."""
+    """Return an exported model's predictions for its task's dev rows."""
     spec = predict.exported_spec(directory)
     task = TASKS[spec.tokens.data.task.name]
     rows = examples.rows_of(task)["validation"]

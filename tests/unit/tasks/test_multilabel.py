@@ -35,7 +35,7 @@ def read(tmp_path, text, task=TASK, ending=".csv"):
         ("toxic", [1, 0, 0]),
         (" toxic | threat ", [1, 0, 1]),
         ("insult;threat;", [0, 1, 1]),
-        # No label word has a digit: their numbers stand for them.
+        # Numbers stand for label words that have no digit.
         ('"[0, 2]"', [1, 0, 1]),
     ],
 )

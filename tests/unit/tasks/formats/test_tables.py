@@ -85,7 +85,7 @@ def merged(path):
     book.save(path)
 
 
-# What writes a file, and what is said of it.
+# A function that writes a file, and the message about it.
 REFUSED = [
     ("xlsx", merged, "sheet 'reviews': found the merged cells B2:B3, expected a cell for each row"),
     ("xlsx", lambda path: workbook(path, B3="=1-1"), "sheet 'reviews': B3: found a formula withou"),
