@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
     does = "count what is in your tables: classes, lengths, repeats, labels that differ"
     look = add(_look, "look examples/weather-train.csv examples/weather-dev.csv", does)
-    look.add_argument("train", type=Path, help="a CSV, TSV or JSON-lines file")
+    look.add_argument("train", type=Path, help="a table's file")
     look.add_argument("dev", nargs="?", type=Path, help="another such file, to evaluate on")
     look.add_argument("test", nargs="?", type=Path, help="a third such file, to judge by")
     _column_options(look)
@@ -491,13 +491,11 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _predict(options: argparse.Namespace) -> None:
-    from subtune.core.layout import require_new
-
-    require_new(options.to)
     import pandas as pd
 
     from subtune.runs import predict
 
+    predict.require_csv(options.to)
     spec = predict.exported_spec(options.model)
     task = spec.tokens.data.task.replaced(encoding=options.encoding, sheet=options.sheet)
     given = options.text, options.text2
@@ -510,8 +508,6 @@ def _predict(options: argparse.Namespace) -> None:
         raise SubtuneError(f"{options.table}: {one_of(options.table.suffix, task.of_kind.formats)}")
     rows = list(task.of_kind.read(task, options.table, labelled=False))
     table = pd.DataFrame([row for _, row in rows])
-    if predict.PREDICTION in table:
-        raise SubtuneError(f"{options.table}: found a column {predict.PREDICTION!r}, rename it")
     found = predict.predict(options.model, spec, task, rows, str(options.table), options.base)
-    predict.write(pd.concat([table, found], axis=1), options.to)
+    predict.write(table, found, options.to)
     print(f"{len(table):,} rows are in {options.to}")

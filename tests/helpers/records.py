@@ -5,6 +5,7 @@ from pathlib import Path
 
 from subtune.data.load import tokenize
 from subtune.models.encoder import load_model
+from subtune.models.files import version_of
 from subtune.runs import recording
 from subtune.selections.methods import METHODS
 from subtune.selections.specs import Fit, RunSpec
@@ -33,7 +34,8 @@ def recorded(
 ):
     """The first of a task's runs on record in ``results``, beside its model, and its tokens."""
     spec = examples.run_spec(selection, task, learning_rate=learning_rate, labels=labels)
-    spec = spec.replaced(model=spec.model.replaced(pooling=pooling))
+    model = spec.model.replaced(version=version_of(directory), pooling=pooling)
+    spec = spec.replaced(model=model)
     shutil.copytree(directory, results / "models" / spec.model.id, dirs_exist_ok=True)
     record(results / "runs", [spec.replaced(seed=seed) for seed in range(seeds)], directory)
     return spec, examples.tokens(examples.TASKS[task], directory)

@@ -140,6 +140,7 @@ def test_an_export_trains_once_more_on_all_rows_and_finds_it_made(answer, tmp_pa
     assert "trained once more on the rows of all folds" in card
     assert f"| validation | accuracy | {folds['score'].mean():.4f} |" in card
     predicted = answer.predict("bitfit", TRAIN["sentence"])["prediction"]
+    assert predicted.index.equals(TRAIN.index)
     assert set(predicted) <= set(TRAIN["label"]) and len(predicted) == len(TRAIN)
     with pytest.raises(SubtuneError, match="did you mean 'bitfit'"):
         answer.export("bitfix", tmp_path / "other")

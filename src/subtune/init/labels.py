@@ -10,7 +10,7 @@ from subtune.core.errors import SubtuneError, cut, listed, one_of
 from subtune.init import tables
 from subtune.init.defaults import DEFAULTS
 from subtune.init.tables import Table, number_in
-from subtune.tasks.formats.tables import with_labels
+from subtune.tasks.formats.tables import FEW, with_labels
 from subtune.tasks.multilabel import flag_in, words_in
 
 Kind = Literal["classification", "multilabel", "regression"]
@@ -62,7 +62,8 @@ def columns_of(train: Table, asked: str | Sequence[str] | None) -> Columns:
     try:
         label = tables.label_column(train)
     except SubtuneError:
-        if len(flags) < 2:
+        others = [c for c in train.columns if c not in flags and tables.can_be_label(train, c)]
+        if len(flags) < 2 or others:
             raise
         return flags
     is_one_of_several = len(flags) > 1 and label in flags and not tables.has_usual_name(label)
@@ -159,8 +160,8 @@ def _answers(table: Table, column: Columns, is_set: bool) -> Iterator[Any]:
             )
         if answer is None:
             raise SubtuneError(
-                f"{table.path}: {place}: found no text or number in column {column!r}, "
-                "expected a label in every row"
+                f"{table.path}: {place}: found no text or number in column {column!r}, expected a "
+                f"label in every row, or in all but {FEW:.0%}, which are left out"
             )
         yield answer if is_set else answer[0]
 

@@ -252,7 +252,15 @@ def _in_words(labels: Sequence[str]) -> str:
 
 
 def _share(rows: Sequence[Row], answer: tuple[str, ...]) -> float:
-    return sum(row.labels == answer for row in rows) / len(rows)
+    labels = [row.labels for row in rows if row.labels is not None]
+    return labels.count(answer) / max(1, len(labels))
+
+
+def _percent(share: float | None) -> str:
+    """Return a share in whole percents, or in tenths where all or nothing would be wrong."""
+    share = share or 0.0
+    rounded = f"{share:.0%}"
+    return f"{share:.1%}" if rounded in ("0%", "100%") and 0 < share < 1 else rounded
 
 
 def near_equal(labels: Iterable[str]) -> list[list[str]]:
@@ -338,7 +346,8 @@ def lines(look: Look) -> Iterator[str]:
         texts = f"texts with different labels: {len(look.conflicts):,}, in {rows:,} rows"
         yield f"{texts}; no method can be right in all of these"
     for conflict in look.conflicts[:SHOWN]:
-        where = ", ".join(f"{cut(word)} ({found[0]})" for word, found in conflict.labels.items())
+        labels = (f"{cut(word)} ({found[0]})" for word, found in conflict.labels.items())
+        where = listed(labels, SHOWN, "and")
         yield f"    {shown(conflict.text)}: {where}"
     of = look.lengths
     yield (
@@ -367,7 +376,7 @@ def _lines_of_classes(look: Look, judging: str) -> Iterator[str]:
         hint = hint if split == "train" else ""
         yield f"{len(named)} {what}{where}: {listed(named, NAMED, 'and')}{hint}"
     answer = f"always answering {listed([str(look.most_frequent)])}"
-    yield f"{answer} is right in {look.constant:.0%} of the {judging}"
+    yield f"{answer} is right in {_percent(look.constant)} of the {judging}"
     for group in look.near_equal:
         yield f"labels that may be one: {', '.join(map(shown, group))}"
     for word in sorted({word for part in look.parts.values() for word in part.labels}, key=order):

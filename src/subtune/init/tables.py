@@ -66,10 +66,11 @@ def label_column(table: Table) -> str:
     for name in DEFAULTS.label_columns:
         if name in by_folded:
             return by_folded[name]
-    columns = [column for column in table.columns if _can_be_label(table, column)]
+    columns = [column for column in table.columns if can_be_label(table, column)]
     if len(columns) == 1:
         return columns[0]
-    several = f"several may be the label ({listed(columns)})" if columns else "none can be it"
+    none = "none has labels (numbers, or a few words, each in several rows)"
+    several = f"several may be the label ({listed(columns)})" if columns else none
     raise SubtuneError(
         f"--label: missing, and of the columns of {table.path} {several}; expected one of "
         f"{listed(table.columns)}"
@@ -81,7 +82,7 @@ def has_usual_name(label: str) -> bool:
     return label.strip().casefold() in DEFAULTS.label_columns
 
 
-def _can_be_label(table: Table, column: str) -> bool:
+def can_be_label(table: Table, column: str) -> bool:
     """Return whether cells are a few words, each of them several times, or numbers."""
     cells = _given(table.cells(column))
     distinct = len(set(cells))

@@ -108,7 +108,7 @@ class Comparison:
         Args:
             method: a method's name.
             texts: a list of texts, or of tuples of two where texts are pairs; or a DataFrame with
-                the columns of text that it was trained on.
+                the columns of text that it was trained on, whose index the rows then have.
 
         Raises:
             SubtuneError: there is no such method, or texts do not fit the task.
@@ -122,12 +122,18 @@ class Comparison:
             spec = predict.exported_spec(model)
             task = spec.tokens.data.task
             if isinstance(texts, pd.DataFrame):
-                given = texts.filter(task.text).to_dict("records")
+                for column in task.text:
+                    if column not in texts:
+                        raise SubtuneError(f"texts: no such column: {one_of(column, texts)}")
+                given = texts[[*task.text]].to_dict("records")
             else:
                 several = [texts] if isinstance(texts, str) else texts
                 given = [_cells(task.text, text) for text in several]
             rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
-            return predict.predict(model, spec, task, rows, "texts")
+            predicted = predict.predict(model, spec, task, rows, "texts")
+            if isinstance(texts, pd.DataFrame | pd.Series):
+                return predicted.set_axis(texts.index)
+            return predicted
 
     @property
     def _layout(self) -> Layout:
@@ -291,6 +297,9 @@ def compare(
             _, plan, _ = preflight(written)
             if is_new:
                 (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
+                # Its first lines say how to call it.
+                named = draft.read_text("utf-8").replace(draft.name, configuration.name)
+                draft.write_text(named, "utf-8")
                 draft.replace(configuration)
         workflow.train_all(configuration, place, plan.runs, place)
     return load(place)

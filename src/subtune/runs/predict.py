@@ -33,6 +33,7 @@ from subtune.models.files import (
     has_token_types,
     head_by,
     read_config,
+    version_of,
 )
 from subtune.models.transformers_models import AUTO_CLASSES, quiet, with_values
 from subtune.runs.export import ADAPTER, REGRESSION, SPEC
@@ -92,7 +93,7 @@ def predict(
 
     kind, tokens = task.of_kind, spec.tokens
     columns = kind.from_rows(task, rows, labelled=False, source=source)
-    base = _base_of(directory, base) if (directory / ADAPTER).is_file() else None
+    base = _base_of(directory, spec, base) if (directory / ADAPTER).is_file() else None
     encoded = kind.encode(
         read_tokenizer(directory),
         texts_apart(columns) if tokens.apart else columns,
@@ -120,12 +121,25 @@ def predict(
     return pd.DataFrame({PREDICTION: [[task.labels[n] for n in words] for _, words in of_rows]})
 
 
-def write(table: "pd.DataFrame", target: Path) -> None:
-    """Write a table as CSV, whole or not at all; its lists are JSON.
+def require_csv(target: Path) -> None:
+    """Refuse the name of a file that is there, or is called as one of another format."""
+    if target.suffix != ".csv":
+        raise SubtuneError(f"--to: found {str(target)!r}, expected a name that ends in .csv")
+    require_new(target)
+
+
+def write(table: "pd.DataFrame", predicted: "pd.DataFrame", target: Path) -> None:
+    """Write a table and its predictions as CSV, whole or not at all; its lists are JSON.
 
     Raises:
-        SubtuneError: ``target`` is there already, or cannot be written.
+        SubtuneError: a column of predictions is in the table, or ``target`` is there already or
+            cannot be written.
     """
+    import pandas as pd
+
+    if both := [column for column in predicted if column in table]:
+        raise SubtuneError(f"found a column {both[0]!r} in the table, rename it")
+    table = pd.concat([table, predicted], axis=1)
     require_new(target)
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
 
@@ -141,11 +155,11 @@ def write(table: "pd.DataFrame", target: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _base_of(directory: Path, base: Path | None) -> Path:
+def _base_of(directory: Path, spec: RunSpec, base: Path | None) -> Path:
     """Return the folder of an adapter's base, which the hub may have.
 
     Raises:
-        SubtuneError: it is not there.
+        SubtuneError: it is not there, or has other weights.
     """
     path = directory / ADAPTER
     with one_line(f"{path} is not a configuration of PEFT"):
@@ -153,6 +167,11 @@ def _base_of(directory: Path, base: Path | None) -> Path:
         name, revision = fields["base_model_name_or_path"], fields.get("revision")
         base = base or Path(name)
     if base.is_dir():
+        if spec.model.source == "files" and version_of(base) != spec.model.version:
+            raise SubtuneError(
+                f"--base: found other files of a model in {str(base)!r}, expected those from which "
+                "the adapter was trained"
+            )
         return base
     if not revision or base != Path(name):
         raise SubtuneError(f"found no folder {str(base)!r}, the adapter's base; --base names it")

@@ -110,7 +110,7 @@ class Sentences(TaskKind):
         """Return a text or two, and the label."""
         texts = [cell_of(row, column, place) for column in task.text]
         if not "".join(texts).strip():
-            raise SubtuneError(f"{place}: found no text, expected some to learn from")
+            raise SubtuneError(f"{place}: found no text, expected some")
         if no_character := NO_CHARACTER.search("".join(texts)):
             raise SubtuneError(f"{place}: found {no_character[0]!r}, expected text")
         return (*texts, self.label_of(task, row, place) if labelled else self.no_label(task))

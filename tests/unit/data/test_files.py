@@ -40,7 +40,7 @@ CSV = [
         "line 3: found 3 cells, expected 2 (label, text); a ce",
     ),
     ("text,label,by\nx,sad,me\ny,happy\n", "line 3: found 2 cells, expected 3 (text, label, by)"),
-    ("text,label\nx,sad\n , \n", "line 3: found no text, expected some to learn from"),
+    ("text,label\nx,sad\n , \n", "line 3: found no text, expected some"),
     ("text,label\nx\0,sad\n", "line 2: found '\\x00', expected text"),
     ("text,label,text\nx,sad,y\n", "line 1: found column 'text' twice, expected it once"),
     ('text,label\n"x\ny",hapy\n', "line 2: label: found 'hapy', expected one of sad, happy, 0, 1"),

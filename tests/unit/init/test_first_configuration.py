@@ -282,4 +282,4 @@ def test_a_table_that_training_would_refuse_is_refused(here, capsys):
     (here / "films-train.csv").write_text("sentence,label\n,good\nb,bad\n")
     status, _, problem = call(capsys, *arguments)
     assert status == 1
-    assert problem == "films-train.csv: line 2: found no text, expected some to learn from\n"
+    assert problem == "films-train.csv: line 2: found no text, expected some\n"

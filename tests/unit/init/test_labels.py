@@ -115,6 +115,10 @@ def test_columns_of_0_and_1_are_labels():
     assert columns_of(table, "b") == "b"
     assert columns_of(columns(("t", "0", "1"), names=("t", "a,b", "c")), "a,b") == "a,b"
     assert labels_of(table, None, ("b", "a")).train == {("b",): 1, ("a", "b"): 1, (): 1}
+    verdicts = columns(*[("t", "01"[k % 2], "10"[k % 2], "pn"[k % 2]) for k in range(8)],
+                       names=("text", "male", "old", "verdict"))  # fmt: skip
+    with pytest.raises(SubtuneError, match="several may be the label"):
+        columns_of(verdicts, None)
     with pytest.raises(SubtuneError, match="--label: missing, and of the columns of "):
         columns_of(columns(("t", "0", "yes")), None)
 

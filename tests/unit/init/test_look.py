@@ -165,7 +165,7 @@ def test_a_row_may_have_several_labels():
     found = look([("x", ["a", "b"]), ("y", ["a"]), ("x", []), ("z", []), ("w", None), ("v", [])])
     assert found.parts["train"].labels == {"a": 2, "b": 1}
     assert found.parts["train"].missing == {"label": ["line 6"]}
-    assert (found.most_frequent, found.constant) == ("no label", 0.5)
+    assert (found.most_frequent, found.constant) == ("no label", 0.6)
     assert found.conflicts[0].labels == {"a, b": ["line 2"], "no label": ["line 4"]}
 
 

@@ -236,6 +236,8 @@ def test_predictions_never_overwrite(exported, tmp_path, capsys):
     assert call(exported, tmp_path / "in.csv", "--to", tmp_path / "out.csv") == 1
     assert "is there already" in capsys.readouterr().err
     assert (tmp_path / "out.csv").read_text() == "mine"
+    assert call(exported, tmp_path / "in.csv", "--to", tmp_path / "out.xlsx") == 1
+    assert "out.xlsx', expected a name that ends in .csv" in capsys.readouterr().err
 
 
 LOAD = """
@@ -289,6 +291,9 @@ def test_an_adapter_whose_base_has_moved_is_named_and_takes_another(tmp_path, ti
     with pytest.raises(SubtuneError, match=r"found no folder .*, the adapter's base; --base names"):
         said_of(tmp_path / "out")
     pd.testing.assert_frame_equal(said_of(tmp_path / "out", base=moved), expected)
+    (moved / "config.json").write_text((moved / "config.json").read_text() + "\n")
+    with pytest.raises(SubtuneError, match="--base: found other files of a model"):
+        said_of(tmp_path / "out", base=moved)
 
 
 @pytest.mark.slow

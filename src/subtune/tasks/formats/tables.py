@@ -6,6 +6,7 @@ stands, and remains a list or an object where it is one.
 
 import csv
 import io
+import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -197,7 +198,7 @@ def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -
 
     Raises:
         SubtuneError: the file cannot be read or has no such sheet, or the sheet has merged cells,
-            formulas that were never computed, or a column twice.
+            formulas that were never computed, errors, or a column twice.
     """
     book = _workbook(path, data_only=True)
     names = [of_book.title for of_book in book.worksheets]
@@ -210,6 +211,11 @@ def excel_rows(path: Path, columns: Collection[str], sheet: str | None = None) -
             f"{place}: found the merged cells {merged}, expected a cell for each row; unmerge them"
         )
     cells = [*found.iter_rows()]
+    for cell in itertools.chain(*cells):
+        if cell.data_type == "e":
+            raise SubtuneError(
+                f"{place}: {cell.coordinate}: found the error {cell.value}, expected a value"
+            )
     if any(cell.value is None for row in cells for cell in row):
         written = (cell for row in _workbook(path)[name].iter_rows() for cell in row)
         formulas = [cell.coordinate for cell in written if cell.data_type == "f"]

@@ -89,6 +89,11 @@ def merged(path):
 REFUSED = [
     ("xlsx", merged, "sheet 'reviews': found the merged cells B2:B3, expected a cell for each row"),
     ("xlsx", lambda path: workbook(path, B3="=1-1"), "sheet 'reviews': B3: found a formula withou"),
+    (
+        "xlsx",
+        lambda path: workbook(path, B3="#N/A"),
+        "sheet 'reviews': B3: found the error #N/A",
+    ),
     ("xlsx", lambda path: workbook(path, C1="text"), "sheet 'reviews': row 1: found column 'text'"),
     (
         "xlsx",
