@@ -25,7 +25,15 @@ from subtune.init import choosing, messages, tables
 from subtune.init import look as looks
 from subtune.init.choosing import Settings
 from subtune.init.defaults import DEFAULTS
-from subtune.init.labels import Columns, Kind, Labels, columns_of, labels_of, names_of
+from subtune.init.labels import (
+    Columns,
+    Kind,
+    Labels,
+    columns_of,
+    f1_of_the_same_labels,
+    labels_of,
+    names_of,
+)
 from subtune.init.look import Look
 from subtune.init.models import StartingModel, model_called, without_parameters
 from subtune.init.tables import Table, task_named_after
@@ -97,6 +105,9 @@ def init(request: Request) -> Iterator[str]:
     may_lack = "" if dev else "validation"
     columns = files.columns_of(task, files.own_paths(paths, task, may_lack))
     yield f"metrics: {', '.join(labels.metrics)}"
+    if labels.kind == "multilabel":
+        score = f1_of_the_same_labels(labels)
+        yield f"always answering the same labels has an f1_micro of at most {score:.2f}"
     folds, rows = None, len(columns["train"]["label"])
     if dev is None:
         folds = _folds(train, size_of_columns(task, columns))

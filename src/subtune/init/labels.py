@@ -47,6 +47,16 @@ class Labels(NamedTuple):
         return tuple(DEFAULTS.metrics["unbalanced" if is_unbalanced else "classification"])
 
 
+def f1_of_the_same_labels(labels: Labels) -> float:
+    """Return the highest ``f1_micro`` that the same set of labels for every dev row can have.
+
+    A set with the ``k`` most frequent labels, in ``c`` rows each, has 2Σc / (n·k + all labels).
+    """
+    counts = sorted(rows_of_words(labels.dev).values(), reverse=True)
+    rows, total = labels.dev.total(), sum(counts)
+    return max(2 * sum(counts[:k]) / (rows * k + total) for k in range(1, len(counts) + 1))
+
+
 def columns_of(train: Table, asked: str | Sequence[str] | None) -> Columns:
     """Return the column of the label, or several of 0 and 1, as they are named or guessed.
 

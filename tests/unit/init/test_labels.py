@@ -1,12 +1,20 @@
 """Labels: classes or numbers, and refusals."""
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
+from sklearn.metrics import f1_score
 
 from subtune.core.errors import SubtuneError
-from subtune.init.labels import Labels, columns_of, labels_of, rows_of_words
+from subtune.init.labels import (
+    Labels,
+    columns_of,
+    f1_of_the_same_labels,
+    labels_of,
+    rows_of_words,
+)
 from subtune.init.tables import Table
 
 
@@ -141,3 +149,11 @@ def test_columns_that_are_no_0_and_1_are_refused():
     table = columns(("t", "0", "1"), ("t", "2", "1"))
     with pytest.raises(SubtuneError, match="line 3: column a, b: found 2, 1, expected a list, la"):
         labels_of(table, None, ("a", "b"))
+
+
+def test_the_same_labels_for_every_row_have_the_f1_that_scikit_learn_computes():
+    labels = read(["a|b", "b", "b|c", "a", "b|c", "c", "b"], kind="multilabel")
+    rows = [[word in cell for word in "abc"] for cell in labels.train.elements()]
+    constants = product([0, 1], repeat=3)
+    best = max(f1_score(rows, 7 * [c], average="micro", zero_division=0) for c in constants)
+    assert f1_of_the_same_labels(labels) == pytest.approx(best)
