@@ -101,7 +101,10 @@ def init(request: Request) -> Iterator[str]:
     yield from looks.lines(found.look)
     paths, read, model, counts = found[:4]
     train, dev = read["train"], read.get("validation")
-    task, labels = task_of(request, read)
+    # Columns that the look has guessed need no second guess.
+    text, text2 = (*found.look.text, None)[:2]
+    named = request._replace(text=text, text2=text2, label=found.look.label)
+    task, labels = task_of(named, read)
     may_lack = "" if dev else "validation"
     columns = files.columns_of(task, files.own_paths(paths, task, may_lack))
     yield f"metrics: {', '.join(labels.metrics)}"
