@@ -12,7 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subtune.data.batches import by_length, in_length_order
+from subtune.data.batches import (
+    EVALUATION_TOKENS,
+    GPU_EVALUATION_TOKENS,
+    by_length,
+    in_length_order,
+)
 from subtune.families.base import is_embedding
 from subtune.models.encoder import Encoder, with_new_classifier
 from subtune.models.forward import logits
@@ -89,8 +94,9 @@ def logits_of(model: Encoder, examples: Examples, precision: str) -> np.ndarray:
     counts = np.ones(len(examples), np.int64) if model.averages else examples.read_counts
     behind = counts.cumsum()
     every = torch.empty(behind[-1], model.outputs, device=model.device)
+    tokens = EVALUATION_TOKENS if model.device.type == "cpu" else GPU_EVALUATION_TOKENS
     with torch.inference_mode(), autocast(model.device, precision):
-        for alike in in_length_order(examples.lengths):
+        for alike in in_length_order(examples.lengths, tokens):
             for index in micro_batches(alike, examples.lengths[alike], model):
                 batch = pack(examples, index, model)
                 read = np.concatenate([np.arange(behind[n] - counts[n], behind[n]) for n in index])
