@@ -16,8 +16,8 @@ from subtune.tasks.examples import Examples
 
 # Tokens of a pass that keep a CPU busy: more tokens take memory and save little time.
 CPU_TOKENS = 3000
-# The approximate number of tokens of a batch in evaluation. Starting a GPU's kernels costs more than
-# their work on a small batch.
+# The approximate number of tokens of a batch in evaluation. On a GPU small batches take their time
+# for the start of kernels.
 EVALUATION_TOKENS = 2048
 GPU_EVALUATION_TOKENS = 16384
 # The number of checkpoints that a group of runs keeps: the newest, and the one before it.

@@ -121,7 +121,8 @@ def without_padding_where_it_is_seen(
     in_order = by_length(np.arange(len(every[0])), every[0].lengths)
     index = np.unique(in_order[np.linspace(0, len(in_order) - 1, EXAMPLES).astype(int)])
     with_classifier = with_new_classifier(model, seed=0)
-    with torch.inference_mode():
+    # Short products differ by more than what padding changes.
+    with torch.inference_mode(), autocast(model.device, "fp32"):
         together = replace(pack(every[0], index, model), longest=longest)
         padded = compute(with_classifier, together)
         texts = (pack(every[0], one, model) for one in index[:, None])

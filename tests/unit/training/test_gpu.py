@@ -1,6 +1,5 @@
 """Training on a GPU, against training on a CPU."""
 
-
 import numpy as np
 import pytest
 import torch
@@ -111,6 +110,17 @@ def test_embeddings_are_the_same_on_a_gpu(model, tokens):
     every = np.arange(len(rows))
     found = embeddings.features(model.to(GPU), rows, every)
     np.testing.assert_allclose(found, embeddings.features(model, rows, every), atol=1e-5)
+
+
+def test_padding_is_not_seen_on_a_gpu_after_training_with_short_products(directory_of):
+    model = load_model(directory_of("modernbert"), SEQUENCE_CLASSIFICATION, 2).to(GPU)
+    tokens = examples.tokens(TASKS["sst2"], directory_of("modernbert"))
+    rows = examples.examples_of(TASKS["sst2"], tokens)
+    lines = []
+    for _ in range(2):
+        one = {"a": member("layernorm", model, precision="tf32")}
+        list(train_sweep(model, rows, TASKS["sst2"], one, lambda *told: lines.append(told[0])))
+    assert not any("padding" in line for line in lines)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])

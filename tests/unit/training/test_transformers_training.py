@@ -194,6 +194,19 @@ def test_a_model_that_sees_padding_predicts_what_it_does_of_each_text_alone(fami
     np.testing.assert_allclose(together, torch.cat(alone).numpy(), rtol=0, atol=1e-6)
 
 
+def test_whether_padding_is_seen_is_computed_with_long_products(tiny):
+    model, _, rows = tiny("electra")
+    are_short = []
+
+    def compute(*of):
+        are_short.append(torch.backends.cuda.matmul.allow_tf32)
+        return logits(*of)
+
+    with evaluation.autocast(model.device, "tf32"):
+        evaluation.without_padding_where_it_is_seen(model, rows.values(), compute)
+    assert are_short and not any(are_short)
+
+
 def test_passes_of_a_model_that_sees_padding_have_texts_of_one_length(tiny):
     model, _, _ = tiny("fnet")
     model = replace(model, transformers=replace(model.transformers, sees_padding=True))
