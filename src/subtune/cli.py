@@ -253,10 +253,10 @@ def _init(options: argparse.Namespace) -> None:
 
 def _look(options: argparse.Namespace) -> None:
     from subtune.init.first_configuration import look
-    from subtune.init.look import lines
+    from subtune.init.messages import look_lines
 
     found = look(_request(options)).look
-    print(json.dumps(asdict(found), indent=2) if options.json else "\n".join(lines(found)))
+    print(json.dumps(asdict(found), indent=2) if options.json else "\n".join(look_lines(found)))
 
 
 def _request(options: argparse.Namespace) -> "Request":
@@ -267,7 +267,7 @@ def _request(options: argparse.Namespace) -> "Request":
 
 def _check(options: argparse.Namespace) -> None:
     from subtune.hub import UnreachableError
-    from subtune.interface.preflight import preflight
+    from subtune.interface.workflow import preflight
 
     checked = config.read(options.config)
     experiments = f"{options.config}: {len(checked.experiments)} experiment(s)"

@@ -20,12 +20,18 @@ from subtune.config.schema import MARGIN
 from subtune.core.content_ids import canonical, id_of
 from subtune.core.errors import SubtuneError, cut, listed, one_line, one_of
 from subtune.core.layout import Layout, require_new
-from subtune.init.first_configuration import Request, init, number_of
-from subtune.init.labels import Kind
-from subtune.init.look import of_sheets
+from subtune.init.first_configuration import Request, init, require_between
+from subtune.init.look import Kind
+from subtune.init.messages import sheet_lines
 from subtune.interface import workflow
-from subtune.interface.preflight import preflight
-from subtune.interface.tables import Rows, name_of, splits_of
+from subtune.interface.tables import (
+    Rows,
+    errors_in_python,
+    in_python,
+    name_of,
+    splits_of,
+    write_all,
+)
 from subtune.runs import records
 
 if TYPE_CHECKING:
@@ -117,23 +123,29 @@ class Comparison:
 
         from subtune.runs import predict
 
-        with TemporaryDirectory() as scratch:
-            model = self.export(method, Path(scratch) / "model")
-            spec = predict.exported_spec(model)
-            task = spec.tokens.data.task
-            if isinstance(texts, pd.DataFrame):
-                for column in task.text:
-                    if column not in texts:
-                        raise SubtuneError(f"texts: no such column: {one_of(column, texts)}")
-                given = texts[[*task.text]].to_dict("records")
-            else:
-                several = [texts] if isinstance(texts, str) else texts
-                given = [_cells(task.text, text) for text in several]
-            rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
-            predicted = predict.predict(model, spec, task, rows, "texts")
-            if isinstance(texts, pd.DataFrame | pd.Series):
-                return predicted.set_axis(texts.index)
-            return predicted
+        model = Path(self._exports.name) / method
+        if not model.exists():
+            self.export(method, model)
+        spec = predict.exported_spec(model)
+        task = spec.tokens.data.task
+        if isinstance(texts, pd.DataFrame):
+            for column in task.text:
+                if column not in texts:
+                    raise SubtuneError(f"texts: no such column: {one_of(column, texts)}")
+            given = texts[[*task.text]].to_dict("records")
+        else:
+            several = [texts] if isinstance(texts, str) else texts
+            given = [_cells(task.text, text) for text in several]
+        rows = [(f"text {number}", row) for number, row in enumerate(given, start=1)]
+        predicted = predict.predict(model, spec, task, rows, "texts")
+        if isinstance(texts, pd.DataFrame | pd.Series):
+            return predicted.set_axis(texts.index)
+        return predicted
+
+    @cached_property
+    def _exports(self) -> TemporaryDirectory:
+        """The models that predict, by method, which go with the object."""
+        return TemporaryDirectory()
 
     @property
     def _layout(self) -> Layout:
@@ -241,12 +253,14 @@ def compare(
     Raises:
         SubtuneError: the rows or the model cannot be used, or a job failed. One line says why.
     """
-    with _arguments_named():
-        splits = splits_of(train, dev, test, revision, encoding, sheet, may_lack_dev=True)
+    with errors_in_python():
+        require_between("minutes", minutes)
+        require_between("margin", margin, 1)
+        splits = splits_of(train, dev, test, revision, encoding=encoding, sheet=sheet)
         texts = (text,) if isinstance(text, str) else text or ()
         options: dict[str, Any] = {
             "model": None if model is None else str(model),
-            "minutes": number_of("minutes", minutes),
+            "minutes": float(minutes),
             "text": texts[0] if texts else None,
             "text2": texts[1] if len(texts) > 1 else None,
             "label": label if label is None or isinstance(label, str) else [*label],
@@ -256,52 +270,46 @@ def compare(
         options |= {"sheet": sheet} if sheet else {}
         options |= {"merge_labels": True} if merge_labels else {}
         name = name_of(train)
-        identities = {split: rows.identity for split, rows in splits.items()}
-        margin = number_of("margin", margin, below=1)
-        asked = identities | options | {"encoding": encoding}
+        asked = {split: rows.identity for split, rows in splits.items()} | options
+        asked |= {"encoding": encoding}
         place = Path(results or Path("results") / f"{name}-{id_of(canonical(asked))[:6]}").resolve()
         _require_same(place, asked)
-        configuration, draft = place / CONFIGURATION, place / f".{CONFIGURATION}"
-        is_new = not configuration.exists()
-        with _removed_if_refused(place):
-            if is_new:
-                paths = {
-                    split: path
-                    for split, rows in splits.items()
-                    if (path := rows.written(place, place / name / split))
-                }
-                draft.unlink(missing_ok=True)
-                request = Request(
-                    paths["train"],
-                    paths.get("validation"),
-                    paths.get("test"),
-                    results=str(place),
-                    to=draft,
-                    margin=margin,
-                    **options,
-                )
-                # The file of rows that are divided is not seen by `init`.
-                divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
-                said = (*map(of_sheets, divided), init(request))
-                for line in chain(*said, [f"{configuration} contains all of this"]):
-                    line = line.replace(f"{Path.cwd()}{os.sep}", "")
-                    say(line) if say else print(_in_python(line), flush=True)
-            else:
-                _set_margin(configuration, margin)
-            written = config.read(draft if is_new else configuration)
-            if Path(written.results) != place:
-                raise SubtuneError(
-                    f"results: {place} was {written.results} before; move it back to go on, or "
-                    "open it with subtune.load"
-                )
-            _, plan, _ = preflight(written)
-            if is_new:
-                (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
-                # Its first lines say how to call it.
-                named = draft.read_text("utf-8").replace(draft.name, configuration.name)
-                draft.write_text(named, "utf-8")
-                draft.replace(configuration)
-        workflow.train_all(configuration, place, plan.runs, place)
+    configuration, draft = place / CONFIGURATION, place / f".{CONFIGURATION}"
+    is_new = not configuration.exists()
+    with errors_in_python(place / name), _removed_if_refused(place):
+        if is_new:
+            paths = write_all(splits, place, place / name)
+            draft.unlink(missing_ok=True)
+            request = Request(
+                paths["train"],
+                paths.get("validation"),
+                paths.get("test"),
+                results=str(place),
+                to=draft,
+                margin=float(margin),
+                **options,
+            )
+            # `init` does not see the file of rows that are divided.
+            divided = [Path(str(train))] if isinstance(dev, float) and not sheet else []
+            said = (*map(sheet_lines, divided), init(request))
+            for line in chain(*said, [f"{configuration} contains all of this"]):
+                line = line.replace(f"{Path.cwd()}{os.sep}", "")
+                say(line) if say else print(in_python(line), flush=True)
+        else:
+            _set_margin(configuration, float(margin))
+        written = config.read(draft if is_new else configuration)
+        if Path(written.results) != place:
+            raise SubtuneError(
+                f"results: {place} was {written.results} before; move it back to go on, or open "
+                "it with subtune.load"
+            )
+        _, plan, _ = workflow.preflight(written)
+        if is_new:
+            (place / ASKED).write_text(json.dumps(asked, indent=2, default=str) + "\n")
+            # Its first lines say how to call it.
+            draft.write_text(draft.read_text("utf-8").replace(draft.name, CONFIGURATION), "utf-8")
+            draft.replace(configuration)
+    workflow.train_all(configuration, place, plan.runs, place)
     return load(place)
 
 
@@ -344,19 +352,6 @@ def _require_same(place: Path, asked: Mapping[str, Any]) -> None:
             f"results: {place} has the results of a call with other {listed(differing)}; name "
             "another directory"
         )
-
-
-@contextmanager
-def _arguments_named():
-    """Name arguments in errors as Python does, not as options of the terminal."""
-    try:
-        yield
-    except SubtuneError as error:
-        raise SubtuneError(_in_python(str(error))) from None
-
-
-def _in_python(text: str) -> str:
-    return re.sub(r"--([a-z][a-z-]+)", lambda option: option[1].replace("-", "_"), text)
 
 
 def refitted(results: Path, run: str, configuration: Path, directory: Path) -> str:

@@ -1,16 +1,24 @@
-"""`subtune init`, from tables to a configuration that can be planned."""
+"""`subtune init`, from tables to a configuration that can be planned, and its text."""
 
 import json
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+from snakemake.common.configfile import load_configfile
 
 from subtune import cli, config
 from subtune.config.schema import Assumptions
-from subtune.init import machine_speed
+from subtune.core.errors import SubtuneError
+from subtune.init import first_configuration
+from subtune.init import settings as chosen
+from subtune.init.settings import StartingModel, choices
 from subtune.planning.cost import Estimates
 from subtune.planning.plan import Plan
 from subtune.planning.plan import plan as plan_of
+from subtune.tasks import Task
 from tests.helpers.tables import glue_csv, write
 
 MINE = Path("mine.yaml")
@@ -22,7 +30,7 @@ ASSUMED = Assumptions(device="a fast one", teraflops={"fp32": 50, "bf16": 10})
 def here(tmp_path, monkeypatch) -> Path:
     """A directory to work in, on a machine of known speed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(machine_speed, "estimate_speed", lambda: ASSUMED)
+    monkeypatch.setattr(chosen, "estimated_speed", lambda: ASSUMED)
     return tmp_path
 
 
@@ -135,7 +143,7 @@ def test_what_is_said_is_what_is_written(here, capsys, tiny_bert):
 
 def test_settings_fit_into_the_minutes_that_are_asked(here, capsys, glue_dir, monkeypatch):
     slow = Assumptions(device="slow", teraflops={"fp32": 0.02, "bf16": 0.04}, start_minutes=0.1)
-    monkeypatch.setattr(machine_speed, "estimate_speed", lambda: slow)
+    monkeypatch.setattr(chosen, "estimated_speed", lambda: slow)
     train, dev = glue_csv(glue_dir, "sst2", here, 2000)
     arguments = "--train", train, "--dev", dev, "--minutes"
     seconds = {}
@@ -147,7 +155,7 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, capsys, glue_dir, mo
         assert len(experiment.seeds) == 5
         assert ("shorter, to fit" in said) == (minutes < 600)
         assert ("that is longer than 6 seconds" in said) == (minutes < 1)
-    assert seconds[60] / machine_speed.count_jobs_at_once() < 60 * 60
+    assert seconds[60] / chosen.count_jobs_at_once() < 60 * 60
     assert seconds[600] > seconds[60] > seconds[0.1]
     # Not even the shortest settings take seconds.
     assert experiment.train_rows == (1000,)
@@ -157,8 +165,8 @@ def test_settings_fit_into_the_minutes_that_are_asked(here, capsys, glue_dir, mo
 @pytest.mark.slow
 def test_long_texts_have_a_shorter_window_before_methods_are_dropped(here, capsys, monkeypatch):
     speed = Assumptions(device="usual", teraflops={"fp32": 0.2, "bf16": 0.4})
-    monkeypatch.setattr(machine_speed, "estimate_speed", lambda: speed)
-    monkeypatch.setattr(machine_speed, "count_jobs_at_once", lambda: 2)
+    monkeypatch.setattr(chosen, "estimated_speed", lambda: speed)
+    monkeypatch.setattr(chosen, "count_jobs_at_once", lambda: 2)
     columns, arguments = ("sentence", "label"), tables(here)
     write(here / "films-train.csv", columns, rows_of(rows=100, about="long " * 1390))
     found = {}
@@ -258,7 +266,6 @@ REFUSED = [
     ("--train films-train.csv --dev other.csv", "other.csv: no such column: found 'sentence', exp"),
     ("TABLES --text label", "tasks.films: found column 'label' as text and as label, expected"),
     ("TABLES --regression", "films-train.csv: line 2: label: found 'good', expected a number"),
-    ("TABLES --to films-dev.csv", "--to: cannot write films-dev.csv: file exists"),
     ("TABLES --model ./none", "--model: found './none', expected an existing directory, an inst"),
 ]
 
@@ -283,3 +290,71 @@ def test_a_table_that_training_would_refuse_is_refused(here, capsys):
     status, _, problem = call(capsys, *arguments)
     assert status == 1
     assert problem == "films-train.csv: line 2: found no text, expected some\n"
+
+
+AWKWARD = (
+    *("yes", "No", "on", "off", "y", "null", "~", "true", "nan", ".inf", "1e-3", "1_000", "0o7"),
+    *("²", "12:30", "2024-01-01", "a: b", "a #b", "it's", 'so "so"', "- a", "[a]", "{a}", "*a"),
+    *("&a", "!a", "%a", "@a", "`a", "a, b", "|", ">", "?", "größer", "日本", "a\tb", "a\nb", "<<"),
+    *("=", "1.0", "+1", "-1", "\u2028", "\x85", "😀", "a\\b", "__use_yte__", "a" * 300),
+)
+MODEL = StartingModel(source="path", reference="models/mein Modell: 1", reason="")
+
+
+def with_examples(test):
+    for text in AWKWARD:
+        test = example(text)(test)
+    return test
+
+
+@with_examples
+@given(st.text(min_size=1))
+def test_any_text_comes_back_as_it_was(text):
+    quoted = first_configuration.quoted(text)
+    assert yaml.safe_load(quoted) == text
+    assert yaml.safe_load(f"{{{quoted}: [{quoted}]}}") == {text: [text]}
+
+
+def test_a_configuration_says_what_it_was_made_of_to_snakemake_too(tmp_path):
+    labels = tuple(text for text in AWKWARD if text == text.strip())
+    columns = {"text": ("a: b", "²"), "label": "yes", "labels": labels}
+    task = Task(name="123", title="123", metrics=("accuracy",), **columns)
+    files = {"train": "mein Ordner/größe #1.csv", "validation": "no: 'dev'.csv"}
+    measured = Assumptions(device="two: 'cores'", teraflops={"fp32": 0.1, "bf16": 1e-05})
+    text = first_configuration.text_of(
+        task,
+        next(choices(200, [32], 384, ["full", "frozen"], 3)),
+        assumptions=measured,
+        command="subtune run mine.yaml",
+        results="results/mine",
+        files=files,
+        model=MODEL,
+        rows=200,
+        folds=None,
+        cut_share="which cuts none",
+        at_once=2,
+        margin=0.02,
+    )
+    path = tmp_path / "größe.yaml"
+    first_configuration.write(path, text)
+    checked = config.read(path)
+    written = checked.tasks["123"]
+    assert (written.text, written.label, written.labels) == (("a: b", "²"), "yes", labels)
+    assert written.files == files
+    assert checked.models["mein-Modell-1"].path == MODEL.reference
+    assert checked.experiments["mine"].methods["full"].search == (1e-4, 2e-4, 3e-4)
+    assert checked.assumptions == measured
+    as_snakemake_reads = json.loads(json.dumps(load_configfile(path)))
+    assert as_snakemake_reads == yaml.safe_load(text)
+    assert config.check(as_snakemake_reads) == checked
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("there.yaml", "File exists"), ("missing/mine.yaml", "No such file or directory")],
+)
+def test_a_place_that_cannot_be_written_is_said_in_a_line(tmp_path, name, message):
+    (tmp_path / "there.yaml").write_text("kept")
+    with pytest.raises(SubtuneError, match=f"--to: cannot write .*: {message}"):
+        first_configuration.write(tmp_path / name, "text")
+    assert (tmp_path / "there.yaml").read_text() == "kept"

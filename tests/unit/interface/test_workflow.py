@@ -1,0 +1,214 @@
+"""Mistakes that are found before anything runs, and lines that say how far a call is."""
+
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from subtune import cli
+from subtune.interface import workflow
+from subtune.interface.workflow import Jobs, progress_line, say_progress, seconds_left
+from tests.helpers.tables import write
+
+ROWS = [{"sentence": f"a sentence {n}", "label": "good" if n % 2 else "bad"} for n in range(8)]
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch, minilm):
+    monkeypatch.chdir(tmp_path)
+    files = {split: f"{split}.csv" for split in ("train", "validation")}
+    for name in files.values():
+        write(tmp_path / name, tuple(ROWS[0]), ROWS)
+    task = {"text": ["sentence"], "labels": ["bad", "good"], "metrics": ["accuracy"]}
+    experiment = {"models": ["minilm"], "tasks": ["mine"], "methods": {"bitfit": [1e-3]}}
+    return {
+        "source": "builtin",
+        "models": {"minilm": {"path": str(minilm)}},
+        "tasks": {"mine": {"files": files} | task},
+        "experiments": {"first": experiment | {"epochs": 1, "batch_size": 4}},
+    }
+
+
+@pytest.fixture
+def checked(settings, capsys):
+    """A function that returns the status of `subtune check` for the settings, and what it says."""
+
+    def check():
+        with open("mine.yaml", "w") as file:
+            yaml.safe_dump(settings, file)
+        status = cli.main(["check", "mine.yaml"])
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    return check
+
+
+def test_a_configuration_that_can_run_has_no_problems(checked):
+    assert checked() == (0, "mine.yaml: 1 experiment(s), 1 run(s), no problems found\n")
+
+
+def with_method(settings, selection):
+    settings["selections"] = {"own": selection}
+    settings["experiments"]["first"]["methods"]["own"] = [1e-3]
+
+
+CASES = {
+    "no such file": (
+        lambda s: s["tasks"]["mine"]["files"].update(train="no.csv"),
+        "tasks.mine.files.train: found no file 'no.csv'",
+    ),
+    "no such split": (
+        lambda s: s["tasks"]["mine"]["files"].pop("validation"),
+        "tasks.mine.files: 'validation' is missing, expected a path",
+    ),
+    "no such column": (
+        lambda s: s["tasks"]["mine"].update(text=["sentense"]),
+        "train.csv: line 2: no such column: found 'sentense', expected one of sentence, label",
+    ),
+    "no such label": (
+        lambda s: s["tasks"]["mine"].update(labels=["²", "³"]),
+        "train.csv: line 2: label: found 'bad', expected one of ², ³",
+    ),
+    "a pattern that matches nothing": (
+        lambda s: with_method(s, {"parameters": ["nothing.**"]}),
+        "experiments.first.methods: 'own' of model 'minilm' on task 'mine': selection: pattern "
+        "'nothing.**' matches no parameter of the model",
+    ),
+    "a method of more layers than the model has": (
+        lambda s: s["experiments"]["first"]["methods"].update({"SPAFIT-4-9-I": [1e-3]}),
+        "'SPAFIT-4-9-I' of model 'minilm' on task 'mine': selection: pattern",
+    ),
+    "results in the place of a file": (
+        lambda s: s.update(results="train.csv/runs"),
+        "results: found the file 'train.csv', expected a directory",
+    ),
+    "no such directory of GLUE's files": (
+        lambda s: (
+            s.update(source="tsv", glue_dir="no-glue"),
+            s["experiments"]["first"].update(tasks=["rte"]),
+        ),
+        "glue_dir: found no directory 'no-glue', expected GLUE's official layout",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), CASES.values(), ids=CASES)
+def test_a_configuration_that_cannot_run_gets_one_line(settings, checked, change, message):
+    change(settings)
+    status, said = checked()
+    assert status == 1
+    assert message in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_layer_range_takes_what_layers_there_are(settings, checked):
+    with_method(settings, {"parameters": ["encoder.layer.2-99999999.**.bias"]})
+    assert checked()[0] == 0
+
+
+def test_a_hub_that_cannot_be_reached_is_no_mistake(settings, checked, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://localhost:9")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://localhost:9")
+    settings["models"]["minilm"] = {"hub": "someone/some-encoder"}
+    status, said = checked()
+    assert status == 0
+    assert "no problems found, but not all could be looked at: models.minilm.revision: " in said
+
+
+PLANNED = {"a": 60.0, "b": 60.0, "c": 60.0, "d": 60.0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            (90, Jobs(18, 52, 0), 24, 83, 250, True),
+            "01:30  18 of 52 jobs, 24 of 83 runs, about 4 minutes of training left",
+        ),
+        (
+            (3700, Jobs(18, 52, 0), 82, 83, 20, True),
+            "1:01:40  18 of 52 jobs, 82 of 83 runs, less than a minute of training left",
+        ),
+        (
+            (90, Jobs(18, 52, 1), 24, 83, 250, True),
+            "01:30  18 of 52 jobs, 1 failed, 24 of 83 runs",
+        ),
+        ((90, Jobs(40, 52, 0), 83, 83, 0, True), "01:30  40 of 52 jobs, 83 of 83 runs"),
+        ((90, Jobs(1, 2, 0), 0, 0, 0, False), "01:30  1 of 2 jobs"),
+    ],
+)
+def test_a_line_says_jobs_runs_and_the_time_that_training_takes(arguments, line):
+    assert progress_line(*arguments) == line
+
+
+@pytest.mark.parametrize(
+    ("missing", "seconds", "left"),
+    [
+        # By the plan, two jobs at once.
+        ("abcd", 30, 120),
+        # One of four runs took 90 seconds; the plan counts as one more run, of 30 seconds.
+        ("bcd", 90, 180),
+        ("d", 90, 30),
+        ("", 90, 0),
+    ],
+)
+def test_the_time_left_is_that_of_the_plan_at_the_pace_of_the_runs(missing, seconds, left):
+    rest = {run: PLANNED[run] for run in missing}
+    assert seconds_left(PLANNED, rest, seconds, at_once=2) == pytest.approx(left)
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch):
+    """A function that returns the lines of a call whose runs are recorded at these seconds."""
+    clock = SimpleNamespace(now=0)
+    monkeypatch.setattr(workflow.time, "time", lambda: clock.now)
+    monkeypatch.setattr(workflow.time, "sleep", lambda seconds: tick(seconds))
+    recorded_at: dict[str, int] = {}
+
+    def tick(seconds):
+        clock.now += seconds
+        for run, time in recorded_at.items():
+            if time <= clock.now:
+                (tmp_path / run).mkdir(exist_ok=True)
+
+    def called(recorded: dict[str, int], end: int) -> list[str]:
+        recorded_at.update(recorded)
+        tick(0)
+        lines: list[str] = []
+
+        def look() -> Jobs:
+            return Jobs(3 if clock.now >= end else 1, 3, 0)
+
+        say_progress({"a": 70, "b": 70}, tmp_path, 2, look, lines.append)
+        return lines
+
+    return called
+
+
+def test_lines_come_every_half_minute_and_when_training_ends(said):
+    times = [line.split(", ", 1) for line in said({"a": 40, "b": 75}, 110)]
+    assert [(begin[:5], runs[:11]) for begin, runs in times] == [
+        ("00:00", "0 of 2 runs"),
+        ("00:30", "0 of 2 runs"),
+        ("01:00", "1 of 2 runs"),
+        ("01:15", "2 of 2 runs"),
+        ("01:45", "2 of 2 runs"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "end", "lines"),
+    [
+        # A resumed call counts the runs that are recorded.
+        (
+            {"a": 0, "b": 500},
+            10,
+            ["00:00  1 of 3 jobs, 1 of 2 runs, less than a minute of training by the plan"],
+        ),
+        # A short call that trains nothing says nothing, a long one its jobs.
+        ({"a": 0, "b": 0}, 29, []),
+        ({"a": 0, "b": 0}, 40, ["00:30  1 of 3 jobs, 2 of 2 runs"]),
+    ],
+)
+def test_recorded_runs_are_counted_from_the_start(said, recorded, end, lines):
+    assert said(recorded, end) == lines
