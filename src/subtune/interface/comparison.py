@@ -1,6 +1,5 @@
 """Comparisons: which few parameters are worth training, for someone's rows and model."""
 
-import csv
 import json
 import os
 import re
@@ -32,7 +31,6 @@ from subtune.interface.tables import (
     splits_of,
     write_all,
 )
-from subtune.runs import records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +99,8 @@ class Comparison:
             raise SubtuneError(f"method: {one_of(method, runs['method'].unique())}")
         best = runs[runs["method"] == method].sort_values("value").iloc[-1]
         require_new(Path(to))
-        run = refitted(self.results, best["run"], self.results / CONFIGURATION, self.results)
+        place = self.results
+        run = workflow.run_to_export(place, best["run"], place / CONFIGURATION, place)
         export_model(self._layout, run, Path(to))
         return Path(to)
 
@@ -342,70 +341,12 @@ def _removed_if_refused(place: Path) -> Iterator[None]:
 
 
 def _require_same(place: Path, asked: Mapping[str, Any]) -> None:
-    try:
-        before = json.loads((place / ASKED).read_text())
-    except (OSError, ValueError):
+    if not (place / ASKED).is_file():
         return
+    before = json.loads((place / ASKED).read_text())
     differing = [key for key in asked | before if asked.get(key) != before.get(key)]
     if differing:
         raise SubtuneError(
             f"results: {place} has the results of a call with other {listed(differing)}; name "
             "another directory"
         )
-
-
-def refitted(results: Path, run: str, configuration: Path, directory: Path) -> str:
-    """Return the run to export for a run: its own, or after cross-validation that on all rows.
-
-    Snakemake trains the latter, unless it is there.
-
-    Args:
-        configuration: that of the run.
-        directory: the folder in which its paths begin.
-
-    Raises:
-        SubtuneError: the run has no chosen learning rate, the configuration has other results, or
-            training failed.
-    """
-    layout = Layout(str(results))
-    store = Path(layout.records())
-    if records.read_spec(store, run).recipe.fold is None:
-        return run
-    names = _place(results, run)
-    made = Path(layout.refit(*names))
-    if made.is_file() and not records.is_recorded(store, _run_in(made)):
-        # Its record was set aside as damaged.
-        made.unlink()
-    if not configuration.is_file():
-        raise SubtuneError(
-            f"run {run} is one of cross-validation, whose method now trains once more on all rows: "
-            f"found no {configuration}, expected the configuration of the run as --config"
-        )
-    own = config.read(configuration).results
-    if (directory / own).resolve() != results.resolve():
-        raise SubtuneError(
-            f"--config: found {configuration} with the results {own}, expected {results}, those of "
-            f"run {run}; call from the folder in which its paths begin"
-        )
-    target = Layout(own).refit(*names)
-    workflow.train_all(configuration, results, [], directory, [target])
-    return _run_in(made)
-
-
-def _place(results: Path, run: str) -> tuple[str, str, str, str]:
-    """Return the experiment in which a run was chosen, its model, task and method."""
-    from subtune.analysis.scores import read_scores
-
-    for path in sorted(results.glob(Layout(".").data("*", "chosen"))):
-        for row in read_scores(path).to_dict("records"):
-            if row["run"] == run:
-                return path.parents[1].name, row["model"], row["task"], row["method"]
-    raise SubtuneError(
-        f"run {run} is one of cross-validation that no table shows, expected one with the chosen "
-        f"learning rate of its method, as in experiments/*/data/chosen.csv in {results}"
-    )
-
-
-def _run_in(table: Path) -> str:
-    with table.open(encoding="utf-8") as file:
-        return next(csv.DictReader(file))["run"]

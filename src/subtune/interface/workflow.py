@@ -1,5 +1,6 @@
 """The workflow: what can be known before it runs, calls of Snakemake, and how far they are."""
 
+import csv
 import fcntl
 import os
 import re
@@ -15,6 +16,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 
 from tqdm import tqdm
 
+from subtune import config as configs
 from subtune.config import Config
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout, snakemake_command, workflow_directory
@@ -23,6 +25,7 @@ from subtune.papers.experiments import metrics_of, with_papers
 from subtune.planning.cost import in_words
 from subtune.planning.jobs import form
 from subtune.planning.plan import Plan, plan
+from subtune.runs import records
 
 # Options of Snakemake that say how many jobs run at once.
 PARALLEL = ("-c", "--cores", "-j", "--jobs", "--profile")
@@ -172,6 +175,63 @@ def _show(bar: Any, places: Sequence[Path], log: IO[bytes]) -> None:
             print(line.decode(), end="", file=sys.stderr, flush=True)
     bar.n = sum(place.exists() for place in places)
     bar.set_postfix_str("tables and figures" if bar.n == bar.total else "training")
+
+
+def run_to_export(results: Path, run: str, configuration: Path, directory: Path) -> str:
+    """Return the run to export in place of a run of cross-validation; any other run itself.
+
+    It trains on all rows, once more if it is not recorded.
+
+    Args:
+        configuration: the run's configuration.
+        directory: the folder in which the configuration's paths begin.
+
+    Raises:
+        SubtuneError: the run has no chosen learning rate, the configuration has other results, or
+            training failed.
+    """
+    layout = Layout(str(results))
+    store = Path(layout.records())
+    if records.read_spec(store, run).recipe.fold is None:
+        return run
+    names = _place(results, run)
+    made = Path(layout.refit(*names))
+    if made.is_file() and not records.is_recorded(store, _run_in(made)):
+        # Its record was set aside as damaged.
+        made.unlink()
+    if not configuration.is_file():
+        raise SubtuneError(
+            f"run {run} is one of cross-validation, whose method now trains once more on all rows: "
+            f"found no {configuration}, expected the configuration of the run as --config"
+        )
+    own = configs.read(configuration).results
+    if (directory / own).resolve() != results.resolve():
+        raise SubtuneError(
+            f"--config: found {configuration} with the results {own}, expected {results}, those of "
+            f"run {run}; call from the folder in which its paths begin"
+        )
+    target = Layout(own).refit(*names)
+    train_all(configuration, results, [], directory, [target])
+    return _run_in(made)
+
+
+def _place(results: Path, run: str) -> tuple[str, str, str, str]:
+    """Return the experiment in which a run was chosen, its model, task and method."""
+    from subtune.analysis.scores import read_scores
+
+    for path in sorted(results.glob(Layout(".").data("*", "chosen"))):
+        for row in read_scores(path).to_dict("records"):
+            if row["run"] == run:
+                return path.parents[1].name, row["model"], row["task"], row["method"]
+    raise SubtuneError(
+        f"run {run} is one of cross-validation that no table shows, expected one with the chosen "
+        f"learning rate of its method, as in experiments/*/data/chosen.csv in {results}"
+    )
+
+
+def _run_in(table: Path) -> str:
+    with table.open(encoding="utf-8") as file:
+        return next(csv.DictReader(file))["run"]
 
 
 class Jobs(NamedTuple):

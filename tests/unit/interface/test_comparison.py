@@ -7,7 +7,7 @@ import yaml
 from subtune.core.errors import SubtuneError
 from subtune.core.layout import Layout
 from subtune.interface import workflow
-from subtune.interface.comparison import refitted
+from subtune.interface.workflow import run_to_export
 from subtune.selections.specs import Fold
 from tests.helpers import examples
 from tests.helpers.records import record
@@ -40,7 +40,7 @@ def configuration(tmp_path):
 
 def test_a_run_that_is_not_of_cross_validation_is_exported_itself(runs, tmp_path):
     plain = runs[2].id
-    assert refitted(tmp_path, plain, tmp_path / "none.yaml", tmp_path) == plain
+    assert run_to_export(tmp_path, plain, tmp_path / "none.yaml", tmp_path) == plain
 
 
 def test_what_snakemake_made_is_exported(runs, tmp_path, monkeypatch):
@@ -54,21 +54,21 @@ def test_what_snakemake_made_is_exported(runs, tmp_path, monkeypatch):
         made.write_text(f"run,model\n{plain.id},tiny\n")
 
     monkeypatch.setattr(workflow, "train_all", train_all)
-    assert refitted(tmp_path, fold.id, configuration(tmp_path), tmp_path) == plain.id
+    assert run_to_export(tmp_path, fold.id, configuration(tmp_path), tmp_path) == plain.id
     made.write_text("run,model\n000000000000,tiny\n")
-    assert refitted(tmp_path, fold.id, configuration(tmp_path), tmp_path) == plain.id
+    assert run_to_export(tmp_path, fold.id, configuration(tmp_path), tmp_path) == plain.id
 
 
 def test_a_mistake_gets_one_line(runs, tmp_path):
     fold, other, _ = runs
     with pytest.raises(SubtuneError, match=r"expected one with the chosen learning rate[^\n]*$"):
-        refitted(tmp_path, other.id, configuration(tmp_path), tmp_path)
+        run_to_export(tmp_path, other.id, configuration(tmp_path), tmp_path)
     elsewhere = tmp_path / "other.yaml"
     text = configuration(tmp_path).read_text()
     elsewhere.write_text(text.replace(f"results: {tmp_path}", "results: other"))
     with pytest.raises(
         SubtuneError, match=r"--config: found .* with the results other, exp[^\n]*$"
     ):
-        refitted(tmp_path, fold.id, elsewhere, tmp_path)
+        run_to_export(tmp_path, fold.id, elsewhere, tmp_path)
     with pytest.raises(SubtuneError, match=r"found no none.yaml, expected the config[^\n]*$"):
-        refitted(tmp_path, fold.id, tmp_path.__class__("none.yaml"), tmp_path)
+        run_to_export(tmp_path, fold.id, tmp_path.__class__("none.yaml"), tmp_path)
