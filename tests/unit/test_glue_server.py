@@ -44,37 +44,52 @@ def best_run(task, run, value=0.5):
     return pd.DataFrame([cells])
 
 
+def origins(parts):
+    return dict(zip(parts["file"], parts["made_of"], strict=True))
+
+
 def test_mnli_runs_predict_the_diagnostic_set_and_files_are_reproducible(tmp_path):
     files = [file for file in FILES.values() if file.task.name == "mnli"]
     assert [file.name for file in files] == ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
     predicted = pd.concat(predictions(file, "a1") for file in files)
     found, parts = glue_server.submission(predicted, best_run("mnli", "a1"))
     assert {name: len(rows) for name, rows in found.items()} == {f.name: f.rows for f in files}
-    assert dict(zip(parts["file"], parts["made_of"], strict=True))["AX.tsv"] == "run a1"
+    assert origins(parts)["AX.tsv"] == "run a1"
+    assert parts["seed"].dropna().tolist() == [0, 0, 0]
     for name in ("one.zip", "two.zip"):
         glue_server.write_zip(tmp_path / name, found)
     require_taken(tmp_path / "one.zip")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
 
 
-def test_what_was_not_predicted_is_a_constant_and_told():
-    file = FILES["RTE.tsv"]
-    few = predictions(file, "a1").head(10)
-    found, parts = glue_server.submission(few, best_run("rte", "a1"))
-    told = dict(zip(parts["file"], parts["made_of"], strict=True))
+@pytest.mark.parametrize(
+    ("predicted", "best", "name", "origin"),
+    [
+        (
+            predictions(FILES["RTE.tsv"], "a1").head(10),
+            best_run("rte", "a1"),
+            "RTE.tsv",
+            "every row entailment: found 10 test rows, but the server has 3,000",
+        ),
+        (
+            predictions(FILES["RTE.tsv"], "a1"),
+            best_run("rte", "a1", np.nan),
+            "RTE.tsv",
+            "every row entailment: run a1 diverged",
+        ),
+        (
+            predictions(FILES["CoLA.tsv"], "b2").assign(logit_1=np.inf),
+            best_run("cola", "b2"),
+            "CoLA.tsv",
+            "every row 0: a prediction of run b2 is not finite",
+        ),
+    ],
+)
+def test_a_file_that_no_run_predicts_holds_a_constant(predicted, best, name, origin):
+    found, parts = glue_server.submission(predicted, best)
     assert not found
-    assert told["RTE.tsv"] == ("every row entailment: found 10 test rows, but the server has 3,000")
-    assert told["QQP.tsv"] == "every row 0: the task was not run"
-
-
-def test_a_run_that_diverged_predicts_nothing_for_the_server_and_is_named():
-    overflown = predictions(FILES["CoLA.tsv"], "b2").assign(logit_1=np.inf)
-    best = pd.concat([best_run("rte", "a1", np.nan), best_run("cola", "b2")])
-    found, parts = glue_server.submission(overflown, best)
-    made_of = dict(zip(parts["file"], parts["made_of"], strict=True))
-    assert not found
-    assert made_of["RTE.tsv"] == "every row entailment: run a1 diverged"
-    assert made_of["CoLA.tsv"] == "every row 0: a prediction of run b2 is not finite"
+    assert origins(parts)[name] == origin
+    assert origins(parts)["QQP.tsv"] == "every row 0: the task was not run"
 
 
 @pytest.mark.slow
@@ -120,17 +135,12 @@ def test_a_submission_is_named_after_its_method_or_model_and_method():
     one = experiment(methods={"bitfit": [1e-3], "full": [1e-4]})
     assert list(planned.submissions(config(one), one)) == ["bitfit", "full"]
     two = experiment(paper="bitfit", models=["bert-base-cased", "roberta-base"])
-    assert list(planned.submissions(config(two), two)) == [
-        "bert-base-cased/bitfit",
-        "roberta-base/bitfit",
-    ]
-
-
-def test_what_is_not_glue_is_not_submitted():
-    of = experiment()
-    assert planned.submissions(config(of, source="builtin"), of) == {}
+    names = ["bert-base-cased/bitfit", "roberta-base/bitfit"]
+    assert list(planned.submissions(config(two), two)) == names
+    # Other rows than GLUE's are not submitted.
     own = {"files": {}, "text": ["text"], "metrics": ["spearmanr"]}
-    assert planned.submissions(config(of, tasks={"rte": own}), of) == {}
+    for others in ({"source": "builtin"}, {"tasks": {"rte": own}}):
+        assert planned.submissions(config(experiment(), **others), experiment()) == {}
 
 
 METHODS = ("full", "bitfit", "layernorm", "random")
@@ -151,12 +161,12 @@ def form():
 
 def as_ours(exhibit):
     """Return a printed table of the LayerNorm paper, as if it were ours."""
-    table = exhibit_scores(printed.scores("layernorm"), [exhibit]).rename(
-        columns={"task": "column"}
-    )
+    table = exhibit_scores(printed.scores("layernorm"), [exhibit])
+    table = table.rename(columns={"task": "column"})
+    task = table["column"].str.partition("_")[0]
     return table.assign(
-        run=table["method"] + "/" + table["column"].str.partition("_")[0],
-        task=table["column"].str.partition("_")[0],
+        run=table["method"] + "/" + task,
+        task=task,
         scope=None,
         fraction=1.0,
         seed=0,
@@ -164,23 +174,26 @@ def as_ours(exhibit):
     )
 
 
-def entered(form, path, **changed):
-    """Write the form, filled with the paper's Table 3."""
-    scores = exhibit_scores(printed.scores("layernorm"), ["table3"]).set_index(["method", "task"])[
-        "value"
-    ]
-    form["score"] = [100 * scores[key] for key in zip(form["method"], form["task"], strict=True)]
-    for column, value in changed.items():
-        form[column] = form[column].astype(object)
-        form.loc[0, column] = value
-    form.to_csv(path, index=False)
-    return path
+@pytest.fixture
+def entered(form, tmp_path):
+    """A function that writes the form, filled with the paper's Table 3, and changes a row."""
+    scores = exhibit_scores(printed.scores("layernorm"), ["table3"])
+    scores = scores.set_index(["method", "task"])["value"]
+
+    def write(**changed):
+        keys = zip(form["method"], form["task"], strict=True)
+        filled = form.assign(score=[100 * scores[key] for key in keys]).astype(object)
+        for column, value in changed.items():
+            filled.loc[0, column] = value
+        filled.to_csv(tmp_path / "scores.csv", index=False)
+        return tmp_path / "scores.csv"
+
+    return write
 
 
-def test_the_papers_own_test_scores_give_the_papers_p_values(form, tmp_path):
-    scores = glue_server.returned_scores(entered(form.copy(), tmp_path / "scores.csv"), form)
+def test_the_papers_own_test_scores_give_the_papers_p_values(form, entered):
     dev = as_ours("table2")
-    test = glue_server.as_chosen(dev, scores)
+    test = glue_server.as_chosen(dev, glue_server.returned_scores(entered(), form))
     table = made("layernorm", "kruskal_wallis", {"chosen": dev, "test_scores": test})
     table = table.set_index("scores")
     for ours, papers in (
@@ -208,25 +221,16 @@ def test_scores_that_are_not_there_yet_are_left_out(form, tmp_path):
         ({"score": "0.912"}, "line 2: score: found '0.912', expected the server's scale, 0 to"),
     ],
 )
-def test_a_mistake_in_the_form_is_one_line(form, changed, message, tmp_path):
-    path = entered(form.copy(), tmp_path / "scores.csv", **changed)
-    with pytest.raises(SubtuneError, match=message):
-        glue_server.returned_scores(path, form)
+def test_a_mistake_in_the_form_is_one_line(form, entered, changed, message):
+    with pytest.raises(SubtuneError, match=f"test_scores: .*{message}"):
+        glue_server.returned_scores(entered(**changed), form)
 
 
-def test_a_form_is_read_as_a_spreadsheet_saves_it(form, tmp_path):
-    path = entered(form.copy(), tmp_path / "scores.csv")
+def test_a_form_is_read_as_a_spreadsheet_saves_it(form, entered):
+    path = entered()
     expected = glue_server.returned_scores(path, form)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n,,,,,\r\n")
     pd.testing.assert_frame_equal(glue_server.returned_scores(path, form), expected)
-
-
-def test_shares_in_place_of_percentages_are_noticed(form, tmp_path):
-    path = entered(form.copy(), tmp_path / "scores.csv")
-    table = pd.read_csv(path)
-    table.assign(score=table["score"] / 100).to_csv(path, index=False)
-    with pytest.raises(SubtuneError, match="expected the server's scale, 0 to 100"):
-        glue_server.returned_scores(path, form)
 
 
 def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
@@ -237,8 +241,8 @@ def test_a_form_without_a_column_or_without_a_file_is_named(form, tmp_path):
         glue_server.returned_scores(tmp_path / "none.csv", form)
 
 
-def test_a_score_of_constants_counts_for_no_run(form, tmp_path):
-    scores = glue_server.returned_scores(entered(form.copy(), tmp_path / "scores.csv"), form)
+def test_a_score_of_constants_counts_for_no_run(form, entered):
+    scores = glue_server.returned_scores(entered(), form)
     dev = as_ours("table2")
     diverged = (dev["method"] == "bitfit") & (dev["task"] == "rte")
     dev["value"] = dev["value"].mask(diverged)
