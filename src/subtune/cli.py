@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -206,7 +206,7 @@ def _compare(options: Namespace) -> None:
     text = tuple(filter(None, (given.pop("text"), given.pop("text2"))))
     with contextlib.suppress(TypeError, ValueError):
         given["dev"] = float(given["dev"])
-    # What ends this process ends its jobs.
+    # The end of this process is that of its jobs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         found = compare(**given, text=text, say=print)
@@ -281,7 +281,8 @@ def _params(options: Namespace) -> None:
 
     selections = config.read(options.config).selections if options.config else {}
     models: dict[str, dimensions.AnyDimensions] = {
-        name: dimensions.dimensions_by(of) for name, of in dimensions.papers_models().items()
+        name: dimensions.dimensions_by(fields)
+        for name, fields in dimensions.papers_models().items()
     }
     head = SEQUENCE_CLASSIFICATION
     if options.model:
@@ -313,8 +314,8 @@ def _params(options: Namespace) -> None:
     sizes = ", ".join(f"{size:,} in {model}" for model, size in classifiers.items())
     print(f"\nCounted with the classifier, which always trains: {sizes}.")
     print("In parentheses the share of the pretrained parameters that train, without it.")
-    for problem, of_methods in lacking.items():
-        print(f"\n– {', '.join(of_methods)}: {problem}")
+    for problem, names in lacking.items():
+        print(f"\n– {', '.join(names)}: {problem}")
     if not options.model or len(methods) > 1:
         return
     selection = named(methods[0], selections, options.model.name)

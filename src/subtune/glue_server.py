@@ -119,7 +119,8 @@ def submission(
             made_of = f"every row {file.constant}: {made_of}"
         else:
             predictions[name] = in_words(file, logits)
-            facts = [runs.at[file.task.name, of] for of in ("learning_rate", "seed", "value")]
+            run = runs.loc[file.task.name]
+            facts = [run["learning_rate"], run["seed"], run["value"]]
         rows.append((name, made_of, *facts))
     return predictions, pd.DataFrame(rows, columns=list(CONTENTS))
 

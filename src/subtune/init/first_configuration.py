@@ -44,7 +44,7 @@ SOME_COMMIT = "0" * 40
 OTHER_SECONDS = 25
 # Name of the only experiment. The name of a paper would make the paper's tables.
 EXPERIMENT = "mine"
-# Where hardware multiplies bf16, a product in bf16 is at least so many times as fast as in fp32.
+# Hardware that multiplies bf16 does it at least so many times as fast as fp32.
 NATIVE = 1.3
 
 
@@ -85,17 +85,17 @@ class Request(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Tables of some splits, their paths, and a look at them.
+    """Tables by split, and a look at them. ``counts``: tokens of the training texts."""
 
-    ``counts``: tokens of training texts. ``windows``: those to try, from the longest.
-    """
-
-    paths: dict[str, str]
     read: dict[str, Table]
     model: StartingModel
     counts: np.ndarray
-    windows: list[int]
     look: Look
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Return the path of each split."""
+        return {split: str(table.path) for split, table in self.read.items()}
 
 
 def init(request: Request) -> Iterator[str]:
@@ -132,8 +132,9 @@ def init(request: Request) -> Iterator[str]:
     methods = [method for method in DEFAULTS.methods if method not in problems]
     yield from (f"method {method} is left out: {why}" for method, why in problems.items())
     at_once, speed = settings.count_jobs_at_once(), settings.estimated_speed()
+    windows = settings.windows(found.counts, model.longest_text)
     width, seeds = model.hidden_size, folds or DEFAULTS.seeds
-    choices = [*settings.choices(rows, found.windows, width, methods, seeds)]
+    choices = [*settings.choices(rows, windows, width, methods, seeds)]
     sizes: Mapping[str, TaskSize] = {}
     for chosen in choices:
         lengths = lengths_of(found.counts, chosen.max_length, model.has_tokenizer)
@@ -187,14 +188,14 @@ def look(request: Request) -> Found:
     if request.kind not in (None, *get_args(Kind)):
         raise SubtuneError(f"kind: {one_of(request.kind, get_args(Kind))}")
     given = {"train": request.train, "validation": request.dev, TEST: request.test}
-    paths = {split: str(path) for split, path in given.items() if path}
     read = {
-        split: tables.read(Path(path), request.encoding, request.sheet)
-        for split, path in paths.items()
+        split: tables.read(path, request.encoding, request.sheet)
+        for split, path in given.items()
+        if path
     }
     # A link to the training file has another name.
-    if len({path.resolve() for path in map(Path, paths.values())}) < len(paths):
-        found = ", ".join(paths.values())
+    if len({table.path.resolve() for table in read.values()}) < len(read):
+        found = ", ".join(str(table.path) for table in read.values())
         raise SubtuneError(f"--train, --dev, --test: found {found}, expected different files")
     text, label = _columns(request, read)
     model = model_called(request.model)
@@ -202,12 +203,12 @@ def look(request: Request) -> Found:
     counts = model.token_counts(
         [tuple(str(cell or "") for cell in row) for row in zip(*cells, strict=True)]
     )
-    windows = settings.windows(counts, model.longest_text)
-    lengths = lengths_of(counts, windows[0], model.has_tokenizer)
+    window = settings.windows(counts, model.longest_text)[0]
+    lengths = lengths_of(counts, window, model.has_tokenizer)
     guessed = tuple(n for n in ("text", "label", "sheet") if getattr(request, n) is None)
     options = request.kind, guessed, request.merge_labels
     facts = look_at(read, text, label, lengths, *options)
-    return Found(paths, read, model, counts, windows, facts)
+    return Found(read, model, counts, facts)
 
 
 def _columns(request: Request, read: Mapping[str, Table]) -> tuple[tuple[str, ...], Columns]:

@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -141,15 +141,15 @@ def look_at(
     if merge:
         rows = _merged(rows)
     counts = {
-        split: Counter(word for row in of for word in row.labels or ())
-        for split, of in rows.items()
+        split: Counter(word for row in kept for word in row.labels or ())
+        for split, kept in rows.items()
     }
     if are_sets:
         kind = "multilabel"
     elif kind is None:
         kind = "regression" if are_measured(counts["train"]) else "classification"
     is_measured = kind == "regression"
-    texts = {split: [row.texts for row in of if any(row.texts)] for split, of in rows.items()}
+    texts = {split: [row.texts for row in kept if any(row.texts)] for split, kept in rows.items()}
     flags = () if isinstance(label, str) else label
     words = sorted(set().union(*counts.values(), flags), key=order)
     parts = dict[str, Part]()
@@ -191,7 +191,7 @@ def look_at(
             else judging.count(answer) / max(1, len(judging) - judging.count(None))
         ),
         smallest_difference=None if answer is None else smallest_difference(len(judging)),
-        conflicts=_conflicts(row for of in rows.values() for row in of),
+        conflicts=_conflicts(chain(*rows.values())),
         lengths=lengths,
     )
 
@@ -237,7 +237,7 @@ def are_measured(labels: Iterable[str]) -> bool:
 
 def _merged(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
     """Return rows in which labels that differ in capitals alone are the most frequent of them."""
-    words = Counter(word for of in rows.values() for row in of for word in row.labels or ())
+    words = Counter(word for row in chain(*rows.values()) for word in row.labels or ())
     names: dict[str, str] = {}
     for word, _ in words.most_common():
         names.setdefault(word.casefold(), word)
@@ -247,7 +247,7 @@ def _merged(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
             labels=row.labels and tuple(sorted({names[word.casefold()] for word in row.labels}))
         )
 
-    return {split: [*map(merged, of)] for split, of in rows.items()}
+    return {split: [*map(merged, kept)] for split, kept in rows.items()}
 
 
 def _missing(rows: Iterable[Row], columns: Sequence[str]) -> dict[str, list[str]]:

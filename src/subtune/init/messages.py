@@ -69,17 +69,17 @@ def look_lines(look: Look) -> Iterator[str]:
                     f"{ROWS[other]}file: their scores say little about new texts"
                 )
     if look.conflicts:
-        rows = sum(len(places) for of in look.conflicts for places in of.labels.values())
+        rows = sum(len(places) for each in look.conflicts for places in each.labels.values())
         texts = f"texts with different labels: {len(look.conflicts):,}, in {rows:,} rows"
         yield f"{texts}; no method can be right in all of these"
     for conflict in look.conflicts[:SHOWN]:
         labels = (f"{cut(word)} ({places[0]})" for word, places in conflict.labels.items())
         yield f"    {shown(conflict.text)}: {listed(labels, SHOWN, 'and')}"
-    of = look.lengths
+    lengths = look.lengths
+    guessed = "" if lengths.are_counted else ", guessed from their words"
     yield (
-        f"lengths: half of the texts have up to {of.median:,} tokens"
-        f"{'' if of.are_counted else ', guessed from their words'}, the longest {of.longest:,}; "
-        f"max_length {of.max_length}, {share_read(of)}"
+        f"lengths: half of the texts have up to {lengths.median:,} tokens{guessed}, the longest "
+        f"{lengths.longest:,}; max_length {lengths.max_length}, {share_read(lengths)}"
     )
     if look.smallest_difference:
         yield (

@@ -137,7 +137,7 @@ def text_columns(table: Table, labels: Collection[str]) -> tuple[str, ...]:
     others = [column for column in table.columns if column not in labels]
     likely = [column for column in others if ids_or_dates(table, column) is None]
     texts = [column for column in likely if _holds_sentences(table.cells(column))]
-    # Without sentences, titles and names are texts, if most of them occur once.
+    # Titles and names are texts if no column has sentences, and most of them occur once.
     words = [column for column in likely if _holds_words(table.cells(column))]
     once = [column for column in words if 2 * len({*table.cells(column)}) > len(table.rows)]
     columns = texts or once or words

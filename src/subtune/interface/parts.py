@@ -141,17 +141,17 @@ def train(
     chosen = selection(method).selection
     if isinstance(chosen, Embeddings):
         raise SubtuneError(f"method: found {method!r}, expected one that trains")
-    loaded, of_tokens, tokens = _read(model, splits_of(train, dev), max_length, columns)
-    if of_tokens.data.task.of_kind.has_numbers and [*loaded.parameters][-1].endswith(".bias"):
+    loaded, tokens_spec, tokens = _read(model, splits_of(train, dev), max_length, columns)
+    if tokens_spec.data.task.of_kind.has_numbers and [*loaded.parameters][-1].endswith(".bias"):
         recipe = recipe.replaced(labels="standard")
     spec = RunSpec(
-        model=ModelSpec(source="files", version=of_tokens.tokenizer),
-        tokens=of_tokens,
+        model=ModelSpec(source="files", version=tokens_spec.tokenizer),
+        tokens=tokens_spec,
         selection=chosen,
         recipe=recipe,
         seed=seed,
     )
-    task = of_tokens.data.task
+    task = tokens_spec.data.task
     examples = {s: Examples(tokens[s], loaded.reads) for s in task.labelled}
     job = Job(loaded, examples, task, {}, None, None)
     return dict(job.train({"run": spec}, lambda report: None))["run"]

@@ -55,8 +55,11 @@ class Split:
 
 def write_all(splits: Mapping[str, Split], results: Path, folder: Path) -> dict[str, Path]:
     """Return a file of each split that has rows. New ones are written into ``folder``."""
-    paths = {name: of.written(results, folder / f"{name}.jsonl") for name, of in splits.items()}
-    return {name: path for name, path in paths.items() if path}
+    paths = {}
+    for name, split in splits.items():
+        if path := split.written(results, folder / f"{name}.jsonl"):
+            paths[name] = path
+    return paths
 
 
 @contextmanager
@@ -108,10 +111,10 @@ def splits_of(
             return _split(key, train[_name_among(names, key, train, "the mapping")], how)
 
         def frame(results: Path) -> "pd.DataFrame | None":
-            of_hub = _downloaded(str(train), revision, results)
-            if names == DEV and of_hub.keys().isdisjoint(names):
+            dataset = _downloaded(str(train), revision, results)
+            if names == DEV and dataset.keys().isdisjoint(names):
                 return None
-            return _frame(of_hub[_name_among(names, key, of_hub, str(train))])
+            return _frame(dataset[_name_among(names, key, dataset, str(train))])
 
         return Split(f"{train} at {revision}: {names[0]}", frame)
 
@@ -193,8 +196,8 @@ def _divided(train: Split, share: float) -> dict[str, Split]:
         rows = train.frame(results)
         assert rows is not None
         rows = rows.sample(frac=1, random_state=0)
-        of_dev = round(share * len(rows))
-        return rows[:of_dev] if is_dev else rows[of_dev:]
+        first = round(share * len(rows))
+        return rows[:first] if is_dev else rows[first:]
 
     dev = Split(f"{share} of {train.identity}", functools.partial(frame, is_dev=True))
     others = Split(f"{train.identity} without {share}", functools.partial(frame, is_dev=False))
@@ -214,8 +217,8 @@ def _frame(rows: Any) -> "pd.DataFrame":
     frame = rows.to_pandas()
     for column, feature in rows.features.items():
         # Several classes of a row are a list.
-        is_list, of_class = hasattr(feature, "feature"), getattr(feature, "feature", feature)
-        if names := getattr(of_class, "names", None):
+        is_list, cell_feature = hasattr(feature, "feature"), getattr(feature, "feature", feature)
+        if names := getattr(cell_feature, "names", None):
             word = dict(enumerate(names)).get
             frame[column] = [[*map(word, n)] if is_list else word(n) for n in frame[column]]
     return frame

@@ -114,3 +114,21 @@ def test_the_sheet_that_is_read_is_said(tmp_path, monkeypatch):
         "t.xlsx: sheet 'reviews' of reviews, notes (the first; --sheet names another)"
     )
     assert "2 classes: x (100), y (100)" in said(Path("t.xlsx"), sheet="notes")
+
+
+@pytest.mark.parametrize(
+    ("counts", "metrics"),
+    [
+        ((52, 48), "accuracy"),
+        ((70, 30), "matthews_correlation, f1_macro, accuracy"),
+        ((40, 30, 30), "accuracy"),
+        ((50, 30, 20), "matthews_correlation, f1_macro, accuracy"),
+    ],
+)
+def test_accuracy_does_not_decide_if_one_class_is_most_of_the_rows(
+    counts, metrics, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    labels = [word for word, count in zip("abc", counts, strict=False) for _ in range(count)]
+    frame(labels=labels, rows=100).to_csv("t.csv", index=False)
+    assert f"metrics: {metrics}" in said(Path("t.csv"))

@@ -144,7 +144,7 @@ def test_a_line_says_jobs_runs_and_the_time_that_training_takes(arguments, line)
 @pytest.mark.parametrize(
     ("missing", "seconds", "left"),
     [
-        # By the plan, two jobs at once.
+        # Two jobs at once, by the plan.
         ("abcd", 30, 120),
         # One of four runs took 90 seconds; the plan counts as one more run, of 30 seconds.
         ("bcd", 90, 180),
