@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from itertools import chain

@@ -1,4 +1,4 @@
-"""Mistakes that are found before anything runs, and lines that say how far a call is."""
+"""Mistakes that are found before anything runs, runs to export, and how far a call is."""
 
 from types import SimpleNamespace
 
@@ -6,8 +6,19 @@ import pytest
 import yaml
 
 from subtune import cli
+from subtune.core.errors import SubtuneError
+from subtune.core.layout import Layout
 from subtune.interface import workflow
-from subtune.interface.workflow import Jobs, progress_line, say_progress, seconds_left
+from subtune.interface.workflow import (
+    Jobs,
+    progress_line,
+    run_to_export,
+    say_progress,
+    seconds_left,
+)
+from subtune.selections.specs import Fold
+from tests.helpers import examples
+from tests.helpers.records import record
 from tests.helpers.tables import write
 
 ROWS = [{"sentence": f"a sentence {n}", "label": "good" if n % 2 else "bad"} for n in range(8)]
@@ -113,6 +124,69 @@ def test_a_hub_that_cannot_be_reached_is_no_mistake(settings, checked, monkeypat
     status, said = checked()
     assert status == 0
     assert "no problems found, but not all could be looked at: models.minilm.revision: " in said
+
+
+@pytest.fixture
+def runs(tmp_path, tiny_bert):
+    """A run of a fold that was chosen, one that was not, one without a fold."""
+    plain = examples.run_spec()
+    fold, other = (
+        plain.replaced(recipe=plain.recipe.replaced(fold=Fold(of=2, number=0), learning_rate=rate))
+        for rate in (1e-2, 1e-3)
+    )
+    record(tmp_path / "runs", [fold, other, plain], tiny_bert)
+    path = tmp_path / Layout(".").data("mine", "chosen")
+    path.parent.mkdir(parents=True)
+    path.write_text(f"run,model,task,method\n{fold.id},tiny,sst2,layernorm\n")
+    return fold.id, other.id, plain.id
+
+
+@pytest.fixture
+def exported(tmp_path):
+    """A function that returns the run to export for a run, by a configuration."""
+    experiment = {"models": ["tiny"], "tasks": ["sst2"], "methods": {"layernorm": [1e-2]}}
+    written = {
+        "results": str(tmp_path),
+        "models": {"tiny": {"path": "."}},
+        "experiments": {"mine": experiment | {"epochs": 1, "batch_size": 4}},
+    }
+
+    def exported(run, path="mine.yaml", **changes):
+        if path == "mine.yaml":
+            (tmp_path / path).write_text(yaml.safe_dump(written | changes))
+        return run_to_export(tmp_path, run, tmp_path / path, tmp_path)
+
+    return exported
+
+
+def test_a_run_that_is_not_of_cross_validation_is_exported_itself(runs, exported):
+    assert exported(runs[2], "none.yaml") == runs[2]
+
+
+def test_the_run_that_snakemake_made_is_exported(runs, exported, tmp_path, monkeypatch):
+    fold, _, plain = runs
+    made = tmp_path / "experiments/mine/data/refit/tiny/sst2/layernorm.csv"
+
+    def train_all(of, results, runs, directory, targets):
+        # A table of a run that is not on record was taken away.
+        assert not made.exists() and targets == [str(made)]
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text(f"run,model\n{plain},tiny\n")
+
+    monkeypatch.setattr(workflow, "train_all", train_all)
+    assert exported(fold) == plain
+    made.write_text("run,model\n000000000000,tiny\n")
+    assert exported(fold) == plain
+
+
+def test_a_run_that_cannot_be_exported_gets_one_line(runs, exported):
+    fold, other, _ = runs
+    with pytest.raises(SubtuneError, match=r"expected one with the chosen learning rate[^\n]*$"):
+        exported(other)
+    with pytest.raises(SubtuneError, match=r"--config: found .* with the results other, [^\n]*$"):
+        exported(fold, results="other")
+    with pytest.raises(SubtuneError, match=r"found no .*none.yaml, expected the config[^\n]*$"):
+        exported(fold, "none.yaml")
 
 
 PLANNED = {"a": 60.0, "b": 60.0, "c": 60.0, "d": 60.0}
