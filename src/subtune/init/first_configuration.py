@@ -111,9 +111,7 @@ def init(request: Request) -> Iterator[str]:
     yield from messages.look_lines(found.look)
     task = task_of(request, found)
     paths, model, parts = found.paths, found.model, found.look.parts
-    columns = files.columns_of(
-        task, files.own_paths(paths, task, "" if "validation" in paths else "validation")
-    )
+    columns = files.columns_of(task, files.own_paths(paths, task, may_lack="validation"))
     yield f"metrics: {', '.join(task.metrics)}"
     if task.kind == "multilabel":
         score = highest_constant_f1(parts.get("validation", parts["train"]))

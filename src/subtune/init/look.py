@@ -154,7 +154,7 @@ def look_at(
     words = sorted(set().union(*counts.values(), flags), key=order)
     parts = dict[str, Part]()
     for split, table in read.items():
-        counted = {word: counts[split][word] for word in words if word in {*counts[split], *flags}}
+        counted = {w: counts[split][w] for w in words if w in counts[split] or w in flags}
         parts[split] = Part(
             path=str(table.path),
             rows=len(table.rows),
@@ -167,10 +167,14 @@ def look_at(
             },
         )
     numbers = [number for word in counts["train"] if (number := number_in(word)) is not None]
-    judging = [row.labels for row in rows[[*read][-1]]]
-    # All labels of a row are one answer.
-    answers = Counter(row.labels for row in rows["train"] if row.labels is not None)
-    answer = answers.most_common(1)[0][0] if counts["train"] and not is_measured else None
+    most_frequent = constant = smallest = None
+    if counts["train"] and not is_measured:
+        # All labels of a row are one answer.
+        answers = Counter(row.labels for row in rows["train"] if row.labels is not None)
+        answer = answers.most_common(1)[0][0]
+        judging = [row.labels for row in rows[[*read][-1]]]
+        constant = judging.count(answer) / max(1, len(judging) - judging.count(None))
+        most_frequent, smallest = _in_words(answer), smallest_difference(len(judging))
     others = [c for c in train.columns if "text" in guessed and c not in (*text, *names)]
     return Look(
         columns=train.columns,
@@ -184,13 +188,9 @@ def look_at(
         numbers=(min(numbers), max(numbers)) if is_measured and numbers else None,
         not_numbers=[word for word in words if is_measured and number_in(word) is None],
         near_equal=[] if is_measured else near_equal(words),
-        most_frequent=None if answer is None else _in_words(answer),
-        constant=(
-            None
-            if answer is None
-            else judging.count(answer) / max(1, len(judging) - judging.count(None))
-        ),
-        smallest_difference=None if answer is None else smallest_difference(len(judging)),
+        most_frequent=most_frequent,
+        constant=constant,
+        smallest_difference=smallest,
         conflicts=_conflicts(chain(*rows.values())),
         lengths=lengths,
     )
