@@ -265,7 +265,7 @@ def compare(
             "label": label if label is None or isinstance(label, str) else [*label],
             "kind": kind,
         }
-        # Calls without these have the names that they had before there were any.
+        # Calls without these options keep the directories that they had before there were any.
         options |= {"sheet": sheet} if sheet else {}
         options |= {"merge_labels": True} if merge_labels else {}
         name = name_of(train)
@@ -295,7 +295,9 @@ def compare(
                 line = line.replace(f"{Path.cwd()}{os.sep}", "")
                 say(line) if say else print(in_python(line), flush=True)
         else:
-            _set_margin(configuration, float(margin))
+            # Another margin changes the answer and no run.
+            text_before, line = configuration.read_text("utf-8"), f"    margin: {float(margin)}"
+            configuration.write_text(re.sub(r"(?m)^    margin: \S+", line, text_before), "utf-8")
         written = config.read(draft if is_new else configuration)
         if Path(written.results) != place:
             raise SubtuneError(
@@ -310,20 +312,6 @@ def compare(
             draft.replace(configuration)
     workflow.train_all(configuration, place, plan.runs, place)
     return load(place)
-
-
-def _set_margin(configuration: Path, margin: float) -> None:
-    """Write another margin, which changes the answer and no run.
-
-    Raises:
-        SubtuneError: someone has taken the line of the margin away.
-    """
-    text = configuration.read_text(encoding="utf-8")
-    changed, lines = re.subn(r"(?m)^    margin: \S+", f"    margin: {margin}", text)
-    if not lines:
-        raise SubtuneError(f"margin: found no line `    margin: …` in {configuration}")
-    if changed != text:
-        configuration.write_text(changed, encoding="utf-8")
 
 
 @contextmanager
