@@ -196,7 +196,10 @@ def choices(
         methods: the methods that the model has parameters for.
         seeds: how many runs each method has.
     """
-    rates = {m: learning_rates(DEFAULTS.methods[m]["learning_rates"], hidden_size) for m in methods}
+    rates = {}
+    for method in methods:
+        by_width = DEFAULTS.methods[method]["learning_rates"]
+        rates[method] = tuple(by_width[min(by_width, key=lambda width: abs(width - hidden_size))])
     parts = [rows]
     while parts[-1] // 2 >= DEFAULTS.fewest_rows:
         parts.append(parts[-1] // 2)
@@ -225,11 +228,6 @@ def choices(
                     for times in DEFAULTS.longer["times"]:
                         yield settings._replace(own_epochs=dict.fromkeys(longer, times * epochs))
                 yield settings
-
-
-def learning_rates(by_width: Mapping[int, list[float]], width: int) -> tuple[float, ...]:
-    """Return the learning rates of the width that is nearest to a model's."""
-    return tuple(by_width[min(by_width, key=lambda known: abs(known - width))])
 
 
 def windows(counts: np.ndarray, longest: int) -> list[int]:

@@ -79,7 +79,12 @@ class Comparison:
         from subtune.config.schema import Style
         from subtune.exhibits.points import score_by_parameters
 
-        _let_notebooks_show_figures()
+        if "ipykernel" in sys.modules:
+            # Notebooks show matplotlib's figures after `%matplotlib inline`.
+            from IPython import get_ipython
+            from IPython.core.pylabtools import select_figure_formats
+
+            select_figure_formats(get_ipython(), {"png"})
         titles = dict(self._read("answers")[["task", "title"]].itertuples(index=False))
         return score_by_parameters(self._chosen, titles, Style().model_dump())
 
@@ -181,15 +186,6 @@ def _cells(columns: Sequence[str], text: Any) -> dict[str, Any]:
     if isinstance(cells, str) or len(cells) != len(columns):
         raise SubtuneError(f"texts: found {cut(repr(text))}, expected tuples of {listed(columns)}")
     return dict(zip(columns, cells, strict=True))
-
-
-def _let_notebooks_show_figures() -> None:
-    """Let a notebook draw matplotlib's figures, as ``%matplotlib inline`` does."""
-    if "ipykernel" in sys.modules:
-        from IPython import get_ipython
-        from IPython.core.pylabtools import select_figure_formats
-
-        select_figure_formats(get_ipython(), {"png"})
 
 
 def load(results: str | Path) -> Comparison:

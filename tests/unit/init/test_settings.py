@@ -5,7 +5,7 @@ import pytest
 
 from subtune.core.errors import SubtuneError
 from subtune.init import DEFAULTS, settings
-from subtune.init.settings import choices, learning_rates, model_called, windows
+from subtune.init.settings import choices, model_called, windows
 from subtune.selections.methods import METHODS
 from subtune.tasks import TASKS
 from subtune.tasks.kinds import KINDS
@@ -75,8 +75,8 @@ def test_tokens_are_those_of_the_tokenizer_or_are_guessed(tiny_bert):
 
 @pytest.mark.parametrize(("width", "nearest"), [(32, 384), (384, 384), (512, 384), (4096, 768)])
 def test_learning_rates_are_those_of_the_nearest_width(width, nearest):
-    by_width = {384: [1e-2, 1e-3], 768: [1e-4, 1e-5]}
-    assert learning_rates(by_width, width) == tuple(by_width[nearest])
+    rates = next(choices(200, [32], width, ["full"], 5)).methods["full"]
+    assert rates == tuple(DEFAULTS.methods["full"]["learning_rates"][nearest])
 
 
 def test_fewer_rows_are_seen_more_often():
