@@ -34,7 +34,7 @@ from subtune.init.look import (
 from subtune.init.settings import StartingModel, model_called
 from subtune.init.tables import Columns, Table, task_named_after
 from subtune.planning.cost import Estimates
-from subtune.planning.plan import Plan, plan
+from subtune.planning.plan import plan
 from subtune.tasks import Task
 from subtune.tasks.task import TEST, TaskSize
 
@@ -118,7 +118,13 @@ def init(request: Request) -> Iterator[str]:
         yield f"always answering the same labels has an f1_micro of at most {score:.2f}"
     folds, rows = None, len(columns["train"]["label"])
     if "validation" not in paths:
-        folds = _folds(found, size_of_columns(task, columns))
+        size = size_of_columns(task, columns)
+        folds = size.most_folds(DEFAULTS.seeds)
+        if folds < 2 and size.scarcest:
+            raise SubtuneError(
+                f"{paths['train']}: found too few {size.scarcest[0]}, expected at least two, one "
+                "to train on and one to judge by"
+            )
         rows -= rows // folds
         judged = f"each row is judged once, by one of {folds} runs that have not seen it"
         if TEST in paths:
@@ -150,9 +156,7 @@ def init(request: Request) -> Iterator[str]:
             at_once=at_once,
             margin=float(request.margin),
         )
-        offline = _offline(config.check(yaml.safe_load(text)), model)
-        planned = plan(offline, sizes)
-        sizes, seconds = planned.sizes, _seconds(Estimates(offline, planned), planned, at_once)
+        sizes, seconds = _estimate(config.check(yaml.safe_load(text)), model, sizes, at_once)
         if seconds is None or seconds <= 60 * request.minutes:
             break
     yield messages.run_line(chosen)
@@ -255,37 +259,25 @@ def task_of(request: Request, found: Found) -> Task:
     )
 
 
-def _folds(found: Found, size: TaskSize) -> int:
-    """Return the number of folds of the training rows.
+def _estimate(
+    checked: Config, model: StartingModel, sizes: Mapping[str, TaskSize], at_once: int
+) -> tuple[Mapping[str, TaskSize], float | None]:
+    """Return the sizes of tasks and the seconds here, or None if the model's size is unknown.
 
-    Raises:
-        SubtuneError: they cannot be divided.
+    The hub is not asked. ``sizes``: those of an earlier estimate, which are not counted again.
     """
-    folds = size.most_folds(DEFAULTS.seeds)
-    if folds < 2 and size.scarcest:
-        raise SubtuneError(
-            f"{found.paths['train']}: found too few {size.scarcest[0]}, expected at least two, one "
-            "to train on and one to judge by"
-        )
-    return folds
-
-
-def _offline(checked: Config, model: StartingModel) -> Config:
-    """Return a configuration that is planned without a request to the hub."""
     source = checked.models[model.name]
     if source.hub:
         # Its own pooling is not known, and changes an estimate little.
         update = {"revision": SOME_COMMIT, "pooling": source.pooling or "first"}
         source = source.model_copy(update=update)
-    return checked.model_copy(update={"models": {model.name: source}})
-
-
-def _seconds(estimates: Estimates, planned: Plan, at_once: int) -> float | None:
-    """Return the estimated time here; None if the model's size is unknown."""
+    checked = checked.model_copy(update={"models": {model.name: source}})
+    planned = plan(checked, sizes)
+    estimates = Estimates(checked, planned)
     if estimates.unknown_models:
-        return None
+        return planned.sizes, None
     seconds = [estimates.sweep(sweep).seconds for sweep in planned.sweeps]
-    return max(sum(seconds) / at_once, *seconds) + OTHER_SECONDS
+    return planned.sizes, max(sum(seconds) / at_once, *seconds) + OTHER_SECONDS
 
 
 def _command(target: Path) -> str:
